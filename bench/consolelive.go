@@ -99,8 +99,8 @@ func (c console) actAsPage(ctx context.Context) error {
 		commands := [][2]string{{"messages_list", `{"limit":400}`}, {"status", `{}`}}
 		select {
 		case held := <-ids:
-			commands = append(commands, [2]string{"messages_list", `{"message_ids":["` + strings.Join(held, `","`) +
-				`"]}`})
+			commands = append(commands,
+				[2]string{"messages_list", `{"message_ids":["` + strings.Join(held, `","`) + `"]}`})
 		default:
 		}
 		if i%20 == 0 {

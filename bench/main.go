@@ -37,10 +37,12 @@ func run(ctx context.Context, args []string) (err error) {
 	flags.IntVar(&d.warmUp, "warm-up", 1, "rounds before these that are not counted")
 	flags.DurationVar(&d.limit, "limit", 15*time.Minute,
 		"a single run that takes longer is killed and counts as failed")
-	flags.StringVar(&d.base, "dir", "", "`folder` on the disk to measure, which keeps the large databases for the next "+
-		"time; without it one in the present folder, removed afterwards")
-	docs := flags.String("docs", "", "`folder` of the report: the numbers go into benchmarks/results.json, the page is "+
-		"made of them; without it nothing is kept")
+	flags.StringVar(&d.base, "dir", "",
+		"`folder` on the disk to measure, which keeps the large databases for the next "+
+			"time; without it one in the present folder, removed afterwards")
+	docs := flags.String("docs", "",
+		"`folder` of the report: the numbers go into benchmarks/results.json, the page is "+
+			"made of them; without it nothing is kept")
 	render := flags.Bool("report", false, "measure nothing, make the report anew from the numbers in -docs")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil

@@ -16,7 +16,8 @@ func serverSends(n int, missed string, targets ...Target) Case {
 	}
 	return Case{
 		Name: fmt.Sprintf("server-sends-%d", n), Title: title,
-		About: aboutServer + "Each sender sends one message after the other for three seconds. Mailroom has one connection on which it writes; River and pgmq " +
+		About: aboutServer +
+			"Each sender sends one message after the other for three seconds. Mailroom has one connection on which it writes; River and pgmq " +
 			"have one for each sender. " + aboutPGMQ,
 		Contestants: []Contestant{
 			{Name: "mailroom", Run: onServer(mailroomSends(n))},
@@ -31,7 +32,8 @@ const aboutPGMQ = "pgmq-sql are functions that do what those of the extension pg
 
 var serverDeliver = Case{
 	Name: "server-deliver", Title: "on a PostgreSQL server: deliver_all into inboxes, backlog of 20,000",
-	About: aboutServer + "Mailroom puts 20,000 messages into ten inboxes, 1,000 in a transaction, with all trace rows. River works on as many jobs, with 1,000 " +
+	About: aboutServer +
+		"Mailroom puts 20,000 messages into ten inboxes, 1,000 in a transaction, with all trace rows. River works on as many jobs, with 1,000 " +
 		"workers that do nothing, until all are noted as completed. With pgmq they are read and archived 100 at a time. " + aboutPGMQ,
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: onServer(mailroomDelivers(20_000, leastBacklog))},
@@ -48,8 +50,10 @@ var serverDeliver = Case{
 }
 
 var serverClaim = Case{
-	Name: "server-claim", Title: "on a PostgreSQL server: claim and settle one message after the other, backlog of 5,000",
-	About: aboutServer + "Mailroom takes one message of a backlog, writes it into the file of its recipient, notes the outcome and takes the next one, with all trace rows. " +
+	Name:  "server-claim",
+	Title: "on a PostgreSQL server: claim and settle one message after the other, backlog of 5,000",
+	About: aboutServer +
+		"Mailroom takes one message of a backlog, writes it into the file of its recipient, notes the outcome and takes the next one, with all trace rows. " +
 		"With pgmq each is read, and archived. " + aboutPGMQ,
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: onServer(mailroomClaims(5_000, leastBacklog))},
@@ -61,8 +65,10 @@ var serverClaim = Case{
 }
 
 var serverWakeup = Case{
-	Name: "server-wakeup", Title: "on a PostgreSQL server: wake-up, idle, from the start of send in one process until wait in another has the claimed message",
-	About: aboutServer + "As in the case wakeup: 200 messages, one at a time, with pauses between them. No poll takes part: where a server tells of new messages, Mailroom looks " +
+	Name:  "server-wakeup",
+	Title: "on a PostgreSQL server: wake-up, idle, from the start of send in one process until wait in another has the claimed message",
+	About: aboutServer +
+		"As in the case wakeup: 200 messages, one at a time, with pauses between them. No poll takes part: where a server tells of new messages, Mailroom looks " +
 		"without being told once a minute. one-commit inserts a row instead, with the same pauses: what a durable transaction takes by itself.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: onServer(wakesMailroom)},

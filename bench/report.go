@@ -96,7 +96,8 @@ func (r *record) find(name string) int {
 
 const reportHead = `# Benchmarks
 
-Made by ` + "`make bench`" + ` from [benchmarks/results.json](benchmarks/results.json), which holds the numbers of every run. Do not edit it:
+Made by ` + "`make bench`" +
+	` from [benchmarks/results.json](benchmarks/results.json), which holds the numbers of every run. Do not edit it:
 change the cases in ` + "`bench/`" + ` and run them again, all or some (` + "`make bench CASES=\"sends-8 cold\"`" + `).
 
 Mailroom runs as it is shipped, with message, indexes, inbox and trace, and answers nothing before it is on disk. The
@@ -156,8 +157,8 @@ func (r caseRecord) table(page io.Writer, c Case) {
 			}
 		}
 	}
-	fmt.Fprintf(page, "| | %s | failed |\n|---|---|%s\n", strings.Join(names, " | "), strings.Repeat("---|",
-		len(names)))
+	fmt.Fprintf(page, "| | %s | failed |\n|---|---|%s\n", strings.Join(names, " | "),
+		strings.Repeat("---|", len(names)))
 	for _, one := range c.Contestants {
 		fmt.Fprintf(page, "| %s |", one.Name)
 		for _, name := range names {
@@ -189,8 +190,8 @@ func (r caseRecord) targets(page io.Writer, c Case) {
 		if met != "met" {
 			met = "**" + met + "**"
 		}
-		fmt.Fprintf(page, "| [%s](#%s) | %s | %s | %s | %s |\n",
-			c.Title, c.Name, t.what(), t.wanted(), reached.text(t.figure), met)
+		fmt.Fprintf(page, "| [%s](#%s) | %s | %s | %s | %s |\n", c.Title, c.Name, t.what(), t.wanted(),
+			reached.text(t.figure), met)
 	}
 }
 

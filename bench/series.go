@@ -165,8 +165,8 @@ func (s *series) runAll(ctx context.Context, names []string, record func(caseRec
 			return err
 		}
 		measured := caseRecord{
-			Case: c.Name, At: began.UTC().Truncate(time.Second), Scale: s.scale, Rounds: s.rounds,
-			Machine: here, Versions: what, Runs: all,
+			Case: c.Name, At: began.UTC().Truncate(time.Second), Scale: s.scale, Rounds: s.rounds, Machine: here,
+			Versions: what, Runs: all,
 		}
 		measured.print(s.out, c)
 		if err := record(measured); err != nil {

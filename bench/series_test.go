@@ -153,8 +153,8 @@ func TestFigures(t *testing.T) {
 func TestFailuresAreShown(t *testing.T) {
 	rate := func(v float64) oneRun { return oneRun{Measures: Measures{"rate_per_s": v}} }
 	r := record{Cases: []caseRecord{{Case: "sends-1", Scale: 1, Rounds: 5, Runs: results{
-		"mailroom": {rate(10), {Failed: "it\nbroke"}}, "bare-loop": {rate(1), rate(1)}, "river": {{Failed: "no"},
-			{Failed: "no"}},
+		"mailroom": {rate(10), {Failed: "it\nbroke"}}, "bare-loop": {rate(1), rate(1)},
+		"river": {{Failed: "no"}, {Failed: "no"}},
 	}}}}
 	var page strings.Builder
 	r.summary(&page)

@@ -57,10 +57,8 @@ func parseCard(text string) (*Card, error) {
 		return nil, fmt.Errorf("front matter: agent, action and description must be there")
 	case !slices.Contains([]string{"self", "admin"}, card.Rights):
 		return nil, fmt.Errorf("front matter: rights is %q; it is self or admin", card.Rights)
-	case slices.ContainsFunc(card.Tables.Records, func(word string) bool {
-		return !slices.Contains([]string{"due",
-			"old", "removed"}, word)
-	}):
+	case slices.ContainsFunc(card.Tables.Records,
+		func(word string) bool { return !slices.Contains([]string{"due", "old", "removed"}, word) }):
 		return nil, fmt.Errorf("front matter: records is %q; it has due, old and removed", card.Tables.Records)
 	case card.Body == "":
 		return nil, fmt.Errorf("there is no text below the front matter")

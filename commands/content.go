@@ -64,7 +64,8 @@ func CheckFits(parameter string, payload json.RawMessage) error {
 	if len(payload) <= orchestrator.MaxPayload {
 		return nil
 	}
-	return orchestrator.InvalidParam(parameter, "the message has %d bytes as JSON, with its escapes and what stands beside; at most %d are allowed",
+	return orchestrator.InvalidParam(parameter,
+		"the message has %d bytes as JSON, with its escapes and what stands beside; at most %d are allowed",
 		len(payload), orchestrator.MaxPayload).WithHint("Write the content to a file and send its path")
 }
 

@@ -29,10 +29,8 @@ func TestDecodeTakes(t *testing.T) {
 		{"white space around", " \n{ } \n", base},
 		{"null leaves out", `{"word":null,"count":null,"yes":null,"maybe":null,"list":null}`, base},
 		{"a name is folded", `{"agent":"Code_Developer"}`, with(func(e *everything) { e.Agent = "code_developer" })},
-		{"a value over its default", `{"word":"green","count":1}`, with(func(e *everything) {
-			e.Word, e.Count = "green",
-				1
-		})},
+		{"a value over its default", `{"word":"green","count":1}`,
+			with(func(e *everything) { e.Word, e.Count = "green", 1 })},
 		{"bounds are part of what is allowed", `{"text":"ab","count":1000,"ratio":1.5}`,
 			with(func(e *everything) { e.Text, e.Count, e.Ratio = "ab", 1000, 1.5 })},
 		{"whole numbers with a point or an exponent", `{"count":5.0,"wait_seconds":1.5E1,"maybe":-0.0}`,

@@ -313,8 +313,7 @@ func (d *Definition) Positional() (list []*Param) {
 			list = append(list, &d.Params()[i])
 		}
 	}
-	// "rest" sorts behind digits
-	slices.SortStableFunc(list, func(a, b *Param) int { return strings.Compare(a.Arg, b.Arg) })
+	slices.SortStableFunc(list, func(a, b *Param) int { return strings.Compare(a.Arg, b.Arg) }) // "rest" sorts behind digits
 	return list
 }
 

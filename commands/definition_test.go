@@ -78,8 +78,8 @@ func TestDefineRefusesNamesOfNoParameter(t *testing.T) {
 	t.Parallel()
 	define := func() Typed[needy, struct{}] { return Define(vocabularyOf("try", goodCard), "try", nothing[needy]) }
 	for says, d := range map[string]Typed[needy, struct{}]{
-		"": define().With(Traits{Confirm: "This ends {name}.",
-			ConfirmWith: "name"}).Knowing("name", KnownThreads),
+		"": define().
+			With(Traits{Confirm: "This ends {name}.", ConfirmWith: "name"}).Knowing("name", KnownThreads),
 		"it has no parameter naem":   define().Knowing("naem", KnownThreads),
 		"it has no parameter noname": define().With(Traits{Confirm: "This ends {name} of {noname}."}),
 		"it has no parameter all":    define().With(Traits{Confirm: "This ends {name}.", ConfirmWith: "all"}),

@@ -38,10 +38,8 @@ func Meant(word string, names []string) (list []string) {
 			continue
 		}
 		for _, other := range family {
-			i := slices.IndexFunc(names, func(name string) bool {
-				return strings.EqualFold(strings.ReplaceAll(name, "-",
-					"_"), other)
-			})
+			i := slices.IndexFunc(names,
+				func(name string) bool { return strings.EqualFold(strings.ReplaceAll(name, "-", "_"), other) })
 			if i >= 0 && other != word {
 				return []string{names[i]}
 			}

@@ -77,6 +77,6 @@ func HostWithout(ctx context.Context, env Env, agent *ledger.Agent) string {
 
 // NoDaemon says so of what was sent: "it is" or "they are".
 func (w *Text) NoDaemon(sent string) {
-	w.Printf("%s\n", w.Paint(Yellow, "No daemon runs: "+sent+
-		" delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
+	w.Printf("%s\n",
+		w.Paint(Yellow, "No daemon runs: "+sent+" delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
 }

@@ -104,10 +104,8 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 	welcome := announceNewName(ctx, env)
 	ctx, span := d.begin(ctx, env)
 	var taken []Taken
-	result, err := d.guarded(ctx, env, func() (any, error) {
-		return d.run(context.WithValue(ctx, takenKey{}, &taken),
-			env, raw)
-	})
+	result, err := d.guarded(ctx, env,
+		func() (any, error) { return d.run(context.WithValue(ctx, takenKey{}, &taken), env, raw) })
 	d.end(ctx, env, span, err)
 	welcome()
 	if err != nil {
@@ -233,8 +231,8 @@ func withTrace(err error, span *tracing.Span) error {
 // Bug returns the error for whoever met a bug, which err tells of; the log or the trace has more under the trace id.
 func Bug(err error, traceID string) error {
 	return &orchestrator.Error{
-		Code: orchestrator.Internal, Message: "a bug in mailroom", Err: err, Hint: "Report it with the trace id " +
-			traceID,
+		Code: orchestrator.Internal, Message: "a bug in mailroom", Err: err,
+		Hint:    "Report it with the trace id " + traceID,
 		Details: map[string]any{"trace_id": traceID},
 	}
 }
@@ -244,8 +242,8 @@ type decodedBatch func(ctx context.Context, env Env, atomic bool) ([]Answer, []e
 
 // WithBatch gives a command a second handler for many calls at once, in one transaction where that can be. prepare
 // makes what it takes of the parameters of a call. Results and errors have one element per call.
-func WithBatch[P, R, D any](t Typed[P, R], prepare func(*P, Caller) (D, error), run func(ctx context.Context, env Env,
-	calls []D, atomic bool) ([]R, []error)) Typed[P, R] {
+func WithBatch[P, R, D any](t Typed[P, R], prepare func(*P, Caller) (D, error),
+	run func(ctx context.Context, env Env, calls []D, atomic bool) ([]R, []error)) Typed[P, R] {
 	t.batch = func(lines []json.RawMessage) decodedBatch {
 		ps, errs := make([]P, len(lines)), make([]error, len(lines))
 		for i, raw := range lines {

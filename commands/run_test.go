@@ -69,10 +69,8 @@ func TestRunKnowsFiles(t *testing.T) {
 		"a new link":            os.Symlink("nowhere", link),
 		"wrapped":               fmt.Errorf("reading: %w", func() error { _, err := os.ReadFile(link); return err }()),
 	} {
-		d := Define(vocabularyOf("try", goodCard), "try", func(context.Context, Env, struct{}) (greeting,
-			error) {
-			return greeting{}, cause
-		})
+		d := Define(vocabularyOf("try", goodCard), "try",
+			func(context.Context, Env, struct{}) (greeting, error) { return greeting{}, cause })
 		_, err := d.Run(t.Context(), administrator, nil)
 		codeIs(t, err, orchestrator.Unavailable)
 		var e *orchestrator.Error
@@ -89,10 +87,8 @@ func TestRunKeepsCodes(t *testing.T) {
 		orchestrator.Conflict:    fmt.Errorf("wrapped: %w", orchestrator.Errorf(orchestrator.Conflict, "no")),
 		orchestrator.Unavailable: fmt.Errorf("wrapped: %w", context.Canceled),
 	} {
-		d := Define(vocabularyOf("try", goodCard), "try", func(context.Context, Env, struct{}) (greeting,
-			error) {
-			return greeting{}, cause
-		})
+		d := Define(vocabularyOf("try", goodCard), "try",
+			func(context.Context, Env, struct{}) (greeting, error) { return greeting{}, cause })
 		_, err := d.Run(t.Context(), administrator, nil)
 		codeIs(t, err, code)
 	}
@@ -132,20 +128,20 @@ func batchOf() *Definition {
 	one := Define(vocabularyOf("try", goodCard), "try", func(_ context.Context, _ Env, p needy) (greeting, error) {
 		return greeting{Text: p.Name}, nil
 	})
-	return WithBatch(one, func(p *needy, _ Caller) (needy, error) { return *p, nil }, func(_ context.Context, _ Env,
-		ps []needy, atomic bool) ([]greeting, []error) {
-		results, errs := make([]greeting, len(ps)), make([]error, len(ps))
-		for i, p := range ps {
-			results[i].Text = p.Name
-			switch p.Name {
-			case "bad":
-				errs[i] = orchestrator.Errorf(orchestrator.UnknownRecipient, "no %s", p.Name)
-			case "panic":
-				panic("boom")
+	return WithBatch(one, func(p *needy, _ Caller) (needy, error) { return *p, nil },
+		func(_ context.Context, _ Env, ps []needy, atomic bool) ([]greeting, []error) {
+			results, errs := make([]greeting, len(ps)), make([]error, len(ps))
+			for i, p := range ps {
+				results[i].Text = p.Name
+				switch p.Name {
+				case "bad":
+					errs[i] = orchestrator.Errorf(orchestrator.UnknownRecipient, "no %s", p.Name)
+				case "panic":
+					panic("boom")
+				}
 			}
-		}
-		return results, errs
-	}).Definition
+			return results, errs
+		}).Definition
 }
 
 func lines(names ...string) (list []json.RawMessage) {

@@ -39,8 +39,7 @@ func (p *Param) schema() *jsonschema.Schema {
 	switch p.Kind {
 	case JSON: // anything, unless it says otherwise
 		if p.TextOrObject {
-			// a list of types is refused by some hosts
-			s.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Type: "object"}}
+			s.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Type: "object"}} // a list of types is refused by some hosts
 		} else if p.Object {
 			s.Type = "object"
 		}
@@ -87,8 +86,7 @@ func whole(n *float64) *int {
 
 // opaque are types that marshal themselves, and how.
 var opaque = map[reflect.Type]*jsonschema.Schema{
-	// an empty schema would be written as true, which clients refuse
-	reflect.TypeFor[json.RawMessage]():   {Description: "any JSON value"},
+	reflect.TypeFor[json.RawMessage]():   {Description: "any JSON value"}, // an empty schema would be written as true, which clients refuse
 	reflect.TypeFor[store.Rows]():        {Type: "array", Items: &jsonschema.Schema{Type: "object"}},
 	reflect.TypeFor[jsonschema.Schema](): {Type: "object"},
 }

@@ -47,8 +47,8 @@ func (e Env) Most(n int, answer func(k int) any) int {
 // says how the next part is read.
 func (e Env) Shown(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) []orchestrator.Message {
 	ms = ms[:e.fitting(ms, answer)]
-	// what somebody wrote into the inbox by hand could not be read on
 	if !e.Call.Model || len(ms) != 1 || ms[0].Seq == 0 || fit(ms, answer) {
+		// what somebody wrote into the inbox by hand could not be read on
 		return ms
 	}
 	said, cut := Told(&ms[0]), ms

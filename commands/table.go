@@ -29,8 +29,8 @@ func (w *Text) SideBySide(header []string, rows [][]string) bool {
 }
 
 func newTable(header []string, rows [][]string) *table {
-	t := &table{titles: make([]string, len(header)), free: make([]bool, len(header)), cells: make([][]string,
-		len(rows))}
+	t := &table{titles: make([]string, len(header)), free: make([]bool, len(header)),
+		cells: make([][]string, len(rows))}
 	for i, title := range header {
 		title, t.free[i] = strings.CutSuffix(title, freeText)
 		t.titles[i] = Inline(title)

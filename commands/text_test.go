@@ -45,8 +45,8 @@ func TestTableCutsFreeTextOnly(t *testing.T) {
 		strings.TrimSpace(strings.Repeat("word ", 9)) + "\n"; got != want {
 		t.Errorf("%q; want %q", got, want)
 	}
-	if got = laid(30, []string{"ID", "WHY"}, []string{"a-long-id-of-25-letters-0",
-		"no room"}); got != "id   a-long-id-of-25-letters-0\nwhy  no room\n" {
+	if got = laid(30, []string{"ID", "WHY"},
+		[]string{"a-long-id-of-25-letters-0", "no room"}); got != "id   a-long-id-of-25-letters-0\nwhy  no room\n" {
 		t.Errorf("%q is no record", got)
 	}
 }
@@ -130,8 +130,8 @@ func TestNoWordReachesTheMargin(t *testing.T) {
 							at = at / tabStop * tabStop
 						}
 					}
-					if at > width || strings.HasPrefix(line, "FORGED") || i > 0 && i < first && !strings.HasPrefix(line,
-						hangs) {
+					if at > width || strings.HasPrefix(line, "FORGED") || i > 0 && i < first &&
+						!strings.HasPrefix(line, hangs) {
 						t.Fatalf("%d columns, %d times %q: %q in\n%s", width, n, pad, line, b.String())
 					}
 				}
@@ -171,8 +171,8 @@ func TestLinesOfATreeInASCII(t *testing.T) {
 func TestTableBecomesRecordsWhereItDoesNotFit(t *testing.T) {
 	t.Parallel()
 	got := laid(36, []string{"MESSAGE", "ERROR", "FROM"},
-		[]string{"msg-01M7XCRABXBSEP4S8QH8Y0B8AV", "", "a"}, []string{"msg-01M7XCRACAR6H2P93R2A5P2MCZ",
-			"two\nlines that are longer", "b"})
+		[]string{"msg-01M7XCRABXBSEP4S8QH8Y0B8AV", "", "a"},
+		[]string{"msg-01M7XCRACAR6H2P93R2A5P2MCZ", "two\nlines that are longer", "b"})
 	want := "message  msg-01M7XCRABXBSEP4S8QH8Y0B\n         8AV\nfrom     a\n\n" +
 		"message  msg-01M7XCRACAR6H2P93R2A5P2\n         MCZ\nerror    two lines that are longer\nfrom     b\n"
 	if got != want {

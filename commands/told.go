@@ -29,9 +29,10 @@ func Told(m *orchestrator.Message) string {
 // tags are how texts begin that hosts, or models, take for more than a message, in a text that is folded. Gemini CLI
 // gives its model &lt; for <. Each is broken behind its first group, or its second.
 var tags = regexp.MustCompile(`(?i)(<|\\u003c|&(?:amp;)*(?:lt|#0*60|#x0*3c);?)` +
-	`(?:[\s/\\|]*(?:` + alike("antml|assistant|bash-|channel|command|cross[-_]session|developer|end_of_|environment|function|hook|human|im_|instruction|invoke|"+
-	"local-command|mailroom|new-diagnostics|parameter|permissions|persisted-output|session_context|start_of_|subagent|system|task-notification|teammate|thinking|"+
-	"tool|turn_aborted|untrusted|user") + `)` +
+	`(?:[\s/\\|]*(?:` +
+	alike("antml|assistant|bash-|channel|command|cross[-_]session|developer|end_of_|environment|function|hook|human|im_|instruction|invoke|"+
+		"local-command|mailroom|new-diagnostics|parameter|permissions|persisted-output|session_context|start_of_|subagent|system|task-notification|teammate|thinking|"+
+		"tool|turn_aborted|untrusted|user") + `)` +
 	`|[/\\]?\|[\w.-]{1,40}\|` + // <|start|>, <|message|>, and whatever other token a model may have
 	`|[\s/\\]*(?:s|bos|eos|sys)\s*>)` + // </s>, <<SYS>>
 	`|(\[)[\s/\\]*(?:` + alike("inst|system_prompt|available_tools|tool_calls|tool_results|tool_content") + `)\s*\]`)

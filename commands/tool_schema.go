@@ -19,8 +19,8 @@ func (d *Definition) ToolSchema() *jsonschema.Schema {
 	for _, p := range s.Properties {
 		p.Description, _, _ = strings.Cut(p.Description, "; may be left out")
 		p.Pattern, p.MinLength = "", nil
-		// an id, a name; more than a model writes
 		if p.MaxLength != nil && (*p.MaxLength <= 256 || *p.MaxLength > 8192) {
+			// an id, a name; more than a model writes
 			p.MaxLength = nil
 		}
 		if p.Minimum != nil && (*p.Minimum == 0 || *p.Minimum == 1) {

@@ -77,7 +77,9 @@ func TestVerdictIn(t *testing.T) {
 	}
 	v, err := VerdictIn(json.RawMessage(`"reject: busy"`))(orchestrator.Asked{RequestID: "req-2",
 		Kind: orchestrator.Shutdown})
-	if err != nil || string(v.Payload) != `{"type":"shutdown_response","request_id":"req-2","approve":false,"reason":"busy"}` || v.Summary != "Shutdown rejected: busy" {
+	if err != nil ||
+		string(v.Payload) != `{"type":"shutdown_response","request_id":"req-2","approve":false,"reason":"busy"}` ||
+		v.Summary != "Shutdown rejected: busy" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	_, err = VerdictIn(json.RawMessage(`"reject: ` + strings.Repeat("x", orchestrator.MaxPayload-20) + `"`))(plan)

@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	narrowest = 20 // columns of a terminal in which lines are still broken
-	// before the rest of a line that begins at the margin and is broken: it cannot pass for a line of its own
-	hangs   = "  "
-	tabStop = 8 // as far as a tab can go
+	narrowest = 20   // columns of a terminal in which lines are still broken
+	hangs     = "  " // before the rest of a line that begins at the margin and is broken: it cannot pass for a line of its own
+	tabStop   = 8    // as far as a tab can go
 )
 
 // signs are the signs of ours, and how they are written in ASCII.
@@ -81,8 +80,8 @@ func (w *Text) fit(line string) {
 			word = word[:strings.IndexAny(word, " \t")]
 			next = blanks + word
 		}
-		if from := w.at + columns(blanks); blanks != "" && word != "" && from+columns(word) > w.Width && (w.at > hang ||
-			from >= w.Width) {
+		if from := w.at + columns(blanks); blanks != "" && word != "" && from+columns(word) > w.Width &&
+			(w.at > hang || from >= w.Width) {
 			b.WriteString("\n" + w.hang)
 			w.at = hang
 		} else {

@@ -34,8 +34,8 @@ func TestHalfPairs(t *testing.T) {
 	t.Parallel()
 	for text, mended := range halves {
 		err := CheckPairs("log", []byte(text))
-		if CodeOf(err) != InvalidParams || !strings.HasPrefix(err.Error(),
-			"log: it holds half of a surrogate pair, which is no character. \\u") {
+		if CodeOf(err) != InvalidParams ||
+			!strings.HasPrefix(err.Error(), "log: it holds half of a surrogate pair, which is no character. \\u") {
 			t.Errorf("%s: %v", text, err)
 		}
 		if got := Mended([]byte(text)); string(got) != mended {

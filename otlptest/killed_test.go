@@ -79,7 +79,9 @@ func (o *office) send(round int) {
 	var lines strings.Builder
 	for i := range 50 {
 		for _, to := range []string{"boxed", "lined", "broken"} {
-			fmt.Fprintf(&lines, `{"sender":"boxed","recipient":%q,"message_type":"note","payload":"a secret of round %d, number %d"}`+"\n", to, round, i)
+			fmt.Fprintf(&lines,
+				`{"sender":"boxed","recipient":%q,"message_type":"note","payload":"a secret of round %d, number %d"}`+
+					"\n", to, round, i)
 		}
 	}
 	o.run(lines.String(), "send", "--stdin")
@@ -161,8 +163,8 @@ func TestKilled(t *testing.T) {
 
 // caughtUp reports whether the cursor has passed all that has ended.
 func (o *office) caughtUp() bool {
-	return o.rows(`SELECT events >= (SELECT max(id) FROM message_trace) AND spans >= (SELECT max(id) FROM command_trace
-		WHERE ended_at <> '')
+	return o.rows(`SELECT events >= (SELECT max(id) FROM message_trace)
+		AND spans >= (SELECT max(id) FROM command_trace WHERE ended_at <> '')
 		FROM exports`, 1)[0][0] != "0"
 }
 

@@ -44,8 +44,7 @@ func runReceiver(address, into string) error {
 	sink, err := consumer.NewTraces(func(_ context.Context, traces ptrace.Traces) error {
 		text, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
 		if err == nil {
-			// one that was cut short by a kill stands alone
-			_, err = file.Write(append([]byte{'\n'}, append(text, '\n')...))
+			_, err = file.Write(append([]byte{'\n'}, append(text, '\n')...)) // one that was cut short by a kill stands alone
 		}
 		for err == nil && held(into) {
 			<-time.After(5 * time.Millisecond)

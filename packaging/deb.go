@@ -75,6 +75,6 @@ func debianVersion(version string) string {
 
 // content has a file of this machine's in the package. Its mode and time are given, so that those here do not matter.
 func content(from, to string, mode os.FileMode) *files.Content {
-	return &files.Content{Source: from, Destination: to, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root",
-		Mode: mode}}
+	return &files.Content{Source: from, Destination: to,
+		FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode}}
 }

@@ -80,8 +80,8 @@ const modules = "file:///usr/local/modules"
 // withGo copies this machine's Go, its modules and the repository, as it was committed, into a root.
 func withGo(t *testing.T, root string) {
 	t.Helper()
-	command(t, "cp", "-r", strings.TrimSpace(command(t, "go", "env", "GOROOT")), filepath.Join(root, "usr", "local",
-		"go"))
+	command(t, "cp", "-r", strings.TrimSpace(command(t, "go", "env", "GOROOT")),
+		filepath.Join(root, "usr", "local", "go"))
 	command(t, "cp", "-r", filepath.Join(strings.TrimSpace(command(t, "go", "env", "GOMODCACHE")), "cache", "download"),
 		filepath.Join(root, "usr", "local", "modules"))
 	clone := filepath.Join(root, "home", "ada", "mailroom")
@@ -164,7 +164,8 @@ func TestDistInstalled(t *testing.T) {
 		for lines.Scan() && !strings.Contains(lines.Text(), `"msg":"serving"`) {
 		}
 		// It delivers on its own: nobody reads or runs deliver_all.
-		said := inside(t, root, "ada", `mailroom agent add carol --deliver jsonl:$HOME/carol.jsonl; mailroom send carol hello
+		said := inside(t, root, "ada",
+			`mailroom agent add carol --deliver jsonl:$HOME/carol.jsonl; mailroom send carol hello
 			(timeout 60 tail --retry --follow --lines +1 carol.jsonl 2>/dev/null || true) | head -1; mailroom status`)
 		if !strings.Contains(said, "hello") || !strings.Contains(said, `"pid":`+fmt.Sprint(daemon.Process.Pid)) {
 			t.Errorf("the daemon has not delivered: %s", said)
@@ -181,8 +182,8 @@ func TestDistInstalled(t *testing.T) {
 		after := everything(t, root)
 		var left []string
 		for _, name := range slices.Sorted(maps.Keys(after)) {
-			if after[name] != before[name] && !strings.HasPrefix(name, "/home/ada/") && !strings.HasPrefix(name,
-				"/var/lib/dpkg/") && name != "/var/log/dpkg.log" {
+			if after[name] != before[name] && !strings.HasPrefix(name, "/home/ada/") &&
+				!strings.HasPrefix(name, "/var/lib/dpkg/") && name != "/var/log/dpkg.log" {
 				left = append(left, name)
 			}
 		}
@@ -271,11 +272,15 @@ func TestDistBare(t *testing.T) {
 			t.Errorf("make demo has installed %s", name)
 		}
 	}
-	if text := inside(t, root, "root", "cd /home/ada/mailroom; make build; ldd bin/mailroom 2>&1 || true"); strings.Contains(text, "Compiling SQLite") || !strings.Contains(text, "not a dynamic executable") {
+	if text := inside(t, root, "root",
+		"cd /home/ada/mailroom; make build; ldd bin/mailroom 2>&1 || true"); strings.Contains(text,
+		"Compiling SQLite") || !strings.Contains(text, "not a dynamic executable") {
 		t.Errorf("make build says %s", text)
 	}
 	inside(t, root, "root", "chown -R ada:ada /home/ada/mailroom; rm -r /home/ada/mailroom/bin")
-	if text := inside(t, root, "ada", "cd mailroom; go run ./cmd/mailroom demo; make tools clients browsers database 2>&1"); !strings.Contains(text, "strace is missing") {
+	if text := inside(t, root, "ada",
+		"cd mailroom; go run ./cmd/mailroom demo; make tools clients browsers database 2>&1"); !strings.Contains(text,
+		"strace is missing") {
 		t.Errorf("make says %s", text)
 	}
 	said, err = in(t, t.Context(), root, "ada", "cd mailroom; make dist").CombinedOutput()
@@ -295,8 +300,9 @@ func TestDistImage(t *testing.T) {
 	store := t.TempDir()
 	buildah := func(args ...string) string {
 		t.Helper()
-		return strings.TrimSpace(command(t, "buildah", append([]string{"--storage-driver", "vfs", "--root",
-			filepath.Join(store, "root"), "--runroot", filepath.Join(store, "run")}, args...)...))
+		return strings.TrimSpace(command(t, "buildah",
+			append([]string{"--storage-driver", "vfs", "--root", filepath.Join(store, "root"), "--runroot",
+				filepath.Join(store, "run")}, args...)...))
 	}
 	var from string
 	for line := range strings.Lines(read(t, filepath.Join(top, "Dockerfile"))) {
@@ -322,8 +328,9 @@ func TestDistImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := image.OCIv1.Config
-	if config.User != "1000:1000" || !slices.Equal(append(config.Entrypoint, config.Cmd...),
-		[]string{"/usr/bin/mailroom", "serve"}) || !slices.Contains(config.Env, "MAILROOM_DB=/data/mailroom.db") {
+	if config.User != "1000:1000" ||
+		!slices.Equal(append(config.Entrypoint, config.Cmd...), []string{"/usr/bin/mailroom", "serve"}) ||
+		!slices.Contains(config.Env, "MAILROOM_DB=/data/mailroom.db") {
 		t.Errorf("the image is configured as %+v", config)
 	}
 	box := buildah("from", "--pull-never", "mailroom")

@@ -147,8 +147,8 @@ func TestPackages(t *testing.T) {
 		}
 		want := strings.Replace(withoutPreamble(t, written), program+" serve --db "+filepath.Join(home, "mailroom.db"),
 			"/usr/bin/mailroom serve", 1)
-		if got := withoutPreamble(t, read(t, filepath.Join(root,
-			"usr/lib/systemd/user/mailroom.service"))); got != want {
+		if got := withoutPreamble(t,
+			read(t, filepath.Join(root, "usr/lib/systemd/user/mailroom.service"))); got != want {
 			t.Errorf("the unit of the package is\n%s\nservice install would write\n%s", got, want)
 		}
 	})

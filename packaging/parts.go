@@ -187,8 +187,8 @@ func app(context.Context) ([]part, error) {
 			continue
 		}
 		name := path[i+len("node_modules/"):]
-		m := part{name: name, version: pkg.Version, purl: purl("npm", strings.Replace(name, "@", "%40", 1),
-			pkg.Version)}
+		m := part{name: name, version: pkg.Version,
+			purl: purl("npm", strings.Replace(name, "@", "%40", 1), pkg.Version)}
 		text, err := os.ReadFile(filepath.Join("licences", npmFile(name)))
 		if err != nil {
 			return nil, fmt.Errorf("copy the licence of the npm package %s there: %w", name, err)
@@ -214,8 +214,8 @@ func npmFile(name string) string {
 func unicode(context.Context) ([]part, error) {
 	text, err := os.ReadFile(filepath.Join("licences", "unicode.txt"))
 	return []part{{
-		name: "Unicode confusables.txt (excerpt)", version: "10.0.0", purl: purl("generic", "unicode-confusables",
-			"10.0.0"),
+		name: "Unicode confusables.txt (excerpt)", version: "10.0.0",
+		purl:    purl("generic", "unicode-confusables", "10.0.0"),
 		licence: "Unicode-DFS-2016", texts: []string{string(bytes.TrimSpace(text))},
 	}}, err
 }

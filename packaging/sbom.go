@@ -21,8 +21,8 @@ func (p *program) sbom(parts []part) (file, error) {
 	self := component(part{name: "mailroom", version: p.info.Main.Version, licence: "MIT",
 		purl: purl("golang", p.info.Main.Path, p.info.Main.Version)})
 	self.Type = cyclonedx.ComponentTypeApplication
-	self.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: fmt.Sprintf("%x",
-		sha256.Sum256(content))}}
+	self.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256,
+		Value: fmt.Sprintf("%x", sha256.Sum256(content))}}
 	var settings []cyclonedx.Property
 	for _, s := range p.info.Settings {
 		settings = append(settings, cyclonedx.Property{Name: "go:build:" + s.Key, Value: s.Value})

@@ -153,6 +153,6 @@ func RecordDeleted(x Runner, from string, e Event) error {
 		INSERT INTO message_trace (message_id, at, event, old_status, new_status, actor, span_id, error, detail)
 		SELECT message_id, ?1, 'deleted', status, status, ?2, ?3, coalesce(CAST(error_message AS TEXT), ''),
 		       json_object('sender', CAST(sender AS TEXT), 'recipient', CAST(recipient AS TEXT), 'message_type',
-			CAST(message_type AS TEXT))
+		       	CAST(message_type AS TEXT))
 		FROM `+from, e.At, e.Actor, e.SpanID)
 }

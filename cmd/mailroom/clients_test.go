@@ -134,8 +134,8 @@ func TestInspector(t *testing.T) {
 func callEach(t *testing.T, o *office, ask inspector) {
 	t.Helper()
 	var offered []string
-	// it fails for a schema that some host cannot use
 	for _, tool := range ask(t, "", "tools/list", "--strict")["tools"].([]any) {
+		// it fails for a schema that some host cannot use
 		offered = append(offered, tool.(map[string]any)["name"].(string))
 	}
 	callAll(t, o, offered, func(tool string, args []string) (map[string]any, string) {

@@ -99,7 +99,8 @@ func TestCompletionInFish(t *testing.T) {
 // TestCompletionInZsh and TestCompletionInBash type the lines, and a tab or two behind them.
 func TestCompletionInZsh(t *testing.T) {
 	t.Parallel()
-	typeCompletions(t, "zsh", "exec zsh -f -i", "autoload -Uz compinit; compinit -u -D; zstyle ':completion:*' insert-tab false; setopt NO_ALWAYS_LAST_PROMPT; unsetopt LIST_AMBIGUOUS; ", "\x04")
+	typeCompletions(t, "zsh", "exec zsh -f -i",
+		"autoload -Uz compinit; compinit -u -D; zstyle ':completion:*' insert-tab false; setopt NO_ALWAYS_LAST_PROMPT; unsetopt LIST_AMBIGUOUS; ", "\x04")
 }
 
 func TestCompletionInBash(t *testing.T) {

@@ -38,8 +38,8 @@ func TestConfirmations(t *testing.T) {
 		{"clear_old | cat", "", "", 0},
 		{"dead_letters replay --all", "y\n", `This sends dead letters again: 2\. Go on\?`, 0},
 		{"dead_letters replay " + message, "", "", 65}, // it is none
-		{"--db new.db migrate --from \"" + o.db + "\"", "n\n", `from ` + regexp.QuoteMeta(o.db) +
-			` to .*/new\.db; .* Go on\?`, 64},
+		{"--db new.db migrate --from \"" + o.db + "\"", "n\n",
+			`from ` + regexp.QuoteMeta(o.db) + ` to .*/new\.db; .* Go on\?`, 64},
 		{"status", "", "", 0},
 	} {
 		until := ""

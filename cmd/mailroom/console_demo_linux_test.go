@@ -47,8 +47,7 @@ func newTour(t *testing.T) *tour {
 	first := v.serve()
 	first.cmd.Process.Kill()
 	first.cmd.Wait()
-	// an address that is kept, at which a desk can be paired
-	v.served = v.serveAt(strings.TrimPrefix(first.address, "http://"))
+	v.served = v.serveAt(strings.TrimPrefix(first.address, "http://")) // an address that is kept, at which a desk can be paired
 	v.browser = browsertest.StartShell(ctx, t)
 	return v
 }
@@ -90,20 +89,21 @@ func TestConsoleOfDemo(t *testing.T) {
 		{"now", "/", []string{"One thing needs you"}},
 		{"messages", "/messages", []string{"status_update"}},
 		{"message-ladder", "/messages/" + ladder, []string{"Delivered at the fourth attempt", "on the ladder"}},
-		{"message-bounced", "/messages/" + bounced, []string{"Failed after two attempts", "orchestrator was told",
-			"Dead letter, still"}},
-		{"message-answered", "/messages/" + answered, []string{"A person has answered", "Waits for a person",
-			"Answered on the demo's phone", "The answer went back"}},
+		{"message-bounced", "/messages/" + bounced,
+			[]string{"Failed after two attempts", "orchestrator was told", "Dead letter, still"}},
+		{"message-answered", "/messages/" + answered,
+			[]string{"A person has answered", "Waits for a person", "Answered on the demo's phone",
+				"The answer went back"}},
 		{"", "/messages/" + question, []string{"A person has answered", "Asked by code_developer"}},
-		{"message-thread", "/messages/" + thread, []string{"Posted by architect", "this message",
-			"code_developer: It is merged"}},
+		{"message-thread", "/messages/" + thread,
+			[]string{"Posted by architect", "this message", "code_developer: It is merged"}},
 		{"threads", "/threads/" + v.rows(`SELECT thread_id FROM threads`)[0],
 			[]string{"What came of it: 2.4 is tagged."}},
 		{"agent", "/agents/builder", []string{"jsonl:"}},
 		{"questions", "/questions", []string{"on the demo's phone"}},
 		{"operations", "/operations", []string{"builder"}},
-		{"audit", "/audit/retries_by_recipient", []string{"failed_attempts", "builder", "mailroom --db " + v.db +
-			" sql --named"}},
+		{"audit", "/audit/retries_by_recipient",
+			[]string{"failed_attempts", "builder", "mailroom --db " + v.db + " sql --named"}},
 	}
 	for _, look := range []struct {
 		width int64
@@ -112,8 +112,8 @@ func TestConsoleOfDemo(t *testing.T) {
 		theme string // a part of the pictures' names
 	}{
 		{1440, false, "", "light"}, {1440, true, "now", "dark"},
-		{390, false, "now", "narrow"}, {390, true, "message-ladder message-bounced message-answered message-thread",
-			"narrow-dark"},
+		{390, false, "now", "narrow"},
+		{390, true, "message-ladder message-bounced message-answered message-thread", "narrow-dark"},
 	} {
 		if look.only != "" && !*screenshots {
 			break

@@ -124,8 +124,7 @@ func TestConsoleIsLedNowhereElse(t *testing.T) {
 	if err != nil || daemon.Host == "" {
 		t.Fatal(real, err)
 	}
-	// hands the challenge on, and the proof back
-	relay := visit(t, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(daemon) }})
+	relay := visit(t, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(daemon) }}) // hands the challenge on, and the proof back
 	phish := visit(t, unauthorized)
 	d.says(phish.URL, phish.URL+"/phish", strings.Replace(phish.URL, "//", "//user@", 1), phish.URL+"?x", relay.URL)
 	opened := func() string {

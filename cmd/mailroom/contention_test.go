@@ -11,8 +11,8 @@ import (
 func TestContention(t *testing.T) {
 	t.Parallel()
 	const senders, total = 8, 2400
-	o := newOffice(t, "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "inboxed", "filed --deliver jsonl:"+t.TempDir()+
-		"/filed.jsonl")
+	o := newOffice(t, "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "inboxed",
+		"filed --deliver jsonl:"+t.TempDir()+"/filed.jsonl")
 	file := o.rows(`SELECT substr(deliver, 7) FROM agents WHERE name = 'filed'`)[0]
 
 	var acknowledged atomic.Int64

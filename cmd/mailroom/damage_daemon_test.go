@@ -55,8 +55,8 @@ func TestDaemonSurvivesDamage(t *testing.T) {
 		// What another program writes makes the daemon read its pages anew.
 		"agent_message": `UPDATE agents SET role = 'changed'`,
 		// Nobody looks at the trace before something happens to a message.
-		"message_trace": `INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('by-hand', 'a',
-			'b', '1')`,
+		"message_trace": `INSERT INTO agent_message (message_id, sender, recipient, payload)
+			VALUES ('by-hand', 'a', 'b', '1')`,
 	} {
 		for _, mended := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, mended %t", table, mended), func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestRecoveryOfAPathThatNeedsQuotes(t *testing.T) {
 	o.run("backup", backup)
 	scribble(t, o.db, 0, 8*pageSize)
 	o.recover(backup)
-	if got := o.run("sql", "SELECT count(*) AS n FROM agent_message")["rows"]; string(mustJSON(t,
-		got)) != `[{"n":30}]` {
+	if got := o.run("sql",
+		"SELECT count(*) AS n FROM agent_message")["rows"]; string(mustJSON(t, got)) != `[{"n":30}]` {
 		t.Errorf("after the recovery: %v", got)
 	}
 }
@@ -198,8 +198,8 @@ func TestDamagedFreePageAndLog(t *testing.T) {
 					strconv.Quote(strings.Repeat("x", 100_000))},
 			} {
 				status, answer := o.answerOf(args...)
-				if hint, _ := answer["hint"].(string); status != 0 && (status != 75 ||
-					answer["error"] != "unavailable" || !strings.Contains(hint, "doctor")) {
+				if hint, _ := answer["hint"].(string); status != 0 &&
+					(status != 75 || answer["error"] != "unavailable" || !strings.Contains(hint, "doctor")) {
 					t.Errorf("%v: %v", args, answer)
 				}
 			}

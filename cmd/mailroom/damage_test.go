@@ -78,16 +78,16 @@ func TestDamagedPages(t *testing.T) {
 	for name, damage := range map[string]func(o *office, pageOf func(string) int64){
 		"header": func(o *office, _ func(string) int64) { scribble(o.t, o.db, 0, 100) },
 		"schema": func(o *office, _ func(string) int64) { scribble(o.t, o.db, 100, pageSize-100) },
-		"messages": func(o *office, pageOf func(string) int64) {
-			scribble(o.t, o.db, pageOf("agent_message"),
-				pageSize)
+		"messages": func(o *office,
+			pageOf func(string) int64) {
+			scribble(o.t, o.db, pageOf("agent_message"), pageSize)
 		},
 		"index": func(o *office, pageOf func(string) int64) {
 			scribble(o.t, o.db, pageOf("agent_message_live"), pageSize)
 		},
-		"trace": func(o *office, pageOf func(string) int64) {
-			scribble(o.t, o.db, pageOf("message_trace"),
-				pageSize)
+		"trace": func(o *office,
+			pageOf func(string) int64) {
+			scribble(o.t, o.db, pageOf("message_trace"), pageSize)
 		},
 		"every page":     func(o *office, pageOf func(string) int64) { scribble(o.t, o.db, pageSize, 40*pageSize) },
 		"cut in half":    func(o *office, _ func(string) int64) { halve(o.t, o.db) },

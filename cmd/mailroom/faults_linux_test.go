@@ -171,8 +171,8 @@ func TestClockStepsUnderSeveralProcesses(t *testing.T) {
 	if err := os.Mkdir(away, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	o := steppedOffice(t, "a", "b", "filed --deliver jsonl:"+file, "shaky --deliver jsonl:"+filepath.Join(away,
-		"x.jsonl"))
+	o := steppedOffice(t, "a", "b", "filed --deliver jsonl:"+file,
+		"shaky --deliver jsonl:"+filepath.Join(away, "x.jsonl"))
 	if err := os.Remove(away); err != nil {
 		t.Fatal(err)
 	}
@@ -209,8 +209,8 @@ func TestClockStepsUnderSeveralProcesses(t *testing.T) {
 			fmt.Sprintf("%d|%[1]d", 3*(i+1)))
 		var read []any
 		for len(read) < 3 {
-			read = append(read, o.run("wait", "--recipient", "b", "--batch-size", "10", "--timeout",
-				"10s")["messages"].([]any)...)
+			read = append(read,
+				o.run("wait", "--recipient", "b", "--batch-size", "10", "--timeout", "10s")["messages"].([]any)...)
 		}
 		for n, m := range read {
 			if got := fmt.Sprint(m.(map[string]any)["payload"]); got != fmt.Sprint(i*10+n) {

@@ -42,8 +42,8 @@ func TestWhatDoesNotFitIsNamed(t *testing.T) {
 		env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: "writer", Session: "default"}, Log: m.log,
 			Catalogue: config().Catalogue}
 		send := func(size int) error {
-			_, err := d.Run(t.Context(), env, json.RawMessage(fmt.Sprintf(c.params,
-				strings.Repeat("x", size-c.beside))))
+			_, err := d.Run(t.Context(), env,
+				json.RawMessage(fmt.Sprintf(c.params, strings.Repeat("x", size-c.beside))))
 			return err
 		}
 		var e *orchestrator.Error

@@ -51,7 +51,8 @@ func forgedDatabase(t *testing.T) (w terminal, ids []string) {
 		`{"threadName":"plans","participantIds":["reader"]}`), "threadId")
 	m.run("writer", "default", "send", `{"recipient":"reader","message_type":"note","payload":%s,"hold_unknown":false}`,
 		text)
-	m.run("writer", "default", "send_message", `{"target":"reader","message_type":"STATUS","message":%s,"payload":{"k":%s},"context":%s}`, text, text, text)
+	m.run("writer", "default", "send_message",
+		`{"target":"reader","message_type":"STATUS","message":%s,"payload":{"k":%s},"context":%s}`, text, text, text)
 	m.run("writer", "default", "SendMessage", `{"to":"reader","message":%s,"summary":%s}`, text, text)
 	m.run("writer", "default", "coral_send_message", `{"threadId":%q,"content":%s,"mentions":["reader"]}`, thread, text)
 	m.run("writer", "default", "ralph_send", `{"to":"reader","type":"note","payload":{"text":%s}}`, text)
@@ -69,8 +70,8 @@ func forgedDatabase(t *testing.T) (w terminal, ids []string) {
 			VALUES (?1, 'writer', 'reader', 'note', '1')`,
 		`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, error_message)
 			VALUES ('dead', 'writer', 'reader', ?1, json_quote(?1), 'failed', ?1)`,
-		`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('stranger', ?1,
-			'reader', 'note', x'68ff9b0a464f52474544')`,
+		`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload)
+			VALUES ('stranger', ?1, 'reader', 'note', x'68ff9b0a464f52474544')`,
 		`UPDATE presence SET display_name = ?1`, `UPDATE threads SET name = ?1`,
 		`INSERT INTO bridge_problems (path, fingerprint, problem, found_at) VALUES (?1, '', ?1, ?1)`,
 	} {
@@ -89,8 +90,8 @@ func TestForgedText(t *testing.T) {
 	peek := [][]string{
 		{"poll", "--recipient", "reader", "--batch-size", "100"}, {"relay", "get_messages", "--mark-as-read=false"},
 		{"ralph", "inbox", "--mark-as-read=false"},
-		{"relay", "get_sent_messages"}, {"relay", "get_dead_letters"}, {"relay", "query_message_history", "--target",
-			"reader"},
+		{"relay", "get_sent_messages"}, {"relay", "get_dead_letters"},
+		{"relay", "query_message_history", "--target", "reader"},
 		{"dead_letters", "list"}, {"status"}, {"agent", "list"}, {"agent", "show", "third"}, {"team", "members"},
 		{"coral", "list_agents", "--include-details"},
 		{"sql", "SELECT * FROM agent_message"}, {"sql", "SELECT * FROM presence"}, {"sql", "--named", "unread"},

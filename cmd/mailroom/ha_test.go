@@ -33,10 +33,8 @@ func TestCluster(t *testing.T) {
 	if err := ha.Missing(); err != nil {
 		t.Fatal(err)
 	}
-	faults := slices.DeleteFunc(slices.Clone(ha.Faults), func(f ha.Fault) bool {
-		return !strings.Contains(f.Name,
-			*clusterFault)
-	})
+	faults := slices.DeleteFunc(slices.Clone(ha.Faults),
+		func(f ha.Fault) bool { return !strings.Contains(f.Name, *clusterFault) })
 	faults = faults[:min(*clusterFaults, len(faults))]
 	ctx, cancel := context.WithTimeout(t.Context(), faultTime)
 	defer cancel()
@@ -53,8 +51,8 @@ func TestCluster(t *testing.T) {
 	}
 	trial := &trial{cluster: cluster, faults: faults, say: func(format string, args ...any) { t.Logf(format, args...) }}
 	report, folder := tortured(t, torture.Config{
-		Seed: seed, For: time.Duration(len(faults)) * 100 * time.Second, Database: cluster.Address() +
-			"&search_path=mailroom", Restart: trial.next, Log: t.Output(),
+		Seed: seed, For: time.Duration(len(faults)) * 100 * time.Second,
+		Database: cluster.Address() + "&search_path=mailroom", Restart: trial.next, Log: t.Output(),
 	})
 	for _, problem := range report.Problems() {
 		t.Error(problem)

@@ -33,8 +33,8 @@ func TestClaudeAuto(t *testing.T) {
 	atSecond.reached()
 
 	atFirst.open()
-	first.asks().calls("mcp__mailroom__send_message", map[string]any{"target": "claude-2", "message_type": "STATUS",
-		"message": "All is well."})
+	first.asks().calls("mcp__mailroom__send_message",
+		map[string]any{"target": "claude-2", "message_type": "STATUS", "message": "All is well."})
 	r = first.asks()
 	r.shows()
 	ids := k.rows(`SELECT message_id FROM agent_message WHERE sender = 'claude' AND recipient = 'claude-2'`)
@@ -76,8 +76,8 @@ func TestGeminiAuto(t *testing.T) {
 	second := k.startGemini("Do it.")
 	r = second.asks()
 	r.isAgent("gemini-2")
-	r.calls("mcp_mailroom_send_message", map[string]any{"target": "gemini", "message_type": "STATUS",
-		"message": "All is well."})
+	r.calls("mcp_mailroom_send_message",
+		map[string]any{"target": "gemini", "message_type": "STATUS", "message": "All is well."})
 	r = second.asks()
 	r.shows()
 	r.says("Done.")

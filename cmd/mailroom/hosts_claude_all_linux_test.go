@@ -147,8 +147,8 @@ func TestClaudeConnected(t *testing.T) {
 	g.open()
 	r = s.asks()
 	r.shows(id)
-	r.calls("mcp__mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS",
-		"message": "All is well."})
+	r.calls("mcp__mailroom__send_message",
+		map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
 	r = s.asks()
 	r.shows(id)
 	r.says("Done.")
@@ -189,8 +189,9 @@ func TestClaudeSubagent(t *testing.T) {
 	g := k.newGate()
 	s := k.claude()
 	s.prompts("Do it.")
-	s.asks().calls("Agent", map[string]any{"description": "Find it", "prompt": "Find it.",
-		"subagent_type": "general-purpose", "run_in_background": false})
+	s.asks().calls("Agent",
+		map[string]any{"description": "Find it", "prompt": "Find it.", "subagent_type": "general-purpose",
+			"run_in_background": false})
 	s.asks().calls("Bash", waitsAt(g))
 	g.reached()
 	id := k.send("Look at the build.")

@@ -18,13 +18,14 @@ func claudeDesk(t *testing.T) *desk {
 // claude starts Claude Code, with tools if the desk has a vocabulary. Its user's prompts come from prompts.
 func (k *desk) claude(args ...string) *session {
 	k.t.Helper()
-	settings := k.write("settings.json", map[string]any{"hooks": k.hookSettings(),
-		"permissions": map[string]any{"allow": []string{"Bash", "mcp__mailroom"}}})
+	settings := k.write("settings.json",
+		map[string]any{"hooks": k.hookSettings(),
+			"permissions": map[string]any{"allow": []string{"Bash", "mcp__mailroom"}}})
 	if k.speaks != "" {
 		command, words := k.server()
 		server := map[string]any{"command": command, "args": words, "alwaysLoad": true}
-		args = append(args, "--mcp-config", k.write("mcp.json",
-			map[string]any{"mcpServers": map[string]any{"mailroom": server}}))
+		args = append(args, "--mcp-config",
+			k.write("mcp.json", map[string]any{"mcpServers": map[string]any{"mailroom": server}}))
 	}
 	return k.start(k.claudeEnv(), append([]string{
 		"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--settings", settings,
@@ -47,8 +48,8 @@ func (k *desk) claudeEnv() []string {
 // prompts has the user say something to Claude Code.
 func (s *session) prompts(text string) {
 	s.t.Helper()
-	line, err := json.Marshal(map[string]any{"type": "user", "message": map[string]any{"role": "user",
-		"content": text}})
+	line, err := json.Marshal(map[string]any{"type": "user",
+		"message": map[string]any{"role": "user", "content": text}})
 	if err == nil {
 		_, err = fmt.Fprintf(s.in, "%s\n", line)
 	}
@@ -143,8 +144,8 @@ func TestClaudeTools(t *testing.T) {
 			t.Errorf("the model is not offered %s, only %q", tool, r.tools(r.body))
 		}
 	}
-	r.calls("mcp__mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS",
-		"message": "All is well."})
+	r.calls("mcp__mailroom__send_message",
+		map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
 	r = s.asks()
 	r.says("Done.")
 	s.ends()

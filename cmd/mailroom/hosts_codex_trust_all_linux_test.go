@@ -18,8 +18,7 @@ func TestCodexTrust(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t)
 	k.connects("--as", "bob")
-	// what the user has chosen stands elsewhere than the project's configuration
-	own := filepath.Join(k.folder, "codex")
+	own := filepath.Join(k.folder, "codex") // what the user has chosen stands elsewhere than the project's configuration
 	k.env = append(k.env, "CODEX_HOME="+own)
 	project := fmt.Sprintf("[projects.%q]\ntrust_level = \"trusted\"\n", k.folder)
 	k.write("codex/config.toml", project)
@@ -33,7 +32,8 @@ func TestCodexTrust(t *testing.T) {
 		}
 		_, answer := k.answerOf("doctor")
 		doctor := fmt.Sprint(answer["findings"])
-		if distrusted := strings.Contains(doctor, "Codex does not run the hooks SessionStart, UserPromptSubmit, PostToolUse, Stop"); distrusted != (status != "trusted") {
+		if distrusted := strings.Contains(doctor,
+			"Codex does not run the hooks SessionStart, UserPromptSubmit, PostToolUse, Stop"); distrusted != (status != "trusted") {
 			t.Errorf("Codex says that the hooks are %s, and doctor\n%s", status, doctor)
 		}
 		return trust
@@ -58,8 +58,8 @@ func (k *desk) codexHooks(own string) (list []codexHook) {
 	s := k.start([]string{"CODEX_HOME=" + own}, "app-server")
 	defer s.kill()
 	for _, ask := range []map[string]any{
-		{"id": 1, "method": "initialize", "params": map[string]any{"clientInfo": map[string]any{"name": "test",
-			"version": "1"}}},
+		{"id": 1, "method": "initialize",
+			"params": map[string]any{"clientInfo": map[string]any{"name": "test", "version": "1"}}},
 		{"method": "initialized"},
 		{"id": 2, "method": "hooks/list", "params": map[string]any{"cwds": []string{k.folder}}},
 	} {

@@ -16,7 +16,8 @@ import (
 // interrupts has the user of Claude Code end the turn, as Esc does, and waits until that has happened.
 func (s *sitting) interrupts() {
 	s.t.Helper()
-	if _, err := fmt.Fprintln(s.in, `{"type":"control_request","request_id":"esc","request":{"subtype":"interrupt"}}`); err != nil {
+	if _, err := fmt.Fprintln(s.in,
+		`{"type":"control_request","request_id":"esc","request":{"subtype":"interrupt"}}`); err != nil {
 		s.t.Fatal(err)
 	}
 	s.until("the turn ends", func() bool { return s.over(s) })

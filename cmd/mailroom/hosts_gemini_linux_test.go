@@ -128,8 +128,7 @@ func TestGeminiKilled(t *testing.T) {
 	t.Parallel()
 	k := geminiDesk(t)
 	id := k.send("Look at the build.")
-	// so that the process that is killed is the one that runs the hooks
-	s := k.gemini("Do it.", "GEMINI_CLI_NO_RELAUNCH=true")
+	s := k.gemini("Do it.", "GEMINI_CLI_NO_RELAUNCH=true") // so that the process that is killed is the one that runs the hooks
 	s.asks().shows(id)
 	k.stand("shown")
 	s.kill()

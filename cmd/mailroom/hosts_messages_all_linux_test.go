@@ -29,8 +29,8 @@ func TestHostsBurst(t *testing.T) {
 		s.has(ids[0])
 		g.open()
 		r := s.asks()
-		if n := len(r.shown()); s.open == nil && (n != 20 ||
-			!strings.Contains(r.text(), "mailroom: 180 more messages wait: ")) {
+		if n := len(r.shown()); s.open == nil &&
+			(n != 20 || !strings.Contains(r.text(), "mailroom: 180 more messages wait: ")) {
 			t.Errorf("the model is shown %d messages first, and told:\n%s", n, r.text())
 		}
 		for n := 0; len(r.shown()) < len(ids) && !t.Failed(); r = s.asks() {
@@ -197,9 +197,9 @@ func TestHostsConverse(t *testing.T) {
 			b := bareOpenCodeDesk(t)
 			b.connects("--as", "bob", "--vocabulary", vocabulary)
 			a := &desk{
-				office: b.office, folder: b.folder, host: "claude", program: hostProgram(t,
-					"@anthropic-ai/claude-code-linux-x64/claude"),
-				model: newModel(t, anthropic),
+				office: b.office, folder: b.folder, host: "claude",
+				program: hostProgram(t, "@anthropic-ai/claude-code-linux-x64/claude"),
+				model:   newModel(t, anthropic),
 			}
 			a.connects("--as", "alice", "--vocabulary", vocabulary)
 			thread := ""

@@ -25,11 +25,10 @@ type model struct {
 
 // dialect is how a maker's hosts and models talk.
 type dialect struct {
-	path     string                                      // under which the model is asked
-	said     string                                      // the key of a request under which the conversation stands
-	answered func(turn int, act action) []map[string]any // the events of an answer
-	// that the model is offered, with the namespace of each or ""
-	tools func(request map[string]any) (names [][]string)
+	path     string                                          // under which the model is asked
+	said     string                                          // the key of a request under which the conversation stands
+	answered func(turn int, act action) []map[string]any     // the events of an answer
+	tools    func(request map[string]any) (names [][]string) // that the model is offered, with the namespace of each or ""
 }
 
 // action is what a model does: it says something or, if tool is set, calls that.
@@ -201,8 +200,8 @@ var anthropic = dialect{
 		}}}
 		reason := "end_turn"
 		for i, at := 0, &act; at != nil; i, at = i+1, at.also {
-			block, delta := map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta",
-				"text": at.text}
+			block, delta := map[string]any{"type": "text", "text": ""},
+				map[string]any{"type": "text_delta", "text": at.text}
 			if at.tool != nil {
 				reason = "tool_use"
 				id := fmt.Sprint("toolu_", turn, strings.Repeat("b", i))
@@ -216,8 +215,9 @@ var anthropic = dialect{
 				map[string]any{"type": "content_block_stop", "index": i})
 		}
 		return append(events,
-			map[string]any{"type": "message_delta", "delta": map[string]any{"stop_reason": reason,
-				"stop_sequence": nil}, "usage": map[string]any{"output_tokens": 5}},
+			map[string]any{"type": "message_delta",
+				"delta": map[string]any{"stop_reason": reason, "stop_sequence": nil},
+				"usage": map[string]any{"output_tokens": 5}},
 			map[string]any{"type": "message_stop"})
 	},
 }
@@ -257,11 +257,11 @@ var openai = dialect{
 					item["namespace"] = at.tool[0]
 				}
 			}
-			events = append(events, map[string]any{"type": "response.output_item.done", "output_index": i,
-				"item": item})
+			events = append(events,
+				map[string]any{"type": "response.output_item.done", "output_index": i, "item": item})
 		}
-		return append(events, map[string]any{"type": "response.completed", "response": map[string]any{"id": id,
-			"usage": map[string]any{
+		return append(events,
+			map[string]any{"type": "response.completed", "response": map[string]any{"id": id, "usage": map[string]any{
 				"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil,
 				"total_tokens": 2,
 			}}})

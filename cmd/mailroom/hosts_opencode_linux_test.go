@@ -32,8 +32,9 @@ var completions = dialect{
 		if act.tool != nil {
 			arguments, _ := json.Marshal(act.arguments)
 			call := map[string]any{"name": act.tool[1], "arguments": string(arguments)}
-			says = map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{"index": 0,
-				"id": fmt.Sprint("call_", turn), "type": "function", "function": call}}}
+			says = map[string]any{"role": "assistant",
+				"tool_calls": []any{map[string]any{"index": 0, "id": fmt.Sprint("call_", turn), "type": "function",
+					"function": call}}}
 			reason = "tool_calls"
 		}
 		chunk := func(delta map[string]any, reason any) map[string]any {
@@ -79,8 +80,9 @@ func bareOpenCodeDesk(t *testing.T) *desk {
 		depends := map[string]any{"dependencies": map[string]any{"@opencode-ai/plugin": version}}
 		installed := map[string]any{"name": "@opencode-ai/plugin", "version": version}
 		k.write(folder+"/package.json", depends)
-		k.write(folder+"/package-lock.json", map[string]any{"lockfileVersion": 3,
-			"packages": map[string]any{"": depends, "node_modules/@opencode-ai/plugin": installed}})
+		k.write(folder+"/package-lock.json",
+			map[string]any{"lockfileVersion": 3,
+				"packages": map[string]any{"": depends, "node_modules/@opencode-ai/plugin": installed}})
 		k.write(folder+"/node_modules/@opencode-ai/plugin/package.json", installed)
 	}
 	return k
@@ -234,8 +236,8 @@ func TestOpenCodeIdle(t *testing.T) {
 	k := openCodeDesk(t)
 	o := k.openCode()
 	o.prompts("Write to alice.")
-	o.asks().calls("mailroom_send_message", map[string]any{"target": "alice", "message_type": "STATUS",
-		"message": "Hello."})
+	o.asks().calls("mailroom_send_message",
+		map[string]any{"target": "alice", "message_type": "STATUS", "message": "Hello."})
 	o.asks().says("Done.")
 	o.rests()
 	want.Rows(t, k.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice'`), "bob")

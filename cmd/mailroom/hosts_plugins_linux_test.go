@@ -52,8 +52,8 @@ func TestClaudePlugin(t *testing.T) {
 	g.open()
 	r = s.asks()
 	r.shows(busy)
-	r.calls("mcp__plugin_mailroom_mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS",
-		"message": "All is well."})
+	r.calls("mcp__plugin_mailroom_mailroom__send_message",
+		map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
 	r = s.asks()
 	if sent := k.rows(`SELECT 1 FROM agent_message WHERE sender = 'claude' AND recipient = 'alice'`); len(sent) != 1 {
 		t.Errorf("claude has sent %d messages; its model is told\n%s", len(sent), r.text())
@@ -87,8 +87,8 @@ func TestGeminiExtension(t *testing.T) {
 	g.open()
 	r = s.asks()
 	r.shows(busy)
-	r.calls("mcp_mailroom_send_message", map[string]any{"target": "alice", "message_type": "STATUS",
-		"message": "All is well."})
+	r.calls("mcp_mailroom_send_message",
+		map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
 	r = s.asks()
 	if sent := k.rows(`SELECT 1 FROM agent_message WHERE sender = 'gemini' AND recipient = 'alice'`); len(sent) != 1 {
 		t.Errorf("gemini has sent %d messages; its model is told\n%s", len(sent), r.text())

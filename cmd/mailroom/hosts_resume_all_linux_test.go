@@ -132,8 +132,8 @@ func (s *sitting) hasWritten(id string, answered bool) {
 	if folder := folders[s.host]; folder != "" {
 		s.until("the host has written it down", func() bool {
 			text := s.transcript(folder, id)
-			return bytes.Contains(text, []byte(`<mailroom-message id=\"`+id)) && (!answered ||
-				bytes.Contains(text, []byte(calls[s.host])))
+			return bytes.Contains(text, []byte(`<mailroom-message id=\"`+id)) &&
+				(!answered || bytes.Contains(text, []byte(calls[s.host])))
 		})
 	}
 }

@@ -76,10 +76,8 @@ func (k *desk) transcript(folder, id string) []byte {
 		text, err := os.ReadFile(path)
 		all := slices.Collect(bytes.Lines(text))
 		if at := slices.IndexFunc(all, func(line []byte) bool { return bytes.Contains(line, []byte(id)) }); at > 0 {
-			lines = slices.DeleteFunc(all[at-1:], func(line []byte) bool {
-				return len(line) > 4000 &&
-					!bytes.Contains(line, []byte(id))
-			})
+			lines = slices.DeleteFunc(all[at-1:],
+				func(line []byte) bool { return len(line) > 4000 && !bytes.Contains(line, []byte(id)) })
 		}
 		return err
 	})

@@ -111,8 +111,7 @@ func TestHostsToolLongerThanAnyLease(t *testing.T) {
 		long.open()
 		r = s.asks()
 		r.shows(id)
-		// OpenCode's plugin tells it beside the request
-		k.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`, "1")
+		k.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`, "1") // OpenCode's plugin tells it beside the request
 		s.rests(r)
 	})
 }

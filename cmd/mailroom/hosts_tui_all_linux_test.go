@@ -162,8 +162,8 @@ func (r *request) userSays(want ...string) {
 		parts, _ := item["content"].([]any)
 		for _, part := range parts {
 			text, _ := part.(map[string]any)["text"].(string)
-			if item["role"] == "user" && !strings.HasPrefix(text, "<environment_context>") && !strings.HasPrefix(text,
-				"<turn_aborted>") {
+			if item["role"] == "user" && !strings.HasPrefix(text, "<environment_context>") &&
+				!strings.HasPrefix(text, "<turn_aborted>") {
 				said = append(said, text)
 			}
 		}
@@ -226,10 +226,8 @@ func TestCodexTerminal(t *testing.T) {
 	k.untilCodexRests(6)
 	k.stand("read", "read", "read", "read")
 	k.start(nil, "app-server", "daemon", "stop").ends()
-	k.until("nothing waits for messages any more", func() bool {
-		return k.sessionOfBob() == nil ||
-			k.sessionOfBob()["wakes"] != true
-	})
+	k.until("nothing waits for messages any more",
+		func() bool { return k.sessionOfBob() == nil || k.sessionOfBob()["wakes"] != true })
 }
 
 // nudgesInVain puts into Codex's queue what wakes its session, without any message. The user sees why no turn begins.
@@ -303,10 +301,8 @@ func TestCodexTerminalInterruptedIsNotWoken(t *testing.T) {
 	c.key("Escape")
 	c.screenHas("Conversation interrupted")
 	id := k.sendTold("working") // since no hook tells of an interruption
-	c.until("the session is nudged", func(string) bool {
-		return len(k.rows(`SELECT 1 FROM host_sessions
-		WHERE nudged_at <> ''`)) == 1
-	})
+	c.until("the session is nudged",
+		func(string) bool { return len(k.rows(`SELECT 1 FROM host_sessions WHERE nudged_at <> ''`)) == 1 })
 	c.types("Go on.")
 	r := c.asks()
 	r.shows(id)

@@ -100,7 +100,6 @@ var mayImport = map[string][]string{
 	"orchestrator/router": and(rows, "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions",
 		"orchestrator/reading", "orchestrator/sessions", "orchestrator/store/postgres", "orchestrator/store/sqlite",
 		"orchestrator/RECORD"),
-
 	"commands": and(engine, "orchestrator/bridge/letters", "orchestrator/confusables",
 		"orchestrator/process"),
 	"commands/VOCABULARY": and(engine, "commands"),
@@ -203,8 +202,8 @@ func sources(t *testing.T) (list []source) {
 		if folder == "." {
 			folder = ""
 		}
-		list = append(list, source{path: from, folder: folder, test: strings.HasSuffix(file, "_test.go"), files: set,
-			syntax: syntax})
+		list = append(list,
+			source{path: from, folder: folder, test: strings.HasSuffix(file, "_test.go"), files: set, syntax: syntax})
 		return nil
 	})
 	if err != nil || len(list) == 0 {
@@ -262,8 +261,8 @@ func TestImportsRunOneWay(t *testing.T) {
 				!slices.Contains(allowed, rule(ours)) {
 				t.Errorf("%s imports %s; it may import only %q of ours", s.path, name, allowed)
 			}
-			if folders, bound := mayReach[name]; bound && !strings.HasPrefix(s.folder,
-				"orchestrator/orchestratortest") && !slices.Contains(folders, s.folder) {
+			if folders, bound := mayReach[name]; bound &&
+				!strings.HasPrefix(s.folder, "orchestrator/orchestratortest") && !slices.Contains(folders, s.folder) {
 				t.Errorf("%s imports %s; only %q may", s.path, name, folders)
 			}
 			used[s.folder+" "+name] = true

@@ -166,8 +166,8 @@ func (s *surgery) send(random *rand.Rand) {
 	for _, r := range s.recipients {
 		for range 1 + random.IntN(3) {
 			from := []string{"ann", "bob"}[random.IntN(2)]
-			if err := s.sender.say(from, r.name, fmt.Sprintf(`{"text":%q}`,
-				strings.Repeat("x", random.IntN(2000)))); err != nil {
+			if err := s.sender.say(from, r.name,
+				fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", random.IntN(2000)))); err != nil {
 				s.t.Fatal(err)
 			}
 			id, ok, err := s.sender.heard()
@@ -243,8 +243,8 @@ func (s *surgery) cut(where string, random *rand.Rand) {
 func (s *surgery) finish() {
 	s.t.Helper()
 	const left = `SELECT count(*) FROM agent_message WHERE status IN ('pending', 'retry')`
-	// a program that outlived its courier still keeps others from starting
 	for s.rows(left)[0] != "0" && !s.t.Failed() {
+		// a program that outlived its courier still keeps others from starting
 		s.operate("nowhere", 100, func([][]string) bool { return false })
 	}
 	s.takeLetters()
@@ -365,8 +365,7 @@ func TestKilledWithFullInbox(t *testing.T) {
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	schemes := slices.Collect(maps.Keys(transports()))
-	// no agent has those
-	schemes = slices.DeleteFunc(schemes, func(s string) bool { return s == "push" || s == "ntfy" })
+	schemes = slices.DeleteFunc(schemes, func(s string) bool { return s == "push" || s == "ntfy" }) // no agent has those
 	s := newSurgery(t, schemes...)
 	if len(s.recipients) != len(schemes) {
 		t.Fatal("there is a transport that nobody is killed with")

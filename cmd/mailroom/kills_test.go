@@ -14,7 +14,8 @@ import (
 )
 
 var (
-	killReaders  = flag.Int("kills", -1, "how many readers TestKilledReaders kills on each store; -1: with -short 200 on a file and 100 on a server, otherwise 1000")
+	killReaders = flag.Int("kills", -1,
+		"how many readers TestKilledReaders kills on each store; -1: with -short 200 on a file and 100 on a server, otherwise 1000")
 	killsSeed    = flag.Uint64("kills-seed", 0, "seed of TestKilledReaders; 0 draws one")
 	killsProgram = flag.String("kills-program", "",
 		"path of the program whose readers are killed, instead of the one under test")
@@ -33,8 +34,9 @@ func TestKilledReaders(t *testing.T) {
 	} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			report, folder := killed(t, kills.Config{Kills: numberOfKills(store),
-				Program: []string{"mailroom-unguarded"}, Database: place(t), Doors: *killsAtDoors})
+			report, folder := killed(t,
+				kills.Config{Kills: numberOfKills(store), Program: []string{"mailroom-unguarded"}, Database: place(t),
+					Doors: *killsAtDoors})
 			t.Log(report.String())
 			for _, problem := range report.Problems() {
 				t.Error(problem)

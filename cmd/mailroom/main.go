@@ -68,10 +68,7 @@ func config() cli.Config {
 // transports are the ways in which a message leaves, but for the one to the user.
 func transports() map[string]orchestrator.Transport {
 	return map[string]orchestrator.Transport{
-		"inbox":   transport.Inbox{},
-		"jsonl":   transport.JSONL{},
-		"dir":     transport.Dir{},
-		"exec":    transport.Exec{},
+		"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}, "exec": transport.Exec{},
 		"webhook": new(transport.Webhook),
 		"push":    new(transport.Push),
 		"ntfy":    new(transport.Ntfy),

@@ -104,10 +104,9 @@ func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error
 		if strings.HasSuffix(table, "_inbox") && table != "agent_inbox" {
 			return // an agent's view, which comes and goes with the agent
 		}
-		standing := slices.Contains(standingTables, table) && (op == "read" || len(card.Tables.Write) > 0 ||
-			strings.HasSuffix(table, "_trace"))
-		// where the database is not trusted
-		checked := op == "read" && slices.Contains([]string{"tokens", "schedules", "signal_devices"}, table)
+		standing := slices.Contains(standingTables, table) &&
+			(op == "read" || len(card.Tables.Write) > 0 || strings.HasSuffix(table, "_trace"))
+		checked := op == "read" && slices.Contains([]string{"tokens", "schedules", "signal_devices"}, table) // where the database is not trusted
 		if standing || checked || slices.Contains(allowed, table) {
 			return
 		}

@@ -114,10 +114,10 @@ func TestManyHosts(t *testing.T) {
 		"; do sleep 0.1; done")
 	alpha.run("schedule", "add", "tick", "--spec", "* * * * *", "--command", "send", "--params",
 		`{"sender":"ann","recipient":"ann","message_type":"tick"}`)
-
 	said, err := alpha.command("send", "filed", "early", "--as", "ann", "--output", "text").Output()
-	if err != nil || !strings.Contains(string(said),
-		"No daemon runs on beta, which alone delivers to filed: it waits until `mailroom serve` runs there.") {
+	if err != nil ||
+		!strings.Contains(string(said),
+			"No daemon runs on beta, which alone delivers to filed: it waits until `mailroom serve` runs there.") {
 		t.Errorf("what is sent to a host without a daemon: %s, %v", said, err)
 	}
 	serving := map[string]*serving{}
@@ -172,7 +172,8 @@ func TestManyHosts(t *testing.T) {
 	for query, want := range map[string]string{
 		`SELECT count(*) - count(DISTINCT left(created_at, 16)) FROM agent_message
 			WHERE message_type = 'tick'`: "0",
-		`SELECT count(DISTINCT host) FROM daemons`: "3",
+		`SELECT count(DISTINCT host)
+			FROM daemons`: "3",
 		`SELECT crashes FROM agent_message WHERE message_id = '` + slow +
 			`'`: "1",
 		`SELECT count(*) FROM message_trace WHERE event = 'failed'

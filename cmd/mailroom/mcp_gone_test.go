@@ -44,8 +44,8 @@ func TestMCPClientGone(t *testing.T) {
 			cmd, in, s := o.startTools("a", "coral")
 			answered := make(chan error, 1)
 			go func() {
-				_, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "wait_for_mentions",
-					Arguments: map[string]any{"waitFor": "b"}})
+				_, err := s.CallTool(t.Context(),
+					&mcp.CallToolParams{Name: "wait_for_mentions", Arguments: map[string]any{"waitFor": "b"}})
 				answered <- err
 			}()
 			o.await(`SELECT count(*) FROM waits`, "1")
@@ -94,14 +94,16 @@ func TestMCPNobodyReads(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
+		io.WriteString(in,
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
 		if after == 1 {
 			if _, err := bufio.NewReaderSize(out, 16).ReadString('\n'); err != nil {
 				t.Fatal(err)
 			}
 			out.Close()
 		}
-		io.WriteString(in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}`+"\n")
+		io.WriteString(in,
+			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}`+"\n")
 		if got := exitStatus(t, cmd); got != 141 || says.String() != "" {
 			t.Errorf("%s: exit status %d, %q; want 141 and nothing", name, got, says.String())
 		}

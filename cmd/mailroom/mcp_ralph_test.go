@@ -18,7 +18,8 @@ var ralphExample = example{
 			"description": "Description...",
 			"acceptanceCriteria": ["It builds"],
 			"worktree": "path/to/worktree"},"timestamp":"$at","status":"pending"}`, ""},
-		{"developer", "inbox", `{}`, `{"agent":"developer","count":1,"has_more":false,"messages":[{"id":"$task","from":"pm","to":"developer",
+		{"developer", "inbox", `{}`,
+			`{"agent":"developer","count":1,"has_more":false,"messages":[{"id":"$task","from":"pm","to":"developer",
 			"type":"task_assign","priority":"high","timestamp":"$at","status":"pending","payload":{
 			"taskId": "feat-001",
 			"title": "Feature title",
@@ -35,7 +36,8 @@ var ralphExample = example{
 		{"pm", "inbox", `{}`, `{"messages":[{"id":"$asked","type":"question"}]}`, ""},
 		{"pm", "send", `{"to":"developer","type":"answer","replyTo":"$asked","payload":{
 			"questionId": "$asked",
-			"answer": "Answer text..."}}`, `{"replyTo":"$asked","payload":{"questionId":"$asked","answer":"Answer text..."}}`, ""},
+			"answer": "Answer text..."}}`,
+			`{"replyTo":"$asked","payload":{"questionId":"$asked","answer":"Answer text..."}}`, ""},
 		{"pm", "ack", `{"id":"$asked"}`, `{"success":true,"agent":"pm","file_removed":false}`, ""},
 		{"developer", "send", `{"to":"qa","type":"implementation_complete","payload":{
 			"taskId": "feat-001",
@@ -69,6 +71,7 @@ var ralphExample = example{
 		{"pm", "send", `{"from":"qa","to":"developer","type":"note"}`, `{"error":"permission_denied","message":"*"}`,
 			""},
 		{"developer", "inbox", `{}`, `{"count":2,"messages":[{"type":"answer"},{"type":"bug_report"}]}`, ""},
-		{"watchdog", "inbox", `{}`, `{"count":1,"messages":[{"type":"status_update","payload":{"agent":"developer","status":"working","taskId":"feat-001"}}]}`, ""},
+		{"watchdog", "inbox", `{}`,
+			`{"count":1,"messages":[{"type":"status_update","payload":{"agent":"developer","status":"working","taskId":"feat-001"}}]}`, ""},
 	},
 }

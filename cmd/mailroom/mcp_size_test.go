@@ -24,8 +24,8 @@ func toolsList(t *testing.T, vocabulary string) []byte {
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":2,"method":"tools/list"}
 `)
-	if status := p.Run(t.Context(), append([]string{"mailroom", "--db", o.db}, mcpWords("builder", vocabulary,
-		false)...)); status != 0 {
+	if status := p.Run(t.Context(),
+		append([]string{"mailroom", "--db", o.db}, mcpWords("builder", vocabulary, false)...)); status != 0 {
 		t.Fatalf("exit status %d", status)
 	}
 	for line := range bytes.Lines(out.Bytes()) {

@@ -51,8 +51,8 @@ func inMemory(o *office) dial {
 		p.In, p.Out, p.Err, p.Getenv = in, out, io.Discard, func(string) string { return "" }
 		ended := make(chan int, 1)
 		go func() {
-			status := p.Run(context.WithoutCancel(o.t.Context()), append([]string{"mailroom", "--db", o.db},
-				mcpWords(agent, vocabulary, admin)...))
+			status := p.Run(context.WithoutCancel(o.t.Context()),
+				append([]string{"mailroom", "--db", o.db}, mcpWords(agent, vocabulary, admin)...))
 			out.Close()
 			ended <- status
 		}()
@@ -127,8 +127,8 @@ func newClient(t *testing.T, transport mcp.Transport) *client {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.input[tool.Name], c.output[tool.Name] = resolved(t, tool.Name, tool.InputSchema), resolved(t, tool.Name,
-			tool.OutputSchema)
+		c.input[tool.Name], c.output[tool.Name] = resolved(t, tool.Name, tool.InputSchema),
+			resolved(t, tool.Name, tool.OutputSchema)
 	}
 	return c
 }

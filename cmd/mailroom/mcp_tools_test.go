@@ -32,8 +32,7 @@ var toolCalls = []struct{ tool, args string }{
 	{"schedule_list", ""},
 	{"schedule_run", `name=checkpoint`},
 	{"schedule_remove", `name=deliver_all`},
-	// no daemon delivers it
-	{"send", `sender=boss recipient=tomorrow message_type=note payload={"n":1} hold_unknown=true`},
+	{"send", `sender=boss recipient=tomorrow message_type=note payload={"n":1} hold_unknown=true`}, // no daemon delivers it
 	{"poll", `recipient=tomorrow`},
 	{"trace", `message_id=$message_id`},
 	{"why", `message_id=$message_id`},
@@ -95,8 +94,8 @@ var toolCalls = []struct{ tool, args string }{
 }
 
 // callAll calls every tool that is offered; each must succeed.
-func callAll(t *testing.T, o *office, offered []string, call func(tool string, args []string) (result map[string]any,
-	text string)) {
+func callAll(t *testing.T, o *office, offered []string,
+	call func(tool string, args []string) (result map[string]any, text string)) {
 	t.Helper()
 	left := map[string]bool{}
 	for _, name := range offered {
@@ -119,8 +118,8 @@ func callAll(t *testing.T, o *office, offered []string, call func(tool string, a
 			t.Errorf("%s %s: %s", c.tool, c.args, text)
 		}
 		for key, value := range result {
-			if text, ok := value.(string); ok && (key == "message_id" || key == "threadId" || key == "id" ||
-				key == "questionId") {
+			if text, ok := value.(string); ok &&
+				(key == "message_id" || key == "threadId" || key == "id" || key == "questionId") {
 				kept[key] = text
 			}
 		}

@@ -68,8 +68,8 @@ func TestSentencesAtATerminal(t *testing.T) {
 	} {
 		printed, status := o.atATerminal(c.columns, "sh -c 'echo; "+c.line+"; s=$?; echo ended; exit $s'", "ended",
 			"\n")
-		if status != c.status || !strings.Contains(printed, c.has) || c.lack != "" && strings.Contains(printed,
-			c.lack) {
+		if status != c.status || !strings.Contains(printed, c.has) || c.lack != "" &&
+			strings.Contains(printed, c.lack) {
 			t.Errorf("%s: exit status %d after %q; want %d and %q", c.line, status, printed, c.status, c.has)
 		}
 	}

@@ -34,8 +34,8 @@ func TestEveryVocabularySaysThatThereIsMore(t *testing.T) {
 			if !strings.Contains(people.String(), "There are more") {
 				t.Errorf("people do not read that there are more")
 			}
-			if tool, ok := answer.Result.(interface{ ToolText() string }); ok && !strings.HasPrefix(tool.ToolText(),
-				`<messages more="true">`) {
+			if tool, ok := answer.Result.(interface{ ToolText() string }); ok &&
+				!strings.HasPrefix(tool.ToolText(), `<messages more="true">`) {
 				t.Errorf("the XML begins with %.40s", tool.ToolText())
 			}
 			answer = m.run("reader", "default", command, "%s", c.params)

@@ -102,8 +102,8 @@ func TestPages(t *testing.T) {
 			if which, is := isUnrun(s.command); is {
 				used[which] = true
 			}
-			if words := strings.Fields(s.command); words[0] == "make" && !strings.Contains(string(makefile),
-				"\n"+words[1]+":") {
+			if words := strings.Fields(s.command); words[0] == "make" &&
+				!strings.Contains(string(makefile), "\n"+words[1]+":") {
 				t.Errorf("%s: the Makefile has no target %s", file, words[1])
 			}
 		}
@@ -180,8 +180,8 @@ func newPage(t *testing.T, file string) *page {
 		}
 	}
 	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); !strings.HasPrefix(name, "MAILROOM_") && !strings.HasPrefix(name,
-			"XDG_") && name != "NO_COLOR" {
+		if name, _, _ := strings.Cut(v, "="); !strings.HasPrefix(name, "MAILROOM_") &&
+			!strings.HasPrefix(name, "XDG_") && name != "NO_COLOR" {
 			p.env = append(p.env, v)
 		}
 	}
@@ -200,8 +200,7 @@ func (p *page) tty() *tty {
 // run types a command and compares what comes.
 func (p *page) run(s *typed) {
 	p.t.Helper()
-	// the same program, built already
-	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ")
+	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ") // the same program, built already
 	if goesOn.MatchString(command) && !strings.Contains(command, "--once") {
 		if len(s.printed) == 0 {
 			p.t.Fatalf("%s:%d: nothing says what %s prints, so that nobody knows whether it runs", p.name, s.from,

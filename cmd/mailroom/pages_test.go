@@ -80,8 +80,8 @@ func TestLinksLead(t *testing.T) {
 				t.Errorf("%s: there is nothing at %s", file, to)
 				continue
 			}
-			if place != "" && !slices.ContainsFunc(heading.FindAllStringSubmatch(string(page), -1),
-				func(h []string) bool {
+			if place != "" &&
+				!slices.ContainsFunc(heading.FindAllStringSubmatch(string(page), -1), func(h []string) bool {
 					return strings.ReplaceAll(anchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == place
 				}) {
 				t.Errorf("%s: there is no heading at %s", file, to)
@@ -143,8 +143,8 @@ func TestCommandsAreInConsoleBlocks(t *testing.T) {
 			case !inside && strings.HasPrefix(line, "    "):
 				t.Errorf("%s:%d: an indented block; put commands into a block of console, and what is none behind ```",
 					file, i+1)
-			case inside && language != "console" && (strings.HasPrefix(line, "$ ") ||
-				strings.HasPrefix(line, "mailroom ")):
+			case inside && language != "console" &&
+				(strings.HasPrefix(line, "$ ") || strings.HasPrefix(line, "mailroom ")):
 				t.Errorf("%s:%d: a command in a block of %q, which is not run", file, i+1, language)
 			}
 		}
@@ -181,8 +181,8 @@ func TestCommandsThatAreNamedExist(t *testing.T) {
 			p := cli.Standard(config())
 			p.Out, p.Err = &out, &out
 			status := p.Run(t.Context(), append(words, "--help"))
-			// where a text could stand, that asks for no help
 			if help := helpOf.FindStringSubmatch(out.String()); status != 0 && help != nil {
+				// where a text could stand, that asks for no help
 				out.Reset()
 				status = p.Run(t.Context(), strings.Fields(help[1]))
 			}

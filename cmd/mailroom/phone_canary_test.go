@@ -39,8 +39,8 @@ func forms(word string) map[string][]byte {
 	for _, unit := range utf16.Encode([]rune(word)) {
 		list["UTF-16"] = append(list["UTF-16"], byte(unit), byte(unit>>8))
 	}
-	// what base64 makes of a word depends on how many bytes are before it; ends depend on neighbours
 	for before := range 3 {
+		// what base64 makes of a word depends on how many bytes are before it; ends depend on neighbours
 		encoded := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + word))
 		list[fmt.Sprintf("base64 after %d", before)] = []byte(encoded[(before*8+5)/6 : len(encoded)-1])
 	}

@@ -105,8 +105,8 @@ func TestFirefoxTampered(t *testing.T) {
 		"the whole body":   fmt.Sprintf(`json_set(payload, '$.body', (SELECT body FROM signal_questions WHERE question_id = '%s'))`, decoy),
 	} {
 		h.rows(`CREATE TRIGGER tamper AFTER INSERT ON agent_message WHEN new.message_type = 'push' BEGIN
-			UPDATE agent_message SET payload = (SELECT ` + change + ` FROM (SELECT json_extract(new.payload,
-				'$.body') AS body))
+			UPDATE agent_message
+				SET payload = (SELECT ` + change + ` FROM (SELECT json_extract(new.payload, '$.body') AS body))
 			WHERE seq = new.seq; END`)
 		h.ask("changed: "+name, "--options", "yes", "--options", "no")
 		h.push.Next()

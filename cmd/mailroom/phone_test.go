@@ -109,8 +109,8 @@ func pairPhone(ctx context.Context, r *delivery.Engine, name, url string) error 
 		return err
 	}
 	_, code, _ := strings.Cut(url, "#c=")
-	d, _, err := questions.Pair(ctx, r.Ledger, questions.PairRequest{Code: code, Name: name,
-		Recipient: identity.Recipient().String()})
+	d, _, err := questions.Pair(ctx, r.Ledger,
+		questions.PairRequest{Code: code, Name: name, Recipient: identity.Recipient().String()})
 	if err != nil {
 		return err
 	}

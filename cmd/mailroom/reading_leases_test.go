@@ -18,8 +18,8 @@ func TestMCPReaderKilled(t *testing.T) {
 	o := newOffice(t, "a", "b")
 	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note")
 	cmd, _, s := o.startTools("b", "relay")
-	got, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_messages",
-		Arguments: map[string]any{"lease_seconds": 86400}})
+	got, err := s.CallTool(t.Context(),
+		&mcp.CallToolParams{Name: "get_messages", Arguments: map[string]any{"lease_seconds": 86400}})
 	if err != nil || got.IsError {
 		t.Fatal(err, got)
 	}
@@ -64,8 +64,8 @@ func TestKilledReadersLoseNothing(t *testing.T) {
 	defer cancel()
 	for n := 0; ; n++ {
 		if ctx.Err() != nil {
-			t.Fatalf("still not acknowledged: %q", o.rows(`SELECT message_id FROM agent_message
-				WHERE acknowledged_at = ''`))
+			t.Fatalf("still not acknowledged: %q",
+				o.rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = ''`))
 		}
 		reader := o.command("wait", "--as", "b", "--batch-size", "4", "--lease", "1s", "--timeout", "2")
 		out, err := reader.StdoutPipe()

@@ -85,8 +85,8 @@ func newShop(t *testing.T) *shop {
 	s.at("08:00:10", "agent", "add", "lead", "--role", "plans the work")
 	s.at("08:00:20", "agent", "add", "builder", "--role", "writes the code of the shop, and its tests")
 	s.at("08:00:30", "agent", "add", "tester", "--role", "试验 and tests")
-	s.at("08:00:40", "agent", "add", "courier", "--deliver", "exec:"+folder+
-		"/bin/deliver-to-the-other-office --format json --retries none")
+	s.at("08:00:40", "agent", "add", "courier", "--deliver",
+		"exec:"+folder+"/bin/deliver-to-the-other-office --format json --retries none")
 	s.at("08:00:50", "group", "set", "everybody", "lead", "builder", "tester")
 	s.at("08:30:00", "--as", "lead", "send", "builder",
 		"Please build the cart. It holds what a customer wants to buy, and forgets it after a day.")
@@ -120,8 +120,7 @@ func (s *shop) show(term *tty, command string) string {
 	printed, status := term.run(strings.ReplaceAll(command, refused, s.message))
 	text := overwritten.ReplaceAllString(strings.ReplaceAll(printed, "\r\n", "\n"), "")
 	text = inBrokenLines(strings.Split(s.folder, ""), "", text, func(string) string { return "/home/me/screens/shop" })
-	// of this machine
-	text = regexp.MustCompile(`file system: .*`).ReplaceAllString(text, "file system: local (type 0xef53)")
+	text = regexp.MustCompile(`file system: .*`).ReplaceAllString(text, "file system: local (type 0xef53)") // of this machine
 	known := map[string]string{}
 	for _, form := range []struct {
 		pattern []string // of each character
@@ -179,8 +178,8 @@ func TestScreens(t *testing.T) {
 		{"colour", 120, []string{"LC_ALL=C.UTF-8"}},
 	} {
 		s := newShop(t) // what looks at a shop leaves a trace there
-		term := openTTY(t, s.folder, append(append(slices.Clone(s.env), "MAILROOM_TEST_NOW=2026-01-02T10:00:00Z"),
-			look.env...), look.columns)
+		term := openTTY(t, s.folder,
+			append(append(slices.Clone(s.env), "MAILROOM_TEST_NOW=2026-01-02T10:00:00Z"), look.env...), look.columns)
 		var all strings.Builder
 		for _, screen := range screens {
 			text := s.show(term, screen[1])

@@ -38,8 +38,8 @@ func (o *office) askers(daemon *serving, logs *os.File) map[string]func(command,
 			return o.body(res, err)
 		},
 		"mcp": func(command, params string) string {
-			result, err := session.CallTool(o.t.Context(), &mcp.CallToolParams{Name: command,
-				Arguments: json.RawMessage(params)})
+			result, err := session.CallTool(o.t.Context(),
+				&mcp.CallToolParams{Name: command, Arguments: json.RawMessage(params)})
 			if err != nil {
 				o.t.Fatal(err)
 			}
@@ -118,8 +118,8 @@ func TestSignalIsNowhereInClear(t *testing.T) {
 			t.Errorf("%q is not in what was searched", there)
 		}
 	}
-	if failures := o.rows(`SELECT name FROM command_trace WHERE status = 'ERROR' AND name IN ('ask_question',
-		'send_alert')`); len(failures) != 3*18 {
+	if failures := o.rows(`SELECT name FROM command_trace WHERE status = 'ERROR'
+		AND name IN ('ask_question', 'send_alert')`); len(failures) != 3*18 {
 		t.Errorf("%d failures are in the trace", len(failures))
 	}
 }
@@ -189,8 +189,9 @@ func TestServeRemovesKeys(t *testing.T) {
 	}
 	read, unread := ask(), ask()
 	o.run("signal", "get_response", "--as", "builder", read)
-	if _, err := enginetest.Plain(t, o.db).Exec(`UPDATE signal_questions SET read_at = '2026-01-02T03:04:05.000Z'
-		WHERE question_id = ?`, read); err != nil {
+	if _, err := enginetest.Plain(t,
+		o.db).Exec(`UPDATE signal_questions SET read_at = '2026-01-02T03:04:05.000Z' WHERE question_id = ?`,
+		read); err != nil {
 		t.Fatal(err)
 	}
 	o.serve()
@@ -217,8 +218,8 @@ func TestWhoAsksSeals(t *testing.T) {
 	session := dialMCP(t, &mcp.CommandTransport{Command: o.command(mcpWords("builder", "", false)...)})
 	over := func(tool, params string) map[string]any {
 		t.Helper()
-		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool,
-			Arguments: json.RawMessage(params)})
+		result, err := session.CallTool(t.Context(),
+			&mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(params)})
 		var fields map[string]any
 		if err == nil {
 			err = json.Unmarshal([]byte(result.Content[0].(*mcp.TextContent).Text), &fields)
@@ -243,8 +244,8 @@ func TestWhoAsksSeals(t *testing.T) {
 		id, _ := run.ask("Canary by " + way)["questionId"].(string)
 		rows := o.rows(`SELECT q.encrypted || ' ' || substr(q.body, 1,
 			28) || ' ' || m.status || ' ' || CASE WHEN json_extract(m.payload, '$.body') = q.body THEN 1 ELSE 0 END
-			FROM signal_questions q JOIN agent_message m ON m.recipient LIKE 'device:%' AND json_extract(m.payload,
-				'$.id') = q.question_id
+			FROM signal_questions q JOIN agent_message m ON m.recipient LIKE 'device:%'
+				AND json_extract(m.payload, '$.id') = q.question_id
 			WHERE q.question_id = '` + id + `'`)
 		if want := "1 " + base64.StdEncoding.EncodeToString([]byte("age-encryption.org/v1"))[:28] +
 			" pending 1"; len(rows) != 1 || rows[0] != want {

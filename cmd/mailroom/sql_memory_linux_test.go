@@ -31,10 +31,8 @@ func peak(t *testing.T, pid int) (mb int) {
 // watchesRaces reports whether the race detector, which takes several times the memory, is in this program.
 func watchesRaces() bool {
 	info, ok := debug.ReadBuildInfo()
-	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
-		return s.Key == "-race" &&
-			s.Value == "true"
-	})
+	return ok && slices.ContainsFunc(info.Settings,
+		func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
 }
 
 // times lists one expression many times.
@@ -55,8 +53,9 @@ func TestMemoryOfQueries(t *testing.T) {
 	}{
 		"a row of long values": {"SELECT " + times(24, "hex(zeroblob(16000000))"),
 			"SELECT " + times(24, "repeat('x', 32000000)"), 400, "bytes", 200},
-		"the longest that there are": {"SELECT " + times(24, "hex(zeroblob(700000))"), "SELECT " + times(24,
-			"repeat('x', 1400000)"), 400, "a row of the answer takes more than 33554432 bytes", 350},
+		"the longest that there are": {"SELECT " + times(24, "hex(zeroblob(700000))"),
+			"SELECT " + times(24, "repeat('x', 1400000)"), 400, "a row of the answer takes more than 33554432 bytes",
+			350},
 		"arguments of a function": {"SELECT length(printf('x', " + times(90, "hex(zeroblob(16000000))") + "))",
 			"SELECT 1", 400, "the query makes a value of more than", 200},
 		"what grows as JSON": {"SELECT replace(hex(zeroblob(3000000)), '0', char(1))",
@@ -67,8 +66,8 @@ func TestMemoryOfQueries(t *testing.T) {
 		"what is grouped in 30 places": {"WITH RECURSIVE c(n) AS MATERIALIZED (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 1000) SELECT " +
 			times(30, "(SELECT count(*) FROM (SELECT 1 FROM c GROUP BY hex(zeroblob(5000)) || n))"), "SELECT 1", 200,
 			`:1000`, 250},
-		"what is grouped in 40 places": {"SELECT " + times(40,
-			"(SELECT count(*) FROM (SELECT 1 FROM agents GROUP BY hex(name)))"), "SELECT 1", 400,
+		"what is grouped in 40 places": {"SELECT " +
+			times(40, "(SELECT count(*) FROM (SELECT 1 FROM agents GROUP BY hex(name)))"), "SELECT 1", 400,
 			"in 40 places; at most 32", 100},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,8 @@ var idParameters = []anID{
 	{"send reply_to", `{"recipient":"writer","message_type":"answer","payload":{"approve":true},"reply_to":%q}`,
 		"message"},
 	{"send reply_to", `{"recipient":"stranger","message_type":"question","reply_to":%q}`, "message"},
-	{"route-inter-agent-messages REPLY_TO", `{"ACTION":"send","RECIPIENT":"writer","MESSAGE_TYPE":"note","REPLY_TO":%q}`, "message"},
+	{"route-inter-agent-messages REPLY_TO",
+		`{"ACTION":"send","RECIPIENT":"writer","MESSAGE_TYPE":"note","REPLY_TO":%q}`, "message"},
 	{"wait reply_to", `{"timeout":0,"reply_to":%q}`, "message"},
 	{"send_message reply_to", `{"target":"writer","message_type":"RESULT","message":"approve","reply_to":%q}`,
 		"message"},
@@ -41,7 +42,8 @@ var idParameters = []anID{
 	{"SendMessage reply_to", `{"to":"writer","message":"approve","reply_to":%q}`, "message"},
 	{"SendMessage message", `{"to":"writer","message":{"type":"shutdown_response","request_id":%q,"approve":true}}`,
 		"request"},
-	{"SendMessage message", `{"to":"reader","message":{"type":"plan_approval_response","request_id":%q,"approve":true}}`, "request"},
+	{"SendMessage message",
+		`{"to":"reader","message":{"type":"plan_approval_response","request_id":%q,"approve":true}}`, "request"},
 	{"get_message message_id", `{"message_id":%q}`, "message"},
 	{"read_thread thread_id", `{"thread_id":%q}`, "thread"},
 	{"rename_thread thread_id", `{"thread_id":%q,"name":"mine"}`, "thread"},
@@ -158,7 +160,8 @@ func (m *matrix) foreignIDs() map[string][]string {
 	group := send("readers")
 	answered := m.value(m.run("writer", "default", "SendMessage",
 		`{"to":"third","message":{"type":"plan_approval_request","plan":"x"}}`), "request_id")
-	m.run("third", "default", "SendMessage", `{"to":"writer","message":{"type":"plan_approval_response","request_id":%q,"approve":true}}`, answered)
+	m.run("third", "default", "SendMessage",
+		`{"to":"writer","message":{"type":"plan_approval_response","request_id":%q,"approve":true}}`, answered)
 	return map[string][]string{
 		"message": append(m.column(`SELECT message_id FROM agent_message WHERE multicast_id IN (?1, ?2)`, post, group),
 			read, cancelled, dead, pending, group, post, m.value(plan, "message_id"), m.value(stop, "message_id")),
@@ -184,8 +187,8 @@ func (m *matrix) question(cancelled bool) string {
 	m.t.Helper()
 	id, err := questions.NewSignalID(m.router.Ledger, "q-")
 	if err == nil {
-		_, _, err = questions.Ask(m.t.Context(), m.router.Ledger, questions.Draft{ID: id, Asker: "writer",
-			Body: `{"question":"Now?"}`, TTL: time.Hour})
+		_, _, err = questions.Ask(m.t.Context(), m.router.Ledger,
+			questions.Draft{ID: id, Asker: "writer", Body: `{"question":"Now?"}`, TTL: time.Hour})
 	}
 	if err == nil && cancelled {
 		_, err = questions.Cancel(m.t.Context(), m.router.Ledger, id, "writer")
@@ -231,6 +234,6 @@ func (m *matrix) answerTo(agent, command, params, id string) string {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	return fmt.Sprint(commands.HTTPStatus(failure), " ", passing.ReplaceAllString(strings.ReplaceAll(string(body), id,
-		"ID"), "*"))
+	return fmt.Sprint(commands.HTTPStatus(failure), " ",
+		passing.ReplaceAllString(strings.ReplaceAll(string(body), id, "ID"), "*"))
 }

@@ -105,8 +105,8 @@ func TestByteOrderMarks(t *testing.T) {
 func TestReadIsTakenBackWhenStopped(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
-	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"`+strings.Repeat("x",
-		100<<10)+`"`)
+	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload",
+		`"`+strings.Repeat("x", 100<<10)+`"`)
 	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"second"`)
 	o.run("deliver_all")
 	for _, c := range []struct {

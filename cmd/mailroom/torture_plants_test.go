@@ -80,8 +80,8 @@ var plants = []struct {
 		return "exists twice: as " + id + " and as msg-twice"
 	}},
 	{"sent by nobody", "sends", func(s *scene) string {
-		s.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('msg-stray', 'ann', 'filed',
-			'{"token":"stray"}')`)
+		s.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload)
+			VALUES ('msg-stray', 'ann', 'filed', '{"token":"stray"}')`)
 		return "msg-stray"
 	}},
 	{"sent to another", "sends", func(s *scene) string {
@@ -92,8 +92,9 @@ var plants = []struct {
 	{"sends that changed places", "send order", func(s *scene) string {
 		ids := s.victims(`SELECT a.message_id || ' ' || b.message_id FROM witness a JOIN witness b ON b.seq = a.seq + 1
 			AND b.change = 'insert'
-			WHERE a.change = 'insert' AND a.token LIKE 'lines-%' AND substr(b.token, 1, instr(substr(b.token, 7),
-				'-') + 6) = substr(a.token, 1, instr(substr(a.token, 7), '-') + 6)`)
+			WHERE a.change = 'insert' AND a.token LIKE 'lines-%'
+				AND substr(b.token, 1, instr(substr(b.token, 7), '-') + 6) = substr(a.token, 1,
+					instr(substr(a.token, 7), '-') + 6)`)
 		s.dismiss()
 		for _, table := range []string{"agent_message", "agent_message_archive", "witness"} {
 			s.sql(`UPDATE `+table+` SET seq = -seq WHERE message_id IN (?, ?) AND seq IS NOT NULL`, ids[0], ids[1])
@@ -130,17 +131,13 @@ var plants = []struct {
 	}},
 	{"unwritten creation", "trace", func(s *scene) string { return s.unwrite("created", "") + ": message_trace row" }},
 	{"unwritten claim", "state", func(s *scene) string { return s.unwrite("claimed", "") + " became" }},
-	{"unwritten end of a lease", "state", func(s *scene) string {
-		return s.unwrite("released", "the lease of %") +
-			" became"
-	}},
+	{"unwritten end of a lease", "state",
+		func(s *scene) string { return s.unwrite("released", "the lease of %") + " became" }},
 	{"unwritten failure", "state", func(s *scene) string { return s.unwrite("attempt_failed", "") + " became" }},
 	{"unwritten delivery", "state", func(s *scene) string { return s.unwrite("delivered", "") + " became" }},
 	{"unwritten reading", "state", func(s *scene) string { return s.unwrite("read", "") + ": read_at is" }},
-	{"unwritten archiving", "state", func(s *scene) string {
-		return s.unwrite("archived", "") +
-			" left agent_message"
-	}},
+	{"unwritten archiving", "state",
+		func(s *scene) string { return s.unwrite("archived", "") + " left agent_message" }},
 	{"unwritten deletion", "state", func(s *scene) string { return s.unwrite("deleted", "") + " left agent_message" }},
 	{"trace that disagrees with the table", "state", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM agent_message_archive`)
@@ -230,10 +227,8 @@ var plants = []struct {
 		return a.id + " (seq "
 	}},
 	{"command run twice", "runs", func(s *scene) string { return s.repeat("worked") + " was run 2 times" }},
-	{"command never run", "runs", func(s *scene) string {
-		return s.neverRun("worked") +
-			" was delivered 1 times, and 0 runs succeeded"
-	}},
+	{"command never run", "runs",
+		func(s *scene) string { return s.neverRun("worked") + " was delivered 1 times, and 0 runs succeeded" }},
 	{"command that failed and was taken for well done", "runs", func(s *scene) string {
 		return s.ended("worked", 1) + " was delivered 1 times, and 0 runs succeeded"
 	}},
@@ -245,14 +240,10 @@ var plants = []struct {
 		return began + " began while " + while
 	}},
 	{"request repeated", "runs", func(s *scene) string { return s.repeat("posted") + " was run 2 times" }},
-	{"request under another id", "runs", func(s *scene) string {
-		return s.underAnotherID("posted") +
-			" came under the id msg-another"
-	}},
-	{"request never posted", "runs", func(s *scene) string {
-		return s.neverRun("posted") +
-			" was delivered 1 times, and 0 runs succeeded"
-	}},
+	{"request under another id", "runs",
+		func(s *scene) string { return s.underAnotherID("posted") + " came under the id msg-another" }},
+	{"request never posted", "runs",
+		func(s *scene) string { return s.neverRun("posted") + " was delivered 1 times, and 0 runs succeeded" }},
 	{"request refused and not given up", "runs", func(s *scene) string {
 		return s.ended("posted", 422) + ": the trace tells of 1 runs in another way"
 	}},
@@ -268,10 +259,8 @@ var plants = []struct {
 			WHERE message_id = ?1 AND error LIKE 'put off until %'`, id)
 		return id + " was put off at "
 	}},
-	{"pair of which the second was posted first", "arrival order", func(s *scene) string {
-		return s.swapRuns("posted") +
-			" (seq "
-	}},
+	{"pair of which the second was posted first", "arrival order",
+		func(s *scene) string { return s.swapRuns("posted") + " (seq " }},
 	{"dead letter that nobody was told of", "reports", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM message_trace WHERE event = 'failed'`)
 		s.sql(`UPDATE witness SET reply_to = '' WHERE reply_to = ?`, id)

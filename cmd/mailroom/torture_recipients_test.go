@@ -128,10 +128,8 @@ func (d *told) save() {
 
 // end is where the run that begins at i ended, 0 if it did not.
 func (d *told) end(i int) int {
-	return 1 + i + slices.IndexFunc(d.entries[i+1:], func(e history.Entry) bool {
-		return e.Ended &&
-			e.Run == d.entries[i].Run
-	})
+	return 1 + i + slices.IndexFunc(d.entries[i+1:],
+		func(e history.Entry) bool { return e.Ended && e.Run == d.entries[i].Run })
 }
 
 // smooth lists where runs began whose message was delivered at the first attempt, so that there is no other run for it.

@@ -34,8 +34,8 @@ func plantable(t *testing.T) string {
 			t.Fatalf("seed %d, in %s: %v", seed, folder, report.Problems())
 		}
 		s := copied(t, folder)
-		if s.number(`SELECT min((SELECT count(*) FROM message_trace WHERE event = 'deleted'), (SELECT count(*)
-			FROM message_trace WHERE event = 'read'),
+		if s.number(`SELECT min((SELECT count(*) FROM message_trace WHERE event = 'deleted'),
+			(SELECT count(*) FROM message_trace WHERE event = 'read'),
 			(SELECT count(*) FROM message_trace WHERE event = 'failed' AND attempt = 4
 				AND error NOT LIKE '%cannot tell%'), (SELECT count(*) FROM agent_inbox),
 			(SELECT count(*) FROM message_trace WHERE event = 'released' AND error LIKE 'the lease of %'),
@@ -48,8 +48,8 @@ func plantable(t *testing.T) string {
 			s.number(`SELECT count(*) FROM message_trace WHERE event = 'read'`),
 			s.number(`SELECT count(*) FROM message_trace WHERE event = 'failed' AND attempt = 4
 				AND error NOT LIKE '%cannot tell%'`),
-			s.number(`SELECT count(*) FROM agent_inbox`), s.number(`SELECT count(*) FROM message_trace
-				WHERE event = 'released' AND error LIKE 'the lease of %'`),
+			s.number(`SELECT count(*) FROM agent_inbox`),
+			s.number(`SELECT count(*) FROM message_trace WHERE event = 'released' AND error LIKE 'the lease of %'`),
 			s.number(`SELECT count(*) FROM agent_message`), s.handed() != nil, s.hasRuns())
 		os.RemoveAll(folder)
 	}
@@ -168,8 +168,8 @@ func (s *scene) batch() []string {
 			AND d.message_id = b.message_id
 		WHERE a.lease_token <> '' AND a.change = 'update' AND b.change = 'update' AND c.sender = d.sender
 			AND c.recipient = d.recipient
-		  AND 2 = (SELECT count(*) FROM message_trace t WHERE t.event = 'claimed' AND t.message_id IN (a.message_id,
-			b.message_id))`)
+		  AND 2 = (SELECT count(*) FROM message_trace t WHERE t.event = 'claimed'
+		  	AND t.message_id IN (a.message_id, b.message_id))`)
 }
 
 // tracedBatch is batch in the order of the trace, which need not be the witness's.
@@ -181,8 +181,8 @@ func (s *scene) tracedBatch() []string {
 		JOIN witness c ON c.change = 'insert' AND c.message_id = a.message_id JOIN witness d ON d.change = 'insert'
 			AND d.message_id = b.message_id
 		WHERE a.event = 'claimed' AND c.sender = d.sender AND c.recipient = d.recipient
-		  AND 2 = (SELECT count(*) FROM message_trace t WHERE t.event = 'claimed' AND t.message_id IN (a.message_id,
-			b.message_id))`)
+		  AND 2 = (SELECT count(*) FROM message_trace t WHERE t.event = 'claimed'
+		  	AND t.message_id IN (a.message_id, b.message_id))`)
 }
 
 // climbed reports whether one of two messages ever failed an attempt, or lost its lease.

@@ -75,8 +75,8 @@ func openPTY(columns int) (master, slave *os.File, err error) {
 	fd := int(master.Fd())
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	size := &unix.Winsize{Row: 50, Col: uint16(columns)}
-	err = errors.Join(err, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0), unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ,
-		size))
+	err = errors.Join(err, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0),
+		unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size))
 	if err == nil {
 		slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	}

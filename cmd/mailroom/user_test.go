@@ -36,8 +36,8 @@ func newPhone(m *matrix) *phoneOf {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	d, _, err := questions.Pair(m.t.Context(), m.router.Ledger, questions.PairRequest{Code: code, Name: "pocket",
-		Recipient: key.Recipient().String()})
+	d, _, err := questions.Pair(m.t.Context(), m.router.Ledger,
+		questions.PairRequest{Code: code, Name: "pocket", Recipient: key.Recipient().String()})
 	if err == nil {
 		d, err = person.Approve(m.t.Context(), m.router.Ledger, d.Fingerprint)
 	}
@@ -109,12 +109,14 @@ func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 		says                  string // the phone: a text, or the index of an option
 		read, answer          string // how the asker reads, and what it finds there; {id} is the message's id
 	}{
-		{name: "relay", command: "send_message", params: `{"target":"user","message_type":"QUERY","message":"Which branch?","context":"release","priority":"high"}`,
+		{name: "relay", command: "send_message",
+			params:   `{"target":"user","message_type":"QUERY","message":"Which branch?","context":"release","priority":"high"}`,
 			question: "Which branch?|", says: "main", read: "get_messages",
 			answer: `"source":"user","target":"writer","message_type":"RESULT","message":"main"`},
 		{name: "relay status", command: "send_message",
 			params: `{"target":"user","message_type":"STATUS","message":"All green."}`, alert: "info All green."},
-		{name: "ralph", command: "ralph_send", params: `{"to":"user","type":"question","payload":{"taskId":"feat-001","question":"Tabs or spaces?"}}`,
+		{name: "ralph", command: "ralph_send",
+			params:   `{"to":"user","type":"question","payload":{"taskId":"feat-001","question":"Tabs or spaces?"}}`,
 			question: "Tabs or spaces?|", says: "spaces", read: "ralph_inbox",
 			answer: `"payload":{"questionId":"{id}","answer":"spaces"}`},
 		{name: "ralph with options", command: "ralph_send",
@@ -152,12 +154,16 @@ func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 			answer: `"type":"shutdown_response"`},
 		{name: "coral", command: "coral_send_message", params: `{"threadId":"direct:user","content":"Look at this."}`,
 			alert: "info Look at this."},
-		{name: "route question", command: "send", params: `{"sender":"writer","recipient":"user","message_type":"question","payload":{"question":"Ship?","options":["ship","wait"]}}`,
+		{name: "route question", command: "send",
+			params:   `{"sender":"writer","recipient":"user","message_type":"question","payload":{"question":"Ship?","options":["ship","wait"]}}`,
 			question: "Ship?|ship,wait", says: "0", read: "wait", answer: `"answer":"ship"`},
-		{name: "yes, but", command: "send", params: `{"sender":"writer","recipient":"user","message_type":"QUERY","payload":{"question":"Ship now?","options":["yes","no"]}}`,
+		{name: "yes, but", command: "send",
+			params:   `{"sender":"writer","recipient":"user","message_type":"QUERY","payload":{"question":"Ship now?","options":["yes","no"]}}`,
 			question: "Ship now?|yes,no", says: "0: but only on staging", read: "wait",
 			answer: `"message":"yes: but only on staging"`},
-		{name: "route note", command: "send", params: `{"sender":"writer","recipient":"user","message_type":"error_report","payload":"disk full"}`, alert: "error disk full"},
+		{name: "route note", command: "send",
+			params: `{"sender":"writer","recipient":"user","message_type":"error_report","payload":"disk full"}`,
+			alert:  "error disk full"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			own := &matrix{t, m.router, m.log}
@@ -172,8 +178,8 @@ func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 				}
 				return
 			}
-			if question == nil || question.From != "writer" || question.Question+"|"+strings.Join(question.Options,
-				",") != c.question {
+			if question == nil || question.From != "writer" ||
+				question.Question+"|"+strings.Join(question.Options, ",") != c.question {
 				t.Fatalf("the phone shows %+v", question)
 			}
 			own.deliver()
@@ -328,8 +334,8 @@ func (m *matrix) exec(statement string, args ...any) {
 func TestQuestionByHandWithoutAPhone(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
-	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('m1', 'writer',
-		'user', 'QUERY', '{"message":"Who is there?"}')`)
+	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload)
+		VALUES ('m1', 'writer', 'user', 'QUERY', '{"message":"Who is there?"}')`)
 	m.deliver()
 	const why = `SELECT status || ' ' || error_message FROM agent_message WHERE recipient = 'user'`
 	if said := m.count(why); !strings.HasPrefix(said, "retry ") ||
@@ -359,8 +365,8 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 			t.Errorf("%s answers %s", command, sent)
 		}
 	}
-	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('m1', 'writer',
-		'user', 'note', '"By hand"')`)
+	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload)
+		VALUES ('m1', 'writer', 'user', 'note', '"By hand"')`)
 	const state = `SELECT group_concat(DISTINCT status || ' ' || held || ' ' || CASE WHEN delivered_at IS NULL THEN 1 ELSE 0 END) FROM agent_message WHERE recipient = 'user'`
 	for range 3 {
 		m.deliver()
@@ -448,7 +454,8 @@ func TestMalformedMessagesToTheUser(t *testing.T) {
 	if q, a := phone.look(); q != nil || a != nil {
 		t.Errorf("the phone shows %+v, %+v", q, a)
 	}
-	m.run("writer", "default", "send_message", `{"target":"user","message_type":"QUERY","message":"Which name?","payload":{"options":[],"taskId":5}}`)
+	m.run("writer", "default", "send_message",
+		`{"target":"user","message_type":"QUERY","message":"Which name?","payload":{"options":[],"taskId":5}}`)
 	m.deliver()
 	q, _ := phone.look()
 	if q == nil || q.Question != "Which name?" || len(q.Options) != 0 {

@@ -174,12 +174,13 @@ var sent = []struct {
 	values []given
 }{
 	{"route send", func(m *matrix, v map[string]string) {
-		m.run("writer", "crew", "send", `{"recipient":"reader","message_type":"route-type","max_retries":77,"priority":5,
+		m.run("writer", "crew", "send",
+			`{"recipient":"reader","message_type":"route-type","max_retries":77,"priority":5,
 			"payload":{"deep":[{"number":12345678901234567890.10,"text":"route-text"}]},"ttl_seconds":86399,"idempotency_key":"route-key-%s",
 			"reply_to":%q,"ack_within":3607}`, v["round"], v["reply"])
 	}, []given{
-		{"sender", "writer", "", nil}, {"message_type", "route-type", "", nil}, {"payload", "12345678901234567890.10",
-			"", nil},
+		{"sender", "writer", "", nil}, {"message_type", "route-type", "", nil},
+		{"payload", "12345678901234567890.10", "", nil},
 		{"payload", "route-text", "", nil}, {"max_retries", "77", "wait", named("max_retries")},
 		{"priority", "5", "", urgent("5")},
 		{"expires_at", "{expires_at}", everybodyButPoll, nil}, {"idempotency_key", "route-key-{round}", "wait", nil},
@@ -187,25 +188,26 @@ var sent = []struct {
 		{"ack_within", "3607", "none", named("within")},
 	}},
 	{"relay send_message", func(m *matrix, v map[string]string) {
-		m.run("writer", "crew", "send_message", `{"target":"reader","message":"relay-text","message_type":"QUERY","priority":"urgent","action":"interrupt",
+		m.run("writer", "crew", "send_message",
+			`{"target":"reader","message":"relay-text","message_type":"QUERY","priority":"urgent","action":"interrupt",
 			"context":"relay-context","sessionId":"relay-session","reply_to":%q,"threadId":"relay-thread","ttl":86399,"payload":{"n":1.10,"k":"relay-data"},
 			"idempotency_key":"00000000-0000-4000-8000-00000000000%s","ack_within":3607}`, v["reply"], v["round"])
 	}, []given{
 		{"sender", "writer", "", nil}, {"payload", "relay-text", "", nil}, {"message_type", "QUERY", "", nil},
-		{"priority", "2", "", urgent("2")}, {"action", "interrupt", everybodyButPoll, nil}, {"context", "relay-context",
-			everybodyButPoll, nil},
+		{"priority", "2", "", urgent("2")}, {"action", "interrupt", everybodyButPoll, nil},
+		{"context", "relay-context", everybodyButPoll, nil},
 		{"session_id", "relay-session", everybodyButPoll, nil}, {"reply_to", "{reply}", everybodyButPoll, nil},
 		{"thread_id", "relay-thread", everybodyButPoll, nil}, {"expires_at", "{expires_at}", everybodyButPoll, nil},
 		{"payload", "1.10", "", nil}, {"payload", "relay-data", "", nil},
-		{"idempotency_key", "00000000-0000-4000-8000-00000000000{round}", "wait", nil}, {"ack_within", "3607", "none",
-			named("within")},
+		{"idempotency_key", "00000000-0000-4000-8000-00000000000{round}", "wait", nil},
+		{"ack_within", "3607", "none", named("within")},
 	}},
 	{"relay send_message to a group", func(m *matrix, v map[string]string) {
 		v["multicast"] = m.value(m.run("writer", "crew", "send_message",
 			`{"target":"readers","message":"group-text","message_type":"PING"}`), "multicastId")
 	}, []given{
-		{"payload", "group-text", "", nil}, {"message_type", "PING", "", nil}, {"multicast_target", "readers",
-			everybodyButPoll, nil},
+		{"payload", "group-text", "", nil}, {"message_type", "PING", "", nil},
+		{"multicast_target", "readers", everybodyButPoll, nil},
 		{"multicast_id", "{multicast}", "wait relay team ralph", nil},
 	}},
 	{"team text", func(m *matrix, v map[string]string) {
@@ -229,8 +231,8 @@ var sent = []struct {
 		v["request"] = m.value(m.run("writer", "crew"+v["round"], "SendMessage",
 			`{"to":"reader","message":{"type":"plan_approval_request","plan":"team-plan"}}`), "request_id")
 	}, []given{
-		{"message_type", "plan_approval_request", "", nil}, {"payload", "team-plan", "", nil}, {"payload", "{request}",
-			"", nil},
+		{"message_type", "plan_approval_request", "", nil}, {"payload", "team-plan", "", nil},
+		{"payload", "{request}", "", nil},
 		{"session_id", "crew{round}", everybodyButPoll, nil},
 	}},
 	{"team answer", func(m *matrix, v map[string]string) {
@@ -240,10 +242,11 @@ var sent = []struct {
 		m.run("writer", "crew"+v["round"], "SendMessage",
 			`{"to":"reader","message":{"type":"shutdown_response","request_id":%q,"approve":false,"reason":"team-reason"}}`, v["request"])
 	}, []given{
-		{"message_type", "shutdown_response", "", nil}, {"payload", "team-reason", "", nil}, {"payload", "{request}",
-			"", nil},
-		{"payload", `"approve":false`, "", map[string]string{"relay": `approve\":false`, "coral": `approve\":false`,
-			"xml": "&#34;approve&#34;:false"}},
+		{"message_type", "shutdown_response", "", nil}, {"payload", "team-reason", "", nil},
+		{"payload", "{request}", "", nil},
+		{"payload", `"approve":false`, "",
+			map[string]string{"relay": `approve\":false`, "coral": `approve\":false`,
+				"xml": "&#34;approve&#34;:false"}},
 		{"reply_to", "{asked}", everybodyButPoll, nil},
 	}},
 	{"coral post", func(m *matrix, v map[string]string) {
@@ -254,15 +257,15 @@ var sent = []struct {
 			v["thread"], strings.ReplaceAll(quoted, `"`, `\"`)), "id")
 	}, []given{
 		{"sender", "writer", "", nil}, {"payload", `coral-text <b> & \"q\"\né`, "", inJSON("coral-text ")},
-		{"payload", `"third"`, "", map[string]string{"xml": `<mention id="third"`}}, {"thread_id", "{thread}",
-			everybodyButPoll, nil},
+		{"payload", `"third"`, "", map[string]string{"xml": `<mention id="third"`}},
+		{"thread_id", "{thread}", everybodyButPoll, nil},
 		{"multicast_id", "{post}", everybodyButPoll, nil}, {"session_id", "crew", everybodyButPoll, nil},
 	}},
 	{"coral direct", func(m *matrix, v map[string]string) {
 		m.run("writer", "crew", "coral_send_message", `{"threadId":"direct:reader","content":"direct-text"}`)
 	}, []given{
-		{"sender", "writer", "", nil}, {"payload", "direct-text", "", nil}, {"session_id", "crew", everybodyButPoll,
-			nil},
+		{"sender", "writer", "", nil}, {"payload", "direct-text", "", nil},
+		{"session_id", "crew", everybodyButPoll, nil},
 	}},
 	{"ralph send", func(m *matrix, v map[string]string) {
 		v["id"] = m.value(m.run("writer", "crew", "ralph_send",
@@ -272,8 +275,8 @@ var sent = []struct {
 	}, []given{
 		{"message_id", "{id}", "", nil}, {"sender", "writer", "", nil}, {"message_type", "bug_report", "", nil},
 		{"priority", "2", "", urgent("2")},
-		{"payload", "ralph-task", "", nil}, {"payload", "ralph-file", "", nil}, {"payload", "12345678901234567890", "",
-			nil},
+		{"payload", "ralph-task", "", nil}, {"payload", "ralph-file", "", nil},
+		{"payload", "12345678901234567890", "", nil},
 		{"payload", `ralph <b> & \"q\"\n\u00e9`, "",
 			map[string]string{"xml": "ralph &lt;b&gt; &amp; \\&#34;q\\&#34;\\n\\u00e9"}},
 		{"reply_to", "{reply}", everybodyButPoll, nil}, {"session_id", "crew", everybodyButPoll, nil},
@@ -283,8 +286,8 @@ var sent = []struct {
 		v["multicast"] = m.value(m.run("writer", "crew", "ralph_send",
 			`{"to":"readers","type":"ralph-type","payload":{"n":"ralph-all"}}`), "id")
 	}, []given{
-		{"payload", "ralph-all", "", nil}, {"message_type", "ralph-type", "", nil}, {"multicast_target", "readers",
-			everybodyButPoll, nil},
+		{"payload", "ralph-all", "", nil}, {"message_type", "ralph-type", "", nil},
+		{"multicast_target", "readers", everybodyButPoll, nil},
 		{"multicast_id", "{multicast}", "wait relay team ralph", nil},
 	}},
 }

@@ -44,8 +44,8 @@ func TestWebhookAgent(t *testing.T) {
 	if err == nil || !strings.Contains(string(refused), "--allow-private") {
 		t.Fatalf("an address of this machine: %v %s", err, refused)
 	}
-	added, _ := o.run("agent", "add", "hook", "--allow-private", "--deliver", "webhook:"+server.URL+
-		"/in?key=k1")["agent"].(map[string]any)
+	added, _ := o.run("agent", "add", "hook", "--allow-private", "--deliver",
+		"webhook:"+server.URL+"/in?key=k1")["agent"].(map[string]any)
 	secret, _ := added["webhook_secret"].(string)
 	verifier, err := standardwebhooks.NewWebhook(secret)
 	if err != nil || !strings.HasPrefix(secret, "whsec_") {

@@ -39,9 +39,11 @@ func main() {
 func run(ctx context.Context) (violated bool, err error) {
 	seed := flag.Uint64("seed", 0, "what to do to whom and when; 0 draws one")
 	length := flag.Duration("for", 10*time.Minute, "how long to go on")
-	folder := flag.String("dir", "", "folder for the database, the files and the history; a new one below the temporary folder")
+	folder := flag.String("dir", "",
+		"folder for the database, the files and the history; a new one below the temporary folder")
 	program := flag.String("program", "bin/mailroom", "the program to torture")
-	database := flag.String("db", "", "address of an empty place on a PostgreSQL server for the database, instead of a file")
+	database := flag.String("db", "",
+		"address of an empty place on a PostgreSQL server for the database, instead of a file")
 	document := flag.String("report", "", "document into which the report goes, between its markers")
 	check := flag.String("check", "", "run nothing, and check what an earlier run left in this folder")
 	flag.Parse()

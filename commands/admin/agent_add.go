@@ -57,8 +57,7 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 	r := AgentResult{Agent: agent, Created: created}
 	if p.Start != nil || p.SilentAfter != nil {
 		if r.Note, err = agents.Untold(ctx, env.Ledger, agent.Name); err != nil {
-			// it was added
-			env.Log.Warn("it could not be looked up who is told of an agent", "agent", agent.Name, "error", err)
+			env.Log.Warn("it could not be looked up who is told of an agent", "agent", agent.Name, "error", err) // it was added
 		}
 	}
 	return r, nil

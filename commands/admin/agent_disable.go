@@ -23,8 +23,8 @@ type AgentDisableResult struct {
 var agentDisableCommand = commands.Define(vocabulary, "agent disable", agentDisable)
 
 func agentDisable(ctx context.Context, env commands.Env, p AgentDisableParams) (r AgentDisableResult, err error) {
-	r.Agent, r.Disabled, err = agents.Disable(ctx, env.Ledger, agents.Disabling{Agent: p.Name, Why: p.Why,
-		By: whoAsks(env.Caller)})
+	r.Agent, r.Disabled, err = agents.Disable(ctx, env.Ledger,
+		agents.Disabling{Agent: p.Name, Why: p.Why, By: whoAsks(env.Caller)})
 	return r, err
 }
 

@@ -73,8 +73,8 @@ func (r AgentListResult) Text(w *commands.Text) {
 	case len(r.Agents) == 0:
 		w.Printf("Nobody has that in name, role or host.\n")
 		return
-	case r.Total == len(r.Agents) && !slices.ContainsFunc(r.Agents,
-		func(a overview.Standing) bool { return !a.BuiltIn }):
+	case r.Total == len(r.Agents) &&
+		!slices.ContainsFunc(r.Agents, func(a overview.Standing) bool { return !a.BuiltIn }):
 		w.Printf("Nobody is known yet. Add somebody with `mailroom agent add NAME`.\n")
 	}
 	headings := []string{"AGENT", "ROLE", "STATUS", "DELIVER", "FALLBACK", "GROUPS"}

@@ -44,8 +44,8 @@ func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (Ag
 	if run != nil && run.State == sessions.Running {
 		r.SessionPID = run.PID
 	}
-	r.DeadLetters, err = removal.Remove(ctx, env.Ledger, removal.Request{Name: p.Name, Force: p.Force ||
-		p.DeadLetter, By: env.Caller.Name})
+	r.DeadLetters, err = removal.Remove(ctx, env.Ledger,
+		removal.Request{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
 	return r, err
 }
 

@@ -38,8 +38,9 @@ func agentShow(ctx context.Context, env commands.Env, p AgentShowParams) (AgentS
 		return AgentShowResult{}, err
 	}
 	if p.Lately && !env.Caller.Admin && env.Caller.Name != agent.Name {
-		return AgentShowResult{}, orchestrator.Errorf(orchestrator.PermissionDenied,
-			"with whom %s has to do is for administrators", agent.Name).WithHint("Leave lately out")
+		return AgentShowResult{},
+			orchestrator.Errorf(orchestrator.PermissionDenied, "with whom %s has to do is for administrators",
+				agent.Name).WithHint("Leave lately out")
 	}
 	conceal(env.Caller, &agent)
 	r := AgentShowResult{Backlog: *agent.Backlog}
@@ -73,8 +74,8 @@ func (r AgentShowResult) Text(w *commands.Text) {
 		[2]string{"timeout", set(a.TimeoutSeconds, " s")},
 		[2]string{"batch", set(a.Batch, "")}, [2]string{"concurrency", set(a.Concurrency, "")},
 		[2]string{"private addresses", private},
-		[2]string{"start", a.StartCommand}, [2]string{"folder", a.Folder}, [2]string{"environment",
-			strings.ReplaceAll(a.PassEnv, ",", ", ")}, [2]string{"host", a.Host},
+		[2]string{"start", a.StartCommand}, [2]string{"folder", a.Folder},
+		[2]string{"environment", strings.ReplaceAll(a.PassEnv, ",", ", ")}, [2]string{"host", a.Host},
 		[2]string{"last run", lastRun(w, a.Run)}, [2]string{"its output", output},
 		[2]string{"silent after", set(a.SilentAfter, " s")}, [2]string{"plan mode", plan},
 		[2]string{"groups", strings.Join(a.Groups, ", ")},
@@ -102,8 +103,8 @@ func (r AgentShowResult) textLately(w *commands.Text) {
 				})
 		}
 	}
-	w.Printf("\n%s\n", w.Paint(commands.Dim, "Counted among the newest "+orchestrator.Plural(r.Lately.Among, "message")+
-		" of all."))
+	w.Printf("\n%s\n",
+		w.Paint(commands.Dim, "Counted among the newest "+orchestrator.Plural(r.Lately.Among, "message")+" of all."))
 }
 
 // set is a number with its unit, "" for 0.

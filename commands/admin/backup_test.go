@@ -50,8 +50,8 @@ func (l *load) send(r *delivery.Engine) {
 			return
 		default:
 		}
-		sent, err := messages.Send(l.f.t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-			Type: "load", Payload: []byte(`{"n":1}`)})
+		sent, err := messages.Send(l.f.t.Context(), r.Ledger,
+			orchestrator.Draft{Sender: "a", Recipient: "b", Type: "load", Payload: []byte(`{"n":1}`)})
 		l.mu.Lock()
 		if err != nil {
 			l.failed = err

@@ -23,8 +23,8 @@ var deadLettersGroupsCommand = commands.Define(vocabulary, "dead_letters groups"
 
 func deadLettersGroups(ctx context.Context, env commands.Env, p DeadLettersGroupsParams) (DeadLettersGroupsResult,
 	error) {
-	groups, err := messages.GroupDeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient,
-		Error: p.Error, Limit: p.Limit})
+	groups, err := messages.GroupDeadLetters(ctx, env.Ledger,
+		messages.DeadLetterFilter{Recipient: p.Recipient, Error: p.Error, Limit: p.Limit})
 	return DeadLettersGroupsResult{groups}, err
 }
 

@@ -31,8 +31,9 @@ func deadLettersList(ctx context.Context, env commands.Env, p DeadLettersListPar
 	if err != nil {
 		return DeadLettersListResult{}, err
 	}
-	list, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient,
-		Sender: p.Sender, Error: p.Error, Limit: p.Limit, Before: before})
+	list, err := messages.DeadLetters(ctx, env.Ledger,
+		messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Error: p.Error, Limit: p.Limit,
+			Before: before})
 	answer := func(ms []orchestrator.Message) any {
 		r := DeadLettersListResult{DeadLetterList: list}
 		r.DeadLetters = ms

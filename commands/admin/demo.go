@@ -40,8 +40,8 @@ var demoCommand = commands.Define(vocabulary, "demo", demo).With(commands.Traits
 func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error) {
 	folder, err := os.MkdirTemp("", "mailroom-demo-")
 	if err != nil {
-		return DemoResult{}, &orchestrator.Error{Code: orchestrator.Unavailable,
-			Message: "no temporary folder can be made", Err: err}
+		return DemoResult{},
+			&orchestrator.Error{Code: orchestrator.Unavailable, Message: "no temporary folder can be made", Err: err}
 	}
 	engine, err := env.Engine.OpenOther(ctx, filepath.Join(folder, "mailroom.db"))
 	if err != nil {
@@ -331,9 +331,9 @@ func (d *demonstration) waiting() error {
 			}
 			sent <- err
 		}()
-		_, err = messages.Send(d.quiet, d.env.Ledger, orchestrator.Draft{Sender: "orchestrator",
-			Recipient: "code_developer",
-			Type:      "dependency_unblocked", Payload: []byte(`{"task_id":"TASK-31-2","unblocked_by":"TASK-31-1"}`)})
+		_, err = messages.Send(d.quiet, d.env.Ledger,
+			orchestrator.Draft{Sender: "orchestrator", Recipient: "code_developer",
+				Type: "dependency_unblocked", Payload: []byte(`{"task_id":"TASK-31-2","unblocked_by":"TASK-31-1"}`)})
 	})
 	var got mail
 	err := d.run("wait", map[string]any{"recipient": "code_developer", "timeout": 10}, &got)

@@ -79,8 +79,8 @@ func (d *demonstration) thread() error {
 		ID string `json:"threadId"`
 	}
 	if err := d.run("coral_create_thread", map[string]any{
-		"threadName": "Release 2.4", "creatorId": "architect", "participantIds": []string{"code_developer",
-			"orchestrator"},
+		"threadName": "Release 2.4", "creatorId": "architect",
+		"participantIds": []string{"code_developer", "orchestrator"},
 	}, &made); err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (d *demonstration) thread() error {
 		}
 		d.say("%s to %s: %s", post.sender, post.mentions, post.content)
 	}
-	if err := d.as("orchestrator").run("coral_close_thread", map[string]any{"threadId": made.ID,
-		"summary": "2.4 is tagged."}, nil); err != nil {
+	if err := d.as("orchestrator").run("coral_close_thread",
+		map[string]any{"threadId": made.ID, "summary": "2.4 is tagged."}, nil); err != nil {
 		return err
 	}
 	d.say("orchestrator closes the thread; what was said in it stays")

@@ -21,15 +21,15 @@ type DoctorParams struct {
 
 // doctorCommand goes on after a check that fails. Without trials it reads only, and over the network it mends no files.
 func doctorCommand(looks []Look) commands.Typed[DoctorParams, DoctorResult] {
-	return commands.Define(vocabulary, "doctor", func(ctx context.Context, env commands.Env,
-		p DoctorParams) (DoctorResult, error) {
-		found := append(overview.Doctor(ctx, env.Ledger, overview.Examination{Try: p.Try, Quick: p.Quick}),
-			brokenSchedules(ctx, env)...)
-		for _, look := range looks {
-			found = append(found, look(ctx, env, p.Try && !env.Caller.Remote && env.Caller.Shell)...)
-		}
-		return DoctorResult{Database: env.Ledger.Path(), Examined: commands.NewExamined(found)}, nil
-	}).With(commands.Traits{LooksOnly: true})
+	return commands.Define(vocabulary, "doctor",
+		func(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
+			found := append(overview.Doctor(ctx, env.Ledger, overview.Examination{Try: p.Try, Quick: p.Quick}),
+				brokenSchedules(ctx, env)...)
+			for _, look := range looks {
+				found = append(found, look(ctx, env, p.Try && !env.Caller.Remote && env.Caller.Shell)...)
+			}
+			return DoctorResult{Database: env.Ledger.Path(), Examined: commands.NewExamined(found)}, nil
+		}).With(commands.Traits{LooksOnly: true})
 }
 
 // brokenSchedules looks for schedules that no daemon can run. Where they cannot be read, the engine's checks have said

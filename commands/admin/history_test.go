@@ -38,8 +38,8 @@ func (h *history) label(label, id string) string {
 // bounced labels the error_report about a message.
 func (h *history) bounced(label, about string) {
 	h.t.Helper()
-	table, err := h.router.Query(h.t.Context(), `SELECT message_id FROM agent_message WHERE reply_to = ?1
-		AND sender = 'system'`, store.Bound{Rows: 2}, about)
+	table, err := h.router.Query(h.t.Context(),
+		`SELECT message_id FROM agent_message WHERE reply_to = ?1 AND sender = 'system'`, store.Bound{Rows: 2}, about)
 	rows := table.Rows.Values()
 	if err != nil || len(rows) != 1 {
 		h.t.Fatalf("the error_report about %s: %v, %v", about, rows, err)
@@ -56,8 +56,7 @@ func knownHistory(t *testing.T) *history {
 	open, shut := newGate(func() { c.Advance(2 * time.Second) }), newGate(func() {})
 	close(open.through)
 	h := &history{fixture: newFixture(t, c, map[string]orchestrator.Transport{"gate": open})}
-	// a process that gets caught in its deliveries
-	stuck := h.open("stuck", map[string]orchestrator.Transport{"gate": shut})
+	stuck := h.open("stuck", map[string]orchestrator.Transport{"gate": shut}) // a process that gets caught in its deliveries
 	t.Cleanup(func() { close(shut.through) })
 
 	folder := t.TempDir()
@@ -68,9 +67,9 @@ func knownHistory(t *testing.T) *history {
 		}
 	}
 	for name, deliver := range map[string]string{
-		"architect": "inbox", "builder": "inbox", "clerk": "jsonl:" + folder + "/late/clerk", "archivist": "jsonl:" +
-			folder + "/never/archivist",
-		"press": "gate:press", "printer": "gate:printer", "plotter": "gate:plotter",
+		"architect": "inbox", "builder": "inbox", "clerk": "jsonl:" + folder + "/late/clerk",
+		"archivist": "jsonl:" + folder + "/never/archivist",
+		"press":     "gate:press", "printer": "gate:printer", "plotter": "gate:plotter",
 	} {
 		ask[any](h.fixture, "agent_add", `{"name":"`+name+`","deliver":"`+deliver+`"}`)
 	}

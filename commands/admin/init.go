@@ -39,9 +39,9 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 	folder := filepath.Dir(env.Ledger.Path())
 	above := commands.NearestDatabase(filepath.Dir(filepath.Dir(folder)))
 	if above != "" && !p.Nested && env.Ledger.NoneYet() {
-		return InitResult{}, orchestrator.Errorf(orchestrator.Conflict, "this folder uses the database %s already",
-			above).
-			WithHint("Agents in different databases cannot write to each other. If this folder is to have its own: `mailroom init --nested`")
+		return InitResult{},
+			orchestrator.Errorf(orchestrator.Conflict, "this folder uses the database %s already", above).
+				WithHint("Agents in different databases cannot write to each other. If this folder is to have its own: `mailroom init --nested`")
 	}
 	created, err := env.Ledger.Store.Create()
 	if err == nil {

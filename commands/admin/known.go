@@ -15,10 +15,8 @@ import (
 
 func knownSettings(ctx context.Context, env commands.Env) ([]commands.Known, error) {
 	list, err := env.Ledger.Settings(ctx)
-	return commands.KnownOf(list, func(s *ledger.Setting) commands.Known {
-		return commands.Known{Value: s.Key,
-			About: s.About}
-	}), err
+	return commands.KnownOf(list,
+		func(s *ledger.Setting) commands.Known { return commands.Known{Value: s.Key, About: s.About} }), err
 }
 
 func knownSchedules(ctx context.Context, env commands.Env) ([]commands.Known, error) {
@@ -36,10 +34,8 @@ func knownGroups(ctx context.Context, env commands.Env) ([]commands.Known, error
 }
 
 func knownAudits(context.Context, commands.Env) ([]commands.Known, error) {
-	return commands.KnownOf(audits(), func(a *Audit) commands.Known {
-		return commands.Known{Value: a.Name,
-			About: a.About}
-	}), nil
+	return commands.KnownOf(audits(),
+		func(a *Audit) commands.Known { return commands.Known{Value: a.Name, About: a.About} }), nil
 }
 
 func knownCommands(_ context.Context, env commands.Env) ([]commands.Known, error) {

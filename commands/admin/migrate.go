@@ -38,7 +38,8 @@ type MigrateResult struct {
 }
 
 var migrateCommand = commands.Define(vocabulary, "migrate", migrate).With(commands.Traits{
-	HereOnly: true, MakesOne: true, Confirm: "This moves the database from {from} to {database}; the old place takes no messages any more.",
+	HereOnly: true, MakesOne: true,
+	Confirm: "This moves the database from {from} to {database}; the old place takes no messages any more.",
 })
 
 // migrate opens the old place beside the one of the call.

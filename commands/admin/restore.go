@@ -33,7 +33,8 @@ type RestoreResult struct {
 }
 
 var restoreCommand = commands.Define(vocabulary, "restore", restore).With(commands.Traits{
-	HereOnly: true, MakesOne: true, Confirm: "This puts the messages of {file} in the place of those that are here.{foreseen}",
+	HereOnly: true, MakesOne: true,
+	Confirm: "This puts the messages of {file} in the place of those that are here.{foreseen}",
 }).Foreseeing(foreseeRestore)
 
 // restore is one transaction: other processes need not be stopped.

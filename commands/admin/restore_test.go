@@ -42,8 +42,8 @@ func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 		later.MessageID); orchestrator.CodeOf(err) != orchestrator.NotFound {
 		t.Errorf("the other process still finds what came after the backup: %v", err)
 	}
-	if _, err := messages.Send(t.Context(), other.Ledger, orchestrator.Draft{Sender: "a",
-		Recipient: "late"}); orchestrator.CodeOf(err) != orchestrator.UnknownRecipient {
+	if _, err := messages.Send(t.Context(), other.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "late"}); orchestrator.CodeOf(err) != orchestrator.UnknownRecipient {
 		t.Errorf("the other process still knows an agent that the backup does not: %v", err)
 	}
 	if _, err := messages.Send(t.Context(), other.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"}); err != nil {

@@ -37,11 +37,11 @@ func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (Sc
 		return ScheduleAddResult{}, err
 	}
 	if err := d.Check(p.Params); err != nil {
-		return ScheduleAddResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "params of " +
-			d.Name, Err: err}
+		return ScheduleAddResult{},
+			&orchestrator.Error{Code: orchestrator.InvalidParams, Message: "params of " + d.Name, Err: err}
 	}
-	s, err := schedules.Add(ctx, env.Ledger, orchestrator.Schedule{Name: p.Name, Spec: p.Spec, Command: d.Name,
-		Params: p.Params})
+	s, err := schedules.Add(ctx, env.Ledger,
+		orchestrator.Schedule{Name: p.Name, Spec: p.Spec, Command: d.Name, Params: p.Params})
 	return ScheduleAddResult{Schedule: s}, err
 }
 

@@ -42,8 +42,8 @@ var serviceInstallCommand = commands.Define(vocabulary, "service install", servi
 func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParams) (ServiceInstallResult, error) {
 	folder, err := os.UserConfigDir()
 	if err != nil {
-		return ServiceInstallResult{}, orchestrator.Errorf(orchestrator.Unavailable,
-			"the user's folder of configurations is not known: %v", err)
+		return ServiceInstallResult{},
+			orchestrator.Errorf(orchestrator.Unavailable, "the user's folder of configurations is not known: %v", err)
 	}
 	name := p.Name + ".service"
 	r := ServiceInstallResult{Unit: filepath.Join(folder, "systemd", "user", name), Database: env.Ledger.Path(),

@@ -22,8 +22,8 @@ var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet).K
 // local.
 func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (ledger.Setting, error) {
 	if p.Default == (p.Value != "") {
-		return ledger.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams,
-			"value: give one, or say default for the default; not both")
+		return ledger.Setting{},
+			orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or say default for the default; not both")
 	}
 	if env.Caller.Remote {
 		setting, err := env.Ledger.Setting(ctx, p.Key)

@@ -27,8 +27,8 @@ func TestQueriesAtATime(t *testing.T) {
 	}
 	var open []commands.Answer
 	for range 4 {
-		// which leaves no place taken
 		if _, err := ask("SELEC 1"); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+			// which leaves no place taken
 			t.Fatal(err)
 		}
 		answer, err := ask("SELECT 1 AS n")

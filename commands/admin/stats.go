@@ -14,11 +14,10 @@ import (
 
 // StatsParams say what traffic to show.
 type StatsParams struct {
-	Since string `json:"since,omitempty" desc:"how far back, such as 1h, 24h or 7d; at most 90d" check:"max=16" default:"24h"`
-	Every string `json:"every,omitempty" desc:"length of an interval, such as 10m, 1h or 1d: whole hours, or minutes where --since is at most 48h; left out: about a dozen intervals, or by the hour" check:"max=16"`
-	Agent string `json:"agent,omitempty" desc:"only what was sent to this recipient, and how much it wrote" check:"agent" arg:"1"`
-
-	Waiting bool `json:"waiting,omitempty" desc:"also how many messages waited for each recipient at the end of each interval"`
+	Since   string `json:"since,omitempty" desc:"how far back, such as 1h, 24h or 7d; at most 90d" check:"max=16" default:"24h"`
+	Every   string `json:"every,omitempty" desc:"length of an interval, such as 10m, 1h or 1d: whole hours, or minutes where --since is at most 48h; left out: about a dozen intervals, or by the hour" check:"max=16"`
+	Agent   string `json:"agent,omitempty" desc:"only what was sent to this recipient, and how much it wrote" check:"agent" arg:"1"`
+	Waiting bool   `json:"waiting,omitempty" desc:"also how many messages waited for each recipient at the end of each interval"`
 }
 
 // StatsResult is the traffic of some time.
@@ -101,8 +100,8 @@ func (r StatsResult) Text(w *commands.Text) {
 		w.Printf("\n")
 		w.Table(append([]string{header[0]}, header[numbers:]...), times)
 	}
-	w.Printf("\n%s\n", w.Paint(commands.Dim, "Times are of half, of 95 and of 99 percent of the messages. Sent, by "+
-		r.Every+":"))
+	w.Printf("\n%s\n",
+		w.Paint(commands.Dim, "Times are of half, of 95 and of 99 percent of the messages. Sent, by "+r.Every+":"))
 	most, longest := int64(1), int64(40)
 	if w.Width > 0 {
 		longest = max(10, min(longest, int64(w.Width)-20))
@@ -112,8 +111,8 @@ func (r StatsResult) Text(w *commands.Text) {
 	}
 	first := max(0, slices.IndexFunc(r.Intervals, func(l traffic.Line) bool { return l.Sent > 0 }))
 	for _, l := range r.Intervals[first:] {
-		w.Printf("%s  %s %d\n", orchestrator.ParseStamp(l.At).Local().Format("01-02 15:04"), w.Paint(commands.Green,
-			strings.Repeat("#", int((l.Sent*longest+most-1)/most))), l.Sent)
+		w.Printf("%s  %s %d\n", orchestrator.ParseStamp(l.At).Local().Format("01-02 15:04"),
+			w.Paint(commands.Green, strings.Repeat("#", int((l.Sent*longest+most-1)/most))), l.Sent)
 	}
 	if len(r.Waiting) > 0 {
 		r.sayWaiting(w, first)

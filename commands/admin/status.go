@@ -25,16 +25,18 @@ func status(ctx context.Context, env commands.Env, _ struct{}) (StatusResult, er
 func (r StatusResult) Text(w *commands.Text) {
 	w.Fields(
 		[2]string{"database", r.Database},
-		[2]string{"on disk", fmt.Sprintf("%.1f MB, and %.1f MB of log", float64(r.Bytes)/(1<<20),
-			float64(r.WALBytes)/(1<<20))},
-		[2]string{"messages", fmt.Sprintf("%d pending, %d retry, %d delivered, %d failed, %d expired, %d cancelled, %d archived",
-			r.Totals["pending"], r.Totals["retry"], r.Totals["delivered"], r.Totals["failed"], r.Totals["expired"],
-			r.Totals["cancelled"], r.Totals["archived"])},
+		[2]string{"on disk",
+			fmt.Sprintf("%.1f MB, and %.1f MB of log", float64(r.Bytes)/(1<<20), float64(r.WALBytes)/(1<<20))},
+		[2]string{"messages",
+			fmt.Sprintf("%d pending, %d retry, %d delivered, %d failed, %d expired, %d cancelled, %d archived",
+				r.Totals["pending"], r.Totals["retry"], r.Totals["delivered"], r.Totals["failed"], r.Totals["expired"],
+				r.Totals["cancelled"], r.Totals["archived"])},
 		[2]string{"next due", w.When(r.NextDueAt)},
 	)
 	if r.MovedTo != "" {
-		w.Printf("%s\n", w.Paint(commands.Red, "The database has moved to "+r.MovedTo+
-			": use that from now on. This place takes no writes."))
+		w.Printf("%s\n",
+			w.Paint(commands.Red,
+				"The database has moved to "+r.MovedTo+": use that from now on. This place takes no writes."))
 		return
 	}
 	commands.NotTrusted(w, r.Untrusted)
@@ -43,27 +45,32 @@ func (r StatusResult) Text(w *commands.Text) {
 			d.Listening)
 	}
 	if len(r.Daemons) == 0 {
-		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: messages are delivered by deliver_all, or when recipients look for them."))
+		w.Printf("%s\n",
+			w.Paint(commands.Yellow,
+				"No daemon runs: messages are delivered by deliver_all, or when recipients look for them."))
 	}
 	if r.Overdue > 0 {
-		w.Printf("%s\n", w.Paint(commands.Red, fmt.Sprintf("%d messages are overdue; `mailroom sql --named overdue` lists them.", r.Overdue)))
+		w.Printf("%s\n",
+			w.Paint(commands.Red,
+				fmt.Sprintf("%d messages are overdue; `mailroom sql --named overdue` lists them.", r.Overdue)))
 	}
 	if len(r.Recipients) == 0 {
 		return
 	}
 	w.Printf("\n")
-	commands.TableOf(w, []string{"RECIPIENT", "PENDING", "LATER", "RETRY", "LEASED", "HELD", "UNREAD", "SHOWN",
-		"OLDEST"}, r.Recipients, func(b *overview.RecipientBacklog) []string {
-		name := cmp.Or(b.Recipient, "?")
-		if !b.Known {
-			name += " (unknown)"
-		}
-		if b.Disabled != "" {
-			name += " (disabled)"
-		}
-		return []string{name, fmt.Sprint(b.Pending), fmt.Sprint(b.Later), fmt.Sprint(b.Retry), fmt.Sprint(b.Leased),
-			fmt.Sprint(b.Held), fmt.Sprint(b.Unread), fmt.Sprint(b.Shown), w.When(b.OldestAt)}
-	})
+	commands.TableOf(w,
+		[]string{"RECIPIENT", "PENDING", "LATER", "RETRY", "LEASED", "HELD", "UNREAD", "SHOWN", "OLDEST"}, r.Recipients,
+		func(b *overview.RecipientBacklog) []string {
+			name := cmp.Or(b.Recipient, "?")
+			if !b.Known {
+				name += " (unknown)"
+			}
+			if b.Disabled != "" {
+				name += " (disabled)"
+			}
+			return []string{name, fmt.Sprint(b.Pending), fmt.Sprint(b.Later), fmt.Sprint(b.Retry), fmt.Sprint(b.Leased),
+				fmt.Sprint(b.Held), fmt.Sprint(b.Unread), fmt.Sprint(b.Shown), w.When(b.OldestAt)}
+		})
 	r.sayHosts(w)
 }
 

@@ -216,5 +216,6 @@ func took(s *overview.CommandSpan) string {
 	if s.EndedAt == "" {
 		return "has not ended"
 	}
-	return fmt.Sprintf("took %.3f s", max(0, orchestrator.ParseStamp(s.EndedAt).Sub(orchestrator.ParseStamp(s.StartedAt)).Seconds()))
+	return fmt.Sprintf("took %.3f s",
+		max(0, orchestrator.ParseStamp(s.EndedAt).Sub(orchestrator.ParseStamp(s.StartedAt)).Seconds()))
 }

@@ -21,8 +21,8 @@ var whyCommand = commands.Define(vocabulary, "why", why)
 func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, error) {
 	reasons, err := overview.Why(ctx, env.Ledger, p.MessageID)
 	n := env.Most(len(reasons), func(k int) any { return []any{reasons[:k], commands.Room} })
-	return WhyResult{Reasons: reasons[:n], LeftOut: len(reasons) - n, Rest: env.Rest(n < len(reasons),
-		"call why with the id of one")}, err
+	return WhyResult{Reasons: reasons[:n], LeftOut: len(reasons) - n,
+		Rest: env.Rest(n < len(reasons), "call why with the id of one")}, err
 }
 
 // Text explains in one screen.

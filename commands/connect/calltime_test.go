@@ -62,8 +62,8 @@ func TestCallTime(t *testing.T) {
 		becomes("for another agent", `"bob"`, `"eve"`, c.otherwise)
 		becomes("a file that cannot be read", string(before), "{", c.otherwise)
 		if c.host != "claude" {
-			becomes("the time is gone", c.written, strings.NewReplacer("tool_timeout_sec", "#", `"timeout"`,
-				`"other"`).Replace(c.written), c.otherwise)
+			becomes("the time is gone", c.written,
+				strings.NewReplacer("tool_timeout_sec", "#", `"timeout"`, `"other"`).Replace(c.written), c.otherwise)
 		}
 		becomes("an hour", c.written, strings.NewReplacer("30000", "3600000", "30.0", "3600").Replace(c.changed),
 			map[bool]time.Duration{true: 2 * time.Minute, false: time.Hour}[c.host == "claude"])
@@ -79,8 +79,8 @@ func TestCallTimeOfTheUser(t *testing.T) {
 	home := filepath.Join(d.home, "codex")
 	t.Setenv("CODEX_HOME", home)
 	t.Chdir(d.project)
-	for path, seconds := range map[string]string{filepath.Join(home, "config.toml"): "200", filepath.Join(d.project,
-		".codex", "config.toml"): "300"} {
+	for path, seconds := range map[string]string{filepath.Join(home, "config.toml"): "200",
+		filepath.Join(d.project, ".codex", "config.toml"): "300"} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}

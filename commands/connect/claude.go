@@ -63,8 +63,8 @@ func (c *connection) claudeHooks(d *document) {
 	for _, event := range claudeEvents {
 		addHook(d, event, hook{Type: "command", Command: c.hook("claude", event), Timeout: 10})
 		if event == "SessionStart" || event == "Stop" {
-			addHook(d, event, hook{Type: "command", Command: c.hook("claude", "wake"), Async: true, Rewake: true,
-				Timeout: 86400})
+			addHook(d, event,
+				hook{Type: "command", Command: c.hook("claude", "wake"), Async: true, Rewake: true, Timeout: 86400})
 		}
 	}
 }

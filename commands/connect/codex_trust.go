@@ -112,8 +112,8 @@ func codexHooks(text []byte) (list []codexHook) {
 				if group.Matcher != nil {
 					identity["matcher"] = *group.Matcher
 				}
-				list = append(list, codexHook{event, fmt.Sprintf("%s:%d:%d", name, i, j),
-					"sha256:" + digest(sorted(identity))})
+				list = append(list,
+					codexHook{event, fmt.Sprintf("%s:%d:%d", name, i, j), "sha256:" + digest(sorted(identity))})
 			}
 		}
 	}

@@ -127,8 +127,9 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	}
 	for _, name := range p.Vocabulary {
 		if known := env.Catalogue.Vocabularies(); !slices.Contains(known, name) {
-			return Result{}, orchestrator.InvalidParam("vocabulary", "there is none with the name %q",
-				orchestrator.Clip(name)).WithHint("Known: %s", strings.Join(known, ", "))
+			return Result{},
+				orchestrator.InvalidParam("vocabulary", "there is none with the name %q", orchestrator.Clip(name)).
+					WithHint("Known: %s", strings.Join(known, ", "))
 		}
 	}
 	c, err := connectionOf(ctx, env, h, at, p)
@@ -195,19 +196,22 @@ func (h *host) toDo(at *place, c *connection) (list []string) {
 		list = append(list, "In all folders "+h.name+" now uses the database "+c.database+".")
 	}
 	for _, r := range c.book.all() {
-		if r.Database == c.database && r.Agent == c.agent && c.agent != orchestrator.Auto && (r.Program != h.name ||
-			r.Folder != at.scope()) {
-			list = append(list, fmt.Sprintf("Mind that %s is also %s in %s: each gets what the other has not been shown. Give each an agent of its own, or its project a database (`mailroom init`).",
-				c.agent, r.Program, cmp.Or(r.Folder, "all folders")))
+		if r.Database == c.database && r.Agent == c.agent && c.agent != orchestrator.Auto &&
+			(r.Program != h.name || r.Folder != at.scope()) {
+			list = append(list,
+				fmt.Sprintf("Mind that %s is also %s in %s: each gets what the other has not been shown. Give each an agent of its own, or its project a database (`mailroom init`).",
+					c.agent, r.Program, cmp.Or(r.Folder, "all folders")))
 			break
 		}
 	}
 	for _, other := range known {
 		if w, _ := writtenIn(other, at); w.agent != "" && w.database != c.database {
-			list = append(list, fmt.Sprintf("Mind that %s was connected here with another database, %s: agents in different databases cannot write to each other.", other.name, w.where()))
+			list = append(list,
+				fmt.Sprintf("Mind that %s was connected here with another database, %s: agents in different databases cannot write to each other.", other.name, w.where()))
 		}
 	}
-	return append(list, "No daemon is needed for messages between connected agents; transports, retries and schedules need one: `mailroom service install`.")
+	return append(list,
+		"No daemon is needed for messages between connected agents; transports, retries and schedules need one: `mailroom service install`.")
 }
 
 // starts says how the host is started in a place, so that it takes up its configuration.

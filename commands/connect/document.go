@@ -169,8 +169,8 @@ func (d *document) put(o *hujson.Object, depth int, name string, value any) {
 	m := member(o, name)
 	if m == nil {
 		before, comma := d.room(membersOf(o), depth)
-		o.Members = append(o.Members, hujson.ObjectMember{Name: hujson.Value{BeforeExtra: before,
-			Value: hujson.String(name)}})
+		o.Members = append(o.Members,
+			hujson.ObjectMember{Name: hujson.Value{BeforeExtra: before, Value: hujson.String(name)}})
 		m = &o.Members[len(o.Members)-1]
 		m.Value.BeforeExtra, m.Value.AfterExtra = hujson.Extra(" "), comma
 	} else if same(m.Value, value) {

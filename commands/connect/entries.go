@@ -177,8 +177,8 @@ func addHook(d *document, event string, h hook) {
 		if shared == nil {
 			continue
 		}
-		others := len(shared.Elements) == 0 || slices.ContainsFunc(shared.Elements,
-			func(v hujson.Value) bool { return ownHook(v) != is })
+		others := len(shared.Elements) == 0 ||
+			slices.ContainsFunc(shared.Elements, func(v hujson.Value) bool { return ownHook(v) != is })
 		narrowed := member(entry, "matcher") != nil
 		if narrowed && !others {
 			d.drop(entry, "matcher")

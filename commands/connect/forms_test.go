@@ -99,8 +99,8 @@ func TestForeignStays(t *testing.T) {
 				t.Fatalf("%s: the comment %q is not kept\nbefore\n%s\nafter\n%s", w.name, note, text, left)
 			}
 		}
-		if crlf := strings.Count(string(text), "\r\n"); crlf > 0 && strings.Count(string(is[:len(is)-1]),
-			"\n") != strings.Count(string(is), "\r\n") {
+		if crlf := strings.Count(string(text), "\r\n"); crlf > 0 &&
+			strings.Count(string(is[:len(is)-1]), "\n") != strings.Count(string(is), "\r\n") {
 			t.Fatalf("%s has lines of two kinds:\n%q", w.name, is)
 		}
 	})
@@ -175,8 +175,8 @@ func (g *writer) list(open, end string, items []string) string {
 func (g *writer) object(host string, _ int) string {
 	server := `{"command":` + g.space("") + `"x", "args": [ "\u0061", "é" ]}`
 	hook := func() string {
-		return g.list("{", "}", []string{`"hooks": ` + g.list("[", "]",
-			[]string{`{"type": "command", "command": "lint; say 'done'"}`})})
+		return g.list("{", "}",
+			[]string{`"hooks": ` + g.list("[", "]", []string{`{"type": "command", "command": "lint; say 'done'"}`})})
 	}
 	kinds := []func() string{
 		func() string { return `"theme":` + g.space(" ") + `"dark"` },
@@ -191,8 +191,8 @@ func (g *writer) object(host string, _ int) string {
 		all = "mcpServers"
 	}
 	kinds[3] = func() string {
-		items := rapid.SampledFrom([][]string{nil, {`"other": ` + server}, {`"other": ` + server, `"mailroom2": ` +
-			server}}).Draw(g.t, "servers")
+		items := rapid.SampledFrom([][]string{nil, {`"other": ` + server},
+			{`"other": ` + server, `"mailroom2": ` + server}}).Draw(g.t, "servers")
 		return `"` + all + `": ` + g.list("{", "}", items)
 	}
 	if host != "opencode" {
@@ -224,12 +224,12 @@ func tomlOf(t *rapid.T) string {
 	notes := 0
 	comment := func() string {
 		notes++
-		return rapid.SampledFrom([]string{"\n", fmt.Sprintf(" # note %d.\n", notes), fmt.Sprintf("\n# note %d.\n",
-			notes), fmt.Sprintf("\n\n  # note %d.\n\n", notes)}).Draw(t, "comment")
+		return rapid.SampledFrom([]string{"\n", fmt.Sprintf(" # note %d.\n", notes),
+			fmt.Sprintf("\n# note %d.\n", notes), fmt.Sprintf("\n\n  # note %d.\n\n", notes)}).Draw(t, "comment")
 	}
-	text := rapid.SampledFrom([]string{"", "\n", "model = \"m\"" + comment(), "a.b.c = 1" + comment() +
-		"d = [ 1, # note 30.\n 2 ]" + comment(), "s = '''\n[mcp_servers.mailroom]\ncommand = \"mailroom\"\n'''" +
-		comment()}).Draw(t, "root")
+	text := rapid.SampledFrom([]string{"", "\n", "model = \"m\"" + comment(),
+		"a.b.c = 1" + comment() + "d = [ 1, # note 30.\n 2 ]" + comment(),
+		"s = '''\n[mcp_servers.mailroom]\ncommand = \"mailroom\"\n'''" + comment()}).Draw(t, "root")
 	text += rapid.SampledFrom([]string{
 		"", "mcp_servers = {}" + comment(), "mcp_servers = { a = { command = \"x\" } }" + comment(),
 		"mcp_servers.a.command = \"x\"" + comment(),
@@ -301,8 +301,9 @@ func TestTablesInAnyForm(t *testing.T) {
 					if err != nil || fmt.Sprint(rest["mcp_servers"]) != "map[other:map[command:y]]" {
 						t.Errorf("%v, %v:\n%s", err, rest, left)
 					}
-					if strings.Contains(string(left), "/opt/") || about != "wrapped" && !strings.Contains(string(left),
-						"# mine") || strings.Contains(text, "[last]") != strings.Contains(string(left), "[last]") {
+					if strings.Contains(string(left), "/opt/") || about != "wrapped" &&
+						!strings.Contains(string(left), "# mine") ||
+						strings.Contains(text, "[last]") != strings.Contains(string(left), "[last]") {
 						t.Errorf("left is\n%s", left)
 					}
 				}
@@ -448,11 +449,17 @@ func TestWrapped(t *testing.T) {
 // TestOthersAreNamed: what connect neither replaces nor removes is named by connect, by --remove and by the doctor.
 func TestOthersAreNamed(t *testing.T) {
 	for _, c := range []struct{ host, file, text, line string }{
-		{"claude", ".claude/settings.local.json", `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"lint; mailroom hook Stop --host claude --as bob"}]}]}}`, "lint; "},
-		{"claude", ".mcp.json", `{"mcpServers":{"mail":{"command":"/x/mailroom","args":["mcp","--as","bob","--vocabulary","relay"]}}}`, "/x/mailroom mcp --as bob"},
-		{"gemini", ".gemini/settings.json", `{"mcpServers":{"mail":{"command":"sh","args":["-c","cd /x && mailroom mcp --as bob"]}}}`, "cd /x"},
+		{"claude", ".claude/settings.local.json",
+			`{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"lint; mailroom hook Stop --host claude --as bob"}]}]}}`, "lint; "},
+		{"claude", ".mcp.json",
+			`{"mcpServers":{"mail":{"command":"/x/mailroom","args":["mcp","--as","bob","--vocabulary","relay"]}}}`,
+			"/x/mailroom mcp --as bob"},
+		{"gemini", ".gemini/settings.json",
+			`{"mcpServers":{"mail":{"command":"sh","args":["-c","cd /x && mailroom mcp --as bob"]}}}`, "cd /x"},
 		{"opencode", "opencode.json", `{"mcp":{"mail":{"type":"local","command":["mailroom","mcp"]}}}`, "mailroom mcp"},
-		{"codex", ".codex/config.toml", "[mcp_servers.mail]\ncommand = \"sh\"\nargs = ['-c', '''mailroom mcp --as \"bob\" # mine''']\n", "mailroom mcp --as"},
+		{"codex", ".codex/config.toml",
+			"[mcp_servers.mail]\ncommand = \"sh\"\nargs = ['-c', '''mailroom mcp --as \"bob\" # mine''']\n",
+			"mailroom mcp --as"},
 	} {
 		d := newDesk(t)
 		d.write(c.file, c.text)
@@ -568,10 +575,10 @@ func TestNamesThatHostsReplace(t *testing.T) {
 		host, folder string
 		refused      bool
 	}{
-		{"claude", "${HOME}", true}, {"claude", "${X:-y}", true}, {"claude", "$HOME", false}, {"claude", "{env:HOME}",
-			false},
-		{"gemini", "${HOME}", true}, {"gemini", "a$HOME", true}, {"gemini", "$", false}, {"gemini", "{env:HOME}",
-			false},
+		{"claude", "${HOME}", true}, {"claude", "${X:-y}", true}, {"claude", "$HOME", false},
+		{"claude", "{env:HOME}", false},
+		{"gemini", "${HOME}", true}, {"gemini", "a$HOME", true}, {"gemini", "$", false},
+		{"gemini", "{env:HOME}", false},
 		{"opencode", "${HOME}", false}, {"opencode", "{env:HOME}", false}, {"opencode", "{file:x}", false},
 		{"codex", "${HOME}$HOME{env:HOME}", false},
 	} {
@@ -598,8 +605,8 @@ func TestNamesThatHostsReplace(t *testing.T) {
 		for _, f := range d.connect("bob", `{"host":"`+c.host+`"}`).Files {
 			want.Equal(t, f.Path+" again", f.Change, "none")
 			text := tree(t, d.project)[f.Path]
-			if strings.HasSuffix(f.Path, "opencode.json") && (strings.Contains(text, "{env:") ||
-				strings.Contains(text, "{file:")) {
+			if strings.HasSuffix(f.Path, "opencode.json") &&
+				(strings.Contains(text, "{env:") || strings.Contains(text, "{file:")) {
 				t.Errorf("OpenCode replaces part of\n%s", text)
 			}
 		}

@@ -207,7 +207,9 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 	}
 	switch {
 	case s.gone():
-		f.Says, f.Do = err.Error(), "If the project was moved, `mailroom doctor --try` in its new folder mends that. Otherwise "+s.command(" --remove")+" forgets it"
+		f.Says, f.Do = err.Error(),
+			"If the project was moved, `mailroom doctor --try` in its new folder mends that. Otherwise "+
+				s.command(" --remove")+" forgets it"
 	case err != nil:
 		f.Says, f.Do = err.Error(), s.command("")+" mends that, "+s.command(" --remove")+" takes it out"
 	case moved != "" && !mend:
@@ -356,8 +358,8 @@ func leftOver(b book, at *place) (found overview.Findings) {
 // is such a host.
 func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 	database := env.Ledger.Path()
-	if here := agenthost.Around(); len(list) > 0 && here.Host != "" && !slices.ContainsFunc(list,
-		func(s *site) bool { return s.name == here.Host }) {
+	if here := agenthost.Around(); len(list) > 0 && here.Host != "" &&
+		!slices.ContainsFunc(list, func(s *site) bool { return s.name == here.Host }) {
 		found = append(found, overview.Finding{
 			Code: hostCode, About: here.Host, Level: overview.Note, Says: "doctor runs in it (" + here.By +
 				"), and it is not connected: hooks and tools of other hosts do nothing in it",

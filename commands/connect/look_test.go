@@ -57,8 +57,8 @@ func (d *desk) programMoves() string {
 // hears has a hook of a host be called, and returns what it shows.
 func (d *desk) hears(program string, kind hosts.Kind) []orchestrator.Message {
 	d.t.Helper()
-	a, err := hosts.Happened(d.t.Context(), d.env.Ledger, hosts.Event{Agent: "bob", Program: program, Session: "one",
-		Kind: kind})
+	a, err := hosts.Happened(d.t.Context(), d.env.Ledger,
+		hosts.Event{Agent: "bob", Program: program, Session: "one", Kind: kind})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -77,8 +77,8 @@ func TestLookTellsHowAConnectionStands(t *testing.T) {
 		d.hears(h.name, hosts.Started)
 		d.looks(true, "ok", "a hook was last called for bob at ")
 		d.looks(true, "ok", "it was not shown any message yet")
-		if _, err := messages.Send(t.Context(), d.env.Ledger, orchestrator.Draft{Sender: "bob", Recipient: "bob",
-			Type: "note", Payload: []byte(`"hello"`)}); err != nil {
+		if _, err := messages.Send(t.Context(), d.env.Ledger,
+			orchestrator.Draft{Sender: "bob", Recipient: "bob", Type: "note", Payload: []byte(`"hello"`)}); err != nil {
 			t.Fatal(err)
 		}
 		d.looks(true, "ok", "it last got a message at "+d.hears(h.name, hosts.Worked)[0].ShownAt)
@@ -159,8 +159,8 @@ func TestLookMissesOneHook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.write(".claude/settings.local.json", strings.Replace(string(text), " hook Stop --host claude --as bob",
-		" hook Stop --host claude --as carol", 1))
+	d.write(".claude/settings.local.json",
+		strings.Replace(string(text), " hook Stop --host claude --as bob", " hook Stop --host claude --as carol", 1))
 	d.looks(true, "problem", path+" does not have all that Mailroom needs there")
 	d.connect("bob", `{"host":"claude"}`)
 	d.looks(true, "note", "no hook has been called yet")
@@ -370,7 +370,8 @@ func TestLookAtCodex(t *testing.T) {
 	t.Setenv("CODEX_HOME", filepath.Join(d.home, "codex"))
 	d.write(".codex/hooks.json", `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}}`)
 	d.connect("bob", `{"host":"codex"}`)
-	d.looks(true, "problem", "Codex does not run the hooks SessionStart, UserPromptSubmit, PostToolUse, Stop: they are not trusted")
+	d.looks(true, "problem",
+		"Codex does not run the hooks SessionStart, UserPromptSubmit, PostToolUse, Stop: they are not trusted")
 	d.hears("codex", hosts.Started)
 	path := filepath.Join(d.project, ".codex", "hooks.json")
 	text, err := os.ReadFile(path)
@@ -402,7 +403,8 @@ func TestLookAtCodex(t *testing.T) {
 	changed := slices.Clone(ours)
 	changed[0].digest = "sha256:0"
 	trusts(changed, "")
-	d.looks(true, "problem", "Codex does not run the hooks SessionStart: they are not trusted, have changed since, or are switched off")
+	d.looks(true, "problem",
+		"Codex does not run the hooks SessionStart: they are not trusted, have changed since, or are switched off")
 }
 
 // The digest of a hook as Codex 0.169.0 has it (hooks/list of `codex app-server`).
@@ -438,7 +440,8 @@ func TestLookAtAnUntrustedDatabase(t *testing.T) {
 // that connect has not written on this machine count for anything.
 func TestWhatARepositoryBrings(t *testing.T) {
 	d := newDesk(t)
-	file := d.write(".mcp.json", `{"mcpServers":{"mailroom":{"command":"x","args":["mcp","--as","alice","--vocabulary","relay,admin","--db","/gone"]}}}`)
+	file := d.write(".mcp.json",
+		`{"mcpServers":{"mailroom":{"command":"x","args":["mcp","--as","alice","--vocabulary","relay,admin","--db","/gone"]}}}`)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -67,10 +67,10 @@ const packagesPage = `# Mailroom as a plugin
 
 Messages between the agents of a project. Each package runs ` + "`mailroom`" +
 	`, which must be in PATH, with the database of the folder:
-type ` + "`mailroom init`" + ` in the project once. Each terminal is an agent of its own: claude, claude-2, gemini and so on. Its model is told
+type ` + "`mailroom init`" +
+	` in the project once. Each terminal is an agent of its own: claude, claude-2, gemini and so on. Its model is told
 its name. Without a database the hooks do nothing. Do not install a package where ` + "`mailroom connect`" +
 	` has connected the same host.
-
 Claude Code, in the project, where PLUGINS is the folder that ` + "`make plugins`" + ` wrote:
 
     claude plugin marketplace add PLUGINS/claude

@@ -63,7 +63,8 @@ func TestLostRecords(t *testing.T) {
 func TestHostileFiles(t *testing.T) {
 	deep := strings.Repeat("[", 1_000_000)
 	for _, c := range []struct{ file, host, text, says string }{
-		{".mcp.json", "claude", `{"mcpServers":{},"mcpServers":{"mailroom":{"command":"/bin/sh","args":["-c","evil"]}}}`, "stands twice"},
+		{".mcp.json", "claude",
+			`{"mcpServers":{},"mcpServers":{"mailroom":{"command":"/bin/sh","args":["-c","evil"]}}}`, "stands twice"},
 		{".claude/settings.local.json", "claude", `{"hooks":{},"hooks":{}}`, "stands twice"},
 		{".mcp.json", "claude", deep, "stand in each other"},
 		{".gemini/settings.json", "gemini", `{"a":` + deep, "stand in each other"},
@@ -114,7 +115,8 @@ func TestSecondFileOfOpenCode(t *testing.T) {
 // TestHookInAGroupOfOthers: a group that others have narrowed does not hold our hook.
 func TestHookInAGroupOfOthers(t *testing.T) {
 	d := newDesk(t)
-	path := d.write(".gemini/settings.json", `{"hooks":{"AfterTool":[{"matcher":"never","hooks":[{"type":"command","command":"true"},
+	path := d.write(".gemini/settings.json",
+		`{"hooks":{"AfterTool":[{"matcher":"never","hooks":[{"type":"command","command":"true"},
 		{"type":"command","command":"x hook AfterTool --host gemini --as eve"}]}]}}`)
 	d.connect("alice", `{"host":"gemini"}`)
 	var got struct {
@@ -197,6 +199,6 @@ func TestDatabaseThatIsGone(t *testing.T) {
 	}
 	t.Chdir(d.project)
 	d.looks(false, "problem", noDatabase+gone)
-	want.Equal(t, "standing", d.connect("", `{}`).of("claude").Says, noDatabase+gone+
-		"; `mailroom connect claude` connects it with "+d.env.Ledger.Path())
+	want.Equal(t, "standing", d.connect("", `{}`).of("claude").Says,
+		noDatabase+gone+"; `mailroom connect claude` connects it with "+d.env.Ledger.Path())
 }

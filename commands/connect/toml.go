@@ -122,8 +122,8 @@ func (t *tomlText) set(path []string, has map[string]any, fields []tomlField) ([
 	var edits []tomlEdit
 	var last *tomlPart
 	for i := range t.parts {
-		if p := &t.parts[i]; p.value > 0 && len(p.path) == len(path)+1 && p.within(path) && (last == nil ||
-			last.inline == p.inline) {
+		if p := &t.parts[i]; p.value > 0 && len(p.path) == len(path)+1 && p.within(path) &&
+			(last == nil || last.inline == p.inline) {
 			last = p
 		}
 	}
@@ -132,10 +132,8 @@ func (t *tomlText) set(path []string, has map[string]any, fields []tomlField) ([
 	}
 	more := ""
 	for _, f := range fields {
-		i := slices.IndexFunc(t.parts, func(p tomlPart) bool {
-			return p.value > 0 &&
-				p.is(append(slices.Clone(path), f.name)...)
-		})
+		i := slices.IndexFunc(t.parts,
+			func(p tomlPart) bool { return p.value > 0 && p.is(append(slices.Clone(path), f.name)...) })
 		switch {
 		case i < 0 && f.value == "":
 		case i < 0:
@@ -222,10 +220,8 @@ func (t *tomlText) remove(path []string) []byte {
 		}
 		last := i
 		for next := p; p.inline && next != nil && next.within(path); next = t.neighbour(last, 1) {
-			last = slices.IndexFunc(t.parts, func(o tomlPart) bool {
-				return o.start == next.start &&
-					o.name == next.name
-			})
+			last = slices.IndexFunc(t.parts,
+				func(o tomlPart) bool { return o.start == next.start && o.name == next.name })
 		}
 		e := t.cut(i, last)
 		before, after := t.beside(i)

@@ -26,8 +26,8 @@ func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (Th
 	if err != nil {
 		return ThreadResult{}, err
 	}
-	th, err := threads.Close(ctx, env.Ledger, change(env, p.ThreadID), threads.Closing{Summary: p.Summary,
-		Notice: threads.Notice{Type: orchestrator.ThreadClosed, Payload: notice}})
+	th, err := threads.Close(ctx, env.Ledger, change(env, p.ThreadID),
+		threads.Closing{Summary: p.Summary, Notice: threads.Notice{Type: orchestrator.ThreadClosed, Payload: notice}})
 	if err != nil {
 		return ThreadResult{}, err
 	}

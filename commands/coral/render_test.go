@@ -119,10 +119,10 @@ func TestContentDoesNotBreakOut(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		name, content, title := hostileLine(rt, "name"), hostile(rt, "content"), hostileLine(rt, "title")
 		ask[RegisterAgentResult](t, rt, o, "a", "register_agent", map[string]any{"agentName": name})
-		th := ask[ThreadResult](t, rt, o, "a", "create_thread", map[string]any{"threadName": title,
-			"participantIds": []string{"b"}})
-		post := ask[SendMessageResult](t, rt, o, "a", "send_message", map[string]any{"threadId": th.ThreadID,
-			"content": content, "mentions": []string{"b"}})
+		th := ask[ThreadResult](t, rt, o, "a", "create_thread",
+			map[string]any{"threadName": title, "participantIds": []string{"b"}})
+		post := ask[SendMessageResult](t, rt, o, "a", "send_message",
+			map[string]any{"threadId": th.ThreadID, "content": content, "mentions": []string{"b"}})
 		d := orchestrator.Draft{Sender: "a", Recipient: "b", Type: "x", Summary: content, Context: title}
 		d.Payload, _ = json.Marshal(map[string]string{content: title})
 		if _, err := messages.Send(t.Context(), o.router.Ledger, d); err != nil {
@@ -186,8 +186,8 @@ func checkXML(t failer, text, name, content, title string) {
 func TestClosingIsToldInXML(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
-	th := ask[ThreadResult](t, t, o, "a", "create_thread", map[string]any{"threadName": "talk",
-		"participantIds": []string{"b"}})
+	th := ask[ThreadResult](t, t, o, "a", "create_thread",
+		map[string]any{"threadName": "talk", "participantIds": []string{"b"}})
 	ask[ThreadResult](t, t, o, "a", "close_thread", map[string]any{"threadId": th.ThreadID, "summary": "5 < 6"})
 	r := ask[WaitForMentionsResult](t, t, o, "b", "wait_for_mentions", map[string]any{"timeoutMs": 0})
 	var read struct {
@@ -206,7 +206,8 @@ func TestClosingIsToldInXML(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprintf("%+v", read.Threads)
-	if want := "[{ID:" + th.ThreadID + " Status:closed Summary:5 < 6 Messages:[{Sender:{ID:system Name:system} Content:a closed this thread. Summary: 5 < 6 Type:thread_closed}]}]"; got != want {
+	if want := "[{ID:" + th.ThreadID +
+		" Status:closed Summary:5 < 6 Messages:[{Sender:{ID:system Name:system} Content:a closed this thread. Summary: 5 < 6 Type:thread_closed}]}]"; got != want {
 		t.Errorf("b reads %s, want %s", got, want)
 	}
 }

@@ -70,7 +70,8 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if p.ThreadID == "" && p.ReplyTo == "" {
 		e := orchestrator.Errorf(orchestrator.InvalidParams, "threadId is missing")
 		e.Details = map[string]any{"parameter": "threadId"}
-		return SendMessageResult{}, e.WithHint("Name the thread, or direct:NAME, or the message to answer with reply_to")
+		return SendMessageResult{},
+			e.WithHint("Name the thread, or direct:NAME, or the message to answer with reply_to")
 	}
 	said, err := orchestrator.JSON(p.Content)
 	if err != nil {

@@ -97,8 +97,8 @@ func (r GetMessageResult) Text(w *commands.Text) {
 	w.Fields(
 		[2]string{"part", r.Says}, [2]string{"status", r.Status}, [2]string{"error", r.Error},
 		[2]string{"thread", cmp.Or(r.ThreadName, r.ThreadID)},
-		[2]string{"answers", r.ReplyTo}, [2]string{"sent to", r.Group}, [2]string{"mentions", strings.Join(r.Mentions,
-			", ")},
+		[2]string{"answers", r.ReplyTo}, [2]string{"sent to", r.Group},
+		[2]string{"mentions", strings.Join(r.Mentions, ", ")},
 		[2]string{"context", r.Context},
 	)
 	for _, receipt := range r.Receipts {

@@ -108,10 +108,10 @@ func allThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Lis
 	if !env.Caller.Admin || p.Agent != "" {
 		return ListThreadsResult{}, onlyAdministrators(env.Caller, "all", "the list of all threads", p.Agent)
 	}
-	list, next, err := threads.All(ctx, env.Ledger, threads.AllOptions{Status: threads.Status(p.Status),
-		Search: p.Search, After: p.Continue, Limit: p.Limit})
-	return forReader(env, ListThreadsResult{Count: len(list), More: next != "", Continue: next,
-		Threads: renderThreads(list)}), err
+	list, next, err := threads.All(ctx, env.Ledger,
+		threads.AllOptions{Status: threads.Status(p.Status), Search: p.Search, After: p.Continue, Limit: p.Limit})
+	return forReader(env,
+		ListThreadsResult{Count: len(list), More: next != "", Continue: next, Threads: renderThreads(list)}), err
 }
 
 // forReader makes threads shorter if the answer would be too long for the model that reads it.
@@ -167,8 +167,8 @@ func (r ListThreadsResult) Text(w *commands.Text) {
 			if th.LastPost != nil {
 				last = w.When(th.LastPost.CreatedAt)
 			}
-			return []string{th.ThreadID, th.Name, th.Status, fmt.Sprint(th.Unread), last, strings.Join(th.Participants,
-				", ")}
+			return []string{th.ThreadID, th.Name, th.Status, fmt.Sprint(th.Unread), last,
+				strings.Join(th.Participants, ", ")}
 		})
 	if r.Continue != "" {
 		w.Printf("There are more: continue with --continue %s\n", r.Continue)

@@ -19,9 +19,10 @@ type Part struct {
 func partOf(text, id string, offset int) (Part, string, error) {
 	n := commands.Units(text)
 	if offset >= n && offset > 0 {
-		return Part{}, "", orchestrator.InvalidParam("offset",
-			"%d is beyond the end: the message has %d characters, counted from 0", offset, n).
-			WithHint("There is no more to read; offset 0 begins again")
+		return Part{}, "",
+			orchestrator.InvalidParam("offset", "%d is beyond the end: the message has %d characters, counted from 0",
+				offset, n).
+				WithHint("There is no more to read; offset 0 begins again")
 	}
 	before := commands.FirstUnits(text, offset)
 	part := commands.FirstPart(text[len(before):], commands.MaxPart)

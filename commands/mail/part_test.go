@@ -67,11 +67,13 @@ func TestPartEdges(t *testing.T) {
 		says   string // "" for the end
 	}{
 		{full, 0, full, ""},
-		{full + "y", 0, full, "characters 0 to 7999 of 8001; the next part: get_message with message_id m and offset 8000"},
+		{full + "y", 0, full,
+			"characters 0 to 7999 of 8001; the next part: get_message with message_id m and offset 8000"},
 		{full + "y", 1, full[1:] + "y", ""},
 		{full + "y", 8000, "y", ""},
 		{full[4:] + "😀", 0, full[4:] + "😀", ""},
-		{full[3:] + "😀", 0, full[3:], "characters 0 to 7996 of 7999; the next part: get_message with message_id m and offset 7997"},
+		{full[3:] + "😀", 0, full[3:],
+			"characters 0 to 7996 of 7999; the next part: get_message with message_id m and offset 7997"},
 		{"a😀b", 1, "😀b", ""},
 		{"a😀b", 2, "😀b", ""}, // the second half of it
 		{"a😀b", 3, "b", ""},

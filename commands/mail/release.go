@@ -47,8 +47,7 @@ func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseRes
 		released, err := messages.ReleaseAll(ctx, env.Ledger, agent, by)
 		return ReleaseResult{Agent: agent, Count: len(released), Released: released[:min(len(released), maxNamed)]}, err
 	}
-	// the administrator may say whose it must be
-	m, released, err := messages.Release(ctx, env.Ledger, p.MessageID, cmp.Or(by, agent))
+	m, released, err := messages.Release(ctx, env.Ledger, p.MessageID, cmp.Or(by, agent)) // the administrator may say whose it must be
 	if err != nil {
 		return ReleaseResult{}, err
 	}

@@ -40,8 +40,8 @@ func renameThread(ctx context.Context, env commands.Env, p RenameThreadParams) (
 	if err != nil {
 		return RenameThreadResult{}, err
 	}
-	th, renamed, err := threads.Rename(ctx, env.Ledger, threads.Change{Session: env.Caller.Session, Thread: p.ThreadID,
-		By: by},
+	th, renamed, err := threads.Rename(ctx, env.Ledger,
+		threads.Change{Session: env.Caller.Session, Thread: p.ThreadID, By: by},
 		p.Name, threads.Notice{Type: renamedType, Payload: notice})
 	return RenameThreadResult{renamed, renderThread(&th)}, err
 }

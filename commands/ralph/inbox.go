@@ -44,9 +44,10 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	agent, err := agents.Get(ctx, env.Ledger, name)
 	if err == nil {
 		if _, ok := folderOf(&agent); ok && p.Lease > 0 {
-			return InboxResult{}, orchestrator.Errorf(orchestrator.InvalidParams,
-				"lease: what lies in the folder of %s is shown until it is acknowledged", agent.Name).
-				WithHint("Leave the lease out")
+			return InboxResult{},
+				orchestrator.Errorf(orchestrator.InvalidParams,
+					"lease: what lies in the folder of %s is shown until it is acknowledged", agent.Name).
+					WithHint("Leave the lease out")
 		} else if ok {
 			return inboxOfFolder(ctx, env, &agent, p)
 		}

@@ -27,8 +27,8 @@ var queryMessageHistoryCommand = commands.Define(vocabulary, "query_message_hist
 func queryMessageHistory(ctx context.Context, env commands.Env, p QueryMessageHistoryParams) (SentMessagesResult,
 	error) {
 	if p.ThreadID == "" && p.Source == "" && p.Target == "" {
-		return SentMessagesResult{}, orchestrator.Errorf(orchestrator.InvalidParams,
-			"one of threadId, source and target is needed")
+		return SentMessagesResult{},
+			orchestrator.Errorf(orchestrator.InvalidParams, "one of threadId, source and target is needed")
 	}
 	return history(ctx, env, messages.HistoryFilter{
 		ThreadID: p.ThreadID, Sender: p.Source, Target: p.Target, Type: p.Type, Status: orchestrator.Status(p.Status),

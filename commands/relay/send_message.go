@@ -87,9 +87,9 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 		return orchestrator.Draft{}, err
 	}
 	if p.IdempotencyKey != "" && !uuid4().MatchString(p.IdempotencyKey) {
-		return orchestrator.Draft{}, orchestrator.Errorf(orchestrator.InvalidParams,
-			"idempotency_key: %q is no UUID v4", p.IdempotencyKey).
-			WithHint("Write one as f47ac10b-58cc-4372-a567-0e02b2c3d479, and the same one when you send again")
+		return orchestrator.Draft{},
+			orchestrator.Errorf(orchestrator.InvalidParams, "idempotency_key: %q is no UUID v4", p.IdempotencyKey).
+				WithHint("Write one as f47ac10b-58cc-4372-a567-0e02b2c3d479, and the same one when you send again")
 	}
 	body := struct {
 		Message string          `json:"message"`

@@ -43,9 +43,10 @@ var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll).
 func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (DeliverAllResult, error) {
 	apart := env.Caller.Remote && !env.Caller.Admin
 	if apart && p.Timeout > 0 && p.Recipient != env.Caller.Name {
-		return DeliverAllResult{}, orchestrator.Errorf(orchestrator.PermissionDenied,
-			"delivery_timeout_seconds: only an administrator says how long others' attempts may take").
-			WithHint("Leave it out, or name yourself as the recipient")
+		return DeliverAllResult{},
+			orchestrator.Errorf(orchestrator.PermissionDenied,
+				"delivery_timeout_seconds: only an administrator says how long others' attempts may take").
+				WithHint("Leave it out, or name yourself as the recipient")
 	}
 	d, err := env.Engine.DeliverAll(ctx, delivery.Options{
 		Recipient: p.Recipient, Timeout: p.Timeout.Duration(), ClaimSize: p.BatchSize, Background: !p.Wait,

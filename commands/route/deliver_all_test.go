@@ -14,8 +14,9 @@ func TestDeliverAllTellsWhyWhole(t *testing.T) {
 	t.Parallel()
 	why := "Failed to deliver message after 1 attempt: the recipient refuses the message: 127.0.0.1:8080 answered 400 Bad Request"
 	var b strings.Builder
-	r := DeliverAllResult{Failed: 1, Errors: []AttemptError{{FailedAttempt: delivery.FailedAttempt{MessageID: "m",
-		Recipient: "hook", Message: why}}}}
+	r := DeliverAllResult{Failed: 1,
+		Errors: []AttemptError{{FailedAttempt: delivery.FailedAttempt{MessageID: "m", Recipient: "hook",
+			Message: why}}}}
 	r.Text(&commands.Text{Out: &b, Width: 100})
 	why = strings.Replace(why, ": 127", ":\n          127", 1)
 	want := "Delivered: 0. Failed attempts: 1.\n\nmessage   m\nto        hook\nagain at  given up\nwhy       " + why +

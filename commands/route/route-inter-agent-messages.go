@@ -67,8 +67,8 @@ func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteR
 		answer, err := poll(ctx, env, PollParams{Recipient: p.Recipient, BatchSize: cmp.Or(p.BatchSize, 10)})
 		return RouteResult{"poll", answer}, err
 	case "deliver", "deliver_all":
-		answer, err := deliverAll(ctx, env, DeliverAllParams{Recipient: p.Recipient, Timeout: p.Timeout,
-			BatchSize: p.BatchSize, Wait: true})
+		answer, err := deliverAll(ctx, env,
+			DeliverAllParams{Recipient: p.Recipient, Timeout: p.Timeout, BatchSize: p.BatchSize, Wait: true})
 		return RouteResult{"deliver_all", answer}, err
 	case "send":
 		if p.Recipient == "" {

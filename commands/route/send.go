@@ -122,9 +122,14 @@ func (r SendResult) Text(w *commands.Text) {
 	switch {
 	case r.disabled:
 		name := orchestrator.ShellWord(r.Recipient)
-		w.Printf("%s\n", w.Paint(commands.Yellow, fmt.Sprintf("The transport of %s is disabled: it waits until `mailroom agent enable %s`.", r.Recipient, name)))
+		w.Printf("%s\n",
+			w.Paint(commands.Yellow,
+				fmt.Sprintf("The transport of %s is disabled: it waits until `mailroom agent enable %s`.", r.Recipient,
+					name)))
 	case r.noHost != "":
-		w.Printf("%s\n", w.Paint(commands.Yellow, fmt.Sprintf("No daemon runs on %s, which alone delivers to %s: it waits until `mailroom serve` runs there.", r.noHost, r.Recipient)))
+		w.Printf("%s\n",
+			w.Paint(commands.Yellow,
+				fmt.Sprintf("No daemon runs on %s, which alone delivers to %s: it waits until `mailroom serve` runs there.", r.noHost, r.Recipient)))
 	case !r.noDaemon:
 	case rest > 0:
 		w.Printf("%s\n", w.Paint(commands.Yellow,
@@ -133,8 +138,9 @@ func (r SendResult) Text(w *commands.Text) {
 	case !r.looks:
 		w.NoDaemon("it is")
 	default:
-		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+
-			r.Recipient+" or a hook of its session looks for messages."))
+		w.Printf("%s\n",
+			w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+
+				" or a hook of its session looks for messages."))
 	}
 }
 

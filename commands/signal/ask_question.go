@@ -47,14 +47,14 @@ func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (As
 	if err != nil {
 		return AskQuestionResult{}, err
 	}
-	return AskQuestionResult{asked.ID, "Question sent to device", asked.Devices, noteOf(ctx, env, asked.Unused,
-		asked.Devices, asked.Pushed, "")}, nil
+	return AskQuestionResult{asked.ID, "Question sent to device", asked.Devices,
+		noteOf(ctx, env, asked.Unused, asked.Devices, asked.Pushed, "")}, nil
 }
 
 // Text says it in a sentence.
 func (r AskQuestionResult) Text(w *commands.Text) {
-	w.Printf("%s is asked (devices: %d). `mailroom signal get_response %s` has the answer.\n", w.Paint(commands.Bold,
-		r.QuestionID), r.Devices, r.QuestionID)
+	w.Printf("%s is asked (devices: %d). `mailroom signal get_response %s` has the answer.\n",
+		w.Paint(commands.Bold, r.QuestionID), r.Devices, r.QuestionID)
 	if r.Note != "" {
 		w.Printf("%s.\n", r.Note)
 	}

@@ -43,8 +43,9 @@ func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAl
 	if err != nil {
 		return SendAlertResult{}, err
 	}
-	return SendAlertResult{told.ID, told.Devices, noteOf(ctx, env, told.Unused, told.Devices, told.Pushed,
-		"No device is there that could show it: it is kept for the first that is approved")}, nil
+	return SendAlertResult{told.ID, told.Devices,
+		noteOf(ctx, env, told.Unused, told.Devices, told.Pushed,
+			"No device is there that could show it: it is kept for the first that is approved")}, nil
 }
 
 // Text says it in a sentence.

@@ -66,8 +66,9 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 	of := cmp.Or(p.Source, env.Caller.Name)
 	switch {
 	case p.All && !env.Caller.Admin:
-		return ListResult{}, orchestrator.Errorf(orchestrator.PermissionDenied,
-			"the list of all questions is for administrators").WithHint("Leave all out: then yours are listed")
+		return ListResult{},
+			orchestrator.Errorf(orchestrator.PermissionDenied, "the list of all questions is for administrators").
+				WithHint("Leave all out: then yours are listed")
 	case p.All && p.Source != "":
 		return ListResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "source and all exclude each other")
 	case p.All:
@@ -78,8 +79,8 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 			return ListResult{}, err
 		}
 	}
-	questions, err := questions.List(ctx, env.Ledger, questions.Filter{Asker: of, Own: of == env.Caller.Name,
-		Status: questions.Status(p.Status), Limit: p.Limit})
+	questions, err := questions.List(ctx, env.Ledger,
+		questions.Filter{Asker: of, Own: of == env.Caller.Name, Status: questions.Status(p.Status), Limit: p.Limit})
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -139,8 +140,8 @@ func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) 
 	for i := range rows {
 		var sent push.Message
 		if json.Unmarshal(rows[i].Payload, &sent) == nil && sent.Kind == push.Question {
-			list = append(list, Pushed{strings.TrimPrefix(rows[i].Recipient, push.DevicePrefix), string(rows[i].Status),
-				rows[i].Error})
+			list = append(list,
+				Pushed{strings.TrimPrefix(rows[i].Recipient, push.DevicePrefix), string(rows[i].Status), rows[i].Error})
 		}
 	}
 	return list, err

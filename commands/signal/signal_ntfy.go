@@ -21,8 +21,8 @@ var ntfyCommand = commands.Define(vocabulary, "signal ntfy", ntfy)
 // ntfy keeps the address and the token where `mailroom sql` cannot read them.
 func ntfy(ctx context.Context, env commands.Env, p NtfyParams) (DeviceResult, error) {
 	if p.Remove == (p.URL != "") || p.Remove && p.Token != "" {
-		return DeviceResult{}, orchestrator.Errorf(orchestrator.InvalidParams,
-			"say either the url of a topic, or remove")
+		return DeviceResult{},
+			orchestrator.Errorf(orchestrator.InvalidParams, "say either the url of a topic, or remove")
 	}
 	if err := person.Here(ctx, env.Ledger); err != nil {
 		return DeviceResult{}, err

@@ -41,8 +41,9 @@ func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, erro
 		return PairResult{}, err
 	}
 	if address == "" {
-		return PairResult{}, orchestrator.Errorf(orchestrator.Unavailable,
-			"there is no address at which a phone could reach the app").WithHint("%s", person.NoAddressHint)
+		return PairResult{},
+			orchestrator.Errorf(orchestrator.Unavailable, "there is no address at which a phone could reach the app").
+				WithHint("%s", person.NoAddressHint)
 	}
 	var picture *os.File
 	if p.PNG != "" { // before the code, which would be lost otherwise
@@ -52,8 +53,8 @@ func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, erro
 				WithHint("Name another file, or remove it")
 		}
 		if err != nil {
-			return PairResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams,
-				Message: "png: the file cannot be made", Err: err}
+			return PairResult{},
+				&orchestrator.Error{Code: orchestrator.InvalidParams, Message: "png: the file cannot be made", Err: err}
 		}
 		defer picture.Close()
 	}
@@ -86,8 +87,9 @@ func draw(picture *os.File, text string) error {
 func (r PairResult) Text(w *commands.Text) {
 	var picture bytes.Buffer
 	if w.ASCII {
-		qrterminal.GenerateWithConfig(r.URL, qrterminal.Config{Level: qrterminal.M, Writer: &picture, BlackChar: "  ",
-			WhiteChar: "##", QuietZone: qrterminal.QUIET_ZONE})
+		qrterminal.GenerateWithConfig(r.URL,
+			qrterminal.Config{Level: qrterminal.M, Writer: &picture, BlackChar: "  ", WhiteChar: "##",
+				QuietZone: qrterminal.QUIET_ZONE})
 	} else {
 		qrterminal.GenerateHalfBlock(r.URL, qrterminal.M, &picture)
 	}

@@ -218,8 +218,7 @@ func giveBack(ctx context.Context, l *ledger.Ledger, q *questions.Question) erro
 	if unread == nil {
 		q = &answer.Question
 	}
-	// when retention has deleted it
-	m := &orchestrator.Message{Sender: q.Asker, ThreadID: q.ThreadID, SessionID: q.SessionID}
+	m := &orchestrator.Message{Sender: q.Asker, ThreadID: q.ThreadID, SessionID: q.SessionID} // when retention has deleted it
 	found, err := messages.Find(ctx, l, q.MessageID)
 	switch {
 	case err == nil:

@@ -96,23 +96,23 @@ func textIn(e ast.Expr) string {
 
 // shellOnly are hints of errors that are met in a shell alone, by the start of the file's path and of the hint.
 var shellOnly = []struct{ path, hint string }{
-	{"commands/surface/cli/flags.go", ""}, {"commands/surface/cli/elsewhere.go", ""}, {"commands/surface/cli/call.go",
-		""}, {"commands/surface/cli/cli.go", ""}, {"commands/surface/cli/database.go", ""},
-	{"commands/surface/cli/invoke.go", ""}, {"commands/surface/cli/completion.go", ""}, {"commands/surface/web/gate.go",
-		"Start the daemon with --host"}, {"commands/surface/mcp/arrive.go", ""},
+	{"commands/surface/cli/flags.go", ""}, {"commands/surface/cli/elsewhere.go", ""},
+	{"commands/surface/cli/call.go", ""}, {"commands/surface/cli/cli.go", ""},
+	{"commands/surface/cli/database.go", ""},
+	{"commands/surface/cli/invoke.go", ""}, {"commands/surface/cli/completion.go", ""},
+	{"commands/surface/web/gate.go", "Start the daemon with --host"}, {"commands/surface/mcp/arrive.go", ""},
 	{"sqlite/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/migrate.go", ""}, {"sqlite/file.go", ""},
 	{"sqlite/store.go", "Name a file with --db"}, {"orchestrator/bridge/", ""},
 	{"sqlite/dialect.go", "Name another file with --db"},
-	// --as is also of the MCP server
-	{"orchestrator/move/", ""}, {"commands/run.go", "Name the agent in"}, {"commands/team/team.go", "Say --as NAME"},
+	{"orchestrator/move/", ""}, {"commands/run.go", "Name the agent in"}, {"commands/team/team.go", "Say --as NAME"}, // --as is also of the MCP server
 }
 
 // TestHintsWithoutAShell: each hint in the source names commands and flags that there are, within backquotes, so that
 // whoever calls over MCP or HTTP is told of tools and parameters.
 func TestHintsWithoutAShell(t *testing.T) {
 	t.Parallel()
-	all := commands.NewCatalogue(append(surfacetest.Catalogue().All(), slices.Concat(mail.Definitions(),
-		signal.Definitions(), connect.Definitions())...))
+	all := commands.NewCatalogue(append(surfacetest.Catalogue().All(),
+		slices.Concat(mail.Definitions(), signal.Definitions(), connect.Definitions())...))
 	inShell := Offer{all: all.All()}
 	for _, d := range inShell.all {
 		inShell.Tools = append(inShell.Tools, Tool{d, d.Name})
@@ -134,8 +134,8 @@ func TestHintsWithoutAShell(t *testing.T) {
 		for _, in := range shellOnly {
 			onlyThere = onlyThere || strings.Contains(at, in.path) && strings.HasPrefix(hint, in.hint)
 		}
-		if outside := quoted().ReplaceAllString(hint, ""); !onlyThere && (flag.MatchString(outside) ||
-			strings.Contains(outside, "mailroom ")) {
+		if outside := quoted().ReplaceAllString(hint, ""); !onlyThere &&
+			(flag.MatchString(outside) || strings.Contains(outside, "mailroom ")) {
 			t.Errorf("%s: a line for a shell stands outside of backquotes: %s", at, hint)
 		}
 		for _, line := range quoted().FindAllString(hint, -1) {

@@ -69,9 +69,10 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		return SendMessageResult{}, err
 	}
 	if p.HoldUnknown && (p.To == teams.Teammates || c.request != nil || c.answer != nil) {
-		return SendMessageResult{}, orchestrator.Errorf(orchestrator.InvalidParams,
-			"hold_unknown: only a plain message to one teammate waits for it").
-			WithHint("Leave hold_unknown out")
+		return SendMessageResult{},
+			orchestrator.Errorf(orchestrator.InvalidParams,
+				"hold_unknown: only a plain message to one teammate waits for it").
+				WithHint("Leave hold_unknown out")
 	}
 	draft := orchestrator.Draft{
 		ReplyTo: p.ReplyTo, HoldUnknown: p.HoldUnknown,

@@ -25,8 +25,8 @@ type Arrivals struct {
 // arrivals takes an agent's unread messages.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	lease := commands.Lease(env.Caller, "team", 0)
-	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: maxArrivals, Lease: lease,
-		Fits: env.Fits(carried)})
+	ms, more, err := reading.Wait(ctx, env.Ledger,
+		reading.Options{Recipient: agent, Limit: maxArrivals, Lease: lease, Fits: env.Fits(carried)})
 	if err != nil {
 		return Arrivals{}, err
 	}

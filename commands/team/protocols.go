@@ -114,16 +114,16 @@ type requestBody struct {
 
 // asking makes the content of a request.
 func asking(kind orchestrator.RequestKind, preview string, body requestBody) content {
-	return content{preview: preview, request: &teams.Request{Kind: kind, Payload: func(id string) (json.RawMessage,
-		error) {
-		numbered := body
-		numbered.RequestID = id
-		payload, err := orchestrator.JSON(numbered)
-		if err == nil {
-			err = commands.CheckFits("message", payload)
-		}
-		return payload, err
-	}}}
+	return content{preview: preview,
+		request: &teams.Request{Kind: kind, Payload: func(id string) (json.RawMessage, error) {
+			numbered := body
+			numbered.RequestID = id
+			payload, err := orchestrator.JSON(numbered)
+			if err == nil {
+				err = commands.CheckFits("message", payload)
+			}
+			return payload, err
+		}}}
 }
 
 func readShutdownRequest(object json.RawMessage) (content, error) {
@@ -131,8 +131,8 @@ func readShutdownRequest(object json.RawMessage) (content, error) {
 		Type   string  `json:"type" desc:"shutdown_request"`
 		Reason *string `json:"reason,omitempty" desc:"why the teammate should shut down"`
 	}]("message", object)
-	return asking(orchestrator.Shutdown, "Please shut down"+after(p.Reason), requestBody{Type: p.Type,
-		Reason: p.Reason}), err
+	return asking(orchestrator.Shutdown, "Please shut down"+after(p.Reason),
+		requestBody{Type: p.Type, Reason: p.Reason}), err
 }
 
 func readPlanRequest(object json.RawMessage) (content, error) {
@@ -140,8 +140,8 @@ func readPlanRequest(object json.RawMessage) (content, error) {
 		Type string `json:"type" desc:"plan_approval_request"`
 		Plan string `json:"plan" desc:"the plan to approve" check:"min=1"`
 	}]("message", object)
-	return asking(orchestrator.PlanApproval, "Please approve the plan: "+p.Plan, requestBody{Type: p.Type,
-		Plan: p.Plan}), err
+	return asking(orchestrator.PlanApproval, "Please approve the plan: "+p.Plan,
+		requestBody{Type: p.Type, Plan: p.Plan}), err
 }
 
 // answering makes the content of an answer. A rejection must say why.

@@ -35,8 +35,8 @@ type Message struct {
 func rendered(m *orchestrator.Message) Message {
 	c := commands.ContentOf(m)
 	r := Message{
-		ID: m.ID, From: m.Sender, Summary: cmp.Or(m.Summary, commands.Preview(c.Text)), Timestamp: cmp.Or(m.CreatedAt,
-			m.DeliveredAt), Type: m.Type, Mentions: c.Mentions,
+		ID: m.ID, From: m.Sender, Summary: cmp.Or(m.Summary, commands.Preview(c.Text)),
+		Timestamp: cmp.Or(m.CreatedAt, m.DeliveredAt), Type: m.Type, Mentions: c.Mentions,
 		Action: m.Action, Context: m.Context, ReplyTo: m.ReplyTo, ThreadID: m.ThreadID, Session: m.SessionID,
 		MulticastID: m.MulticastID, Group: m.Group, ExpiresAt: m.TTLEnd(),
 	}

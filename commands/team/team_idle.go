@@ -44,8 +44,8 @@ func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, erro
 	}
 	return IdleResult{
 		Agent: agent, Presence: string(ended.Presence.Status), Since: ended.Presence.Since, Lead: ended.Lead,
-		Notified: ended.Notice.MessageID != "", MessageID: ended.Notice.MessageID, Arrivals: arrivalsAfter(ctx, env,
-			agent),
+		Notified: ended.Notice.MessageID != "", MessageID: ended.Notice.MessageID,
+		Arrivals: arrivalsAfter(ctx, env, agent),
 	}, nil
 }
 

@@ -131,7 +131,7 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5,
 			payload = ?6,
 		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11,
-			expires_at = ?12,
+		       	expires_at = ?12,
 		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
 		       not_before = ?18, held = CASE WHEN held <> 0 AND ?19 THEN 1 ELSE 0 END, `+ledger.NoLease+`
 		WHERE seq = ?1`,
@@ -273,8 +273,8 @@ func adoptedTime(s string, clock time.Time, now string) string {
 // foreignTo selects the rows that others wrote, perhaps to the agent ?1, and that a look-up of its live rows does not
 // find.
 const foreignTo = `SELECT seq, recipient, status, traced_status FROM agent_message
-	WHERE (` + ledger.Foreign + `) AND (` + ledger.Live + ` AND recipient = ?1) IS NOT TRUE AND instr(lower(recipient),
-		?1) > 0`
+	WHERE (` + ledger.Foreign + `) AND (` + ledger.Live +
+	` AND recipient = ?1) IS NOT TRUE AND instr(lower(recipient), ?1) > 0`
 
 // ForeignMessagesTo lists, by their times of creation, what will be live rows of a recipient once they are adopted,
 // beside what a look-up of its live rows finds.

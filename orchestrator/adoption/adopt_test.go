@@ -85,11 +85,11 @@ func TestPollAgreesWithDelivery(t *testing.T) {
 		blob = "Architect"
 	}
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES
-		('plain', 'a', 'architect', '1', 'pending'), ('case', 'A', 'Architect', '1', 'pending'), ('spaces', 'a', ?1,
-			'1', 'pending'), ('blob', 'a', ?2, '1', 'pending'), ('null', 'a', 'architect', '1', NULL), ('status', 'a',
-				'ARCHITECT', '1', 'Queued'),
-		('other', 'a', 'Architect2', '1', 'pending'), ('inner', 'a', 'archi tect', '1', 'pending'), ('kelvin', 'a', ?3,
-			'1', 'pending'),
+		('plain', 'a', 'architect', '1', 'pending'), ('case', 'A', 'Architect', '1', 'pending'),
+			('spaces', 'a', ?1, '1', 'pending'), ('blob', 'a', ?2, '1', 'pending'),
+				('null', 'a', 'architect', '1', NULL), ('status', 'a', 'ARCHITECT', '1', 'Queued'),
+		('other', 'a', 'Architect2', '1', 'pending'), ('inner', 'a', 'archi tect', '1', 'pending'),
+			('kelvin', 'a', ?3, '1', 'pending'),
 		('ended', 'a', 'Architect', '1', ' Delivered ')`, "\t architect \u00a0", blob, "architect\u200b")
 	poll := func() (pending int, ids string) {
 		t.Helper()
@@ -142,16 +142,16 @@ func TestAdoptionOfStatuses(t *testing.T) {
 	back := f.Send("architect", "builder")
 	f.Deliver()
 	f.SQL(`UPDATE agent_message SET status = 'pending' WHERE message_id = ?`, back)
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status) VALUES ('new', 'architect', 'builder',
-		'Queued'), ('null', 'architect', 'builder', NULL)`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status)
+		VALUES ('new', 'architect', 'builder', 'Queued'), ('null', 'architect', 'builder', NULL)`)
 	odd := f.Send("architect", "builder")
 	f.SQL(`UPDATE agent_message SET status = 'done' WHERE message_id = ?`, odd)
 	f.Deliver()
 	for _, id := range []string{back, "new", "null", odd} {
 		want.Equal(t, "status of "+id, f.Message(id).Status, orchestrator.Delivered)
 	}
-	want.Equal(t, "inbox rows of the one set back by hand", len(f.Rows(`SELECT 1 FROM agent_inbox WHERE message_id = ?`,
-		back)), 1)
+	want.Equal(t, "inbox rows of the one set back by hand",
+		len(f.Rows(`SELECT 1 FROM agent_inbox WHERE message_id = ?`, back)), 1)
 	want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE event = 'adopted' AND error <> '' ORDER BY message_id`),
 		`unknown status "done" undone`, `unknown status "Queued" taken as pending`)
 }
@@ -221,8 +221,9 @@ func TestExpiryAndOverdue(t *testing.T) {
 	f.Deliver()
 	want.Equal(t, "seven days undelivered", f.Message(long).Status, orchestrator.Lapsed)
 	want.Equal(t, "overdue events in the end", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 2)
-	want.Equal(t, "reports to the sender", len(f.Rows(`SELECT 1 FROM agent_message WHERE sender = 'system'
-		AND json_extract(payload, '$.error') = 'expired'`)), 3)
+	want.Equal(t, "reports to the sender",
+		len(f.Rows(`SELECT 1 FROM agent_message WHERE sender = 'system'
+			AND json_extract(payload, '$.error') = 'expired'`)), 3)
 }
 
 // An existing table that is taken over has its age: what has ended in it goes by its own times, so that the first

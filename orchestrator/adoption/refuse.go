@@ -27,8 +27,8 @@ func (f *ForeignRow) tooLong() string {
 		most int
 	}{
 		{"payload", f.tooBig, maxForeign}, {"sender", len(Name(f.sender)) > maxForeignName, maxForeignName},
-		{"recipient", len(Name(f.Recipient)) > maxForeignName, maxForeignName}, {"message_id", len(f.id) > maxForeignID,
-			maxForeignID},
+		{"recipient", len(Name(f.Recipient)) > maxForeignName, maxForeignName},
+		{"message_id", len(f.id) > maxForeignID, maxForeignID},
 	} {
 		if v.has {
 			return fmt.Sprintf("its %s has more than %d bytes", v.what, v.most)

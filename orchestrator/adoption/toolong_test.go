@@ -36,10 +36,12 @@ func TestTooLongValuesFail(t *testing.T) {
 			f.Deliver()
 		}
 		want.Equal(t, "behind it", f.Message(id).Status, orchestrator.Delivered)
-		want.Equal(t, column, len(f.Rows(`SELECT 1 FROM agent_message WHERE status = 'failed'
-			AND traced_status = 'failed' AND error_message LIKE ?`, "its "+column+" has more than %")), 1)
-		want.Equal(t, column+" in the trace", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'failed'
-			AND error LIKE ?`, "its "+column+" has more than %")), 1)
+		want.Equal(t, column,
+			len(f.Rows(`SELECT 1 FROM agent_message WHERE status = 'failed' AND traced_status = 'failed'
+				AND error_message LIKE ?`, "its "+column+" has more than %")), 1)
+		want.Equal(t, column+" in the trace",
+			len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'failed' AND error LIKE ?`,
+				"its "+column+" has more than %")), 1)
 	}
 	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message WHERE status IN ('pending', 'retry')`)), 0)
 }

@@ -23,8 +23,9 @@ type host struct {
 
 // known are the hosts that Mailroom knows: those that it connects, and others.
 var known = []host{
-	{name: "claude", programs: []string{"claude"}, packages: []string{"@anthropic-ai/claude-code",
-		"@anthropic-ai/claude-agent-sdk"}, clients: []string{"claude-code"}, connects: true},
+	{name: "claude", programs: []string{"claude"},
+		packages: []string{"@anthropic-ai/claude-code", "@anthropic-ai/claude-agent-sdk"},
+		clients:  []string{"claude-code"}, connects: true},
 	{name: "codex", programs: []string{"codex"}, packages: []string{"@openai/codex"},
 		clients: []string{"codex-mcp-client"}, connects: true},
 	{name: "gemini", programs: []string{"gemini", "gemini.js"}, packages: []string{"@google/gemini-cli"},
@@ -129,10 +130,8 @@ func (s Seen) Own(database string) string {
 // runs reports whether a command line is the host's.
 func (h *host) runs(words []string) bool {
 	return process.Runs(words, func(file string) bool {
-		return slices.ContainsFunc(h.packages, func(name string) bool {
-			return strings.Contains(file, "/node_modules/"+
-				name+"/")
-		}) ||
+		return slices.ContainsFunc(h.packages,
+			func(name string) bool { return strings.Contains(file, "/node_modules/"+name+"/") }) ||
 			slices.Contains(h.programs, file[strings.LastIndexByte(file, '/')+1:])
 	})
 }

@@ -33,8 +33,8 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 			return err
 		},
 		"a participant": func() error {
-			_, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: "x", Creator: "architect",
-				Participants: []string{nobody}})
+			_, err := threads.Create(t.Context(), f.Ledger,
+				threads.Draft{Session: "s", Name: "x", Creator: "architect", Participants: []string{nobody}})
 			return err
 		},
 		"a send": func() error {
@@ -42,8 +42,8 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 			return err
 		},
 		"a broadcast": func() error {
-			_, err := teams.Send(t.Context(), f.Ledger, orchestrator.Draft{SessionID: "s", Sender: nobody,
-				Recipient: teams.Teammates})
+			_, err := teams.Send(t.Context(), f.Ledger,
+				orchestrator.Draft{SessionID: "s", Sender: nobody, Recipient: teams.Teammates})
 			return err
 		},
 		"the end of a turn": func() error {
@@ -51,8 +51,8 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 			return err
 		},
 		"a lead": func() error {
-			_, err := teams.EndTurn(t.Context(), f.Ledger, nobody, orchestrator.Draft{SessionID: "s",
-				Sender: "architect"})
+			_, err := teams.EndTurn(t.Context(), f.Ledger, nobody,
+				orchestrator.Draft{SessionID: "s", Sender: "architect"})
 			return err
 		},
 		"a wait": func() error {
@@ -61,8 +61,8 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 		},
 	} {
 		var e *orchestrator.Error
-		if err := act(); !errors.As(err, &e) || !strings.HasPrefix(e.Hint,
-			"Add the agent with `mailroom agent add zzz`") {
+		if err := act(); !errors.As(err, &e) ||
+			!strings.HasPrefix(e.Hint, "Add the agent with `mailroom agent add zzz`") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

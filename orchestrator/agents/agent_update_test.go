@@ -16,8 +16,8 @@ func TestFolderOfCommands(t *testing.T) {
 	f := enginetest.New(t)
 	one, two := t.TempDir(), t.TempDir()
 	update := func(folder string, deliver, start *string) error {
-		_, _, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "b", Folder: folder, Deliver: deliver,
-			StartCommand: start})
+		_, _, err := agents.Add(t.Context(), f.Ledger,
+			agents.Update{Name: "b", Folder: folder, Deliver: deliver, StartCommand: start})
 		return err
 	}
 	folder := func(want string) {
@@ -43,8 +43,8 @@ func TestFolderOfCommands(t *testing.T) {
 		{one, new("exec:true"), new(""), "", one},
 		{two, nil, new(""), "", one},
 	} {
-		if err := update(step.folder, step.deliver, step.start); orchestrator.CodeOf(err) != step.code && (err != nil ||
-			step.code != "") {
+		if err := update(step.folder, step.deliver, step.start); orchestrator.CodeOf(err) != step.code &&
+			(err != nil || step.code != "") {
 			t.Errorf("%+v: %v", step, err)
 		}
 		folder(step.then)

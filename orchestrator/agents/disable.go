@@ -55,8 +55,8 @@ func Enable(ctx context.Context, l *ledger.Ledger, name string) (agent ledger.Ag
 }
 
 // changeDisabled changes an agent, and stores it if the change says that it did something.
-func changeDisabled(ctx context.Context, l *ledger.Ledger, name string, change func(*ledger.Tx, *ledger.Agent) (bool,
-	error)) (a ledger.Agent, changed bool, err error) {
+func changeDisabled(ctx context.Context, l *ledger.Ledger, name string,
+	change func(*ledger.Tx, *ledger.Agent) (bool, error)) (a ledger.Agent, changed bool, err error) {
 	name = orchestrator.FoldName(name)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf := t.Config()

@@ -83,12 +83,12 @@ func TestUnseenCharactersAreRefused(t *testing.T) {
 			t.Errorf("a thread %+q: %v", bad, err)
 		}
 	}
-	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-		Type: "größe ✅ done/ok"}); err != nil {
+	if _, err := messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "b", Type: "größe ✅ done/ok"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: "Pläne 2026 – テスト 😀",
-		Creator: "a"}); err != nil {
+	if _, err := threads.Create(t.Context(), f.Ledger,
+		threads.Draft{Session: "s", Name: "Pläne 2026 – テスト 😀", Creator: "a"}); err != nil {
 		t.Error(err)
 	}
 }

@@ -39,8 +39,8 @@ func ExampleSetGroup() {
 	if _, err := agents.SetGroup(ctx, e.Ledger, "reviewers", []string{"ada", "grace", "linus"}); err != nil {
 		log.Fatal(err)
 	}
-	sent, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "ada", Recipient: "reviewers",
-		Type: "please_review"})
+	sent, err := messages.Send(ctx, e.Ledger,
+		orchestrator.Draft{Sender: "ada", Recipient: "reviewers", Type: "please_review"})
 	if err != nil {
 		log.Fatal(err)
 	}

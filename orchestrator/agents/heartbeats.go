@@ -83,8 +83,8 @@ func storeHeartbeat(t *ledger.Tx, a *ledger.Agent) error {
 	if a.SilentAfter == 0 {
 		return nil // it has no limit any more
 	}
-	// what the agent says that it does stays as it is read from then on: who says it keeps the row, too
 	if !t.IsAlone() {
+		// what the agent says that it does stays as it is read from then on: who says it keeps the row, too
 		if err := t.Run(`
 			INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?1, ?2, '')
 			ON CONFLICT (agent) DO UPDATE SET heard_at = excluded.heard_at`, a.Name, t.Now); err != nil {
@@ -161,8 +161,8 @@ func reportSilence(t *ledger.Tx, name string) error {
 	if err != nil {
 		return err
 	}
-	last, _, err := t.Text(`SELECT message_id FROM agent_message WHERE `+ledger.Past+` AND sender = ? ORDER BY seq DESC
-		LIMIT 1`, name)
+	last, _, err := t.Text(`SELECT message_id FROM agent_message WHERE `+ledger.Past+
+		` AND sender = ? ORDER BY seq DESC LIMIT 1`, name)
 	if err != nil {
 		return err
 	}

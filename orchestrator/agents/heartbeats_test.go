@@ -32,8 +32,8 @@ func addLimited(f *enginetest.Fixture, name string) {
 func timeouts(f *enginetest.Fixture) []string {
 	f.T.Helper()
 	f.Deliver()
-	return f.Rows(`SELECT recipient, sender, priority, json_extract(payload, '$.agent'), json_extract(payload,
-		'$.silent_since')
+	return f.Rows(`SELECT recipient, sender, priority, json_extract(payload, '$.agent'),
+		json_extract(payload, '$.silent_since')
 		FROM agent_message WHERE message_type = 'agent_timeout' ORDER BY seq`)
 }
 
@@ -53,8 +53,8 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 		}, true},
 		"a read": {func(f *enginetest.Fixture) { f.Send("pm", "a"); f.Take("a") }, true},
 		"a read that finds nothing": {func(f *enginetest.Fixture) {
-			if ms, _, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{Recipient: "a",
-				Limit: 1}); err != nil || len(ms) > 0 {
+			if ms, _, err := reading.Wait(f.T.Context(), f.Ledger,
+				reading.Options{Recipient: "a", Limit: 1}); err != nil || len(ms) > 0 {
 				f.T.Fatalf("%v, %v", ms, err)
 			}
 		}, true},
@@ -72,8 +72,8 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 			}
 		}, false},
 		"a look into a folder that finds nothing": {func(f *enginetest.Fixture) {
-			in, err := letters.Wait(f.T.Context(), f.Engine, letters.Request{Agent: "a", Target: "wire:a", Limit: 1,
-				Mark: true}, 0)
+			in, err := letters.Wait(f.T.Context(), f.Engine,
+				letters.Request{Agent: "a", Target: "wire:a", Limit: 1, Mark: true}, 0)
 			if err != nil || len(in.Messages) > 0 {
 				f.T.Fatalf("%v, %v", in, err)
 			}
@@ -86,8 +86,8 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 			}
 		}, true},
 		"a presence": {func(f *enginetest.Fixture) {
-			if _, err := agents.Join(f.T.Context(), f.Ledger, agents.Joining{Session: "s", Agent: "a",
-				Description: new("tests")}); err != nil {
+			if _, err := agents.Join(f.T.Context(), f.Ledger,
+				agents.Joining{Session: "s", Agent: "a", Description: new("tests")}); err != nil {
 				f.T.Fatal(err)
 			}
 		}, true},
@@ -95,8 +95,8 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 			f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'pm', '{}')`)
 		}, true},
 		"a refused send": {func(f *enginetest.Fixture) {
-			if _, err := messages.Send(f.T.Context(), f.Ledger, orchestrator.Draft{Sender: "a",
-				Recipient: "nobody"}); err == nil {
+			if _, err := messages.Send(f.T.Context(), f.Ledger,
+				orchestrator.Draft{Sender: "a", Recipient: "nobody"}); err == nil {
 				f.T.Fatal("sent to nobody")
 			}
 		}, false},
@@ -135,8 +135,8 @@ func TestAWaitIsASignOfLife(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]func(t *testing.T, r *delivery.Engine, timeout time.Duration) error{
 		"for its inbox": func(t *testing.T, r *delivery.Engine, timeout time.Duration) error {
-			_, _, err := reading.Wait(t.Context(), r.Ledger, reading.Options{Recipient: "a", Limit: 1,
-				Timeout: timeout})
+			_, _, err := reading.Wait(t.Context(), r.Ledger,
+				reading.Options{Recipient: "a", Limit: 1, Timeout: timeout})
 			return err
 		},
 		"for its folder": func(t *testing.T, r *delivery.Engine, timeout time.Duration) error {

@@ -41,8 +41,8 @@ type nameDesk struct {
 func newNameDesk(t testing.TB) *nameDesk {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mailroom.db")
-	e := enginetest.OpenWith(t, ledger.Options{Path: path,
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
+	e := enginetest.OpenWith(t,
+		ledger.Options{Path: path, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
 	if _, _, err := agents.Add(t.Context(), e.Ledger, agents.Update{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +131,8 @@ func (d *nameDesk) refused(t *testing.T, name string) {
 	t.Helper()
 	before := d.version(t)
 	send := func(sender, recipient string) error {
-		_, err := messages.Send(t.Context(), d.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient,
-			Type: "note"})
+		_, err := messages.Send(t.Context(), d.Ledger,
+			orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "note"})
 		return err
 	}
 	_, _, added := agents.Add(t.Context(), d.Ledger, agents.Update{Name: name})

@@ -198,8 +198,8 @@ func Presences(ctx context.Context, l *ledger.Ledger, session string) ([]Presenc
 
 // PresencesIn returns who takes part in a session, within a transaction. The name must have been checked.
 func PresencesIn(c *store.Conn, session string) ([]Presence, error) {
-	return store.List(c, scanPresence, `SELECT `+presenceColumns+` FROM presence WHERE session_id = ?
-		ORDER BY joined_at, agent`, session)
+	return store.List(c, scanPresence,
+		`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, session)
 }
 
 // checkDisplayName refuses a name under which an agent could be taken for another: one with characters that are not

@@ -48,8 +48,8 @@ func TestPresence(t *testing.T) {
 
 	routers, done := f.OpenAll(2), make(chan error, 40)
 	says := func(status orchestrator.PresenceStatus) error {
-		_, err := messages.Send(t.Context(), routers[0].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-			SessionID: "s", Presence: status})
+		_, err := messages.Send(t.Context(), routers[0].Ledger,
+			orchestrator.Draft{Sender: "a", Recipient: "b", SessionID: "s", Presence: status})
 		return err
 	}
 	for i := range cap(done) / 2 {
@@ -57,8 +57,8 @@ func TestPresence(t *testing.T) {
 			done <- says([]orchestrator.PresenceStatus{orchestrator.Idle, orchestrator.Working}[i%2])
 		}()
 		go func() {
-			_, err := agents.Join(t.Context(), routers[1].Ledger, agents.Joining{Session: "s", Agent: "a",
-				Description: new(fmt.Sprint("number ", i))})
+			_, err := agents.Join(t.Context(), routers[1].Ledger,
+				agents.Joining{Session: "s", Agent: "a", Description: new(fmt.Sprint("number ", i))})
 			done <- err
 		}()
 	}
@@ -73,8 +73,8 @@ func TestPresence(t *testing.T) {
 			change <- says([]orchestrator.PresenceStatus{orchestrator.Idle, orchestrator.Stopped}[round%2])
 		}()
 		text := fmt.Sprint("round ", round)
-		if _, err := agents.Join(t.Context(), routers[1].Ledger, agents.Joining{Session: "s", Agent: "a",
-			Description: &text}); err != nil {
+		if _, err := agents.Join(t.Context(), routers[1].Ledger,
+			agents.Joining{Session: "s", Agent: "a", Description: &text}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-change; err != nil {

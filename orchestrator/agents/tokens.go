@@ -40,16 +40,17 @@ type Token struct {
 func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool, lifetime time.Duration) (secret string,
 	token Token, err error) {
 	if folded := orchestrator.FoldName(agent); orchestrator.IsBuiltIn(folded) {
-		return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "no token speaks as %s, which is %s",
-			folded, orchestrator.BuiltIns[folded]).WithHint("Issue it for an agent of another name")
+		return "", Token{},
+			orchestrator.Errorf(orchestrator.InvalidParams, "no token speaks as %s, which is %s", folded,
+				orchestrator.BuiltIns[folded]).WithHint("Issue it for an agent of another name")
 	}
 	if agent, err = orchestrator.CheckNewName("agent", agent); err != nil {
 		return "", Token{}, err
 	}
 	if lifetime < 0 || lifetime > maxTokenLife {
-		return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams,
-			"expires: %s is out of bounds: 1 second to %s", orchestrator.FormatDuration(lifetime),
-			orchestrator.FormatDuration(maxTokenLife))
+		return "", Token{},
+			orchestrator.Errorf(orchestrator.InvalidParams, "expires: %s is out of bounds: 1 second to %s",
+				orchestrator.FormatDuration(lifetime), orchestrator.FormatDuration(maxTokenLife))
 	}
 	secret = NewToken(tokenPrefix)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -133,8 +134,10 @@ func scanToken(row store.Row) Token {
 // so are sessions of the console as tokens of the operator, but not its codes.
 func Tokens(ctx context.Context, l *ledger.Ledger, agent string) ([]Token, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Token, error) {
-		return store.List(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE (?1 = '' OR agent = ?1)
-			AND NOT (agent = 'operator' AND admin = 0) ORDER BY created_at, hash`, agent)
+		return store.List(c, scanToken,
+			`SELECT `+tokenColumns+
+				` FROM tokens WHERE (?1 = '' OR agent = ?1) AND NOT (agent = 'operator' AND admin = 0)
+					ORDER BY created_at, hash`, agent)
 	})
 }
 
@@ -166,8 +169,8 @@ func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64,
 func RevokeToken(ctx context.Context, l *ledger.Ledger, id string) (token Token, valid bool, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		var found bool
-		token, found, err = store.First(t.Conn, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash >= ?1
-			AND hash < ?1 || 'g' ORDER BY hash LIMIT 1`, id)
+		token, found, err = store.First(t.Conn, scanToken,
+			`SELECT `+tokenColumns+` FROM tokens WHERE hash >= ?1 AND hash < ?1 || 'g' ORDER BY hash LIMIT 1`, id)
 		if err != nil {
 			return err
 		}

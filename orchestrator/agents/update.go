@@ -80,8 +80,8 @@ func checkUpdate(l *ledger.Ledger, u *Update) (err error) {
 		transport, address := l.TransportOf(canonical)
 		if placing, ok := transport.(orchestrator.Placing); ok {
 			if err := placing.CheckPlace(u.Name, address); err != nil {
-				return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: fmt.Sprintf("%s %q", named.what,
-					canonical), Err: err}
+				return &orchestrator.Error{Code: orchestrator.InvalidParams,
+					Message: fmt.Sprintf("%s %q", named.what, canonical), Err: err}
 			}
 		}
 	}

@@ -20,8 +20,8 @@ func TestTakesInOnce(t *testing.T) {
 	o.wantRows(`SELECT message_id, sender, recipient, status FROM agent_message ORDER BY message_id`,
 		"m1 pm developer delivered", "m2 developer pm delivered")
 	o.wantRows(`SELECT event, error FROM message_trace WHERE message_id = 'm1' ORDER BY id`,
-		"created taken in from "+o.path("developer", "m1.json"), "delivered taken in from "+o.path("developer",
-			"m1.json"))
+		"created taken in from "+o.path("developer", "m1.json"),
+		"delivered taken in from "+o.path("developer", "m1.json"))
 	want.Equal(t, "the delivery is there", o.exists("developer", "m1.json"), true)
 	want.Equal(t, "the other file is there", o.exists("pm", "any name.json"), false)
 	second := o.once()

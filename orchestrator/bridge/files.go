@@ -253,15 +253,15 @@ func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err er
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "payload: it is no object").
 			WithHint(`Write {"key": ...}`)
 	}
-	// a delivery whose row is gone, say
 	if at, err := time.Parse(time.RFC3339, l.ExpiresAt); err == nil && !at.After(p.engine.Now()) {
+		// a delivery whose row is gone, say
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "expires_at: it expired at %s", l.ExpiresAt).
 			WithHint("Remove it")
 	}
 	from, to := p.agents[sender], p.agents[strings.ToLower(l.To)]
 	if p.strict && from != nil && to != nil {
-		if err := letter.CheckRoute(l.Type, letter.Party{Name: from.Name, Role: from.Role}, letter.Party{Name: to.Name,
-			Role: to.Role}); err != nil {
+		if err := letter.CheckRoute(l.Type, letter.Party{Name: from.Name, Role: from.Role},
+			letter.Party{Name: to.Name, Role: to.Role}); err != nil {
 			return "", err
 		}
 	}
@@ -284,8 +284,8 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	case code == orchestrator.InvalidParams || code == orchestrator.Conflict:
 		return p.report(ctx, folder, f, err)
 	case code == orchestrator.UnknownSender || code == orchestrator.UnknownRecipient:
-		return p.report(ctx, folder, f, fmt.Errorf("%w; --deliver %s is for one that reads below this root", err,
-			p.target))
+		return p.report(ctx, folder, f,
+			fmt.Errorf("%w; --deliver %s is for one that reads below this root", err, p.target))
 	case code == orchestrator.Unavailable && errors.As(err, &refused) && refused.Recipient != "":
 		return p.wait(ctx, folder, f, err)
 	default:

@@ -172,8 +172,8 @@ func TestOnlyWhatWasDeliveredIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
 	send := func(to string) string {
-		sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: to, Type: "note",
-			Payload: []byte(`{}`)})
+		sent, err := messages.Send(t.Context(), o.Ledger,
+			orchestrator.Draft{Sender: "pm", Recipient: to, Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
 		return sent.MessageID
 	}
@@ -226,8 +226,8 @@ func TestStatusUpdates(t *testing.T) {
 				o.write(fmt.Sprintf(`{"id":%q,"from":"Developer","to":"watchdog","type":"status_update","payload":{"agent":"developer","status":%q}}`,
 					id, status), "watchdog", id+".json")
 			}
-			_, _, err := agents.Add(t.Context(), o.Ledger, agents.Update{Name: "developer",
-				SilentAfter: new(time.Minute)})
+			_, _, err := agents.Add(t.Context(), o.Ledger,
+				agents.Update{Name: "developer", SilentAfter: new(time.Minute)})
 			must(t, err)
 			for _, status := range []string{"working", "idle", "working"} {
 				id := fmt.Sprintf("%s-%d", status, len(o.Rows(`SELECT 1 FROM agent_message`)))
@@ -235,12 +235,12 @@ func TestStatusUpdates(t *testing.T) {
 				want.Equal(t, "counts", o.once(), bridge.Counts{TakenIn: 1, Acknowledged: 1})
 				o.wantRows(`SELECT session_id, agent, status FROM presence`, "default developer "+status)
 				want.Equal(t, "the file is there", o.exists("watchdog", id+".json"), false)
-				o.wantRows(`SELECT agent, silent_at <> '' FROM heartbeats`, fmt.Sprint("developer ",
-					map[string]int{"working": 1}[status]))
+				o.wantRows(`SELECT agent, silent_at <> '' FROM heartbeats`,
+					fmt.Sprint("developer ", map[string]int{"working": 1}[status]))
 			}
 			o.wantRows(`SELECT DISTINCT status, acknowledged_at <> '' FROM agent_message`, "delivered 1")
-			o.wantRows(`SELECT group_concat(event, ' ') FROM (SELECT event FROM message_trace
-				WHERE message_id = 'working-0' ORDER BY id)`,
+			o.wantRows(`SELECT group_concat(event, ' ')
+				FROM (SELECT event FROM message_trace WHERE message_id = 'working-0' ORDER BY id)`,
 				"created delivered read acknowledged")
 			update("working-0", "working") // once more, as after a kill before the file was removed
 			want.Equal(t, "counts of a repeat", o.once(), bridge.Counts{})
@@ -254,9 +254,9 @@ func TestStatusUpdates(t *testing.T) {
 func TestStatusUpdatesByTheTable(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "developer", "watchdog:")
-	_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "developer", Recipient: "watchdog",
-		Type:    "status_update",
-		Payload: []byte(`{"agent":"developer","status":"idle"}`)})
+	_, err := messages.Send(t.Context(), o.Ledger,
+		orchestrator.Draft{Sender: "developer", Recipient: "watchdog", Type: "status_update",
+			Payload: []byte(`{"agent":"developer","status":"idle"}`)})
 	must(t, err)
 	want.Equal(t, "delivered", o.once().Delivered, 1)
 	want.Equal(t, "problems", o.once().Problems, 0)
@@ -432,8 +432,7 @@ func TestFolderThatIsSwappedMeanwhile(t *testing.T) {
 				must(t, os.Mkdir(filepath.Join(top, folder), 0o700))
 			}
 			must(t, os.WriteFile(filepath.Join(top, "developer", "m.json"), []byte("a message"), 0o600))
-			// as like as can be
-			must(t, os.Link(filepath.Join(top, "developer", "m.json"), filepath.Join(top, "other", "m.json")))
+			must(t, os.Link(filepath.Join(top, "developer", "m.json"), filepath.Join(top, "other", "m.json"))) // as like as can be
 			root, err := os.OpenRoot(top)
 			must(t, err)
 			defer root.Close()

@@ -18,8 +18,8 @@ import (
 func (o *office) sendTo(recipient string, n int) {
 	o.T.Helper()
 	for range n {
-		_, err := messages.Send(o.T.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: recipient,
-			Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(o.T.Context(), o.Ledger,
+			orchestrator.Draft{Sender: "pm", Recipient: recipient, Type: "note", Payload: []byte(`{}`)})
 		must(o.T, err)
 	}
 }

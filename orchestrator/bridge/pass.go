@@ -48,8 +48,7 @@ var errMoved = errors.New("something was moved meanwhile")
 
 // look looks at every folder of the root, and forgets the problems that are gone.
 func (w *watch) look(ctx context.Context) (err error) {
-	// before the look: what others find meanwhile is not to be forgotten
-	before, err := letters.Problems(ctx, w.engine.Ledger)
+	before, err := letters.Problems(ctx, w.engine.Ledger) // before the look: what others find meanwhile is not to be forgotten
 	if err != nil {
 		return err
 	}
@@ -333,8 +332,8 @@ func (p *pass) tell(ctx context.Context, folder, name string) error {
 		return nil
 	}
 	path := p.path(folder, name)
-	news, err := letters.NoteProblem(ctx, p.engine.Ledger, letters.Problem{Path: path, Fingerprint: s.print,
-		Problem: s.problem})
+	news, err := letters.NoteProblem(ctx, p.engine.Ledger,
+		letters.Problem{Path: path, Fingerprint: s.print, Problem: s.problem})
 	if news {
 		p.log.Warn("something below the root needs somebody's attention", "path", path, "problem", s.problem)
 	}

@@ -50,8 +50,8 @@ func problems(outside string) map[string]problem {
 			strings.Repeat("x", 1<<20) + `"}}`),
 			"payload has 1048584 bytes"},
 		"link out": {func(o *office, path string) {
-			must(o.T, os.Symlink(filepath.Join(outside, "secret.json"),
-				path))
+			must(o.T,
+				os.Symlink(filepath.Join(outside, "secret.json"), path))
 		}, "it is a symbolic link"},
 		"link in": {func(o *office, path string) {
 			o.write(note("li", "pm", "developer"), "elsewhere.txt")

@@ -21,8 +21,8 @@ func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
 	for range 5 {
-		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note",
-			Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger,
+			orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
 	}
 	o.once()
@@ -55,8 +55,8 @@ func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
 	for range 5 {
-		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note",
-			Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger,
+			orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
 	}
 	o.once()

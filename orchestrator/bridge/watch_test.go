@@ -126,8 +126,8 @@ func TestMakesFoldersForDeliveriesOnly(t *testing.T) {
 	}
 	must(t, os.RemoveAll(o.root))
 	must(t, os.Mkdir(o.root, 0o700))
-	sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer",
-		Type: "note", Payload: []byte(`{}`)})
+	sent, err := messages.Send(t.Context(), o.Ledger,
+		orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
 	must(t, err)
 	w.until(func() bool { return o.exists("developer", sent.MessageID+".json") })
 	want.Equal(t, "pm has a folder", o.exists("pm"), false)
@@ -139,8 +139,8 @@ func TestDeliversBesideIt(t *testing.T) {
 	o := newOffice(t, "pm", "developer:")
 	w := o.watch(50 * time.Millisecond)
 	for range 10 {
-		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer",
-			Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger,
+			orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
 	}
 	w.until(func() bool { return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 10 })
@@ -152,9 +152,9 @@ func TestDeliversBesideIt(t *testing.T) {
 func TestStatusUpdateUnderWay(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "developer", "watchdog:")
-	sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "developer", Recipient: "watchdog",
-		Type:    "status_update",
-		Payload: []byte(`{"agent":"developer","status":"idle"}`)})
+	sent, err := messages.Send(t.Context(), o.Ledger,
+		orchestrator.Draft{Sender: "developer", Recipient: "watchdog", Type: "status_update",
+			Payload: []byte(`{"agent":"developer","status":"idle"}`)})
 	must(t, err)
 	ms, err := messages.Find(t.Context(), o.Ledger, sent.MessageID)
 	must(t, err)
@@ -293,11 +293,11 @@ func (o *office) files(agent string) (names []string) {
 // most.
 func (o *office) checkOnce() {
 	o.T.Helper()
-	o.wantRows(`SELECT message_id, event, count(*) FROM message_trace WHERE event IN ('created', 'delivered', 'read',
-		'acknowledged')
+	o.wantRows(`SELECT message_id, event, count(*) FROM message_trace
+		WHERE event IN ('created', 'delivered', 'read', 'acknowledged')
 		GROUP BY 1, 2 HAVING count(*) > 1`)
-	o.wantRows(`SELECT message_id FROM agent_message m WHERE NOT EXISTS (SELECT 1 FROM message_trace t
-		WHERE t.message_id = m.message_id AND event = 'created')`)
+	o.wantRows(`SELECT message_id FROM agent_message m
+		WHERE NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id AND event = 'created')`)
 }
 
 // TestKilledWatches: watches, up to two at a time, are killed again and again while files come and go. Each file is one
@@ -333,8 +333,8 @@ func TestKilledWatches(t *testing.T) {
 			id := fmt.Sprint("m", dropped)
 			drop(t, o.path(to), id, note(id, "pm", to), []string{"rename", "write"}[i/2%2])
 		}
-		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer",
-			Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger,
+			orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
 		for _, id := range o.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'developer'
 			AND status = 'delivered' AND acknowledged_at = ''

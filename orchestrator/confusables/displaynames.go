@@ -102,10 +102,8 @@ var mixedScripts = [][]string{{"Han", "Hiragana", "Katakana"}, {"Han", "Hangul"}
 // CheckScripts refuses a word with letters of several scripts, unless they are written together: an a of another
 // alphabet in a Latin word is seen by nobody. Words end at whatever is neither a letter, nor a mark, nor a number.
 func CheckScripts(name string) error {
-	for _, word := range strings.FieldsFunc(name, func(r rune) bool {
-		return !unicode.In(r, unicode.L, unicode.M,
-			unicode.N)
-	}) {
+	for _, word := range strings.FieldsFunc(name,
+		func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) }) {
 		var scripts []string
 		for _, r := range word {
 			if s := scriptOf(r); s != "" && !slices.Contains(scripts, s) {

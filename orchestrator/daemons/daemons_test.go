@@ -27,8 +27,9 @@ func TestKilledDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := orchestrator.Stamp(e.Now())
-		if _, err := enginetest.Plain(t, path).Exec(`INSERT INTO daemons (instance, host, pid, started_at, seen_at,
-			listening) VALUES ('d', 'alpha', ?, ?, ?, '') ON CONFLICT DO NOTHING`,
+		if _, err := enginetest.Plain(t,
+			path).Exec(`INSERT INTO daemons (instance, host, pid, started_at, seen_at, listening)
+				VALUES ('d', 'alpha', ?, ?, ?, '') ON CONFLICT DO NOTHING`,
 			ended.Process.Pid, now, now); err != nil {
 			t.Fatal(err)
 		}

@@ -50,8 +50,8 @@ func prove(ctx context.Context, l *ledger.Ledger, challenge, at string, create b
 	key, err := l.Trust.Key(create)
 	if err != nil {
 		return "", &orchestrator.Error{Code: orchestrator.Unavailable,
-			Message: "the secret of this user's daemons cannot be had", Err: err, Hint: "Check the folder " +
-				l.Trust.Folder}
+			Message: "the secret of this user's daemons cannot be had", Err: err,
+			Hint: "Check the folder " + l.Trust.Folder}
 	}
 	code := hmac.New(sha256.New, key)
 	for _, part := range []string{"mailroom daemon", conf.Stored[store.DatabaseID], l.TrustedPath(), at, challenge} {

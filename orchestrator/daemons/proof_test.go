@@ -19,8 +19,8 @@ import (
 // trusting opens a database as a program of a user does, whose state is in a folder, and makes or trusts it.
 func trusting(t *testing.T, path, state string) *delivery.Engine {
 	t.Helper()
-	e := enginetest.OpenWith(t, ledger.Options{Path: path, Bell: store.NewLocalBell(),
-		Trust: &ledger.Trust{Folder: state}})
+	e := enginetest.OpenWith(t,
+		ledger.Options{Path: path, Bell: store.NewLocalBell(), Trust: &ledger.Trust{Folder: state}})
 	if _, err := e.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +51,8 @@ func TestProof(t *testing.T) {
 		"a part of it":      !daemons.Ours(t.Context(), ours.Ledger, challenge, at, proof[:32]),
 		"another database": !daemons.Ours(t.Context(), trusting(t, enginetest.Place(t), state).Ledger, challenge, at,
 			proof),
-		"a user of no state": !daemons.Ours(t.Context(), trusting(t, path, filepath.Join(t.TempDir(),
-			"trusted")).Ledger, challenge, at, proof),
+		"a user of no state": !daemons.Ours(t.Context(),
+			trusting(t, path, filepath.Join(t.TempDir(), "trusted")).Ledger, challenge, at, proof),
 	} {
 		if !right {
 			t.Error(what)

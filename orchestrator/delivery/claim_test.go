@@ -177,8 +177,8 @@ func TestOrderOfWhatWasWrittenByHandMeanwhile(t *testing.T) {
 	var second string
 	f.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
 		if a.Messages[0].ID == first {
-			f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('by-hand', 'a', 'b',
-				'1')`)
+			f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload)
+				VALUES ('by-hand', 'a', 'b', '1')`)
 			second = f.Send("a", "b")
 		}
 		return make([]error, len(a.Messages))
@@ -382,8 +382,8 @@ func TestReplay(t *testing.T) {
 	want.Equal(t, "retry_count", f.Message(id).RetryCount, 0)
 	f.Deliver()
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
-	want.Equal(t, "failed attempts in the trace", len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = ?
-		AND event = 'attempt_failed'`, id)), 1)
+	want.Equal(t, "failed attempts in the trace",
+		len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id)), 1)
 	_, err = messages.Replay(t.Context(), f.Ledger, id, "")
 	want.Code(t, err, orchestrator.Conflict)
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "nobody"})
@@ -407,7 +407,7 @@ func TestRemoveAgent(t *testing.T) {
 	want.Equal(t, "status", m.Status, orchestrator.Failed)
 	want.Equal(t, "retry_count", m.RetryCount, 0)
 	if !f.OnServer() {
-		want.Equal(t, "views", fmt.Sprint(f.Rows(`SELECT name FROM sqlite_schema
-			WHERE name LIKE 'b\_inbox%' ESCAPE '\'`)), "[]")
+		want.Equal(t, "views",
+			fmt.Sprint(f.Rows(`SELECT name FROM sqlite_schema WHERE name LIKE 'b\_inbox%' ESCAPE '\'`)), "[]")
 	}
 }

@@ -63,8 +63,8 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 	}
 	t.AfterCommit(func() {
 		t.Ledger.Log.Error("the transport of an agent is disabled; its messages wait until it gets another one",
-			"agent", a.Name, "transport", a.Deliver, "reason", reason, "do", "mailroom agent add "+a.Name+
-				" --deliver ...")
+			"agent", a.Name, "transport", a.Deliver, "reason", reason, "do",
+			"mailroom agent add "+a.Name+" --deliver ...")
 	})
 	payload, err := json.Marshal(map[string]any{
 		"message": fmt.Sprintf("the transport of %s is disabled: %s. Its messages wait; give it another one with `mailroom agent add %s --deliver ...`",
@@ -80,8 +80,8 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 // tellAdministrators sends a note of the engine's own to every agent that has a valid administrator's token. Whoever
 // works on the command line or in the console sees the same in `status`, `agent list` and `doctor`.
 func tellAdministrators(t *ledger.Tx, kind string, payload json.RawMessage) error {
-	names, err := t.Texts(`SELECT DISTINCT agent FROM tokens WHERE admin = 1 AND revoked_at = '' AND (expires_at = ''
-		OR expires_at > ?)
+	names, err := t.Texts(`SELECT DISTINCT agent FROM tokens WHERE admin = 1 AND revoked_at = ''
+		AND (expires_at = '' OR expires_at > ?)
 		ORDER BY agent`, t.Now)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func ReleaseToReader(t *ledger.Tx, recipient string) error {
 
 // KeptFrom reports whether ReleaseToReader would make anything due.
 func KeptFrom(c *store.Conn, agent *ledger.Agent) (bool, error) {
-	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.PutOff+` AND lease_token = ''
-		AND recipient = ?1)`, agent.Name)
+	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.PutOff+
+		` AND lease_token = '' AND recipient = ?1)`, agent.Name)
 	return n != 0, err
 }

@@ -95,8 +95,8 @@ func TestGoneDoesNotSpin(t *testing.T) {
 		t.Fatal(err)
 	}
 	version := f.Version()
-	// which is done once a minute, where something has happened
 	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
+		// which is done once a minute, where something has happened
 		t.Fatal(err)
 	}
 	events := f.Rows(`SELECT max(id) FROM message_trace`)
@@ -169,8 +169,8 @@ func TestGoneIsToldOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(ms) != 2 || !strings.Contains(string(ms[0].Payload), "410 Gone") || !strings.Contains(string(ms[0].Payload),
-		"agent add b --deliver") {
+	if len(ms) != 2 || !strings.Contains(string(ms[0].Payload), "410 Gone") ||
+		!strings.Contains(string(ms[0].Payload), "agent add b --deliver") {
 		t.Errorf("the administrator reads %v", ms)
 	}
 }
@@ -239,8 +239,8 @@ func TestGoneUsesTheFallback(t *testing.T) {
 			t.Fatalf("the fallback has %q; want %s in line %d of 3", lines, id, i+1)
 		}
 	}
-	want.Equal(t, "administrators told", len(f.Rows(`SELECT 1 FROM agent_message
-		WHERE message_type = 'transport_disabled'`)), 2)
+	want.Equal(t, "administrators told",
+		len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'transport_disabled'`)), 2)
 }
 
 // An answer that comes after the agent has got another transport disables nothing.
@@ -332,8 +332,8 @@ func TestDisabledByHand(t *testing.T) {
 	f.Add(agents.Update{Name: "c", Fallback: new("jsonl:" + t.TempDir() + "/c.jsonl")})
 	disable := func(name string, want bool) {
 		t.Helper()
-		if _, disabled, err := agents.Disable(t.Context(), f.Ledger, agents.Disabling{Agent: name, Why: "moves",
-			By: "a"}); err != nil || disabled != want {
+		if _, disabled, err := agents.Disable(t.Context(), f.Ledger,
+			agents.Disabling{Agent: name, Why: "moves", By: "a"}); err != nil || disabled != want {
 			t.Fatalf("%s: disabled: %t, %v", name, disabled, err)
 		}
 	}
@@ -387,8 +387,7 @@ func TestPutOffDoesNotSpin(t *testing.T) {
 	}
 	f.Deliver()
 	ran := false
-	// every write transaction looks for the last event
-	stop := f.Watch(func(_, table string) { ran = ran || table == "message_trace" })
+	stop := f.Watch(func(_, table string) { ran = ran || table == "message_trace" }) // every write transaction looks for the last event
 	defer stop()
 	f.Deliver()
 	ran = false // whether there is traffic to count is looked up there, too, once heard of and then prepared

@@ -25,9 +25,8 @@ type Engine struct {
 	mu            sync.Mutex
 	lookedForDead time.Time // leases of dead processes
 	workers       sync.WaitGroup
-	delivering    map[string]int // workers by the recipient that they deliver to
-	// by scheme: bounds the workers that deliver through a transport at the same time
-	seats map[string]chan struct{}
+	delivering    map[string]int           // workers by the recipient that they deliver to
+	seats         map[string]chan struct{} // by scheme: bounds the workers that deliver through a transport at the same time
 }
 
 // maxWorkers bounds the workers of one process that deliver through one transport at the same time, and so the files,

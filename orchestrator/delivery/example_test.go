@@ -59,8 +59,8 @@ func ExampleEngine_DeliverAll() {
 	if _, _, err := agents.Add(ctx, e.Ledger, agents.Update{Name: "clerk", Deliver: &deliver}); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "clerk", Recipient: "clerk",
-		Type: "invoice"}); err != nil {
+	if _, err := messages.Send(ctx, e.Ledger,
+		orchestrator.Draft{Sender: "clerk", Recipient: "clerk", Type: "invoice"}); err != nil {
 		log.Fatal(err)
 	}
 

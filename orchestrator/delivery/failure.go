@@ -46,8 +46,9 @@ func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt
 	retryAt = orchestrator.Stamp(t.Clock.Add(wait))
 	say(t, slog.LevelInfo, "a delivery failed and will be retried", m, "attempt", m.Attempt(), "retry_at", retryAt,
 		"reason", reason)
-	_, err = t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Retry, Attempted: true,
-		Event: tracing.AttemptFailed, Failure: reason, Detail: out.detail, Next: retryAt})
+	_, err = t.ChangeStatus(ledger.BySeq(m.Seq),
+		ledger.Change{To: orchestrator.Retry, Attempted: true, Event: tracing.AttemptFailed, Failure: reason,
+			Detail: out.detail, Next: retryAt})
 	return retryAt, err
 }
 
@@ -72,8 +73,9 @@ func GiveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool
 	if !attempted {
 		retries = m.RetryCount
 	}
-	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Failed, Event: tracing.Failed,
-		Failure: reason, Attempted: attempted}); err != nil {
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq),
+		ledger.Change{To: orchestrator.Failed, Event: tracing.Failed, Failure: reason,
+			Attempted: attempted}); err != nil {
 		return err
 	}
 	level := slog.LevelWarn

@@ -124,8 +124,8 @@ func TestUndecidableFailsAtOnce(t *testing.T) {
 func TestUnknownRecipientByHandClimbs(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'architect', 'nobody',
-		'1')`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload)
+		VALUES ('m1', 'architect', 'nobody', '1')`)
 	for _, wait := range []int{0, 30, 60, 120} {
 		f.Clock.Advance(time.Duration(wait) * time.Second)
 		want.Equal(t, "failed", f.Deliver().Failed, 1)
@@ -173,8 +173,8 @@ func TestPoisonEnds(t *testing.T) {
 		if _, err := delivery.Poll(t.Context(), f.Ledger, "builder", 1); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "architect",
-			Limit: 1}); err != nil {
+		if _, _, err := reading.Wait(t.Context(), f.Ledger,
+			reading.Options{Recipient: "architect", Limit: 1}); err != nil {
 			t.Fatal(err)
 		}
 		deliverNothing(f, id)

@@ -129,8 +129,8 @@ func (b *InboxBatch) run(only string) error {
 		}
 		b.last = recipient
 		agent := conf.Agents[recipient]
-		// of whom there may be more than the database has room for locks
 		if agent != nil && b.Ledger.SetTransport(agent) == nil {
+			// of whom there may be more than the database has room for locks
 			b.others = append(b.others, recipient)
 			continue
 		}
@@ -189,8 +189,8 @@ func (b *InboxBatch) TakeShare(recipient string, limit int, set orchestrator.Set
 		b.More = true
 		return nil
 	}
-	marked, err := b.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.Due+` AND recipient = ?2
-		AND delivery_marks <> '')`,
+	marked, err := b.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.Due+
+		` AND recipient = ?2 AND delivery_marks <> '')`,
 		b.ClockText, recipient)
 	if marked != 0 {
 		b.others = append(b.others, recipient)
@@ -263,8 +263,8 @@ func (b *InboxBatch) deliverSet(recipients map[string]int) (fault, err error) {
 		if err := ledger.DeliverBatch(b.Tx, b.set, recipients); err != nil {
 			return err
 		}
-		_, err := b.ChangeStatus(ledger.InBatch, ledger.Change{To: orchestrator.Delivered, Attempted: true,
-			Event: tracing.Delivered})
+		_, err := b.ChangeStatus(ledger.InBatch,
+			ledger.Change{To: orchestrator.Delivered, Attempted: true, Event: tracing.Delivered})
 		return err
 	})
 }
@@ -371,8 +371,8 @@ func HandOne(t *ledger.Tx, m *orchestrator.Message, set orchestrator.SetTranspor
 	if err := set.DeliverRead(t.Run, m.Seq, t.Now); err != nil {
 		return err
 	}
-	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Delivered, Attempted: true,
-		Read: read, Event: tracing.Delivered}); err != nil {
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq),
+		ledger.Change{To: orchestrator.Delivered, Attempted: true, Read: read, Event: tracing.Delivered}); err != nil {
 		return err
 	}
 	if m.Status == orchestrator.Retry {

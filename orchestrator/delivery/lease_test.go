@@ -153,7 +153,8 @@ func TestLongLeaseOfARun(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT lease_until FROM agent_message`), until)
 	want.Equal(t, "why", f.Why(id).Rule, "worker is delivering it; its lease ends at "+until)
 	f.SQL(`UPDATE agent_message SET lease_until = '9999-12-31T23:59:59.999Z'`)
-	want.Equal(t, "why", f.Why(id).Rule, "worker is delivering it; its lease ends at 9999-12-31T23:59:59.999Z; the next delivery run takes that back to 1h0m30s from then")
+	want.Equal(t, "why", f.Why(id).Rule,
+		"worker is delivering it; its lease ends at 9999-12-31T23:59:59.999Z; the next delivery run takes that back to 1h0m30s from then")
 	f.Deliver()
 	want.Equal(t, "why", f.Why(id).Rule, "worker is delivering it; its lease ends at "+until)
 	if says := finding(f, "leases without an owner"); says.Level != "ok" {
@@ -189,8 +190,8 @@ func TestNextAttemptByHand(t *testing.T) {
 		f.Deliver()
 		const end = "2026-01-02T03:06:05.000Z" // the ladder's highest rung
 		for id, rule := range map[string]string{
-			first: "its next_attempt_at, " + end + ", was written by hand", second: first +
-				", which a sent before it, is put off until " + end + "; their order is kept",
+			first:  "its next_attempt_at, " + end + ", was written by hand",
+			second: first + ", which a sent before it, is put off until " + end + "; their order is kept",
 		} {
 			want.Equal(t, "why", f.Why(id).Rule, rule)
 		}

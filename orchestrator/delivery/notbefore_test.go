@@ -59,8 +59,8 @@ func TestNotBefore(t *testing.T) {
 			want.Equal(t, "overdue", state.Overdue, int64(0))
 			want.Equal(t, "next run", f.NextDue(), "2026-01-02T05:04:05.000Z")
 			f.Clock.Advance(time.Hour - time.Millisecond)
-			if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b",
-				Limit: 10}); err != nil || len(ms) > 0 && ms[0].ID == late {
+			if ms, _, err := reading.Wait(t.Context(), f.Ledger,
+				reading.Options{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 && ms[0].ID == late {
 				t.Errorf("a reader gets it too early: %v, %v", ms, err)
 			}
 			f.Deliver()
@@ -118,8 +118,8 @@ func TestNotBeforeBounds(t *testing.T) {
 		if c.refused == "" && (err != nil || sent.NotBefore != c.want) {
 			t.Errorf("%s: %q, %v", name, sent.NotBefore, err)
 		}
-		if c.refused != "" && (orchestrator.CodeOf(err) != orchestrator.InvalidParams ||
-			!strings.Contains(err.Error(), c.refused)) {
+		if c.refused != "" &&
+			(orchestrator.CodeOf(err) != orchestrator.InvalidParams || !strings.Contains(err.Error(), c.refused)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -137,8 +137,8 @@ func TestNotBeforeByHand(t *testing.T) {
 		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, not_before)
 			VALUES (?, 'a', 'b', 'null', `+value+`)`, id)
 	}
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, not_before, ttl_seconds) VALUES ('behind its ttl',
-		'a', 'b', '2026-01-02T05:00:00.000Z', 60)`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, not_before, ttl_seconds)
+		VALUES ('behind its ttl', 'a', 'b', '2026-01-02T05:00:00.000Z', 60)`)
 	f.Deliver()
 	const far = "2026-02-01T03:04:05.000Z"
 	want.Rows(t, f.Rows(`SELECT message_id, status, not_before, next_attempt_at, expires_at FROM agent_message
@@ -172,8 +172,8 @@ func TestNotBeforeAndItsEnds(t *testing.T) {
 	if _, err := messages.Cancel(t.Context(), f.Ledger, id, "a"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "c", Type: "note",
-		Delay: time.Hour})
+	_, err := messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "c", Type: "note", Delay: time.Hour})
 	want.Code(t, err, orchestrator.UnknownRecipient)
 	letter := f.Rows(`SELECT message_id FROM agent_message WHERE status = 'failed'`)[0]
 	f.AddWired("c")

@@ -204,8 +204,8 @@ func TestRetryAfter(t *testing.T) {
 			t.Parallel()
 			f := enginetest.New(t, "a")
 			f.AddWired("b")
-			f.Wire.Set(enginetest.Refusing(fmt.Errorf("503: %w", &orchestrator.RetryAfter{Wait: test.asks,
-				Err: errors.New("overloaded")})))
+			f.Wire.Set(enginetest.Refusing(fmt.Errorf("503: %w",
+				&orchestrator.RetryAfter{Wait: test.asks, Err: errors.New("overloaded")})))
 			id := f.Send("a", "b")
 			want.Equal(t, "failed", f.Deliver().Failed, 1)
 			said := "503: overloaded"

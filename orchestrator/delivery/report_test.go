@@ -45,8 +45,8 @@ func TestReports(t *testing.T) {
 		f.Deliver()
 		f.Clock.Advance(2 * time.Minute)
 	}
-	const query = `SELECT event, error, detail FROM message_trace WHERE message_id = ? AND event NOT IN ('created',
-		'claimed', 'overdue') ORDER BY id`
+	const query = `SELECT event, error, detail FROM message_trace WHERE message_id = ?
+		AND event NOT IN ('created', 'claimed', 'overdue') ORDER BY id`
 	want.Rows(t, f.Rows(query, id), "attempt_failed down second",
 		"released put off until 2026-01-02T03:06:35.000Z: exit status 75: "+
 			orchestrator.ErrTryLater.Error()+" not now", "attempt_failed busy 503 busy", "attempt_failed silent ",

@@ -23,8 +23,8 @@ func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Tim
 	text := `
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Foreign + `)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Leased + ` AND (lease_until <= ?1
-			OR lease_until > ?2 OR lease_until > ?3 AND ` + ledger.Unowned + `))
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Leased +
+		` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?3 AND ` + ledger.Unowned + `))
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Later + ` AND next_attempt_at > ?4)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.WantedLater + ` AND next_attempt_at > ?5)
 		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until <= ?1)
@@ -114,8 +114,9 @@ func clampTimes(t *ledger.Tx) error {
 		{messages.MaxReadingLease, `UPDATE reading_lease SET until = ?1 WHERE until > ?1`},
 	}
 	for _, d := range t.Ledger.Chores() {
-		clamps = append(clamps, clamp{d.Longest, `UPDATE ` + d.Table + ` SET ` + d.At + ` = ?1 WHERE ` + d.Where +
-			` AND ` + d.At + ` > ?1`})
+		clamps = append(clamps,
+			clamp{d.Longest, `UPDATE ` + d.Table + ` SET ` + d.At + ` = ?1 WHERE ` + d.Where + ` AND ` + d.At +
+				` > ?1`})
 	}
 	for _, c := range clamps {
 		if err := t.Run(c.update, orchestrator.Stamp(t.Clock.Add(c.longest))); err != nil {
@@ -203,7 +204,8 @@ func endLease(t *ledger.Tx, m *orchestrator.Message) error {
 	if m.Crashes%settings.CrashesPerRung != 0 {
 		return nil
 	}
-	_, err := attemptFailed(t, m, &outcome{reason: fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)})
+	_, err := attemptFailed(t, m,
+		&outcome{reason: fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)})
 	return err
 }
 
@@ -305,8 +307,8 @@ func Lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 			return err
 		}
 	}
-	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Lapsed, Event: tracing.Expired,
-		Failure: reason}); err != nil {
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq),
+		ledger.Change{To: orchestrator.Lapsed, Event: tracing.Expired, Failure: reason}); err != nil {
 		return err
 	}
 	say(t, slog.LevelInfo, "a message expired and is a dead letter", m, "reason", reason)

@@ -44,12 +44,12 @@ func TestSetsGoThroughTheirTransports(t *testing.T) {
 				if recipient != "b" && transports["inbox"] != nil {
 					deliver, at = "inbox", recipient
 				}
-				if _, _, err := agents.Add(t.Context(), e.Ledger, agents.Update{Name: recipient,
-					Deliver: &deliver}); err != nil {
+				if _, _, err := agents.Add(t.Context(), e.Ledger,
+					agents.Update{Name: recipient, Deliver: &deliver}); err != nil {
 					t.Fatal(err)
 				}
-				sent, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: recipient,
-					Recipient: recipient, Type: "note", Payload: []byte(`{}`)})
+				sent, err := messages.Send(t.Context(), e.Ledger,
+					orchestrator.Draft{Sender: recipient, Recipient: recipient, Type: "note", Payload: []byte(`{}`)})
 				if err != nil {
 					t.Fatal(err)
 				}

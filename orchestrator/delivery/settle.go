@@ -77,8 +77,8 @@ func failedOutcome(ctx context.Context, c *claim, err error) outcome {
 		return out
 	}
 	out := outcome{
-		code: orchestrator.DeliveryFailed, reason: err.Error(), permanent: errors.Is(err,
-			orchestrator.ErrUndecidable) || errors.Is(err, orchestrator.ErrRefused),
+		code: orchestrator.DeliveryFailed, reason: err.Error(),
+		permanent: errors.Is(err, orchestrator.ErrUndecidable) || errors.Is(err, orchestrator.ErrRefused),
 		postponed: errors.Is(err, orchestrator.ErrTryLater), gone: errors.Is(err, orchestrator.ErrGone),
 		noDevice: errors.Is(err, orchestrator.ErrNoDevice),
 	}

@@ -105,8 +105,8 @@ func TestSlotHeldElsewhere(t *testing.T) {
 	f.Deliver()
 	want.Equal(t, "status of another's", f.Message(other).Status, orchestrator.Delivered)
 	version := f.Version()
-	// which is done once a minute, where something has happened
 	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
+		// which is done once a minute, where something has happened
 		t.Fatal(err)
 	}
 	before := version()

@@ -52,8 +52,8 @@ func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.S
 			return store.List(c, func(row store.Row) orchestrator.Message {
 				return orchestrator.Message{ID: row.Text(0), Recipient: row.Text(1)}
 			},
-				`SELECT message_id, recipient FROM agent_message WHERE status IS NOT 'delivered' AND (lease_token <> ''
-					OR delivery_marks <> '')`)
+				`SELECT message_id, recipient FROM agent_message WHERE status IS NOT 'delivered'
+					AND (lease_token <> '' OR delivery_marks <> '')`)
 		})
 	})
 }

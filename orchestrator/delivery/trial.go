@@ -208,14 +208,15 @@ func insertTest(t *ledger.Tx, agent *ledger.Agent, conf *ledger.Config) (*orches
 // isTest reports whether a message tries a transport.
 func isTest(m *orchestrator.Message) bool {
 	var p push.Message
-	return m.Sender == orchestrator.SystemSender && (m.Type == orchestrator.TestMessage || m.Type == push.Type &&
-		json.Unmarshal(m.Payload, &p) == nil && p.Kind == push.Test)
+	return m.Sender == orchestrator.SystemSender &&
+		(m.Type == orchestrator.TestMessage || m.Type == push.Type && json.Unmarshal(m.Payload, &p) == nil &&
+			p.Kind == push.Test)
 }
 
 // testFailed cancels a test message that did not arrive: it is no dead letter, since nobody misses what is in it.
 func testFailed(t *ledger.Tx, m *orchestrator.Message, reason string) error {
-	_, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled,
-		Failure: testRemark + ": " + reason})
+	_, err := t.ChangeStatus(ledger.BySeq(m.Seq),
+		ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: testRemark + ": " + reason})
 	return err
 }
 

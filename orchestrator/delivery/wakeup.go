@@ -13,17 +13,15 @@ import (
 // Wakeups returns a channel that gets a value whenever there may be something to deliver: somebody has sent, or a
 // retry, a review or the end of a lease is due. One value may stand for several. Call stop to end it.
 func Wakeups(ctx context.Context, l *ledger.Ledger) (wakes <-chan struct{}, stop func(), err error) {
-	return Listen(ctx, l, "", func(ctx context.Context, rings <-chan bool, out chan struct{}) {
-		wakeups(ctx, l, rings,
-			out)
-	})
+	return Listen(ctx, l, "",
+		func(ctx context.Context, rings <-chan bool, out chan struct{}) { wakeups(ctx, l, rings, out) })
 }
 
 // Listen runs a function in the background that hears the bell ring for an agent, or for everybody if the name is "",
 // and may put a value into the channel that Listen returns. Its context ends when stop is called, which waits for it to
 // return.
-func Listen(ctx context.Context, l *ledger.Ledger, agent string, run func(ctx context.Context, rings <-chan bool,
-	out chan struct{})) (<-chan struct{}, func(), error) {
+func Listen(ctx context.Context, l *ledger.Ledger, agent string,
+	run func(ctx context.Context, rings <-chan bool, out chan struct{})) (<-chan struct{}, func(), error) {
 	ctx, cancel := context.WithCancel(ctx)
 	rings, stopRings, err := l.Store.Bell().Listen(ctx, agent)
 	if err != nil {
@@ -127,8 +125,8 @@ func NextDue(ctx context.Context, l *ledger.Ledger, recipient string) (at time.T
 			next, _, err = c.Text(`
 				SELECT min(at) FROM (
 				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE `+ledger.Later+` AND `+going+`
-				    UNION ALL SELECT min(next_attempt_at) FROM agent_message WHERE `+ledger.WantedLater+` AND held = 0
-					AND lease_token = '' AND `+going+`
+				    UNION ALL SELECT min(next_attempt_at) FROM agent_message
+				    	WHERE `+ledger.WantedLater+` AND held = 0 AND lease_token = '' AND `+going+`
 				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
 				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE `+ledger.Leased+`
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE until > ''
@@ -142,8 +140,8 @@ func NextDue(ctx context.Context, l *ledger.Ledger, recipient string) (at time.T
 				    WHERE `+ledger.Live+` AND recipient = ?1 AND next_attempt_at > ?2 AND lease_token = '' AND held = 0
 					AND delivery_marks = ''
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE recipient = ?1 AND until > ''
-				    UNION ALL SELECT ?3 WHERE EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?1
-					AND pid > 0)) AS due`,
+				    UNION ALL SELECT ?3
+				    	WHERE EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?1 AND pid > 0)) AS due`,
 				recipient, orchestrator.Stamp(l.Now()), orchestrator.Stamp(l.Now().Add(messages.DeadReaderPoll)))
 		}
 		if at = orchestrator.ParseStamp(next); at.IsZero() && next != "" && next <= orchestrator.Stamp(l.Now()) {

@@ -54,8 +54,7 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		// 300 s of the second attempt, 60 s of the ladder
-		want := []time.Duration{0, 30 * time.Second, 390 * time.Second}
+		want := []time.Duration{0, 30 * time.Second, 390 * time.Second} // 300 s of the second attempt, 60 s of the ladder
 		if !slices.Equal(tried, want) {
 			t.Errorf("attempts at %v; want %v", tried, want)
 		}

@@ -260,15 +260,15 @@ func tryTarget(ctx context.Context, l *ledger.Ledger, c *claim, target string) [
 	transport, address := l.TransportOf(target)
 	if transport == nil {
 		scheme, _, _ := strings.Cut(target, ":")
-		return allOutcomes(c, outcome{reason: fmt.Sprintf("this program has no transport %q", scheme),
-			code: orchestrator.DeliveryFailed})
+		return allOutcomes(c,
+			outcome{reason: fmt.Sprintf("this program has no transport %q", scheme), code: orchestrator.DeliveryFailed})
 	}
 	if set, ok := transport.(orchestrator.SetTransport); ok {
 		return []outcome{trySet(ctx, l, c, set)}
 	}
 	if strings.HasPrefix(address, "/") && agents.IsOwnFile(l, address) { // written by hand: agent add refuses it
-		return allOutcomes(c, outcome{reason: "the file " + address + " belongs to the database",
-			code: orchestrator.DeliveryFailed})
+		return allOutcomes(c,
+			outcome{reason: "the file " + address + " belongs to the database", code: orchestrator.DeliveryFailed})
 	}
 	if _, ok := transport.(orchestrator.Slotted); ok && c.slot == nil {
 		return allOutcomes(c, outcome{givenBack: true, reason: "the agent has got another transport meanwhile"})

@@ -144,8 +144,8 @@ func (r *reader) describe(row *eventRow, s *otlp.Span) error {
 		}
 		row.sender, row.recipient, row.kind = m.Sender, m.Recipient, m.Type
 	}
-	// of devices and threads there are too many for a name
 	if row.recipient != "" && !strings.Contains(row.recipient, ":") {
+		// of devices and threads there are too many for a name
 		s.Name = otlp.Clip(row.event+" "+row.recipient, maxName)
 	}
 	event := tracing.EventName(row.event)

@@ -62,8 +62,8 @@ func run(f *enginetest.Fixture, name string, do func(ctx context.Context) error)
 func send(f *enginetest.Fixture, to, payload string) (id string, span *tracing.Span) {
 	f.T.Helper()
 	span = run(f, "send", func(ctx context.Context) error {
-		sent, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: to, Type: "note",
-			Payload: json.RawMessage(payload)})
+		sent, err := messages.Send(ctx, f.Ledger,
+			orchestrator.Draft{Sender: "a", Recipient: to, Type: "note", Payload: json.RawMessage(payload)})
 		id = sent.MessageID
 		return err
 	})
@@ -104,8 +104,8 @@ func TestEverything(t *testing.T) {
 	want.Equal(t, "trace of the message", created.TraceID, sent.TraceID)
 	want.Equal(t, "parent of created", created.ParentSpanID, sent.SpanID)
 	want.Equal(t, "parent of delivered", arrived.ParentSpanID, sent.SpanID)
-	want.Equal(t, "link of delivered", arrived.Links[0].TraceID+arrived.Links[0].SpanID, delivered.TraceID+
-		delivered.SpanID)
+	want.Equal(t, "link of delivered", arrived.Links[0].TraceID+arrived.Links[0].SpanID,
+		delivered.TraceID+delivered.SpanID)
 	want.Equal(t, "message", arrived.at(tracing.AttrMessageID), id)
 	want.Equal(t, "recipient", arrived.at(tracing.AttrDestination), "b")
 	want.Equal(t, "sender", arrived.at("mailroom.sender"), "a")
@@ -223,8 +223,8 @@ func TestWhatTheReceiverSays(t *testing.T) {
 			return 200, "", `{"partialSuccess":{"rejectedSpans":"1","errorMessage":"` + says + `"}}`
 		}
 		var log bytes.Buffer
-		e := newExporter(f.Ledger, slog.New(slog.NewTextHandler(&log, nil)), otlp.Options{URL: r.url,
-			Timeout: time.Minute}, "v1.2.3")
+		e := newExporter(f.Ledger, slog.New(slog.NewTextHandler(&log, nil)),
+			otlp.Options{URL: r.url, Timeout: time.Minute}, "v1.2.3")
 		for range 3 {
 			send(f, "b", `1`)
 			r.drain(e)
@@ -292,8 +292,9 @@ func TestLongLease(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	engines := f.OpenAll(2)
-	patient, hasty := exporterOf(engines[0].Ledger, r), newExporter(engines[1].Ledger, slog.New(slog.DiscardHandler),
-		otlp.Options{URL: r.url, Timeout: time.Second}, "v1.2.3")
+	patient, hasty := exporterOf(engines[0].Ledger, r),
+		newExporter(engines[1].Ledger, slog.New(slog.DiscardHandler), otlp.Options{URL: r.url, Timeout: time.Second},
+			"v1.2.3")
 	r.round(patient)
 	want.Equal(t, "wait of the hasty", r.round(hasty), standEvery)
 	f.SQL(`UPDATE exports SET lease_until = ?`, orchestrator.Stamp(f.Ledger.Now().Add(time.Hour)))
@@ -336,8 +337,8 @@ func TestNumberBeyondBelief(t *testing.T) {
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	e := exporterOf(f.Ledger, r)
 	send(f, "b", `1`)
-	f.SQL(`INSERT INTO message_trace (id, message_id, at, event) VALUES (9223372036854775807, 'm',
-		'2026-01-01T00:00:00.000Z', 'created')`)
+	f.SQL(`INSERT INTO message_trace (id, message_id, at, event)
+		VALUES (9223372036854775807, 'm', '2026-01-01T00:00:00.000Z', 'created')`)
 	r.drain(e)
 	f.Send("a", "b") // has all numbers of the trace made anew
 	r.drain(e)

@@ -94,8 +94,8 @@ func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 			}
 		}
 		return t.Run(`
-			INSERT INTO exports (name, lease_owner, lease_token, lease_until, events, spans) VALUES (?1, ?2, ?3, ?4, ?5,
-				?6)
+			INSERT INTO exports (name, lease_owner, lease_token, lease_until, events, spans)
+				VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 			ON CONFLICT (name) DO UPDATE SET lease_owner = excluded.lease_owner, lease_token = excluded.lease_token,
 			    lease_until = excluded.lease_until, events = excluded.events, spans = excluded.spans`,
 			name, e.ledger.Instance(), token, orchestrator.Stamp(t.Clock.Add(e.lease)), at.events, at.spans)
@@ -106,8 +106,8 @@ func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 	e.token, e.until, e.database, e.at = token, until, database, at
 	e.log.Info("sending traces", "otlp", e.options.Target(), "after_event", at.events, "after_command", at.spans)
 	if e.client == nil {
-		e.client, err = otlp.NewClient(e.options, otlp.Text("service.name", "mailroom"), otlp.Text("service.version",
-			e.version),
+		e.client, err = otlp.NewClient(e.options, otlp.Text("service.name", "mailroom"),
+			otlp.Text("service.version", e.version),
 			otlp.Text("service.instance.id", otlp.TraceID(database, "database")))
 	}
 	return err == nil, err

@@ -101,8 +101,9 @@ func (r *reader) waiting(limit int) error {
 	if err != nil {
 		return err
 	}
-	rows, err := store.List(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id IN (SELECT value
-		FROM json_each(?)) ORDER BY id`, string(ids))
+	rows, err := store.List(r.Conn, commandOf,
+		`SELECT `+commandColumns+` FROM command_trace WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id`,
+		string(ids))
 	if err != nil {
 		return err
 	}
@@ -130,8 +131,9 @@ func (r *reader) commands(limit int) error {
 	if limit <= 0 {
 		return nil
 	}
-	rows, err := store.List(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id > ?1 AND id <= ?2
-		ORDER BY id LIMIT +?3`, r.page.after.spans, r.settled.Commands, limit)
+	rows, err := store.List(r.Conn, commandOf,
+		`SELECT `+commandColumns+` FROM command_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3`,
+		r.page.after.spans, r.settled.Commands, limit)
 	for i := range rows {
 		row := &rows[i]
 		if row.endedAt == "" {
@@ -161,10 +163,10 @@ func (r *reader) events(limit int) error {
 	rows, err := store.List(r.Conn, eventOf, `
 		SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.actor, t.span_id, t.error,
 			t.detail,
-		       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.message_type,
-			a.message_type, ''),
-		       coalesce(m.thread_id, a.thread_id, ''), coalesce(m.trace_id, a.trace_id, ''), coalesce(m.span_id,
-			a.span_id, ''),
+		       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''),
+		       	coalesce(m.message_type, a.message_type, ''),
+		       coalesce(m.thread_id, a.thread_id, ''), coalesce(m.trace_id, a.trace_id, ''),
+		       	coalesce(m.span_id, a.span_id, ''),
 		       coalesce(c.trace_id, ''), coalesce(c.name, '')
 		FROM message_trace t
 		LEFT JOIN agent_message m ON m.message_id = t.message_id

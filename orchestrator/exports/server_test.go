@@ -17,8 +17,8 @@ import (
 func TestSentBesideWriters(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
-	engine := enginetest.OpenWith(t, ledger.Options{Path: address, Bell: store.NewLocalBell(),
-		BusyTimeout: time.Minute})
+	engine := enginetest.OpenWith(t,
+		ledger.Options{Path: address, Bell: store.NewLocalBell(), BusyTimeout: time.Minute})
 	if _, err := engine.Store.Create(); err != nil {
 		t.Fatal(err)
 	}

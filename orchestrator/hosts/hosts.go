@@ -220,8 +220,8 @@ func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	ms, more, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Fits: e.Fits,
-		Lease: e.lease()})
+	ms, more, err := reading.Wait(ctx, l,
+		reading.Options{Recipient: e.Agent, Limit: maxShown, Fits: e.Fits, Lease: e.lease()})
 	if err != nil {
 		return err
 	}

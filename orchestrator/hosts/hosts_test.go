@@ -284,10 +284,8 @@ func TestNudge(t *testing.T) {
 		want.Equal(t, "left", a.Left, 1)
 		want.Equal(t, "standing", r.standing(id), "unread")
 		want.IDs(t, r.event(hosts.Nudged, nudge).Messages, id)
-		want.Equal(t, "left at the end", r.event(hosts.Stopped, func(e *hosts.Event) {
-			e.Nudge, e.Fits = true,
-				nil
-		}).Left, 0)
+		want.Equal(t, "left at the end",
+			r.event(hosts.Stopped, func(e *hosts.Event) { e.Nudge, e.Fits = true, nil }).Left, 0)
 		want.Equal(t, "standing", r.standing(id), "read")
 	}
 	r.Send("alice", "bob")
@@ -459,8 +457,8 @@ func TestSessionsOfRemovedAndRestored(t *testing.T) {
 func TestUnknownAgent(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	_, err := hosts.Happened(t.Context(), r.Ledger, hosts.Event{Agent: "nobody", Session: "one", Kind: hosts.Worked,
-		Transcript: transcript{}})
+	_, err := hosts.Happened(t.Context(), r.Ledger,
+		hosts.Event{Agent: "nobody", Session: "one", Kind: hosts.Worked, Transcript: transcript{}})
 	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.UnknownRecipient)
 	_, _, err = reading.Wait(t.Context(), r.Ledger, reading.Options{Recipient: "bob", Limit: 1})
 	if err != nil {

@@ -99,8 +99,7 @@ func (e *Event) judgeOne(lease *lease, sights *Sights, now time.Time) verdict {
 		}
 	case Started:
 		if sight == Absent && !(e.Process.PID > 0 && lease.Reads(e.Process)) {
-			// where the same process goes on, as when it has compacted the session, the transcript is only late
-			return isLost
+			return isLost // where the same process goes on, as when it has compacted the session, the transcript is only late
 		}
 	case Ended:
 		return isLost
@@ -150,8 +149,8 @@ func unreadWith(c *store.Conn, agent string, marks []string) (map[string]orchest
 		return nil, err
 	}
 	for _, mark := range marks {
-		ms, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?1
-			AND recipient = ?2 AND status = 'delivered'
+		ms, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+
+			` FROM agent_message WHERE seq = ?1 AND recipient = ?2 AND status = 'delivered'
 			AND EXISTS (SELECT 1 FROM agent_inbox i WHERE i.message_id = agent_message.message_id AND i.recipient = ?2
 				AND i.read_at = '')`, seqOf(mark), agent)
 		if err != nil {

@@ -92,8 +92,7 @@ func LastHeard(ctx context.Context, l *ledger.Ledger, program, agent string) (se
 
 // What is known of an agent by the sessions of its hosts.
 const (
-	// a session of it works, and sees a message with its next tool call or at the end of the turn
-	IsWorking = "working"
+	IsWorking = "working"     // a session of it works, and sees a message with its next tool call or at the end of the turn
 	IsIdle    = "idle"        // a session of it is idle, and is woken if its host can be
 	NoHooks   = "no hooks"    // no host has told of a session of it
 	NotThere  = "not running" // the sessions that it had are over

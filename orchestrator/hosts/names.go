@@ -133,8 +133,8 @@ func givenNames(c *store.Conn, now time.Time) ([]given, error) {
 		left := orchestrator.ParseStamp(row.Text(4)).Sub(now)
 		g.over = g.noted && (left <= 0 || left > grace) // a clock that was set back has left the latter
 		return g
-	}, `SELECT agent, host, pid, born, ends_at, coalesce((SELECT max(seen_at) FROM host_sessions s
-		WHERE s.agent = g.agent), given_at)
+	}, `SELECT agent, host, pid, born, ends_at,
+		coalesce((SELECT max(seen_at) FROM host_sessions s WHERE s.agent = g.agent), given_at)
 		FROM given_names g WHERE agent < x'' ORDER BY agent`)
 }
 
@@ -182,7 +182,9 @@ func pointless(t *ledger.Tx, agent string) (bool, error) {
 func endName(t *ledger.Tx, agent string) error {
 	if t.Config().Agents[agent] != nil && !orchestrator.IsBuiltIn(agent) && t.Ledger.PartOf(agent) == nil {
 		_, err := removal.RemoveIn(t, removal.Request{
-			Name: agent, Force: true, Expired: fmt.Sprintf("the session that was the agent %s has ended, and nobody has resumed it for %v", agent, grace),
+			Name: agent, Force: true,
+			Expired: fmt.Sprintf("the session that was the agent %s has ended, and nobody has resumed it for %v",
+				agent, grace),
 		})
 		return err
 	}

@@ -118,8 +118,8 @@ func TestNameOfAProcessThatEnded(t *testing.T) {
 	want.Rows(t, r.reports(), "expired "+ids[0], "expired "+ids[1], "expired "+ids[2])
 	want.Equal(t, "status", r.Message(shown).Status, orchestrator.Lapsed)
 	want.Equal(t, "status of what was read", r.Message(read).Status, orchestrator.Delivered)
-	_, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "alice", Recipient: "claude",
-		Type: "note", Payload: []byte("1")})
+	_, err := messages.Send(t.Context(), r.Ledger,
+		orchestrator.Draft{Sender: "alice", Recipient: "claude", Type: "note", Payload: []byte("1")})
 	want.Code(t, err, orchestrator.UnknownRecipient)
 
 	third, _ := newHolder(t)

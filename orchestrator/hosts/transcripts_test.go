@@ -216,8 +216,8 @@ func TestMarkIsNotOfTheID(t *testing.T) {
 		t.Fatal(err)
 	}
 	secrets := -1
-	if err := enginetest.Plain(t, r.Ledger.Path()).QueryRow(`SELECT count(*)
-		FROM agent_secrets`).Scan(&secrets); err != nil || secrets != 0 {
+	if err := enginetest.Plain(t,
+		r.Ledger.Path()).QueryRow(`SELECT count(*) FROM agent_secrets`).Scan(&secrets); err != nil || secrets != 0 {
 		t.Errorf("the backup brought %d secrets, %v", secrets, err)
 	}
 	r.Clock.Advance(time.Second)

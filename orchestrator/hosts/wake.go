@@ -167,7 +167,7 @@ func (w *Waiter) waiting(c *store.Conn, now time.Time) (n int, newest int64, any
 	err = c.Query(`
 		SELECT count(*), coalesce(sum(CASE WHEN seq > ?3 THEN 1 ELSE 0 END), 0), coalesce(max(seq), 0) FROM (
 		    SELECT m.seq FROM agent_inbox i JOIN agent_message m ON m.message_id = i.message_id
-			AND m.recipient = i.recipient
+		    	AND m.recipient = i.recipient
 		    WHERE i.recipient = ?2 AND i.read_at = ''`+wakes+`
 		    UNION ALL SELECT m.seq FROM agent_message m WHERE `+ledger.Takeable+wakes+`) AS u`,
 		func(row store.Row) error {

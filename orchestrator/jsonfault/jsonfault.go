@@ -25,8 +25,9 @@ func Of(text []byte) (hint string, err error) {
 		return "It must be JSON", errors.New("there is nothing to read")
 	}
 	if missing, opened := unclosed(text); missing != "" && int(syntax.Offset) >= len(text) {
-		return missingHint(text, missing), fmt.Errorf("it is not JSON: it ends before the %c at character %d is closed",
-			text[opened], characters(text, opened))
+		return missingHint(text, missing),
+			fmt.Errorf("it is not JSON: it ends before the %c at character %d is closed", text[opened],
+				characters(text, opened))
 	}
 	at := max(0, min(int(syntax.Offset)-1, len(text)-1))
 	_, expected, _ := strings.Cut(syntax.Error(), "' ")
@@ -35,8 +36,8 @@ func Of(text []byte) (hint string, err error) {
 		{"looking for beginning of value", "where a value must begin"},
 		{"after object key:value pair", "where a comma or } must stand"},
 		{"after object key", "where a colon must stand"},
-		{"after array element", "where a comma or ] must stand"}, {"after top-level value",
-			"after the end of the JSON"},
+		{"after array element", "where a comma or ] must stand"},
+		{"after top-level value", "after the end of the JSON"},
 	} {
 		expected = strings.Replace(expected, own[0], own[1], 1)
 	}
@@ -45,8 +46,9 @@ func Of(text []byte) (hint string, err error) {
 	if unicode.IsControl(stands) {
 		shown = strconv.Quote(shown)
 	}
-	return faultHint(text, at), fmt.Errorf("it is not JSON: character %d is %s, %s", characters(text, at), shown,
-		cmp.Or(expected, syntax.Error()))
+	return faultHint(text, at),
+		fmt.Errorf("it is not JSON: character %d is %s, %s", characters(text, at), shown,
+			cmp.Or(expected, syntax.Error()))
 }
 
 // characters returns which character, counted from 1, stands at a byte.
@@ -88,7 +90,8 @@ func missingHint(text []byte, missing string) string {
 	if bytes.IndexByte(text, '"') < 0 && bytes.IndexByte(text, ':') > 0 {
 		return eatenQuotes
 	}
-	return "Write the " + missing + "; and where a shell has cut the text at a space, put single quotes around all of it"
+	return "Write the " + missing +
+		"; and where a shell has cut the text at a space, put single quotes around all of it"
 }
 
 // faultHint says what to do about JSON with a fault at a byte.

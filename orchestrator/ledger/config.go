@@ -174,8 +174,8 @@ func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
 	conf.formers = formersIn(conf.Stored)
 	for _, def := range settingList {
 		if err := conf.unreadable[def.Key]; err != nil {
-			conf.Odd = append(conf.Odd, fmt.Sprintf("the setting %s cannot be read (%v): its default holds, %s",
-				def.Key, err, def.Default))
+			conf.Odd = append(conf.Odd,
+				fmt.Sprintf("the setting %s cannot be read (%v): its default holds, %s", def.Key, err, def.Default))
 		}
 	}
 	conf.addBuiltIns()

@@ -29,8 +29,8 @@ const maxCounted = 20_000
 
 // countUpTo counts rows that are not counted yet: those up to last, of which the first maxCounted.
 func countUpTo(t *transaction, last int64) error {
-	step, err := t.Number(`SELECT max(seq) FROM (SELECT seq FROM agent_message WHERE seq > `+countedSeq+` AND seq <= ?1
-		ORDER BY seq LIMIT +?2) AS s`,
+	step, err := t.Number(`SELECT max(seq) FROM (SELECT seq FROM agent_message WHERE seq > `+countedSeq+
+		` AND seq <= ?1 ORDER BY seq LIMIT +?2) AS s`,
 		min(last, store.MaxNumber), maxCounted)
 	if err != nil || step == 0 {
 		return err

@@ -20,11 +20,12 @@ func nested(levels int) string { return strings.Repeat("[", levels) + strings.Re
 func TestDeepPayloads(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note",
-		Payload: json.RawMessage(nested(ledger.MaxDepth + 1))})
+	_, err := messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note",
+			Payload: json.RawMessage(nested(ledger.MaxDepth + 1))})
 	want.Code(t, err, orchestrator.InvalidParams)
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('deep', 'a', 'b', ?), ('quoted',
-		'a', 'b', ?)`, nested(9999), `"`+strings.Repeat(`[\"`, 5000)+`"`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('deep', 'a', 'b', ?),
+		('quoted', 'a', 'b', ?)`, nested(9999), `"`+strings.Repeat(`[\"`, 5000)+`"`)
 	f.Send("a", "b", func(d *orchestrator.Draft) { d.Payload = json.RawMessage(nested(ledger.MaxDepth)) })
 	f.Deliver()
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})

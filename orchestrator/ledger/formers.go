@@ -87,8 +87,8 @@ func (conf *Config) Sent(m *orchestrator.Message, agent string) bool {
 // Got reports whether a message is to an agent, and not to a removed one that had its name. What waited for the name
 // when it was added again, and what was replayed since, is the agent's.
 func (conf *Config) Got(m *orchestrator.Message, agent string) bool {
-	return m.Recipient == agent && (conf.isLater(m, agent) || m.Seq != 0 && (m.EndedAt == "" ||
-		m.EndedAt > conf.Since(agent)))
+	return m.Recipient == agent &&
+		(conf.isLater(m, agent) || m.Seq != 0 && (m.EndedAt == "" || m.EndedAt > conf.Since(agent)))
 }
 
 // GotAs is the condition under which a row to an agent is the agent's own, as Got says. former and since are the

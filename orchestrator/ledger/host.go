@@ -47,6 +47,6 @@ type rooted interface {
 
 // IsHostName reports whether a text can name a host: letters, digits, dots, - and _, at most 253.
 func IsHostName(name string) bool {
-	return name != "" && len(name) <= 253 && strings.Trim(name,
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == ""
+	return name != "" && len(name) <= 253 &&
+		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == ""
 }

@@ -50,7 +50,7 @@ const insertAny = `
 	INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries,
 	    traced_status, review_at, expires_at, priority, trace_id, span_id, error_message, ended_at, ttl_seconds, held,
 	    summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target,
-		idempotency_key, origin,
+	    	idempotency_key, origin,
 	    not_before, next_attempt_at, chain_at)
 	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
 		?23,

@@ -63,8 +63,8 @@ func firstFree(taken func(n int) (bool, error)) (int, error) {
 // MessageWithID returns the message with this id, in the table or its archive. It does not know the ids of sends to
 // groups; see messages.Find.
 func MessageWithID(c *store.Conn, id string) (m orchestrator.Message, found bool, err error) {
-	for _, from := range []string{MessageColumns + ` FROM agent_message`, ArchivedColumns +
-		` FROM agent_message_archive`} {
+	for _, from := range []string{MessageColumns + ` FROM agent_message`,
+		ArchivedColumns + ` FROM agent_message_archive`} {
 		ms, err := Messages(c, `SELECT `+from+` WHERE message_id = ?`, id)
 		if err != nil || len(ms) > 0 {
 			return append(ms, m)[0], len(ms) > 0, err

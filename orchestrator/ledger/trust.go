@@ -175,10 +175,8 @@ func (t *Trust) List() ([]TrustedDatabase, error) {
 			list = append(list, d)
 		}
 	}
-	slices.SortFunc(list, func(a, b TrustedDatabase) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path),
-			cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(list,
+		func(a, b TrustedDatabase) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.ID, b.ID)) })
 	return list, err
 }
 
@@ -194,7 +192,8 @@ func (t *Trust) why(id, path string) string {
 	others, _ := t.List()
 	for _, d := range others {
 		if d.ID == id {
-			return "it is trusted at " + d.Path + ", and this is a copy of it, or it was moved, or the server has another address here"
+			return "it is trusted at " + d.Path +
+				", and this is a copy of it, or it was moved, or the server has another address here"
 		}
 	}
 	if t.Folder == "" {

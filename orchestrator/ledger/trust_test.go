@@ -258,8 +258,8 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 func TestUntrustedSchedules(t *testing.T) {
 	t.Parallel()
 	f, _ := stranger(t)
-	f.SQL(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES ('own', '@every 1s', 'backup',
-		'{"file":"/x"}', '')`)
+	f.SQL(`INSERT INTO schedules (name, spec, command, params, created_at)
+		VALUES ('own', '@every 1s', 'backup', '{"file":"/x"}', '')`)
 	f.SQL(`UPDATE schedules SET command = 'backup' WHERE name = 'clear_old'`)
 	names := func() string {
 		t.Helper()
@@ -318,8 +318,8 @@ func TestTriggersOfStrangersStayInside(t *testing.T) {
 		`CREATE TRIGGER bad AFTER INSERT ON agent_message BEGIN SELECT count(*) FROM pragma_database_list; END`,
 	} {
 		f.SQL(statement)
-		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "a", Type: "note",
-			Payload: []byte("1")})
+		_, err := messages.Send(t.Context(), f.Ledger,
+			orchestrator.Draft{Sender: "a", Recipient: "a", Type: "note", Payload: []byte("1")})
 		if err == nil || !strings.Contains(err.Error(), "unsafe use of") {
 			t.Errorf("%s: %v", statement, err)
 		}

@@ -335,8 +335,7 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	}
 	retries := "retry_count"
 	if c.Attempted {
-		// others may write any number
-		retries = "CASE WHEN status = 'retry' AND retry_count + 0 < 1000000000 THEN retry_count + 1 ELSE retry_count END"
+		retries = "CASE WHEN status = 'retry' AND retry_count + 0 < 1000000000 THEN retry_count + 1 ELSE retry_count END" // others may write any number
 	}
 	var set string
 	switch c.To {

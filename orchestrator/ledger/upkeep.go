@@ -59,8 +59,8 @@ func outside(l *Ledger) []string {
 			local = append(local, "'"+settingList[i].Key+"'")
 		}
 	}
-	list := []string{`SELECT 'setting ' || key || ': ' || value FROM settings WHERE key IN (` + strings.Join(local,
-		", ") + `) ORDER BY key`,
+	list := []string{`SELECT 'setting ' || key || ': ' || value FROM settings WHERE key IN (` +
+		strings.Join(local, ", ") + `) ORDER BY key`,
 		`SELECT 'schedule ' || name || ' (' || spec || ') runs ' || command || CASE params WHEN '{}' THEN '' ELSE ' ' || params END FROM schedules WHERE enabled <> 0 ORDER BY name`}
 	for _, p := range l.Parts {
 		if p.Outside != "" {

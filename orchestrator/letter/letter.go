@@ -199,8 +199,8 @@ func (l *Letter) says(other *Letter) bool {
 	same := l.ID == other.ID && strings.EqualFold(l.From, other.From) && strings.EqualFold(l.To, other.To) &&
 		l.Type == other.Type && l.Priority == other.Priority && l.Status == other.Status &&
 		l.ReplyTo == other.ReplyTo &&
-		(l.Timestamp == other.Timestamp || l.Timestamp == "") && bytes.Equal(orchestrator.Compacted(l.Payload),
-		orchestrator.Compacted(other.Payload)) &&
+		(l.Timestamp == other.Timestamp || l.Timestamp == "") &&
+		bytes.Equal(orchestrator.Compacted(l.Payload), orchestrator.Compacted(other.Payload)) &&
 		bytes.Equal(object(l.More), object(other.More))
 	theirs := other.extras()
 	for i, mine := range l.extras() {

@@ -76,7 +76,8 @@ func (l *Letter) check() error {
 		{"id", l.ID}, {"from", l.From}, {"to", l.To}, {"type", l.Type}, {"payload", string(l.Payload)},
 	} {
 		if required.text == "" && required.key == "id" {
-			return fault("id", "missing; it is a text that no other message has, such as msg-developer-20250123-120000-001")
+			return fault("id",
+				"missing; it is a text that no other message has, such as msg-developer-20250123-120000-001")
 		}
 		if required.text == "" {
 			return fault(required.key, "missing")

@@ -116,8 +116,7 @@ func changed(t *testing.T, payload, path string, replacement any, remove bool) j
 // Whatever is taken out of the document's payloads, or is of another type there, is refused with its path.
 func TestCheckNamesThePathOfEveryFault(t *testing.T) {
 	t.Parallel()
-	// the document leaves open what they are
-	free := []string{"payload.acceptanceCriteria[0]", "payload.acceptanceCriteria[1]"}
+	free := []string{"payload.acceptanceCriteria[0]", "payload.acceptanceCriteria[1]"} // the document leaves open what they are
 	optional := []string{"payload.taskId of status_update"}
 	for _, e := range examples {
 		var value any
@@ -171,7 +170,8 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{"question", `{"taskId":"","question":"?"}`, `payload.taskId: it is empty`},
 		{"question", `{"taskId":"feat-001","question":["` + strings.Repeat("long", 50) + `"]}`,
 			`payload.question: ["longlong`},
-		{"validation_passed", `{"taskId":"feat-001","results":{"typecheck":"pass","lint":"fail","test":"pass","build":"pass"}}`,
+		{"validation_passed",
+			`{"taskId":"feat-001","results":{"typecheck":"pass","lint":"fail","test":"pass","build":"pass"}}`,
 			`payload.results.lint: "fail" is not "pass"`},
 		{"status_update", `{"agent":"developer","status":"busy"}`, `payload.status: "busy" is not "working" or "idle"`},
 		{"status_update", `{"agent":"pm","status":"idle"}`,
@@ -196,12 +196,12 @@ func TestCheckRoute(t *testing.T) {
 		from, to letter.Party
 		fault    string
 	}{
-		{"task_assign", pm, developer, ""}, {"task_assign", developer, developer, "from"}, {"task_assign", pm, qa,
-			"to"},
+		{"task_assign", pm, developer, ""}, {"task_assign", developer, developer, "from"},
+		{"task_assign", pm, qa, "to"},
 		{"implementation_complete", developer, qa, ""}, {"implementation_complete", developer, ada, ""},
 		{"implementation_complete", qa, pm, "from"},
-		{"validation_passed", qa, pm, ""}, {"validation_passed", ada, pm, ""}, {"validation_passed", qa, developer,
-			"to"},
+		{"validation_passed", qa, pm, ""}, {"validation_passed", ada, pm, ""},
+		{"validation_passed", qa, developer, "to"},
 		{"bug_report", ada, developer, ""}, {"bug_report", pm, developer, "from"},
 		{"question", watchdog, pm, ""}, {"question", pm, developer, "to"},
 		{"answer", pm, ada, ""}, {"answer", ada, pm, "from"},

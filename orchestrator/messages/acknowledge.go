@@ -102,8 +102,8 @@ func endAcknowledgement(t *ledger.Tx, id string) error {
 // ClampAcknowledgements begins anew, from now on, the times for acknowledgements that lie further ahead than any can.
 func ClampAcknowledgements(t *ledger.Tx) error {
 	return t.Run(`
-		UPDATE acknowledgement_due SET due_at = coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', ?1,
-			'+' || within_seconds || ' seconds'), ?1)
+		UPDATE acknowledgement_due
+			SET due_at = coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || within_seconds || ' seconds'), ?1)
 		WHERE due_at > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(orchestrator.MaxNotBefore+orchestrator.MaxTTL)))
 }
 

@@ -130,8 +130,9 @@ func TestSendAcknowledges(t *testing.T) {
 	}
 	confirm := func(sender, id string) orchestrator.Sent {
 		t.Helper()
-		sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: "a",
-			ReplyTo: id, Acknowledges: true, IdempotencyKey: "of " + sender})
+		sent, err := messages.Send(t.Context(), f.Ledger,
+			orchestrator.Draft{Sender: sender, Recipient: "a", ReplyTo: id, Acknowledges: true,
+				IdempotencyKey: "of " + sender})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,8 +154,8 @@ func TestSendAcknowledges(t *testing.T) {
 	want.Equal(t, "the time of the first", f.Message(id).AcknowledgedAt, at)
 	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "delivered",
 		"read", "acknowledged")
-	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "nobody",
-		ReplyTo: f.Send("a", "b"), Acknowledges: true})
+	_, err := messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "b", Recipient: "nobody", ReplyTo: f.Send("a", "b"), Acknowledges: true})
 	want.Code(t, err, orchestrator.UnknownRecipient)
 	want.Rows(t, acknowledged(), "b")
 
@@ -174,13 +175,14 @@ func TestUnacknowledgedByAGroup(t *testing.T) {
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "team", []string{"b", "c", "d"}); err != nil {
 		t.Fatal(err)
 	}
-	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "team", Type: "note",
-		AckWithin: time.Minute, IdempotencyKey: "k"})
+	sent, err := messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "team", Type: "note", AckWithin: time.Minute, IdempotencyKey: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "team",
-		Type: "note", AckWithin: time.Minute, IdempotencyKey: "k"}); err != nil || !again.Idempotent {
+	if again, err := messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "team", Type: "note", AckWithin: time.Minute,
+			IdempotencyKey: "k"}); err != nil || !again.Idempotent {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	f.Deliver()

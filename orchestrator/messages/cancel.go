@@ -30,8 +30,8 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []o
 				(m.Status != orchestrator.Pending && m.Status != orchestrator.Retry) {
 				continue
 			}
-			if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Cancelled,
-				Event: tracing.Cancelled}); err != nil {
+			if _, err := t.ChangeStatus(ledger.BySeq(m.Seq),
+				ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled}); err != nil {
 				return err
 			}
 			m.Status, m.EndedAt = orchestrator.Cancelled, t.Now

@@ -43,8 +43,8 @@ func TestCommandsInheritHops(t *testing.T) {
 	_, err := commanded(t, f, "a", "b", ids[5])
 	want.Code(t, err, orchestrator.Unavailable)
 	want.Equal(t, "messages", f.Count("agent_message"), fmt.Sprint(len(ids)))
-	// the other message is none of the loop's
 	if m, err := commanded(t, f, "a", "b", ids[0], ids[5]); err != nil || m.Hops != 6 {
+		// the other message is none of the loop's
 		t.Errorf("handed one within the limit, too: %d hops, %v", m.Hops, err)
 	}
 	if _, err := commanded(t, f, "a", orchestrator.Operator, ids[5]); err != nil { // which ends a loop
@@ -107,8 +107,8 @@ func TestAnswersAreCountedApart(t *testing.T) {
 		last = m.ID
 	}
 	for range 3 {
-		sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a",
-			ReplyTo: last})
+		sent, err := messages.Send(t.Context(), f.Ledger,
+			orchestrator.Draft{Sender: "b", Recipient: "a", ReplyTo: last})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,8 +61,8 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter)
 		g.Counted, g.Cut = min(g.Total, maxGrouped), g.Total > maxGrouped
 		at := map[[2]string]int{}
 		g.Groups = []DeadLetterGroup{}
-		return c.Query(`SELECT message_id, sender, recipient, status, ended_at, `+reason+deadLetters+` ORDER BY seq DESC
-			LIMIT +?5`, func(row store.Row) error {
+		return c.Query(`SELECT message_id, sender, recipient, status, ended_at, `+reason+deadLetters+
+			` ORDER BY seq DESC LIMIT +?5`, func(row store.Row) error {
 			recipient, said := row.Text(2), row.Text(5)
 			key := [2]string{recipient, Alike(said)}
 			if f.Error != "" && key[1] != like {
@@ -72,8 +72,9 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter)
 			if !has {
 				i = len(g.Groups)
 				at[key] = i
-				g.Groups = append(g.Groups, DeadLetterGroup{Recipient: recipient, Known: conf.Agents[recipient] != nil,
-					Error: said, Kind: key[1], MessageID: row.Text(0), Since: row.Text(4)})
+				g.Groups = append(g.Groups,
+					DeadLetterGroup{Recipient: recipient, Known: conf.Agents[recipient] != nil, Error: said,
+						Kind: key[1], MessageID: row.Text(0), Since: row.Text(4)})
 			}
 			g.Groups[i].add(row.Text(1), orchestrator.Status(row.Text(3)), row.Text(4))
 			return nil

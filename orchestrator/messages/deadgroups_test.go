@@ -35,10 +35,12 @@ func TestDeadLetterGroups(t *testing.T) {
 	}
 	var got []string
 	for _, group := range g.Groups {
-		got = append(got, fmt.Sprintf("%d %d %s %v %s %s %v", group.Messages, group.Expired, group.Recipient,
-			group.Known, group.MessageID, group.Since[17:19], group.Senders))
+		got = append(got,
+			fmt.Sprintf("%d %d %s %v %s %s %v", group.Messages, group.Expired, group.Recipient, group.Known,
+				group.MessageID, group.Since[17:19], group.Senders))
 	}
-	want.Equal(t, "groups", fmt.Sprint(got), "[2 2 gone false m5 04 [builder architect] 2 0 builder true m2 01 [tester architect] 1 0 gone false m6 06 [architect] 1 0 builder true m3 03 [architect]]")
+	want.Equal(t, "groups", fmt.Sprint(got),
+		"[2 2 gone false m5 04 [builder architect] 2 0 builder true m2 01 [tester architect] 1 0 gone false m6 06 [architect] 1 0 builder true m3 03 [architect]]")
 	want.Equal(t, "all of them", fmt.Sprint(g.Total, g.Counted, g.More), "6 6 false")
 	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 1}); err != nil ||
 		len(g.Groups) != 1 || !g.More {
@@ -49,8 +51,8 @@ func TestDeadLetterGroups(t *testing.T) {
 		g.Total != 2 || g.Counted != 2 || g.Groups[0].MessageID != "m2" || g.More {
 		t.Errorf("the group of an error: %+v, %v", g, err)
 	}
-	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: "gone",
-		Limit: 9}); err != nil || len(g.Groups) != 2 || g.Total != 3 {
+	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger,
+		messages.DeadLetterFilter{Recipient: "gone", Limit: 9}); err != nil || len(g.Groups) != 2 || g.Total != 3 {
 		t.Errorf("the groups of a recipient: %+v, %v", g, err)
 	}
 
@@ -66,8 +68,8 @@ func TestDeadLetterGroups(t *testing.T) {
 	}
 	want.Equal(t, "status of another", fmt.Sprint(f.Rows(`SELECT status FROM agent_message WHERE message_id = 'm3'`)),
 		"[failed]")
-	replayed, _, err = messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: "builder",
-		Error: "()", Limit: 9})
+	replayed, _, err = messages.ReplayAll(t.Context(), f.Ledger,
+		messages.DeadLetterFilter{Recipient: "builder", Error: "()", Limit: 9})
 	if err != nil || len(replayed) != 0 {
 		t.Errorf("by an error that has no word: replayed %v, %v", replayed, err)
 	}
@@ -120,8 +122,8 @@ func TestPushesAreNoDeadLetters(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status, traced_status, error_message) VALUES
-		('p', 'system', ?1, 'failed', 'failed', 'no route'), ('m', 'builder', 'reviewer', 'failed', 'failed',
-			'no route')`, push.DevicePrefix+devices[0])
+		('p', 'system', ?1, 'failed', 'failed', 'no route'),
+			('m', 'builder', 'reviewer', 'failed', 'failed', 'no route')`, push.DevicePrefix+devices[0])
 	for recipient, id := range map[string]string{"": "m", push.DevicePrefix + devices[0]: "p"} {
 		filter := messages.DeadLetterFilter{Recipient: recipient, Limit: 9}
 		list, err := messages.DeadLetters(t.Context(), f.Ledger, filter)

@@ -49,8 +49,8 @@ func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (lis
 		if list.Total, err = c.Number(`SELECT count(*)`+deadLetters, args...); err != nil {
 			return err
 		}
-		list.DeadLetters, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+deadLetters+` ORDER BY seq DESC
-			LIMIT +?5`, append(args, f.Limit)...)
+		list.DeadLetters, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+deadLetters+
+			` ORDER BY seq DESC LIMIT +?5`, append(args, f.Limit)...)
 		return err
 	})
 	return list, err
@@ -173,8 +173,8 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 		m.Recipient); err != nil {
 		return err
 	}
-	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Pending,
-		Event: tracing.Replayed}); err != nil {
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq),
+		ledger.Change{To: orchestrator.Pending, Event: tracing.Replayed}); err != nil {
 		return err
 	}
 	if conf.Sent(m, m.Sender) { // a removed agent asks nothing any more
@@ -198,6 +198,6 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 	m.Status, m.RetryCount, m.Error = orchestrator.Pending, 0, ""
 	t.WakeAll()
 	return t.Run(`UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ? WHERE seq = ?`,
-		orchestrator.Stamp(expires), min(orchestrator.Stamp(expires),
-			orchestrator.Stamp(due.Add(conf.Settings.OverdueAfter))), next, m.Seq)
+		orchestrator.Stamp(expires),
+		min(orchestrator.Stamp(expires), orchestrator.Stamp(due.Add(conf.Settings.OverdueAfter))), next, m.Seq)
 }

@@ -23,8 +23,8 @@ func EndingWith(ctx context.Context, l *ledger.Ledger, by, ending string, limit 
 	const ends = ` WHERE upper(message_id) LIKE ?1 ORDER BY seq DESC`
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		found = nil
-		for _, from := range []string{ledger.MessageColumns + ` FROM agent_message` + ends, ledger.ArchivedColumns +
-			` FROM agent_message_archive` + ends} {
+		for _, from := range []string{ledger.MessageColumns + ` FROM agent_message` + ends,
+			ledger.ArchivedColumns + ` FROM agent_message_archive` + ends} {
 			ms, err := ledger.Messages(c, `SELECT `+from, "%"+strings.ToUpper(ending))
 			if err != nil {
 				return err

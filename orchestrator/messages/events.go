@@ -44,9 +44,9 @@ func (e *Event) Cursor() Cursor { return Cursor{e.ID} }
 func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {
-		return Cursor{}, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of an event",
-			orchestrator.Clip(text)).
-			WithHint("Send the id of the last event that you have seen, 0 for all there are, or none for what happens from now on")
+		return Cursor{},
+			orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of an event", orchestrator.Clip(text)).
+				WithHint("Send the id of the last event that you have seen, 0 for all there are, or none for what happens from now on")
 	}
 	newest, err := newestID(ctx, l)
 	if err == nil && id > newest {
@@ -140,8 +140,8 @@ func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning stri
 		list, next, seen = nil, after, 0
 		return c.Query(`
 			SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.error,
-			       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.thread_id,
-				a.thread_id, ''),
+			       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''),
+			       	coalesce(m.thread_id, a.thread_id, ''),
 			       coalesce(m.seq, a.seq, 0), coalesce(m.ended_at, a.ended_at, '')
 			FROM message_trace t
 			LEFT JOIN agent_message m ON m.message_id = t.message_id
@@ -225,8 +225,8 @@ func ReceiptsOf(c *store.Conn, m *orchestrator.Message) ([]Receipt, error) {
 	}
 	err = c.Query(`
 		SELECT message_id, created_at FROM agent_message WHERE reply_to IN (?1, ?3) AND (sender = ?2 OR ?2 IS NULL)
-		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to IN (?1, ?3) AND (sender = ?2
-			OR ?2 IS NULL)
+		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to IN (?1, ?3)
+			AND (sender = ?2 OR ?2 IS NULL)
 		ORDER BY 2 LIMIT 1`, func(row store.Row) error {
 		add("answered", row.Text(1), "reply_to of "+row.Text(0))
 		return nil

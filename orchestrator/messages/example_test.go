@@ -47,8 +47,8 @@ func ExampleSend_refused() {
 	e, done := example.Open("architect", "code_developer")
 	defer done()
 
-	_, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "code_develper",
-		Type: "spec_ready"})
+	_, err := messages.Send(ctx, e.Ledger,
+		orchestrator.Draft{Sender: "architect", Recipient: "code_develper", Type: "spec_ready"})
 	switch orchestrator.CodeOf(err) {
 	case orchestrator.UnknownRecipient:
 		fmt.Println("nobody has that name")

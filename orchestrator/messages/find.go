@@ -27,8 +27,8 @@ func FindIn(c *store.Conn, id string) ([]orchestrator.Message, error) {
 // sentTogether returns the messages of one send to several agents, or a post and its copies, in the order in which they
 // were stored, archived ones too.
 func sentTogether(c *store.Conn, id string) (ms []orchestrator.Message, err error) {
-	for _, from := range []string{ledger.MessageColumns + ` FROM agent_message`, ledger.ArchivedColumns +
-		` FROM agent_message_archive`} {
+	for _, from := range []string{ledger.MessageColumns + ` FROM agent_message`,
+		ledger.ArchivedColumns + ` FROM agent_message_archive`} {
 		found, err := ledger.Messages(c, `SELECT `+from+` WHERE multicast_id = ? ORDER BY seq`, id)
 		if err != nil {
 			return nil, err
@@ -62,15 +62,16 @@ func NoMessage(id string) error {
 // Find returns the messages that an id stands for: one message, all of a send to a group, or a post and its mentions.
 // It finds archived ones, too. Error: not_found.
 func Find(ctx context.Context, l *ledger.Ledger, id string) ([]orchestrator.Message, error) {
-	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) { return FindOwn(c, nil, id, "") })
+	return ledger.ReadValue(ctx, l,
+		func(c *store.Conn) ([]orchestrator.Message, error) { return FindOwn(c, nil, id, "") })
 }
 
 // AnsweredBefore reports whether the sender of a message had answered the same one before, be it by what is archived
 // now.
 func AnsweredBefore(c *store.Conn, m *orchestrator.Message) (bool, error) {
 	const before = `SELECT 1 FROM %s WHERE reply_to = ?1 AND sender = ?2 AND seq < ?3`
-	n, err := c.Number(`SELECT EXISTS (`+fmt.Sprintf(before, "agent_message")+`) OR EXISTS (`+fmt.Sprintf(before,
-		"agent_message_archive")+`)`,
+	n, err := c.Number(`SELECT EXISTS (`+fmt.Sprintf(before, "agent_message")+`) OR EXISTS (`+
+		fmt.Sprintf(before, "agent_message_archive")+`)`,
 		m.ReplyTo, m.Sender, m.Seq)
 	return n > 0, err
 }

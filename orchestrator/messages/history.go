@@ -119,8 +119,8 @@ const copyOfPost = `(m.multicast_target = '` + orchestrator.ThreadPrefix +
 
 // showsPosts reports whether the filter finds a thread's own row of each post whose copies it finds.
 func (f *HistoryFilter) showsPosts() bool {
-	return f.ThreadID != "" && f.Target == "" && (f.Party == "" || f.Posts) && (f.Status == "" ||
-		f.Status == orchestrator.Delivered)
+	return f.ThreadID != "" && f.Target == "" && (f.Party == "" || f.Posts) &&
+		(f.Status == "" || f.Status == orchestrator.Delivered)
 }
 
 // Copies returns, for each message that is a post, the messages by which the post reaches the agents that it mentions,

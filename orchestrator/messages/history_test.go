@@ -24,8 +24,8 @@ func TestHistory(t *testing.T) {
 	}
 	numbers := map[string]string{} // message to its number
 	send := func(n, sender, recipient, kind, thread string) {
-		sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient,
-			Type: kind, ThreadID: thread})
+		sent, err := messages.Send(t.Context(), f.Ledger,
+			orchestrator.Draft{Sender: sender, Recipient: recipient, Type: kind, ThreadID: thread})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,8 +62,7 @@ func TestHistory(t *testing.T) {
 		{messages.HistoryFilter{Sender: "a", Target: "team"}, "3' 3"},
 		{messages.HistoryFilter{Sender: "a", Type: "x"}, "3' 3 1"},
 		{messages.HistoryFilter{Target: "b", Status: orchestrator.Pending}, "5 4"},
-		// 6 is its own copy,
-		{messages.HistoryFilter{Target: "b", Status: orchestrator.Delivered, OldestFirst: true}, "1 3 6"},
+		{messages.HistoryFilter{Target: "b", Status: orchestrator.Delivered, OldestFirst: true}, "1 3 6"}, // 6 is its own copy,
 		{messages.HistoryFilter{Sender: "a", Since: "2026-01-02 03:04:07"}, "4 3' 3"},
 		{messages.HistoryFilter{Sender: "a", Until: "2026-01-02T03:04:07Z"}, "3' 3 1"},
 		{messages.HistoryFilter{Sender: "a", Since: "2026-01-02T03:04:06Z", Until: "2026-01-02T03:04:06Z"}, ""},
@@ -81,13 +80,13 @@ func TestHistory(t *testing.T) {
 			for i := range ms {
 				got = append(got, numbers[ms[i].ID])
 			}
-			want.Equal(t, fmt.Sprintf("%+v", c.f), strings.Join(got, " "), strings.Join(all[:min(limit, len(all))],
-				" "))
+			want.Equal(t, fmt.Sprintf("%+v", c.f), strings.Join(got, " "),
+				strings.Join(all[:min(limit, len(all))], " "))
 			want.Equal(t, fmt.Sprintf("more of %+v", c.f), more, limit < len(all))
 		}
 	}
-	_, _, err := messages.History(t.Context(), f.Ledger, messages.HistoryFilter{Sender: "a", Since: "yesterday",
-		Limit: 1})
+	_, _, err := messages.History(t.Context(), f.Ledger,
+		messages.HistoryFilter{Sender: "a", Since: "yesterday", Limit: 1})
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 

@@ -57,8 +57,8 @@ func LatelyOf(ctx context.Context, l *ledger.Ledger, agent string) (r Lately, er
 		letters, err = store.List(c, func(row store.Row) Letter {
 			return Letter{row.Text(0), row.Text(1), row.Text(2), row.Text(3), orchestrator.Status(row.Text(4)),
 				row.Text(5)}
-		}, `SELECT message_id, sender, recipient, coalesce(message_type, ''), coalesce(status, ''), coalesce(created_at,
-			'') FROM agent_message
+		}, `SELECT message_id, sender, recipient, coalesce(message_type, ''), coalesce(status, ''),
+			coalesce(created_at, '') FROM agent_message
 			WHERE seq > ?2 AND (+sender = ?1 OR +recipient = ?1) ORDER BY seq DESC`, agent, last-latest)
 		return err
 	})

@@ -124,8 +124,8 @@ func (f *ListFilter) sources() (list []searchSource) {
 
 // only reports whether the filter selects statuses of these only.
 func (f *ListFilter) only(statuses ...orchestrator.Status) bool {
-	return len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses,
-		func(s orchestrator.Status) bool { return !slices.Contains(statuses, s) })
+	return len(f.Statuses) > 0 &&
+		!slices.ContainsFunc(f.Statuses, func(s orchestrator.Status) bool { return !slices.Contains(statuses, s) })
 }
 
 // step walks through searchStep rows of each source, or fewer if their payloads are large or enough of them fit.
@@ -164,8 +164,8 @@ func (f *ListFilter) step(c *store.Conn, enough int) (step searched, err error) 
 		enough = searchStep
 	}
 	var more bool
-	step.candidates, more, err = ledger.Fetch(c, f.fitting(sources), enough, ledger.MaxRead, append(slices.Clone(args),
-		enough+1)...)
+	step.candidates, more, err = ledger.Fetch(c, f.fitting(sources), enough, ledger.MaxRead,
+		append(slices.Clone(args), enough+1)...)
 	if err != nil {
 		return step, err
 	}
@@ -182,19 +182,19 @@ func (f *ListFilter) step(c *store.Conn, enough int) (step searched, err error) 
 
 // end selects the row with which a step through a source ends; it selects none if the source has no so many left.
 func (f *ListFilter) end(from searchSource) string {
-	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq > ?1 AND seq < ?2
-		ORDER BY seq ` + f.order() + ` LIMIT 1 OFFSET +?4`
+	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where +
+		` AND seq > ?1 AND seq < ?2 ORDER BY seq ` + f.order() + ` LIMIT 1 OFFSET +?4`
 }
 
 // fitting selects the places of what fits, in the order that is asked for.
 func (f *ListFilter) fitting(sources []searchSource) string {
-	const fits = ` AND seq > ?1 AND seq < ?2 AND (?3 = '' OR +thread_id = ?3) AND (?4 = '' OR +sender = ?4
-		OR +recipient = ?4) AND (?5 = '' OR +sender = ?5)
+	const fits = ` AND seq > ?1 AND seq < ?2 AND (?3 = '' OR +thread_id = ?3)
+		AND (?4 = '' OR +sender = ?4 OR +recipient = ?4) AND (?5 = '' OR +sender = ?5)
 		AND (?6 = '' OR +recipient = ?6 OR +multicast_target = ?6)
-		AND (?7 = '' OR +sender = ?7 AND +recipient = ?8 OR +sender = ?8 AND +recipient = ?7) AND (?9 = ''
-			OR message_type = ?9)
-		AND (?10 = '' OR +status = ?10 OR +status = ?11) AND (?12 = '' OR created_at >= ?12) AND (?13 = ''
-			OR created_at <= ?13)`
+		AND (?7 = '' OR +sender = ?7 AND +recipient = ?8 OR +sender = ?8 AND +recipient = ?7)
+			AND (?9 = '' OR message_type = ?9)
+		AND (?10 = '' OR +status = ?10 OR +status = ?11) AND (?12 = '' OR created_at >= ?12)
+			AND (?13 = '' OR created_at <= ?13)`
 	var parts []string
 	for i, from := range sources {
 		archived := []string{`0`, `1`}[i]
@@ -226,8 +226,8 @@ func (f *ListFilter) allBeyond(c *store.Conn, bound string, sources []searchSour
 		within = `created_at <= ?4`
 	}
 	for _, from := range sources {
-		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq > ?1 AND seq < ?2
-			AND `+within+`)`,
+		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+
+			` AND seq > ?1 AND seq < ?2 AND `+within+`)`,
 			append(slices.Clone(args[:3]), bound)...)
 		if err != nil || n > 0 {
 			return false, err
@@ -244,8 +244,8 @@ func Named(ctx context.Context, l *ledger.Ledger, ids []string) ([]orchestrator.
 			found, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`,
 				id)
 			if err == nil && len(found) == 0 {
-				found, err = ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive
-					WHERE message_id = ?`, id)
+				found, err = ledger.Messages(c,
+					`SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
 			}
 			if err != nil {
 				return nil, err

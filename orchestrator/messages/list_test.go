@@ -74,10 +74,8 @@ func TestList(t *testing.T) {
 		fits   func(m *orchestrator.Message) bool
 	}{
 		"all": {messages.ListFilter{}, func(*orchestrator.Message) bool { return true }},
-		"agent": {messages.ListFilter{Agent: "A"}, func(m *orchestrator.Message) bool {
-			return m.Sender == "a" ||
-				m.Recipient == "a"
-		}},
+		"agent": {messages.ListFilter{Agent: "A"},
+			func(m *orchestrator.Message) bool { return m.Sender == "a" || m.Recipient == "a" }},
 		"sender": {messages.ListFilter{Sender: "b"}, func(m *orchestrator.Message) bool { return m.Sender == "b" }},
 		"recipient": {messages.ListFilter{Recipient: "b"},
 			func(m *orchestrator.Message) bool { return m.Recipient == "b" }},

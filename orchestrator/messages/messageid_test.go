@@ -86,8 +86,8 @@ func TestMadeIDsAtOnce(t *testing.T) {
 	for worker := range 8 {
 		wg.Go(func() {
 			for i := worker; i < sent; i += 8 {
-				sent, err := messages.Send(t.Context(), routers[i%2].Ledger, orchestrator.Draft{Sender: "a",
-					Recipient: "b", MakeID: numbered})
+				sent, err := messages.Send(t.Context(), routers[i%2].Ledger,
+					orchestrator.Draft{Sender: "a", Recipient: "b", MakeID: numbered})
 				if err != nil {
 					t.Error(err)
 				}
@@ -168,8 +168,8 @@ func TestOwnIDAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range fresh {
 		wg.Go(func() {
-			sent, err := messages.Send(t.Context(), routers[i%2].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-				ID: "own", Type: "x"})
+			sent, err := messages.Send(t.Context(), routers[i%2].Ledger,
+				orchestrator.Draft{Sender: "a", Recipient: "b", ID: "own", Type: "x"})
 			if err != nil || sent.MessageID != "own" {
 				t.Errorf("%q, %v", sent.MessageID, err)
 			}

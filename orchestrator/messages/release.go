@@ -50,8 +50,8 @@ const handedBack = "handed back by "
 // HandedBack reports whether a message was handed back and nobody has read it since. A transcript that has it then may
 // tell only of an earlier showing.
 func HandedBack(c *store.Conn, id string) (bool, error) {
-	last, err := c.Texts(`SELECT event FROM message_trace WHERE message_id = ? AND (event = 'read' OR event = 'released'
-		AND error LIKE '`+handedBack+`%')
+	last, err := c.Texts(`SELECT event FROM message_trace WHERE message_id = ?
+		AND (event = 'read' OR event = 'released' AND error LIKE '`+handedBack+`%')
 		ORDER BY id DESC LIMIT 1`, id)
 	return len(last) > 0 && last[0] == string(tracing.Released), err
 }

@@ -11,8 +11,7 @@ import (
 // insertReply stores a draft that answers a message, as the parts make it.
 func insertReply(t *ledger.Tx, conf *ledger.Config, said *orchestrator.Draft, recipients []string, isGroup,
 	held bool) (sent orchestrator.Sent, err error) {
-	// an idempotency key belongs to what was said
-	re := ledger.Reply{Draft: *said, Recipients: recipients, IsGroup: isGroup}
+	re := ledger.Reply{Draft: *said, Recipients: recipients, IsGroup: isGroup} // an idempotency key belongs to what was said
 	if re.To, err = repliedTo(t, conf, &re); err != nil {
 		return sent, err
 	}

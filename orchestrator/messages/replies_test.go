@@ -30,9 +30,10 @@ func TestRepliesAnswerRequests(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() { _, err := messages.Send(ctx, routers[0].Ledger, answer); errs <- err })
 		all.Go(func() {
-			_, err := threads.Post(ctx, routers[1].Ledger, threads.PostDraft{Session: "elsewhere", Sender: "lead",
-				ReplyTo: asked.MessageID, Verdict: enginetest.Verdict(false),
-				Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`"no"`), nil }})
+			_, err := threads.Post(ctx, routers[1].Ledger,
+				threads.PostDraft{Session: "elsewhere", Sender: "lead", ReplyTo: asked.MessageID,
+					Verdict: enginetest.Verdict(false),
+					Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`"no"`), nil }})
 			errs <- err
 		})
 		all.Go(func() {
@@ -51,8 +52,8 @@ func TestRepliesAnswerRequests(t *testing.T) {
 		want.Equal(t, "answers that succeed", done, 1)
 		want.Rows(t, f.Rows(`SELECT count(*), min(message_type), min(session_id) FROM agent_message WHERE reply_to = ?`,
 			asked.MessageID), "1 plan_approval_response crew")
-		want.Equal(t, "the answer is noted", f.Rows(`SELECT count(*) FROM team_requests q
-			JOIN agent_message m ON m.message_id = q.answer_id
+		want.Equal(t, "the answer is noted",
+			f.Rows(`SELECT count(*) FROM team_requests q JOIN agent_message m ON m.message_id = q.answer_id
 			WHERE q.request_id = ? AND q.status <> 'open' AND q.answered_at <> ''`, asked.RequestID)[0], "1")
 	}
 }
@@ -66,8 +67,8 @@ func TestRepliesThatAnswerNothing(t *testing.T) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "unclear")
 	}
 	send := func(from, to string, verdict func(orchestrator.Asked) (*orchestrator.Verdict, error)) error {
-		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: from, Recipient: to,
-			ReplyTo: asked.MessageID, Verdict: verdict})
+		_, err := messages.Send(t.Context(), f.Ledger,
+			orchestrator.Draft{Sender: from, Recipient: to, ReplyTo: asked.MessageID, Verdict: verdict})
 		return err
 	}
 	before := f.Everything()
@@ -178,8 +179,8 @@ func TestPostsAreAnsweredByParticipants(t *testing.T) {
 	th := f.Thread("a", "b")
 	post := f.MustPost(th.ID, "a")
 	answer := func(sender string) (orchestrator.Sent, error) {
-		return messages.Send(ledger.WithIdentity(t.Context(), sender), f.Ledger, orchestrator.Draft{Sender: sender,
-			Recipient: "a", ReplyTo: post.MessageID})
+		return messages.Send(ledger.WithIdentity(t.Context(), sender), f.Ledger,
+			orchestrator.Draft{Sender: sender, Recipient: "a", ReplyTo: post.MessageID})
 	}
 	sent, err := answer("b")
 	if err != nil {
@@ -188,7 +189,7 @@ func TestPostsAreAnsweredByParticipants(t *testing.T) {
 	want.Equal(t, "joined", sent.Joined, th.ID)
 	_, err = answer("c")
 	want.Code(t, err, orchestrator.NotFound)
-	_, err = threads.Post(t.Context(), f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "c",
-		ReplyTo: post.MessageID})
+	_, err = threads.Post(t.Context(), f.Ledger,
+		threads.PostDraft{Session: enginetest.Room, Sender: "c", ReplyTo: post.MessageID})
 	want.Code(t, err, orchestrator.NotFound)
 }

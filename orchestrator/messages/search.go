@@ -152,8 +152,8 @@ func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) 
 	step.last = step.floor == 0
 	args = append(args, step.floor)
 	if s.Agent != "" && s.ThreadID == "" && s.Sender == "" {
-		sources = append(sources, searchSource{`agent_message_archive m INDEXED BY agent_message_archive_recipient`,
-			ownPosts})
+		sources = append(sources,
+			searchSource{`agent_message_archive m INDEXED BY agent_message_archive_recipient`, ownPosts})
 	}
 	var more bool
 	step.candidates, more, err = ledger.Fetch(c, s.candidates(sources), searchStep, ledger.MaxRead,
@@ -174,8 +174,8 @@ func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) 
 
 // floor selects the row with which a step through the source ends; it selects none if the source has no so many left.
 func (from searchSource) floor() string {
-	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq < ?6 ORDER BY seq DESC
-		LIMIT 1 OFFSET +?11`
+	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where +
+		` AND seq < ?6 ORDER BY seq DESC LIMIT 1 OFFSET +?11`
 }
 
 // candidates selects the places of all that fits the filter between ?11 and ?6, newest first. Of a post that mentions
@@ -203,8 +203,8 @@ func (s *Search) candidates(sources []searchSource) string {
 // but for single ones that were written by hand.
 func allBefore(c *store.Conn, since string, sources []searchSource, args []any) (bool, error) {
 	for _, from := range sources {
-		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq >= ?11 AND seq < ?6
-			AND created_at >= ?5)`, args...)
+		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+
+			` AND seq >= ?11 AND seq < ?6 AND created_at >= ?5)`, args...)
 		if err != nil || n > 0 {
 			return false, err
 		}

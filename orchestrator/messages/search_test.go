@@ -155,8 +155,8 @@ func TestSearchIsBounded(t *testing.T) {
 	want.Equal(t, "in the archive", fmt.Sprint(got, " after ", searches), "1 after 1")
 	// Of what is one's own, too, each search looks at so many and no more.
 	looked = 0
-	found, err := messages.SearchOwn(t.Context(), f.Ledger, messages.Search{Agent: "d", Limit: 9,
-		Says: func(*orchestrator.Message) bool { looked++; return false }})
+	found, err := messages.SearchOwn(t.Context(), f.Ledger,
+		messages.Search{Agent: "d", Limit: 9, Says: func(*orchestrator.Message) bool { looked++; return false }})
 	if err != nil || found.Complete || found.BackTo == "" || looked != searchedAtOnce {
 		t.Errorf("%d looked at, %+v, %v", looked, found, err)
 	}

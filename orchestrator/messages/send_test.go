@@ -25,8 +25,8 @@ func TestUnknownNames(t *testing.T) {
 	f := enginetest.New(t, "architect", "builder")
 	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "bilder"})
 	want.Code(t, err, orchestrator.UnknownRecipient)
-	// and not the group builders, to which nobody can send yet
 	if !strings.Contains(err.Error(), "Did you mean builder?") {
+		// and not the group builders, to which nobody can send yet
 		t.Errorf("no suggestion in %q", err)
 	}
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "builders", []string{"builder"}); err != nil {
@@ -72,7 +72,8 @@ func TestReplayOfAnUnknownSender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Equal(t, "fix", reasons[0].Fix, "Add the agent with `mailroom agent add ghost`, then `mailroom dead_letters replay "+ghost+"`")
+	want.Equal(t, "fix", reasons[0].Fix,
+		"Add the agent with `mailroom agent add ghost`, then `mailroom dead_letters replay "+ghost+"`")
 	f.Add(agents.Update{Name: "late"})
 	replayed, skipped, err := messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 1})
 	if err != nil || skipped != 0 || len(replayed) != 1 || replayed[0].ID != late {
@@ -170,8 +171,8 @@ func TestOwnCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "all",
-		ReplyTo: own(said).ID})
+	reply, err := messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "all", ReplyTo: own(said).ID})
 	if err != nil || own(reply).ReadAt == "" {
 		t.Errorf("an answer: %v", err)
 	}
@@ -190,8 +191,8 @@ func TestOwnCopies(t *testing.T) {
 	}
 	f.Clock.Advance(2 * time.Hour)
 	f.Deliver()
-	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "a",
-		Payload: []byte(`"a reminder"`)}); err != nil {
+	if _, err := messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "a", Payload: []byte(`"a reminder"`)}); err != nil {
 		t.Fatal(err)
 	}
 	got, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 100})
@@ -203,8 +204,7 @@ func TestOwnCopies(t *testing.T) {
 			t.Errorf("shown: %+v", got[i])
 		}
 	}
-	// those of b and w, the reminder, and reports that b has not acknowledged one and has not read another
-	want.Equal(t, "messages for a", len(got), 5)
+	want.Equal(t, "messages for a", len(got), 5) // those of b and w, the reminder, and reports that b has not acknowledged one and has not read another
 	wrong, err := ledger.ReadValue(t.Context(), f.Ledger, ledger.Miscounted)
 	if err != nil || len(wrong) > 0 {
 		t.Errorf("miscounted: %v, %v", wrong, err)
@@ -301,8 +301,8 @@ func TestIdempotencyAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range ids {
 		wg.Go(func() {
-			sent, err := messages.Send(t.Context(), routers[i%2].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-				IdempotencyKey: "k"})
+			sent, err := messages.Send(t.Context(), routers[i%2].Ledger,
+				orchestrator.Draft{Sender: "a", Recipient: "b", IdempotencyKey: "k"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -351,8 +351,8 @@ func TestBatchAndAtomic(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	drafts := []orchestrator.Draft{
-		{Sender: "a", Recipient: "b"}, {Sender: "a", Recipient: "nobody"}, {Sender: "a", Recipient: "b",
-			Payload: []byte("{")}, {Sender: "a", Recipient: "b"},
+		{Sender: "a", Recipient: "b"}, {Sender: "a", Recipient: "nobody"},
+		{Sender: "a", Recipient: "b", Payload: []byte("{")}, {Sender: "a", Recipient: "b"},
 	}
 	outs := messages.SendBatch(t.Context(), f.Ledger, drafts, false)
 	for i, code := range []orchestrator.Code{"", orchestrator.UnknownRecipient, orchestrator.InvalidParams, ""} {

@@ -233,11 +233,11 @@ func (c *copying) fit(t store.MovedTable, row, fitting store.Row) {
 			continue
 		}
 		if c.repairs.N++; len(c.repairs.First) < mostShown {
-			c.repairs.First = append(c.repairs.First, fmt.Sprintf("%s of %s: %s became %s", column.Name,
-				rowName(t, row), shown(row[i]), shown(value)))
+			c.repairs.First = append(c.repairs.First,
+				fmt.Sprintf("%s of %s: %s became %s", column.Name, rowName(t, row), shown(row[i]), shown(value)))
 		}
-		adopt = adopt || t.Name == "agent_message" && slices.Contains([]string{"message_id", "sender", "recipient",
-			"status"}, column.Name)
+		adopt = adopt || t.Name == "agent_message" &&
+			slices.Contains([]string{"message_id", "sender", "recipient", "status"}, column.Name)
 	}
 	if adopt {
 		c.adopt = append(c.adopt, fitting.Int(slices.Index(namesOf(t), "seq")))

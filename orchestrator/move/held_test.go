@@ -97,8 +97,9 @@ func TestForeignTables(t *testing.T) {
 			return // it is locked
 		}
 		var note string
-		if err := enginetest.Plain(t, to).QueryRow(`SELECT group_concat(note)
-			FROM "other's ""notes"""`).Scan(&note); err != nil || note != "false" {
+		if err := enginetest.Plain(t,
+			to).QueryRow(`SELECT group_concat(note) FROM "other's ""notes"""`).Scan(&note); err != nil ||
+			note != "false" {
 			t.Errorf("the table of the new place has %q, %v", note, err)
 		}
 	})

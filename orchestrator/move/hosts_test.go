@@ -20,25 +20,25 @@ import (
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
-	first, place, last := filepath.Join(t.TempDir(), "first.db"), postgrestest.Place(server), filepath.Join(t.TempDir(),
-		"last.db")
+	first, place, last := filepath.Join(t.TempDir(), "first.db"), postgrestest.Place(server),
+		filepath.Join(t.TempDir(), "last.db")
 	scene(t, first)
-	if _, err := enginetest.Plain(t, first).Exec(`INSERT INTO agents (name, deliver, fallback, start_command,
-		created_at, updated_at) VALUES
-		('command', 'exec:make', '', '', '', ''), ('fallback', 'inbox', 'jsonl:/tmp/f', '', '', ''), ('file',
-			'jsonl:/tmp/f', '', '', '', ''), ('folder', 'dir:/tmp', '', '', '', ''),
-		('here', 'webhook:http://localhost:8080/', '', '', '', ''), ('starts', 'inbox', '', 'make', '', ''), ('there',
-			'webhook:https://example.org/', '', '', '', '');
-		INSERT INTO signal_devices (device_id, name, state, recipient, created_at) VALUES ('d-1', 'phone', 'active', '',
-			'')`); err != nil {
+	if _, err := enginetest.Plain(t,
+		first).Exec(`INSERT INTO agents (name, deliver, fallback, start_command, created_at, updated_at) VALUES
+		('command', 'exec:make', '', '', '', ''), ('fallback', 'inbox', 'jsonl:/tmp/f', '', '', ''),
+			('file', 'jsonl:/tmp/f', '', '', '', ''), ('folder', 'dir:/tmp', '', '', '', ''),
+		('here', 'webhook:http://localhost:8080/', '', '', '', ''), ('starts', 'inbox', '', 'make', '', ''),
+			('there', 'webhook:https://example.org/', '', '', '', '');
+		INSERT INTO signal_devices (device_id, name, state, recipient, created_at)
+			VALUES ('d-1', 'phone', 'active', '', '')`); err != nil {
 		t.Fatal(err)
 	}
 	moves := func(from, to string, others ...string) *ledger.Ledger {
 		t.Helper()
 		at := func(path string) *ledger.Ledger {
 			t.Helper()
-			e, err := router.Open(t.Context(), ledger.Options{Path: path, Host: "ours",
-				Transports: map[string]orchestrator.Transport{
+			e, err := router.Open(t.Context(),
+				ledger.Options{Path: path, Host: "ours", Transports: map[string]orchestrator.Transport{
 					"jsonl": transport.JSONL{}, "dir": transport.Dir{}, "exec": transport.Exec{},
 					"webhook": &transport.Webhook{},
 				}})
@@ -78,8 +78,8 @@ func TestHosts(t *testing.T) {
 	there := moves(first, place)
 	want.Rows(t, hosts(there), "command", "fallback", "file", "folder", "here", "starts")
 	want.Equal(t, "the host of the phone's keys", signal(there), "ours")
-	if _, err := postgrestest.SQL(t.Context(), place, `UPDATE agents SET host = 'theirs' WHERE name IN ('command',
-		'starts')`); err != nil {
+	if _, err := postgrestest.SQL(t.Context(), place,
+		`UPDATE agents SET host = 'theirs' WHERE name IN ('command', 'starts')`); err != nil {
 		t.Fatal(err)
 	}
 	back := moves(place, last, "command of theirs", "starts of theirs")

@@ -210,7 +210,8 @@ func (c *copying) mayArrive(old string) error {
 	switch before := t.Config().Stored[store.MovingFrom]; {
 	case t.Config().Stored[store.MovedTo] != "":
 		return orchestrator.Errorf(orchestrator.Conflict, "%s is an old place: its database has moved from there",
-			t.Ledger.Path()).WithHint("Name another one with `--db`; or remove this one first, its file or its schema, if nobody needs it any more")
+			t.Ledger.Path()).
+			WithHint("Name another one with `--db`; or remove this one first, its file or its schema, if nobody needs it any more")
 	case before == old:
 		return nil
 	case before != "":

@@ -65,8 +65,8 @@ func mustOpen(t *testing.T, path string) *delivery.Engine {
 }
 
 func send(e *delivery.Engine) error {
-	_, err := messages.Send(context.Background(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-		Type: "note", Payload: []byte(`"hello"`)})
+	_, err := messages.Send(context.Background(), e.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: []byte(`"hello"`)})
 	return err
 }
 
@@ -357,8 +357,8 @@ func dump(t *testing.T, file string) map[string][]string {
 func TestThereAndBack(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
-	first, place, last := filepath.Join(t.TempDir(), "first.db"), postgrestest.Place(server), filepath.Join(t.TempDir(),
-		"last.db")
+	first, place, last := filepath.Join(t.TempDir(), "first.db"), postgrestest.Place(server),
+		filepath.Join(t.TempDir(), "last.db")
 	scene(t, first)
 	filled(t, first)
 	before := dump(t, first)

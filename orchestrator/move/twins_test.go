@@ -25,8 +25,8 @@ func TestTwins(t *testing.T) {
 			`the message_id of one is "a\x00", of the other "a\xff", and both become "a\ufffd" there`,
 			`UPDATE agent_message SET message_id = 'c' WHERE seq = %d`},
 		{"agent_message", message, `'a'`, `x'61'`,
-			`the message_id of one is "a", of the other x'61', and both become "a" there`, `DELETE FROM agent_message
-				WHERE seq = %d`},
+			`the message_id of one is "a", of the other x'61', and both become "a" there`,
+			`DELETE FROM agent_message WHERE seq = %d`},
 		{"idempotency", key, `CAST(x'6100' AS TEXT)`, `CAST(x'61efbfbd' AS TEXT)`,
 			`the sender, key of one is "a", "a\x00", of the other "a", "a\ufffd", and both become "a", "a\ufffd" there`,
 			`DELETE FROM idempotency WHERE key = CAST(x'6100' AS TEXT) AND %d > 0`},
@@ -66,10 +66,10 @@ func TestNoTwins(t *testing.T) {
 	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))
 	scene(t, file)
 	enginetest.Miscounts(file)
-	if _, err := enginetest.Plain(t, file).Exec(`INSERT INTO agent_message (message_id, sender, recipient,
-		payload) VALUES
-		('a', 'a', 'b', '1'), (CAST(x'6100' AS TEXT), 'a', 'b', '1'), (CAST(x'610000' AS TEXT), 'a', 'b',
-			'1')`); err != nil {
+	if _, err := enginetest.Plain(t,
+		file).Exec(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES
+		('a', 'a', 'b', '1'), (CAST(x'6100' AS TEXT), 'a', 'b', '1'),
+			(CAST(x'610000' AS TEXT), 'a', 'b', '1')`); err != nil {
 		t.Fatal(err)
 	}
 	from, to := mustOpen(t, file), mustOpen(t, place)

@@ -119,8 +119,8 @@ func TestSuiteFindsFaults(t *testing.T) {
 			}
 			slices.Sort(expected)
 			if !slices.Equal(failed, expected) {
-				t.Errorf("failed:   %s\nexpected: %s\n(passed: %s)", strings.Join(failed, " "), strings.Join(expected,
-					" "), strings.Join(passed, " "))
+				t.Errorf("failed:   %s\nexpected: %s\n(passed: %s)", strings.Join(failed, " "),
+					strings.Join(expected, " "), strings.Join(passed, " "))
 			}
 		})
 	}

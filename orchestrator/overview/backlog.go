@@ -42,8 +42,8 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 		}
 		err := addWaiting(c, b, now, overdue)
 		if err == nil && (conf.Agents[recipient] == nil || recipient == orchestrator.User) {
-			b.Held, err = c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1
-				AND held <> 0`, recipient)
+			b.Held, err = c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+
+				` AND recipient = ?1 AND held <> 0`, recipient)
 		}
 		if err != nil {
 			return nil, err
@@ -73,8 +73,8 @@ func addCounted(conf *ledger.Config, counts map[string]map[orchestrator.Status]i
 	}
 	for recipient, states := range counts {
 		pending, retry, unread := states[orchestrator.Pending], states[orchestrator.Retry], states[ledger.Unread]
-		// fewer than 0 says that somebody did something by hand: see doctor
 		if pending != 0 || retry != 0 || unread != 0 {
+			// fewer than 0 says that somebody did something by hand: see doctor
 			b := of(recipient)
 			b.Pending, b.Retry, b.Unread = pending, retry, unread
 		}
@@ -105,8 +105,8 @@ func addShown(c *store.Conn, of func(recipient string) *RecipientBacklog, now st
 func addUnread(c *store.Conn, list []RecipientBacklog) (err error) {
 	for i := range list {
 		if b := &list[i]; b.Unread > 0 && err == nil {
-			b.UnreadSince, _, err = c.Text(`SELECT coalesce(min(delivered_at), '') FROM (SELECT delivered_at
-				FROM agent_inbox
+			b.UnreadSince, _, err = c.Text(`SELECT coalesce(min(delivered_at), '')
+				FROM (SELECT delivered_at FROM agent_inbox
 				WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS u`, b.Recipient, maxOldest)
 		}
 	}
@@ -137,8 +137,8 @@ func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (err er
 	below := int64(math.MaxInt64) // priorities that are not looked at yet: up to this one
 	for range maxPriorities {
 		priority, there := int64(0), false
-		err = c.Query(`SELECT priority FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 AND priority <= ?2
-			ORDER BY priority DESC LIMIT 1`,
+		err = c.Query(`SELECT priority FROM agent_message WHERE `+ledger.Live+
+			` AND recipient = ?1 AND priority <= ?2 ORDER BY priority DESC LIMIT 1`,
 			func(row store.Row) error {
 				priority, there = row.Int(0), true
 				return nil
@@ -149,7 +149,7 @@ func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (err er
 		err = c.Query(`
 			SELECT coalesce(min(CASE WHEN not_before > ?3 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END), ''),
 			       coalesce(min(nullif(next_attempt_at, '')), ''),
-			       count(*) FILTER (WHERE created_at < ?4 AND not_before < ?4),
+			       	count(*) FILTER (WHERE created_at < ?4 AND not_before < ?4),
 			       coalesce(min(CASE WHEN created_at < ?4 AND not_before < ?4 THEN seq END), 0)
 			FROM (SELECT created_at, not_before, next_attempt_at, seq FROM agent_message
 			      WHERE `+ledger.Live+` AND recipient = ?1 AND priority = ?2 AND (`+ledger.Foreign+
@@ -200,8 +200,8 @@ func addForeign(c *store.Conn, conf *ledger.Config, of func(recipient string) *R
 	now, overdue string) error {
 	return c.Query(`
 		SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0),
-		       coalesce(min(CASE WHEN not_before > ?1 THEN NULL
-		                         ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''),
+		       coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ',
+		       	created_at), ?1) END), ''),
 		       coalesce(min(nullif(next_attempt_at, '')), ''),
 		       count(*) FILTER (WHERE created_at < ?2 AND not_before < ?2),
 		       coalesce(min(CASE WHEN created_at < ?2 AND not_before < ?2 THEN seq END), 0)

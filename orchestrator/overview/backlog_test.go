@@ -28,8 +28,8 @@ func TestStatusCountsEveryRow(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 4))
 			f := enginetest.New(t, "a", "b", "c")
 			f.AddWired("w")
-			leave, enter := `DELETE FROM b_inbox WHERE message_id = ?`, `INSERT INTO b_inbox (message_id, payload)
-				VALUES (?, '2')`
+			leave, enter := `DELETE FROM b_inbox WHERE message_id = ?`,
+				`INSERT INTO b_inbox (message_id, payload) VALUES (?, '2')`
 			if f.OnServer() {
 				leave, enter = `DELETE FROM agent_inbox WHERE recipient = 'b' AND message_id = ?`,
 					`UPDATE agent_inbox SET payload = '2' WHERE message_id = ?`
@@ -44,8 +44,9 @@ func TestStatusCountsEveryRow(t *testing.T) {
 			for i := range 150 {
 				switch r.IntN(16) {
 				case 0, 1, 2, 3, 4:
-					ids = append(ids, f.Send("a", []string{"b", "c", "w"}[r.IntN(3)],
-						func(d *orchestrator.Draft) { d.Priority = r.IntN(5) - 2 }))
+					ids = append(ids,
+						f.Send("a", []string{"b", "c", "w"}[r.IntN(3)],
+							func(d *orchestrator.Draft) { d.Priority = r.IntN(5) - 2 }))
 				case 5, 6:
 					f.Deliver()
 				case 7:
@@ -64,14 +65,14 @@ func TestStatusCountsEveryRow(t *testing.T) {
 				case 13:
 					f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status)
 						VALUES (?, 'a', ?, '1', ?)`,
-						fmt.Sprint("hand-", i), []string{"b", "nobody"}[r.IntN(2)], []any{"pending", "retry", "failed",
-							nil}[r.IntN(4)])
+						fmt.Sprint("hand-", i), []string{"b", "nobody"}[r.IntN(2)],
+						[]any{"pending", "retry", "failed", nil}[r.IntN(4)])
 				case 14:
 					f.SQL([]string{
-						`DELETE FROM agent_message WHERE message_id = ?`, `UPDATE agent_message SET status = 'pending'
-							WHERE message_id = ?`,
-						`UPDATE agent_message SET status = 'cancelled' WHERE message_id = ?`, `DELETE FROM agent_inbox
-							WHERE message_id = ?`,
+						`DELETE FROM agent_message WHERE message_id = ?`,
+						`UPDATE agent_message SET status = 'pending' WHERE message_id = ?`,
+						`UPDATE agent_message SET status = 'cancelled' WHERE message_id = ?`,
+						`DELETE FROM agent_inbox WHERE message_id = ?`,
 						leave, enter,
 						`UPDATE agent_inbox SET read_at = '' WHERE message_id = ?`,
 						`UPDATE agent_message SET recipient = 'c' WHERE message_id = ?`,
@@ -105,14 +106,14 @@ func compareStatus(t *testing.T, f *enginetest.Fixture) {
 	want.Rows(t, got, f.Rows(`
 		SELECT recipient, sum(pending), sum(retry), sum(unread), coalesce(min(at), '') FROM (
 		    SELECT recipient, CASE coalesce(status, 'pending') WHEN 'pending' THEN 1 ELSE 0 END AS pending,
-			CASE status WHEN 'retry' THEN 1 ELSE 0 END AS retry, 0 AS unread,
+		    	CASE status WHEN 'retry' THEN 1 ELSE 0 END AS retry, 0 AS unread,
 		           strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(created_at, ?)) AS at
 		    FROM agent_message WHERE coalesce(status, 'pending') IN ('pending','retry')
 		    UNION ALL SELECT recipient, 0, 0, 1, NULL FROM agent_inbox WHERE read_at = ''
-		    UNION ALL SELECT l.recipient, 0, 0, 1, NULL FROM reading_lease l JOIN agent_inbox i USING (message_id,
-			recipient)
+		    UNION ALL SELECT l.recipient, 0, 0, 1, NULL FROM reading_lease l
+		    	JOIN agent_inbox i USING (message_id, recipient)
 		              LEFT JOIN agent_message m USING (message_id, recipient) WHERE i.read_at <> ''
-			AND coalesce(m.read_at, '') = '') AS each
+		              	AND coalesce(m.read_at, '') = '') AS each
 		GROUP BY recipient ORDER BY recipient`, f.Stamp())...)
 	for status, n := range state.Totals {
 		query := `SELECT count(*) FROM agent_message WHERE coalesce(status, 'pending') = ?`
@@ -134,8 +135,8 @@ func TestRecount(t *testing.T) {
 	f := enginetest.New(t, "a", "b", "c")
 	ids := sendSome(f, 4)
 	if f.OnServer() { // which fires its triggers
-		f.SQL(`INSERT INTO message_count (recipient, state, n) VALUES ('b', 'pending', 1) ON CONFLICT (recipient,
-			state) DO UPDATE SET n = message_count.n + 1`)
+		f.SQL(`INSERT INTO message_count (recipient, state, n) VALUES ('b', 'pending', 1)
+			ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + 1`)
 	} else {
 		f.SQL(`INSERT OR REPLACE INTO agent_message (message_id, sender, recipient, payload) VALUES (?, 'a', 'c', '1')`,
 			ids[0])

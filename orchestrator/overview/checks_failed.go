@@ -46,7 +46,8 @@ func checkFailed(x *examination) error {
 		many, func(m *Member) error {
 			with := "--recipient " + orchestrator.ShellWord(m.Name)
 			x.add(Finding{
-				About: m.Name, Level: Note, Unknown: m.agent == nil, Count: left[m.Name], Says: "Messages to " + m.Name +
+				About: m.Name, Level: Note, Unknown: m.agent == nil, Count: left[m.Name],
+				Says: "Messages to " + m.Name +
 					" failed or expired",
 				Because: "some time ago; `mailroom dead_letters list " + with + "` lists them",
 				Do:      "Remove the cause, then `mailroom dead_letters replay --all " + with + "`",
@@ -156,10 +157,8 @@ func (s *snapshot) groupLetters() []deadLetterGroup {
 	}
 	list := make([]deadLetterGroup, 0, len(groups))
 	for _, g := range groups {
-		slices.SortFunc(g.letters, func(a, b deadLetter) int {
-			return cmp.Or(cmp.Compare(a.ended, b.ended),
-				cmp.Compare(a.seq, b.seq))
-		})
+		slices.SortFunc(g.letters,
+			func(a, b deadLetter) int { return cmp.Or(cmp.Compare(a.ended, b.ended), cmp.Compare(a.seq, b.seq)) })
 		list = append(list, *g)
 	}
 	slices.SortFunc(list, func(a, b deadLetterGroup) int {

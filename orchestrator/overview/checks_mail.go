@@ -76,10 +76,8 @@ func (x *examination) sorted(is func(m *Member) bool, most func(m *Member) int64
 			list = append(list, m)
 		}
 	}
-	slices.SortFunc(list, func(a, b *Member) int {
-		return cmp.Or(cmp.Compare(most(b), most(a)),
-			cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(list,
+		func(a, b *Member) int { return cmp.Or(cmp.Compare(most(b), most(a)), cmp.Compare(a.Name, b.Name)) })
 	return list
 }
 

@@ -18,8 +18,8 @@ func ExampleStatus() {
 	e, done := example.Open("architect", "code_developer")
 	defer done()
 
-	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "code_developer",
-		Type: "spec_ready"}); err != nil {
+	if _, err := messages.Send(ctx, e.Ledger,
+		orchestrator.Draft{Sender: "architect", Recipient: "code_developer", Type: "spec_ready"}); err != nil {
 		log.Fatal(err)
 	}
 	state, err := overview.Status(ctx, e.Ledger)
@@ -40,8 +40,8 @@ func ExampleWhy() {
 	e, done := example.Open("architect", "code_developer")
 	defer done()
 
-	sent, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "code_developer",
-		Type: "spec_ready"})
+	sent, err := messages.Send(ctx, e.Ledger,
+		orchestrator.Draft{Sender: "architect", Recipient: "code_developer", Type: "spec_ready"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -66,8 +66,8 @@ func ExampleTrace() {
 	e, done := example.Open("architect", "code_developer")
 	defer done()
 
-	sent, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "code_developer",
-		Type: "spec_ready"})
+	sent, err := messages.Send(ctx, e.Ledger,
+		orchestrator.Draft{Sender: "architect", Recipient: "code_developer", Type: "spec_ready"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -20,8 +20,9 @@ func TestDoctorOfHosts(t *testing.T) {
 	f := enginetest.New(t, "alice", "bob")
 	happens := func(session string, p process.ID) {
 		t.Helper()
-		if _, err := hosts.Happened(t.Context(), f.Ledger, hosts.Event{Agent: "bob", Program: "claude",
-			Session: session, Process: p, Kind: hosts.Started}); err != nil {
+		if _, err := hosts.Happened(t.Context(), f.Ledger,
+			hosts.Event{Agent: "bob", Program: "claude", Session: session, Process: p,
+				Kind: hosts.Started}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -102,8 +102,9 @@ func (d *doctor) passwords(ctx context.Context) error {
 		if os.Getenv("PGPASSWORD") != "" {
 			do += "; or let it pass: `mailroom agent add NAME --pass-env '*,PGPASSWORD'`"
 		}
-		d.Report("passwords", Note, fmt.Sprintf("`mailroom` in the commands of %s is not let in, since it gets neither PGPASSWORD nor the password of an address: %v",
-			strings.Join(locked, ", "), refusal), do)
+		d.Report("passwords", Note,
+			fmt.Sprintf("`mailroom` in the commands of %s is not let in, since it gets neither PGPASSWORD nor the password of an address: %v",
+				strings.Join(locked, ", "), refusal), do)
 	}
 	return nil
 }

@@ -47,8 +47,9 @@ func roomLines(t *testing.T, f *enginetest.Fixture) (lines []string) {
 		}
 	}
 	for _, p := range r.Pairs {
-		lines = append(lines, fmt.Sprintf("%s to %s: %d, %d failed, %d retry, %d pending, %d unread", p.Sender,
-			p.Recipient, p.Messages, p.Failed, p.Retry, p.Pending, p.Unread))
+		lines = append(lines,
+			fmt.Sprintf("%s to %s: %d, %d failed, %d retry, %d pending, %d unread", p.Sender, p.Recipient, p.Messages,
+				p.Failed, p.Retry, p.Pending, p.Unread))
 	}
 	return lines
 }

@@ -290,8 +290,7 @@ func (s *snapshot) unreadTooLong(m *Member) bool {
 		return false
 	}
 	lies, limit := s.now.Sub(orchestrator.ParseStamp(m.unreadAt)), s.conf.Settings.OverdueAfter
-	// that reading is counted in
-	minute := orchestrator.Stamp(orchestrator.ParseStamp(m.unreadAt).Truncate(time.Minute))
+	minute := orchestrator.Stamp(orchestrator.ParseStamp(m.unreadAt).Truncate(time.Minute)) // that reading is counted in
 	return lies > limit && m.HeardAt < minute || lies > patience*limit && m.readAt < minute
 }
 
@@ -337,8 +336,8 @@ func (s *snapshot) pairs() []Pair {
 		list = append(list, *p)
 	}
 	slices.SortFunc(list, func(a, b Pair) int {
-		return cmp.Or(cmp.Compare(b.Messages, a.Messages), cmp.Compare(a.Sender, b.Sender), cmp.Compare(a.Recipient,
-			b.Recipient))
+		return cmp.Or(cmp.Compare(b.Messages, a.Messages), cmp.Compare(a.Sender, b.Sender),
+			cmp.Compare(a.Recipient, b.Recipient))
 	})
 	return list
 }

@@ -290,8 +290,8 @@ func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, i
 			return "", "", "", err
 		}
 		where = "in the app of the user's phones, as " + made
-		rule, fix = "delivered: it was made a question or an alert", "Nothing; `mailroom why "+
-			orchestrator.ShellWord(made)+"` says more"
+		rule, fix = "delivered: it was made a question or an alert",
+			"Nothing; `mailroom why "+orchestrator.ShellWord(made)+"` says more"
 	default:
 		where = "with " + m.Recipient + ", through " + through
 	}

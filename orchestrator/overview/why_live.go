@@ -206,8 +206,9 @@ func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 		return err
 	}
 	behind, err := c.Texts(`SELECT p.message_id || ', which ' || p.sender || ' sent before it, is put off until ' || p.next_attempt_at
-		FROM agent_message m, agent_message p WHERE m.seq = ?3 AND `+ledger.Overtaken+` ORDER BY p.next_attempt_at DESC
-			LIMIT 1`, orchestrator.Stamp(l.Now()), m.Recipient, m.Seq)
+		FROM agent_message m, agent_message p WHERE m.seq = ?3
+			AND `+ledger.Overtaken+` ORDER BY p.next_attempt_at DESC LIMIT 1`, orchestrator.Stamp(l.Now()), m.Recipient,
+		m.Seq)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ func TestWhyOfAStatusByHand(t *testing.T) {
 	for _, target := range []string{"inbox", "wire:b"} {
 		f := enginetest.New(t, "a")
 		f.Add(agents.Update{Name: "b", Deliver: &target})
-		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1',
-			'delivered')`)
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status)
+			VALUES ('m', 'a', 'b', '1', 'delivered')`)
 		says := func(when string) overview.Reason {
 			t.Helper()
 			why := f.Why("m")
@@ -53,8 +53,8 @@ func TestWhyOfAStatusByHand(t *testing.T) {
 func TestWhyOfAStatusByHandThatIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1',
-		'delivered')`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status)
+		VALUES ('m', 'a', 'b', '1', 'delivered')`)
 	f.Deliver()
 	if _, err := messages.Acknowledge(t.Context(), f.Ledger, "m", "b"); err != nil {
 		t.Fatal(err)
@@ -66,8 +66,8 @@ func TestWhyOfAStatusByHandThatIsAcknowledged(t *testing.T) {
 func TestWhyOfAStatusByHandInTheArchive(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1',
-		'delivered')`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status)
+		VALUES ('m', 'a', 'b', '1', 'delivered')`)
 	f.Deliver()
 	f.Clock.Advance(8 * 24 * time.Hour)
 	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
@@ -133,7 +133,6 @@ func TestHeldByHand(t *testing.T) {
 	}
 	want.Rows(t, f.Rows(`SELECT message_id, status, held FROM agent_message ORDER BY 1`), "group retry 0",
 		"known delivered 0", "unknown pending 1")
-
 	for _, held := range []int{1, 2} {
 		id := f.Send("a", "b")
 		f.SQL(`UPDATE agent_message SET held = ? WHERE message_id = ?`, held, id)

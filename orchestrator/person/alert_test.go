@@ -18,8 +18,8 @@ import (
 func TestApprovedWithoutKeptAlerts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	told, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder",
-		Message: "Done", Encrypted: true})
+	told, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+		person.Alert{Sender: "builder", Message: "Done", Encrypted: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,8 +29,8 @@ func TestApprovedWithoutKeptAlerts(t *testing.T) {
 	}
 	p := o.pair()
 	_, err = person.Approve(t.Context(), o.Ledger, p.fingerprint())
-	if want.Code(t, err, orchestrator.PermissionDenied); !strings.Contains(err.Error(), "device "+p.id+
-		" is active, but the alerts") {
+	if want.Code(t, err, orchestrator.PermissionDenied); !strings.Contains(err.Error(),
+		"device "+p.id+" is active, but the alerts") {
 		t.Error(err)
 	}
 	if asked := o.ask(); asked.Devices != 1 {
@@ -53,8 +53,8 @@ func TestKeptAlertsAtOnce(t *testing.T) {
 	failures := make(chan error, tellers)
 	for range tellers {
 		go func() {
-			_, err := person.Tell(ledger.WithIdentity(background, "builder"), o.Ledger, person.Alert{Sender: "builder",
-				Message: "Done", Encrypted: true})
+			_, err := person.Tell(ledger.WithIdentity(background, "builder"), o.Ledger,
+				person.Alert{Sender: "builder", Message: "Done", Encrypted: true})
 			failures <- err
 		}()
 	}

@@ -24,9 +24,9 @@ type devicePin struct {
 // the kept alerts failed, the error says so, and the device is active all the same.
 func Approve(ctx context.Context, l *ledger.Ledger, fingerprint string) (questions.Device, error) {
 	if len(fingerprint) > 64 || len(strings.NewReplacer("-", "", " ", "").Replace(fingerprint)) != 16 {
-		return questions.Device{}, orchestrator.InvalidParam("fingerprint",
-			"it has 16 characters, and dashes between them").
-			WithHint("Compare the one that the phone shows, and give all of it")
+		return questions.Device{},
+			orchestrator.InvalidParam("fingerprint", "it has 16 characters, and dashes between them").
+				WithHint("Compare the one that the phone shows, and give all of it")
 	}
 	devices, err := questions.Devices(ctx, l)
 	if err != nil {
@@ -35,8 +35,8 @@ func Approve(ctx context.Context, l *ledger.Ledger, fingerprint string) (questio
 	var found []questions.Device
 	var ids []string
 	for _, d := range devices {
-		if d.State != questions.DeviceRevoked && questions.SameFingerprint(fingerprint,
-			questions.Fingerprint(d.Recipient)) {
+		if d.State != questions.DeviceRevoked &&
+			questions.SameFingerprint(fingerprint, questions.Fingerprint(d.Recipient)) {
 			found, ids = append(found, d), append(ids, d.ID)
 		}
 	}
@@ -47,16 +47,18 @@ func Approve(ctx context.Context, l *ledger.Ledger, fingerprint string) (questio
 		return questions.Device{}, orchestrator.Errorf(orchestrator.NotFound, "no device with this fingerprint waits").
 			WithHint("`mailroom signal device list` lists those that have paired; the phone shows its own fingerprint")
 	}
-	return questions.Device{}, orchestrator.Errorf(orchestrator.Conflict,
-		"%d devices have this fingerprint, of which one at most is the phone: %s", len(ids), strings.Join(ids, ", ")).
-		WithHint("Revoke all of them with `mailroom signal device revoke ID`, and pair the phone again")
+	return questions.Device{},
+		orchestrator.Errorf(orchestrator.Conflict,
+			"%d devices have this fingerprint, of which one at most is the phone: %s", len(ids),
+			strings.Join(ids, ", ")).
+			WithHint("Revoke all of them with `mailroom signal device revoke ID`, and pair the phone again")
 }
 
 func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (questions.Device, error) {
 	if _, err := age.ParseX25519Recipient(waiting.Recipient); err != nil {
-		return *waiting, orchestrator.Errorf(orchestrator.Conflict, "what the device %s calls its key is none",
-			waiting.ID).
-			WithHint("`mailroom signal device revoke %s`, and pair the phone again", waiting.ID)
+		return *waiting,
+			orchestrator.Errorf(orchestrator.Conflict, "what the device %s calls its key is none", waiting.ID).
+				WithHint("`mailroom signal device revoke %s`, and pair the phone again", waiting.ID)
 	}
 	if err := Here(ctx, l); err != nil {
 		return *waiting, err
@@ -73,8 +75,8 @@ func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (
 		return *waiting, err
 	}
 	d, err := questions.ActivateDevice(ctx, l, waiting.ID, waiting.Recipient)
-	// it was revoked meanwhile
 	if code := orchestrator.CodeOf(err); code == orchestrator.Conflict || code == orchestrator.NotFound {
+		// it was revoked meanwhile
 		err = errors.Join(err, k.remove(devicesFolder, waiting.ID))
 	}
 	if err != nil {
@@ -83,8 +85,9 @@ func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (
 	if err := resealKept(ctx, l, k); err != nil {
 		return d, &orchestrator.Error{
 			Code: orchestrator.CodeOf(err), Err: err,
-			Message: "the device " + d.ID + " is active, but the alerts that were kept until there was one could not be sealed for it",
-			Hint:    "It reads what comes from now on. The daemon tries again each minute; approving it again does, too",
+			Message: "the device " + d.ID +
+				" is active, but the alerts that were kept until there was one could not be sealed for it",
+			Hint: "It reads what comes from now on. The daemon tries again each minute; approving it again does, too",
 		}
 	}
 	return d, nil

@@ -35,8 +35,8 @@ func TestNoDevice(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	ask := func(encrypted bool) (person.Asked, error) {
-		return person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder",
-			Question: "Deploy?", Encrypted: encrypted})
+		return person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+			person.Question{Asker: "builder", Question: "Deploy?", Encrypted: encrypted})
 	}
 	for _, encrypted := range []bool{true, false} {
 		_, err := ask(encrypted)
@@ -263,8 +263,8 @@ func TestKeyFolder(t *testing.T) {
 func TestKeysAreTheOwners(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	if _, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder",
-		Message: "Done", Encrypted: true}); err != nil {
+	if _, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+		person.Alert{Sender: "builder", Message: "Done", Encrypted: true}); err != nil {
 		t.Fatal(err)
 	}
 	o.phone()
@@ -332,16 +332,16 @@ func TestInvalid(t *testing.T) {
 			}
 		}
 	}
-	if _, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder",
-		Encrypted: true, Question: strings.Repeat("ü", 2000),
-		Context: strings.Repeat("ü", 500), Options: []string{strings.Repeat("ü", 100), "2", "3", "4", "5"},
-		TTL: 30 * 24 * time.Hour}); err != nil {
+	if _, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+		person.Question{Asker: "builder", Encrypted: true, Question: strings.Repeat("ü", 2000),
+			Context: strings.Repeat("ü", 500), Options: []string{strings.Repeat("ü", 100), "2", "3", "4", "5"},
+			TTL: 30 * 24 * time.Hour}); err != nil {
 		t.Errorf("the largest question: %v", err)
 	}
 	for _, options := range [][]string{{"modem", "modern", "1", "l", "I"}, {"A", "a", "x²", "x2", "✓"},
 		{"👩\u200d💻", "नहीं", "a\u0301", "a", "か"}} {
-		if _, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Encrypted: true,
-			Question: "❤\ufe0f?", Options: options}); err != nil {
+		if _, err := person.Ask(t.Context(), o.Ledger,
+			person.Question{Asker: "builder", Encrypted: true, Question: "❤\ufe0f?", Options: options}); err != nil {
 			t.Errorf("%q: %v", options, err)
 		}
 	}

@@ -296,7 +296,9 @@ func (d *doctor) replies(ctx context.Context) {
 			"The daemon removes them; without one, so does the next question")
 	}
 	if lost > 0 {
-		d.Report(check, overview.Problem, fmt.Sprintf("%d open questions whose answers cannot be opened here, since their keys are not in %s", lost, k.path),
+		d.Report(check, overview.Problem,
+			fmt.Sprintf("%d open questions whose answers cannot be opened here, since their keys are not in %s", lost,
+				k.path),
 			"Cancel them and ask again: `mailroom signal list`, `mailroom signal cancel ID`")
 	}
 	if orphans == 0 && lost == 0 {

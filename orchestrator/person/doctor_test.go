@@ -70,9 +70,9 @@ func TestDoctorAddress(t *testing.T) {
 	o.finds("clock", "problem", "1h0m0s apart")
 	for says, other := range map[string]http.HandlerFunc{
 		"404": http.NotFound,
-		"302": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/",
-				http.StatusFound)
+		"302": func(w http.ResponseWriter,
+			r *http.Request) {
+			http.Redirect(w, r, "/", http.StatusFound)
 		},
 		"something else answers there": func(w http.ResponseWriter,
 			_ *http.Request) {
@@ -172,8 +172,8 @@ func TestDoctorAnswers(t *testing.T) {
 func TestDoctorKeptAlerts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	if _, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder",
-		Message: "Done", Encrypted: true}); err != nil {
+	if _, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+		person.Alert{Sender: "builder", Message: "Done", Encrypted: true}); err != nil {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "ok", "")
@@ -182,8 +182,8 @@ func TestDoctorKeptAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "problem", "mode 0640")
-	if err := errors.Join(os.Chmod(kept, 0o600), os.WriteFile(kept, []byte(`{"identity":"AGE-SECRET-KEY-1Canary"}`),
-		0o600)); err != nil {
+	if err := errors.Join(os.Chmod(kept, 0o600),
+		os.WriteFile(kept, []byte(`{"identity":"AGE-SECRET-KEY-1Canary"}`), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "problem", "is no key")

@@ -27,8 +27,8 @@ func ExampleAsk() {
 		fmt.Println("asked:", asked.ID, err)
 	}
 
-	told, err := person.Tell(ctx, e.Ledger, person.Alert{Sender: "architect", Message: "The release is ready",
-		Encrypted: true})
+	told, err := person.Tell(ctx, e.Ledger,
+		person.Alert{Sender: "architect", Message: "The release is ready", Encrypted: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -83,8 +83,8 @@ func (o *office) pair() *phone {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	d, _, err := questions.Pair(o.t.Context(), o.Ledger, questions.PairRequest{Code: code, Name: "Phone",
-		Recipient: identity.Recipient().String()})
+	d, _, err := questions.Pair(o.t.Context(), o.Ledger,
+		questions.PairRequest{Code: code, Name: "Phone", Recipient: identity.Recipient().String()})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -162,8 +162,9 @@ func (s *said) sign() *said {
 		what = append(what, "text:"+text)
 	}
 	h := hmac.New(sha256.New, key)
-	io.WriteString(h, strings.Join([]string{"mailroom answer v1", s.fields["id"].(string), strings.Join(what, "\n"),
-		s.fields["time"].(string)}, "\n"))
+	io.WriteString(h,
+		strings.Join([]string{"mailroom answer v1", s.fields["id"].(string), strings.Join(what, "\n"),
+			s.fields["time"].(string)}, "\n"))
 	s.fields["mac"] = base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 	return s
 }
@@ -197,8 +198,8 @@ func sealTo(recipient string, plain []byte) string {
 // ask asks an encrypted question as builder.
 func (o *office) ask(options ...string) person.Asked {
 	o.t.Helper()
-	asked, err := person.Ask(ledger.WithIdentity(o.t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder",
-		Question: "Deploy?", Options: options, Encrypted: true})
+	asked, err := person.Ask(ledger.WithIdentity(o.t.Context(), "builder"), o.Ledger,
+		person.Question{Asker: "builder", Question: "Deploy?", Options: options, Encrypted: true})
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -68,8 +68,8 @@ func TestKeptAlertsAfterAnApproval(t *testing.T) {
 	o := newOffice(t)
 	told := func() person.Told {
 		t.Helper()
-		a, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder",
-			Message: "Disk is full", Encrypted: true})
+		a, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+			person.Alert{Sender: "builder", Message: "Disk is full", Encrypted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,8 +115,8 @@ func TestTwoApprovalsAtOnce(t *testing.T) {
 		o := newOffice(t)
 		var told []string
 		for range 5 {
-			a, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder",
-				Message: "Done", Encrypted: true})
+			a, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+				person.Alert{Sender: "builder", Message: "Done", Encrypted: true})
 			if err != nil {
 				t.Fatal(err)
 			}

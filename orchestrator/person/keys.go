@@ -121,8 +121,8 @@ func (k *keys) failed(doing, name string, err error) error {
 	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
 		return own
 	}
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: fmt.Sprintf("%s %s", doing,
-		filepath.Join(k.path, name)), Err: err}
+	return &orchestrator.Error{Code: orchestrator.Unavailable,
+		Message: fmt.Sprintf("%s %s", doing, filepath.Join(k.path, name)), Err: err}
 }
 
 // plainID reports whether an id has the form of ours: a lower-case letter, a dash, and 8 to 64 letters and digits. Ids

@@ -88,8 +88,9 @@ func TestForgedAnswers(t *testing.T) {
 		return s.seal()
 	}
 	forged := map[string]string{
-		"no mac":           change(1, func(s *said) { delete(s.fields, "mac") }),
-		"wrong mac":        change(1, func(s *said) { s.fields["mac"] = base64.RawURLEncoding.EncodeToString(make([]byte, 32)) }),
+		"no mac": change(1, func(s *said) { delete(s.fields, "mac") }),
+		"wrong mac": change(1,
+			func(s *said) { s.fields["mac"] = base64.RawURLEncoding.EncodeToString(make([]byte, 32)) }),
 		"other option":     change(1, func(s *said) { s.fields["option"] = 0 }),
 		"other time":       change(1, func(s *said) { s.fields["time"] = "2026-01-02T03:06:00.000Z" }),
 		"no time":          change(1, func(s *said) { s.fields["time"] = "noon"; s.sign() }),
@@ -113,8 +114,8 @@ func TestForgedAnswers(t *testing.T) {
 		"empty":            sealTo(right.reply, nil),
 		"larger than any":  sealTo(right.reply, []byte(strings.Repeat(" ", 40<<10))),
 		"one flipped byte": flipped(right.seal()),
-		"key of the reply ": sealTo(right.reply, []byte(`{"v":1,"id":"`+asked.ID+
-			`","option":1,"time":"2026-01-02T03:05:00.000Z","mac":"!"}`)),
+		"key of the reply ": sealTo(right.reply,
+			[]byte(`{"v":1,"id":"`+asked.ID+`","option":1,"time":"2026-01-02T03:05:00.000Z","mac":"!"}`)),
 	}
 	for name, answer := range forged {
 		o.forge(asked.ID, answer)
@@ -277,8 +278,8 @@ func TestNotEncrypted(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder",
-		Question: "Deploy?", Options: []string{"Yes", "No"}})
+	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+		person.Question{Asker: "builder", Question: "Deploy?", Options: []string{"Yes", "No"}})
 	if err != nil || !strings.Contains(asked.Body, `"question":"Deploy?","options":["Yes","No"],"priority":"normal"`) ||
 		strings.Contains(asked.Body, "mac") {
 		t.Fatalf("asked %+v, %v", asked, err)
@@ -416,8 +417,8 @@ func TestSentBackToWhoAsked(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder",
-		Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
+	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+		person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ func PairPhone(ctx context.Context, l *ledger.Ledger, code, name string) (p Phon
 	if p.key, err = age.GenerateX25519Identity(); err != nil {
 		return p, "", err
 	}
-	d, _, err := questions.Pair(ctx, l, questions.PairRequest{Code: code, Name: name,
-		Recipient: p.key.Recipient().String()})
+	d, _, err := questions.Pair(ctx, l,
+		questions.PairRequest{Code: code, Name: name, Recipient: p.key.Recipient().String()})
 	p.device = d.ID
 	return p, d.Fingerprint, err
 }

@@ -64,9 +64,10 @@ func Look(ctx context.Context, l *ledger.Ledger, id string) (Response, error) {
 		return response, err
 	}
 	if response.asked.MessageID != response.MessageID || response.asked.Asker != response.Asker {
-		return Response{}, orchestrator.Errorf(orchestrator.PermissionDenied,
-			"the table says another asker or another message of question %s than it was asked with: its answer is not sent", id).
-			WithHint("Look who writes into the table. The asker can read the answer with `mailroom signal get_response %s`", id)
+		return Response{},
+			orchestrator.Errorf(orchestrator.PermissionDenied,
+				"the table says another asker or another message of question %s than it was asked with: its answer is not sent", id).
+				WithHint("Look who writes into the table. The asker can read the answer with `mailroom signal get_response %s`", id)
 	}
 	return response, nil
 }
@@ -106,8 +107,9 @@ func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Quest
 		return Response{}, err
 	}
 	if caller != "" && caller != secret.Asker { // the table says otherwise, but this file is what the asker left
-		return Response{}, orchestrator.Errorf(orchestrator.PermissionDenied,
-			"question %s was asked by another agent, who alone may read its answer", q.ID)
+		return Response{},
+			orchestrator.Errorf(orchestrator.PermissionDenied,
+				"question %s was asked by another agent, who alone may read its answer", q.ID)
 	}
 	text, comment, err := secret.open(q.ID, q.Answer)
 	if err != nil {

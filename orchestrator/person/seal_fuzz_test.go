@@ -22,13 +22,13 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, given string) {
 		chosen := reply{Options: options}
-		if text, comment, err := chosen.open("q-1", given); err == nil && (!slices.Contains(options, text) ||
-			utf8.RuneCountInString(comment) > maxQuestion) {
+		if text, comment, err := chosen.open("q-1", given); err == nil &&
+			(!slices.Contains(options, text) || utf8.RuneCountInString(comment) > maxQuestion) {
 			t.Errorf("an option is read as %q, %q", text, comment)
 		}
 		written := reply{}
-		if text, comment, err := written.open("q-1", given); err == nil && (strings.TrimSpace(text) == "" ||
-			utf8.RuneCountInString(text) > maxQuestion || comment != "") {
+		if text, comment, err := written.open("q-1", given); err == nil &&
+			(strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > maxQuestion || comment != "") {
 			t.Errorf("a text is read as %q, %q", text, comment)
 		}
 		if text, _, err := keys.open("q-1", given); err == nil {

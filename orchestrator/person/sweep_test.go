@@ -22,12 +22,12 @@ func TestSweep(t *testing.T) {
 	gone, kept := o.phone(), o.phone()
 	asked := o.ask()
 	open := o.ask()
-	// past person.Cancel, as an expiry is
 	if _, err := questions.Cancel(t.Context(), o.Ledger, asked.ID, ""); err != nil {
+		// past person.Cancel, as an expiry is
 		t.Fatal(err)
 	}
-	// past person.Revoke, as the app does it
 	if _, err := questions.RevokeDevice(t.Context(), o.Ledger, gone.id); err != nil {
+		// past person.Revoke, as the app does it
 		t.Fatal(err)
 	}
 	if len(o.files("replies")) != 2 || len(o.files("devices")) != 2 {
@@ -91,8 +91,8 @@ func TestSweepOfClearQuestions(t *testing.T) {
 	for _, id := range []string{ids[0], ids[1], ids[3]} {
 		o.exec(`DELETE FROM signal_questions WHERE question_id = ?`, id)
 	}
-	// as an orphan it could be just being asked; and it stops at one that is there
 	for at, want := range [][]string{ids, {ids[2], ids[3]}} {
+		// as an orphan it could be just being asked; and it stops at one that is there
 		if err := person.Sweep(t.Context(), o.Ledger); err != nil || !slices.Equal(o.files("clear"), want) {
 			t.Errorf("sweep %d leaves %v, %v; want %v", at, o.files("clear"), err, want)
 		}
@@ -106,8 +106,8 @@ func TestKeyUntilItWentBack(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder",
-		Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
+	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+		person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,8 +122,9 @@ func TestKeyUntilItWentBack(t *testing.T) {
 	}
 	sweep(1)
 	o.answered(asked.ID, "yes")
-	if err := questions.ReplyAsUser(t.Context(), o.Ledger, questions.UserReply{Question: asked.ID,
-		Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: []byte(`"yes"`)}}); err != nil {
+	if err := questions.ReplyAsUser(t.Context(), o.Ledger,
+		questions.UserReply{Question: asked.ID,
+			Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: []byte(`"yes"`)}}); err != nil {
 		t.Fatal(err)
 	}
 	o.clock.Advance(10*time.Minute - time.Second)

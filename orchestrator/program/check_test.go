@@ -25,9 +25,9 @@ func TestCheck(t *testing.T) {
 		`"$HOME/no-such-tool"`: "", "$EDITOR x": "", "PATH=/nowhere no-such-tool": "", "(no-such-tool)": "",
 		"`no-such-tool`": "", "~nobody-at-all/x": "", "A=1": "",
 		// And what is wrong with others.
-		"": "missing", " \n\t": "missing", "cat\x00": "NUL", "cat \xff": "UTF-8", "cat " + strings.Repeat("x",
-			4096): "at most 4096",
-		"cat 'half": "cannot read the command", "cat (": "cannot read the command",
+		"": "missing", " \n\t": "missing", "cat\x00": "NUL", "cat \xff": "UTF-8",
+		"cat " + strings.Repeat("x", 4096): "at most 4096",
+		"cat 'half":                        "cannot read the command", "cat (": "cannot read the command",
 		"cat | | sort":    "cannot read the command",
 		"no-such-tool -x": "no-such-tool is not found", "A=1 no-such-tool": "no-such-tool is not found",
 		"./no-such-tool":         "there is no " + folder + "/no-such-tool",

@@ -126,8 +126,8 @@ func cutLog(path string, limit, keep int64) (removed int64, err error) {
 	if _, err := file.WriteAt([]byte(logCut), TailSize); err != nil {
 		return 0, fmt.Errorf("cutting the log: %w", err)
 	}
-	end, err := io.Copy(io.NewOffsetWriter(file, int64(TailSize+len(logCut))), io.NewSectionReader(file,
-		info.Size()-keep, 2*keep))
+	end, err := io.Copy(io.NewOffsetWriter(file, int64(TailSize+len(logCut))),
+		io.NewSectionReader(file, info.Size()-keep, 2*keep))
 	if err != nil {
 		return 0, fmt.Errorf("cutting the log: %w", err)
 	}

@@ -177,8 +177,8 @@ func TestNotStarted(t *testing.T) {
 		"missing, in which the command runs, does not exist; make it": {t.Context(),
 			program.Command{Folder: filepath.Join(folder, "missing")}},
 		"is not a folder": {t.Context(), program.Command{Folder: file}},
-		"the command's output": {t.Context(), program.Command{Log: filepath.Join(folder, "missing",
-			"log")}},
+		"the command's output": {t.Context(),
+			program.Command{Log: filepath.Join(folder, "missing", "log")}},
 		"the slot of the command was given up": {t.Context(), program.Command{Slot: slot}},
 	} {
 		try.c.Text = "touch " + filepath.Join(folder, "ran")
@@ -360,8 +360,8 @@ func TestLogIsBounded(t *testing.T) {
 	left, err := strconv.Atoi(number)
 	must(t, err)
 	printed := len("first\nlast\n") + 3*lines*length
-	// less what is lost at a cut
 	if total := len(before) + left + len(after); total > printed || total < printed-lines*length {
+		// less what is lost at a cut
 		t.Errorf("%d bytes were printed, they say; %d left out", total, left)
 	}
 	if !strings.HasPrefix(before, "first\nxxx") || !strings.HasSuffix(after, "x\nlast\n") {
@@ -399,8 +399,8 @@ func TestBoundLog(t *testing.T) {
 	}
 	removed, err := program.BoundLog(long)
 	must(t, err)
-	if info, err := os.Stat(long); err != nil || removed <= program.MaxLog/2 || info.Size() != program.MaxLog+
-		1-removed {
+	if info, err := os.Stat(long); err != nil || removed <= program.MaxLog/2 ||
+		info.Size() != program.MaxLog+1-removed {
 		t.Errorf("%d bytes removed, %d left, %v", removed, info.Size(), err)
 	}
 }

@@ -105,8 +105,7 @@ func guard(folder string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() {
-		// closing it unlocks it too, unless a child was forked at this moment
-		_ = unix.Flock(int(file.Fd()), unix.LOCK_UN)
+		_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // closing it unlocks it too, unless a child was forked at this moment
 		file.Close()
 	}, nil
 }

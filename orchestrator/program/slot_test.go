@@ -192,7 +192,8 @@ func TestSlotOutlivesItsProcess(t *testing.T) {
 func TestSlotIsFreeOfWhatIsLeftRunning(t *testing.T) {
 	t.Parallel()
 	folder, l := t.TempDir(), newLine(t)
-	kill := startStarter(t, l, folder, `sleep 1000 & echo $! > left; echo $$ > self; exec 9> "$LINE"; echo ready >&9; read word < word`)
+	kill := startStarter(t, l, folder,
+		`sleep 1000 & echo $! > left; echo $$ > self; exec 9> "$LINE"; echo ready >&9; read word < word`)
 	left, self := number(t, filepath.Join(folder, "left")), number(t, filepath.Join(folder, "self"))
 	t.Cleanup(func() { must(t, unix.Kill(left, unix.SIGKILL)) })
 	if holder := program.Holder(folder, "builder.0"); holder != self {
@@ -321,8 +322,8 @@ func TestSlotOfSomebodyUnknown(t *testing.T) {
 	defer file.Close()
 	must(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
 	const elsewhere = `{"pid":1,"space":"pid:[1]"}`
-	for _, text := range []string{"", "no JSON", `null`, `{"owner":` + elsewhere + `}`, `{"command":` + elsewhere +
-		`}`} {
+	for _, text := range []string{"", "no JSON", `null`, `{"owner":` + elsewhere + `}`,
+		`{"command":` + elsewhere + `}`} {
 		must(t, os.WriteFile(path, []byte(text), 0))
 		if _, err := program.TakeSlot(folder, "builder.0"); !errors.Is(err, orchestrator.ErrNoSlot) {
 			t.Errorf("%s: %v", text, err)

@@ -75,10 +75,8 @@ func parseURL(address string) (u *url.URL, why string) {
 	switch {
 	case len(address) > maxEndpoint:
 		return nil, "it is longer than 2048 bytes"
-	case err != nil || u.Hostname() == "" || strings.ContainsFunc(address, func(r rune) bool {
-		return r <= ' ' ||
-			r > '~'
-	}):
+	case err != nil || u.Hostname() == "" ||
+		strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, "it is no URL"
 	case u.User != nil:
 		return nil, "it has a user name in it"

@@ -185,10 +185,10 @@ const (
 func SignalsFor(ctx context.Context, l *ledger.Ledger, d Device) (questions []Question, alerts []Alert, err error) {
 	err = l.Read(ctx, func(c *store.Conn) (err error) {
 		// Each asker has its turn, so that one with many questions hides nobody's.
-		questions, err = store.List(c, scanQuestion, `SELECT `+questionColumns+
-			` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY rowid) AS turn
-				FROM signal_questions WHERE status = 'pending' AND expires_at > ? AND (encrypted = 0
-					OR created_at >= ?)) AS q
+		questions, err = store.List(c, scanQuestion,
+			`SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY rowid) AS turn
+				FROM signal_questions WHERE status = 'pending' AND expires_at > ?
+					AND (encrypted = 0 OR created_at >= ?)) AS q
 			ORDER BY turn LIMIT +?`, orchestrator.Stamp(l.Now()), d.ApprovedAt, shownQuestions)
 		slices.SortFunc(questions, func(a, b Question) int {
 			return cmp.Or(strings.Compare(a.CreatedAt, b.CreatedAt), strings.Compare(a.ID, b.ID))

@@ -192,7 +192,9 @@ const expiredQuestions = 100
 
 // expireQuestions ends questions whose time has passed. One whose id is no text cannot be named, and is passed over.
 func expireQuestions(t *ledger.Tx) (more bool, err error) {
-	list, err := questionsBy(t.Conn, `status = 'pending' AND expires_at <= ? AND question_id < x'' ORDER BY expires_at LIMIT +?`, t.ClockText, expiredQuestions)
+	list, err := questionsBy(t.Conn,
+		`status = 'pending' AND expires_at <= ? AND question_id < x'' ORDER BY expires_at LIMIT +?`, t.ClockText,
+		expiredQuestions)
 	if err != nil {
 		return false, err
 	}
@@ -226,8 +228,8 @@ func withdrawQuestions(t *ledger.Tx, name string) error {
 			id); err != nil {
 			return err
 		}
-		if err := noteSignal(t, id, tracing.Cancelled, string(Answered), string(Cancelled), "the agent "+name+
-			" was removed before it read the answer"); err != nil {
+		if err := noteSignal(t, id, tracing.Cancelled, string(Answered), string(Cancelled),
+			"the agent "+name+" was removed before it read the answer"); err != nil {
 			return err
 		}
 	}

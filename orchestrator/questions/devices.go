@@ -157,8 +157,8 @@ func seen(ctx context.Context, l *ledger.Ledger, device string) error {
 }
 
 // changeDevice changes a device within a transaction that makes every process look at the devices again.
-func changeDevice(ctx context.Context, l *ledger.Ledger, id string, change func(t *ledger.Tx,
-	d *Device) error) (d Device, err error) {
+func changeDevice(ctx context.Context, l *ledger.Ledger, id string,
+	change func(t *ledger.Tx, d *Device) error) (d Device, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if d, err = device(t.Conn, id); err != nil {
 			return err

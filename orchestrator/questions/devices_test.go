@@ -39,8 +39,8 @@ func TestPairingCode(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
 	pair := func(code string) error {
-		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone",
-			Recipient: "age1x"})
+		_, _, err := questions.Pair(t.Context(), f.Ledger,
+			questions.PairRequest{Code: code, Name: "phone", Recipient: "age1x"})
 		return err
 	}
 	code, expires, err := questions.StartPairing(t.Context(), f.Ledger)
@@ -63,8 +63,8 @@ func TestPairingCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"", " ", "a\nb", strings.Repeat("x", 65)} {
-		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: name,
-			Recipient: "age1x"})
+		_, _, err := questions.Pair(t.Context(), f.Ledger,
+			questions.PairRequest{Code: code, Name: name, Recipient: "age1x"})
 		want.Code(t, err, orchestrator.InvalidParams)
 	}
 	if err := pair(code); err != nil {
@@ -77,8 +77,8 @@ func TestPairingCodeIsGuessed(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
 	guess := func(code string) error {
-		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone",
-			Recipient: "age1x"})
+		_, _, err := questions.Pair(t.Context(), f.Ledger,
+			questions.PairRequest{Code: code, Name: "phone", Recipient: "age1x"})
 		return err
 	}
 	code, _, err := questions.StartPairing(t.Context(), f.Ledger)
@@ -165,8 +165,8 @@ func TestSignalsForADevice(t *testing.T) {
 	f := enginetest.New(t, "builder")
 	sealed := f.Question(nil)
 	for _, id := range []string{"a-old", "a-anew"} {
-		if _, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: id, Sender: "builder",
-			Encrypted: true, Body: "x"}); err != nil {
+		if _, _, err := questions.AlertUser(t.Context(), f.Ledger,
+			questions.AlertDraft{ID: id, Sender: "builder", Encrypted: true, Body: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -308,13 +308,13 @@ func TestNothingIsPushedToWhoLeft(t *testing.T) {
 func TestDevicesAreNoAgents(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
-	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "all",
-		Type: "note", Payload: []byte(`1`)})
+	sent, err := messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "builder", Recipient: "all", Type: "note", Payload: []byte(`1`)})
 	if err != nil || len(sent.Recipients) != 2 {
 		t.Errorf("%v, %v", sent.Recipients, err)
 	}
-	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "device:" + ids[0],
-		Type: "note", Payload: []byte(`1`)})
+	_, err = messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "builder", Recipient: "device:" + ids[0], Type: "note", Payload: []byte(`1`)})
 	want.Code(t, err, orchestrator.InvalidParams)
 	_, err = agents.Get(t.Context(), f.Ledger, "device:"+ids[0])
 	want.Code(t, err, orchestrator.NotFound)
@@ -337,8 +337,8 @@ func TestNtfy(t *testing.T) {
 		_, err := questions.SetNtfy(t.Context(), f.Ledger, questions.NtfyConfig{URL: bad})
 		want.Code(t, err, orchestrator.InvalidParams)
 	}
-	if _, err := questions.SetNtfy(t.Context(), f.Ledger, questions.NtfyConfig{URL: "https://ntfy.sh/topic",
-		Token: "secret"}); err != nil {
+	if _, err := questions.SetNtfy(t.Context(), f.Ledger,
+		questions.NtfyConfig{URL: "https://ntfy.sh/topic", Token: "secret"}); err != nil {
 		t.Fatal(err)
 	}
 	var secret push.NtfySecret

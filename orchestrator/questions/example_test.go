@@ -89,8 +89,8 @@ func pairedPhone(ctx context.Context, e *delivery.Engine) string {
 	if err != nil {
 		log.Fatal(err)
 	}
-	phone, _, err := questions.Pair(ctx, e.Ledger, questions.PairRequest{Code: code, Name: "phone",
-		Recipient: "age1phone"})
+	phone, _, err := questions.Pair(ctx, e.Ledger,
+		questions.PairRequest{Code: code, Name: "phone", Recipient: "age1phone"})
 	if err != nil {
 		log.Fatal(err)
 	}

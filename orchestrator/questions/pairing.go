@@ -145,8 +145,8 @@ func addDevice(t *ledger.Tx, kind, name, recipient string) (d Device, token stri
 	// What was never approved within a day is forgotten.
 	old := orchestrator.Stamp(t.Clock.Add(-maxWaitingDevice))
 	for _, forget := range []string{
-		`DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices
-			WHERE state = 'waiting' AND created_at < ?)`,
+		`DELETE FROM signal_subscriptions
+			WHERE device_id IN (SELECT device_id FROM signal_devices WHERE state = 'waiting' AND created_at < ?)`,
 		`DELETE FROM signal_devices WHERE state = 'waiting' AND created_at < ?`,
 	} {
 		if err := t.Run(forget, old); err != nil {

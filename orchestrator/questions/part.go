@@ -39,8 +39,8 @@ func Part() *ledger.Part {
 				End: `UPDATE signal_devices SET state = 'revoked', revoked_at = ?1, push_host = '', push_problem = ''
 					WHERE device_id = ?2`,
 			},
-			{End: `DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices
-				WHERE revoked_at = ?1)`},
+			{End: `DELETE FROM signal_subscriptions
+				WHERE device_id IN (SELECT device_id FROM signal_devices WHERE revoked_at = ?1)`},
 			{ // the key of its answer may be gone
 				Kind:  "questions",
 				Valid: `SELECT question_id FROM signal_questions WHERE status = 'pending' AND ?1 <> ''`,

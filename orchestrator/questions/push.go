@@ -121,8 +121,9 @@ func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
 	for i := range ms {
 		m := &ms[i]
 		if (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) && m.LeaseToken == "" {
-			if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Cancelled,
-				Event: tracing.Cancelled, Failure: "the question was " + string(q.Status)}); err != nil {
+			if _, err := t.ChangeStatus(ledger.BySeq(m.Seq),
+				ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled,
+					Failure: "the question was " + string(q.Status)}); err != nil {
 				return err
 			}
 			if m.Status == orchestrator.Pending {
@@ -152,8 +153,8 @@ func pushAgain(t *ledger.Tx, q *Question) error {
 	}
 	var devices []string
 	for i := range ms {
-		if id := strings.TrimPrefix(ms[i].Recipient, push.DevicePrefix); id != ntfyDevice && !slices.Contains(devices,
-			id) {
+		if id := strings.TrimPrefix(ms[i].Recipient, push.DevicePrefix); id != ntfyDevice &&
+			!slices.Contains(devices, id) {
 			devices = append(devices, id)
 		}
 	}
@@ -220,8 +221,8 @@ func pushedTo(t *ledger.Tx, recipient, outcome string) error {
 
 // PushesOf returns the push messages about a question or an alert, oldest first.
 func PushesOf(c *store.Conn, id string) ([]orchestrator.Message, error) {
-	return ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE thread_id = ?
-		AND message_type = '`+push.Type+`'
+	return ledger.Messages(c,
+		`SELECT `+ledger.MessageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+push.Type+`'
 		AND sender = '`+orchestrator.SystemSender+`' ORDER BY seq`, id)
 }
 

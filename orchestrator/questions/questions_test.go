@@ -21,7 +21,8 @@ import (
 // events are what the trace has of an id.
 func events(f *enginetest.Fixture, id string) string {
 	f.T.Helper()
-	table, err := f.Query(f.T.Context(), fmt.Sprintf(`SELECT group_concat(event || ':' || coalesce(old_status,'') || '>' || coalesce(new_status,''), ' ')
+	table, err := f.Query(f.T.Context(),
+		fmt.Sprintf(`SELECT group_concat(event || ':' || coalesce(old_status,'') || '>' || coalesce(new_status,''), ' ')
 		FROM (SELECT * FROM message_trace WHERE message_id = '%s' ORDER BY id) AS e`, id), store.Bound{Rows: 1})
 	if err != nil {
 		f.T.Fatal(err)
@@ -34,8 +35,8 @@ func TestQuestionIsAnswered(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 3)
 	q := f.Question(ids)
-	want.Lines(t, f.Pushes(), "device:"+ids[0]+" question "+q.ID, "device:"+ids[1]+" question "+q.ID, "device:"+ids[2]+
-		" question "+q.ID)
+	want.Lines(t, f.Pushes(), "device:"+ids[0]+" question "+q.ID, "device:"+ids[1]+" question "+q.ID,
+		"device:"+ids[2]+" question "+q.ID)
 	got, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[1], "sealed answer")
 	if err != nil || got.Status != questions.Answered || got.AnsweredBy != ids[1] || got.Answer != "sealed answer" {
 		t.Fatalf("%+v, %v", got, err)
@@ -310,8 +311,8 @@ func TestQuestionsAreCleared(t *testing.T) {
 	f, ids := enginetest.NewPhones(t, 1)
 	open := f.Question(ids, func(d *questions.Draft) { d.TTL = 30 * 24 * time.Hour })
 	over := f.Question(ids)
-	if _, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: "a-1", Sender: "builder",
-		Body: "x", Devices: ids}); err != nil {
+	if _, _, err := questions.AlertUser(t.Context(), f.Ledger,
+		questions.AlertDraft{ID: "a-1", Sender: "builder", Body: "x", Devices: ids}); err != nil {
 		t.Fatal(err)
 	}
 	f.Pushes()
@@ -345,8 +346,8 @@ func TestQuestionAskedInTheFuture(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Clock.Advance(-400 * 24 * time.Hour)
-	_, _, err = questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone",
-		Recipient: "age1x"})
+	_, _, err = questions.Pair(t.Context(), f.Ledger,
+		questions.PairRequest{Code: code, Name: "phone", Recipient: "age1x"})
 	want.Code(t, err, orchestrator.PermissionDenied)
 	f.Deliver()
 	f.Clock.Advance(orchestrator.MaxTTL)

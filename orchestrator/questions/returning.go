@@ -86,9 +86,10 @@ func ReplyAsUser(ctx context.Context, l *ledger.Ledger, back UserReply) error {
 			return err
 		}
 		failure, err := reply(t, &back, &draft)
-		if err == nil && failure != nil && !slices.Contains([]orchestrator.Code{orchestrator.Conflict,
-			orchestrator.NotFound, orchestrator.InvalidParams, orchestrator.UnknownRecipient, orchestrator.Unavailable},
-			orchestrator.CodeOf(failure)) {
+		if err == nil && failure != nil &&
+			!slices.Contains([]orchestrator.Code{orchestrator.Conflict, orchestrator.NotFound,
+				orchestrator.InvalidParams, orchestrator.UnknownRecipient, orchestrator.Unavailable},
+				orchestrator.CodeOf(failure)) {
 			err = failure
 		}
 		if err != nil {
@@ -108,8 +109,9 @@ func reply(t *ledger.Tx, back *UserReply, draft *orchestrator.Draft) (failure, e
 			_, err := teams.AnswerIn(t, answer)
 			return err
 		})
-		if err != nil || !slices.Contains([]orchestrator.Code{orchestrator.NotFound, orchestrator.PermissionDenied,
-			orchestrator.InvalidParams}, orchestrator.CodeOf(failure)) {
+		if err != nil ||
+			!slices.Contains([]orchestrator.Code{orchestrator.NotFound, orchestrator.PermissionDenied,
+				orchestrator.InvalidParams}, orchestrator.CodeOf(failure)) {
 			return failure, err
 		}
 	}
@@ -125,8 +127,8 @@ func answerReturned(t *ledger.Tx, q *Question, failure error) error {
 		return err
 	}
 	if failure != nil {
-		report, err := errorReport(q, orchestrator.CodeOf(failure), orchestrator.User+
-			" has answered, but the answer could not be sent: "+failure.Error())
+		report, err := errorReport(q, orchestrator.CodeOf(failure),
+			orchestrator.User+" has answered, but the answer could not be sent: "+failure.Error())
 		if err != nil {
 			return err
 		}
@@ -137,8 +139,8 @@ func answerReturned(t *ledger.Tx, q *Question, failure error) error {
 			t.Ledger.Log.Warn("an answer of the user did not go back", "question", q.ID, "error",
 				failure)
 		})
-		return noteSignal(t, q.ID, tracing.Failed, string(q.Status), string(q.Status), "the answer did not go back: "+
-			failure.Error())
+		return noteSignal(t, q.ID, tracing.Failed, string(q.Status), string(q.Status),
+			"the answer did not go back: "+failure.Error())
 	}
 	return noteSignal(t, q.ID, tracing.Delivered, string(q.Status), string(q.Status), "the answer went back")
 }

@@ -28,8 +28,8 @@ func TestMessagesToTheUser(t *testing.T) {
 	t.Parallel()
 	f, _ := enginetest.NewPhones(t, 0)
 	for _, asking := range []string{"QUERY", "question", "plan_approval_request", "shutdown_request"} {
-		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "User",
-			Type: asking, Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), f.Ledger,
+			orchestrator.Draft{Sender: "builder", Recipient: "User", Type: asking, Payload: []byte(`{}`)})
 		want.Code(t, err, orchestrator.Unavailable)
 	}
 	id := f.Send("builder", "user")
@@ -46,8 +46,9 @@ func TestMessagesToTheUser(t *testing.T) {
 			return err
 		},
 		func() error {
-			_, err := teams.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "user", Recipient: "builder",
-				Type: "message", Payload: []byte(`{}`), SessionID: "default"})
+			_, err := teams.Send(t.Context(), f.Ledger,
+				orchestrator.Draft{Sender: "user", Recipient: "builder", Type: "message", Payload: []byte(`{}`),
+					SessionID: "default"})
 			return err
 		},
 		func() error {
@@ -81,8 +82,9 @@ func TestAnswersGoBack(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].ID != q.ID {
 			t.Errorf("%+v, %v", list, err)
 		}
-		reply := questions.UserReply{Question: q.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT",
-			Payload: json.RawMessage(`{"message":"yes"}`), ReplyTo: id}}
+		reply := questions.UserReply{Question: q.ID,
+			Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT",
+				Payload: json.RawMessage(`{"message":"yes"}`), ReplyTo: id}}
 		for range 2 {
 			if err := questions.ReplyAsUser(ctx, l, reply); err != nil {
 				t.Error(err)
@@ -119,8 +121,9 @@ func TestReadAnswersGoBack(t *testing.T) {
 	if list, err := questions.Unreturned(t.Context(), f.Ledger, q.ID); err != nil || len(list) != 0 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	reply := questions.UserReply{Question: q.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT",
-		Payload: json.RawMessage(`1`), ReplyTo: "msg-none"}}
+	reply := questions.UserReply{Question: q.ID,
+		Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`1`),
+			ReplyTo: "msg-none"}}
 	if err := questions.ReplyAsUser(t.Context(), f.Ledger, reply); err != nil {
 		t.Fatal(err)
 	}
@@ -275,8 +278,9 @@ func TestStoryOfAQuestion(t *testing.T) {
 	q := f.Question(ids)
 	f.Pushes()
 	reasons, err := overview.Why(t.Context(), f.Ledger, q.ID)
-	if err != nil || len(reasons) != 2 || !strings.Contains(reasons[0].Rule,
-		"1 pushes, of which push services took 1") || !strings.Contains(reasons[1].Where, "push service") {
+	if err != nil || len(reasons) != 2 ||
+		!strings.Contains(reasons[0].Rule, "1 pushes, of which push services took 1") ||
+		!strings.Contains(reasons[1].Where, "push service") {
 		t.Fatalf("%+v, %v", reasons, err)
 	}
 	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
@@ -396,8 +400,8 @@ func TestQuestionsTakeTurns(t *testing.T) {
 	}
 	last := f.Question(nil, func(d *questions.Draft) { d.Asker = "third" })
 	list, _, err := questions.SignalsFor(t.Context(), f.Ledger, device(f, ids[0]))
-	if err != nil || len(list) != 200 || !slices.ContainsFunc(list,
-		func(q questions.Question) bool { return q.ID == last.ID }) {
+	if err != nil || len(list) != 200 ||
+		!slices.ContainsFunc(list, func(q questions.Question) bool { return q.ID == last.ID }) {
 		t.Errorf("%d questions, %v", len(list), err)
 	}
 }

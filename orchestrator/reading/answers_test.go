@@ -238,8 +238,8 @@ func TestWaiterInheritsFromTheDead(t *testing.T) {
 	got := make(chan []orchestrator.Message, 1)
 	waits := make(chan struct{})
 	go func() {
-		ms, _, err := reading.Wait(ctx, f.Open().Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour,
-			Waiting: func() { close(waits) }})
+		ms, _, err := reading.Wait(ctx, f.Open().Ledger,
+			reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, Waiting: func() { close(waits) }})
 		if err != nil {
 			t.Error(err)
 		}
@@ -282,8 +282,9 @@ func TestPostsReadWhenWritten(t *testing.T) {
 	dead, kill = startWriter(t)
 	readAs := func(writer process.ID) []orchestrator.Message {
 		t.Helper()
-		read, err := threads.Read(t.Context(), f.Ledger, threads.ReadOptions{Thread: th, Agent: "b", Limit: 10,
-			Lease: messages.ReadingLease{Holder: "read_thread", Writer: writer}})
+		read, err := threads.Read(t.Context(), f.Ledger,
+			threads.ReadOptions{Thread: th, Agent: "b", Limit: 10,
+				Lease: messages.ReadingLease{Holder: "read_thread", Writer: writer}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func unreadOf(ctx context.Context, l *ledger.Ledger, recipient string) (unread, 
 		u, _, err := store.First(c, func(row store.Row) unread { return unread{row.Int(0), row.Int(1)} }, `
 			SELECT count(*), coalesce(max(seq), 0) FROM (
 			    SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2
-				AND i.read_at = ''
+			    	AND i.read_at = ''
 			    UNION ALL SELECT seq FROM agent_message m WHERE `+ledger.Takeable+`) AS u`, orchestrator.Stamp(l.Now()),
 			recipient)
 		return u, err

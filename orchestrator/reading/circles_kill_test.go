@@ -19,8 +19,8 @@ import (
 func helpWait(path string, _ *bufio.Scanner) {
 	r, err := enginetest.OpenInHelper(path)
 	if err == nil {
-		_, _, err = reading.Wait(context.Background(), r.Ledger, reading.Options{Recipient: "b", Limit: 1,
-			Timeout: time.Hour, For: []string{"a"}})
+		_, _, err = reading.Wait(context.Background(), r.Ledger,
+			reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
 	}
 	fmt.Println(err)
 }

@@ -29,8 +29,8 @@ type waited struct {
 // wait starts a wait for somebody. It ends with a message, or with ctx.
 func wait(ctx context.Context, r *delivery.Engine, ended chan<- waited, agent string, names ...string) {
 	go func() {
-		ms, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: agent, Limit: 10, Timeout: time.Hour,
-			For: names})
+		ms, _, err := reading.Wait(ctx, r.Ledger,
+			reading.Options{Recipient: agent, Limit: 10, Timeout: time.Hour, For: names})
 		ended <- waited{agent, ms, err}
 	}()
 }
@@ -74,8 +74,8 @@ func TestOfWaitsThatCloseACircleOneIsRefused(t *testing.T) {
 				wantCircle(t, refused, names)
 				for _, name := range names {
 					if name != refused.agent {
-						if _, err := messages.Send(ctx, routers[0].Ledger, orchestrator.Draft{Sender: "sender",
-							Recipient: name}); err != nil {
+						if _, err := messages.Send(ctx, routers[0].Ledger,
+							orchestrator.Draft{Sender: "sender", Recipient: name}); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -117,20 +117,19 @@ func TestAskingInTurnIsNoCircle(t *testing.T) {
 	play := func(r *delivery.Engine, self, other string, serves bool) {
 		for i := range 300 {
 			if serves || i > 0 {
-				if _, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: self,
-					Recipient: other}); err != nil {
+				if _, err := messages.Send(ctx, r.Ledger,
+					orchestrator.Draft{Sender: self, Recipient: other}); err != nil {
 					failed <- err
 					return
 				}
 			}
-			if _, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: self, Limit: 1, Timeout: time.Hour,
-				For: []string{other}}); err != nil {
+			if _, _, err := reading.Wait(ctx, r.Ledger,
+				reading.Options{Recipient: self, Limit: 1, Timeout: time.Hour, For: []string{other}}); err != nil {
 				failed <- fmt.Errorf("round %d: %w", i, err)
 				return
 			}
 		}
-		// ends the other's last wait
-		_, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: self, Recipient: other})
+		_, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: self, Recipient: other}) // ends the other's last wait
 		failed <- err
 	}
 	go play(routers[0], "a", "b", true)
@@ -232,8 +231,8 @@ func TestAWaitCountsForADayAtMost(t *testing.T) {
 	ctx, cancel := context.WithCancel(enginetest.Deadline(t))
 	done := make(chan error, 1)
 	go func() {
-		_, _, err := reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: 99 * time.Hour,
-			For: []string{"b"}})
+		_, _, err := reading.Wait(ctx, f.Ledger,
+			reading.Options{Recipient: "a", Limit: 1, Timeout: 99 * time.Hour, For: []string{"b"}})
 		done <- err
 	}()
 	untilRows(f, ctx, countWaits, 1)
@@ -277,27 +276,27 @@ func TestWaitForAnAnswer(t *testing.T) {
 	for _, c := range []struct{ id, edges string }{{single, "b"}, {all, "b,c"}, {post, "b,c"}} {
 		f.Deliver()
 		for _, name := range []string{"a", "b", "c"} { // who has mail waits for nobody
-			if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: name,
-				Limit: 10}); err != nil {
+			if _, _, err := reading.Wait(t.Context(), f.Ledger,
+				reading.Options{Recipient: name, Limit: 10}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ctx, cancel := context.WithCancel(enginetest.Deadline(t))
 		done := make(chan error, 1)
 		go func() {
-			_, _, err := reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: time.Hour,
-				ReplyTo: c.id})
+			_, _, err := reading.Wait(ctx, f.Ledger,
+				reading.Options{Recipient: "a", Limit: 1, Timeout: time.Hour, ReplyTo: c.id})
 			done <- err
 		}()
 		untilRows(f, ctx, countWaits, strings.Count(c.edges, ",")+1)
-		want.Rows(t, f.Rows(`SELECT group_concat(waits_for) FROM (SELECT waits_for FROM waits WHERE waiter = 'a'
-			ORDER BY waits_for) AS w`), c.edges)
+		want.Rows(t, f.Rows(`SELECT group_concat(waits_for)
+			FROM (SELECT waits_for FROM waits WHERE waiter = 'a' ORDER BY waits_for) AS w`), c.edges)
 		if others := strings.Contains(c.edges, "c"); others { // c may answer as well, until it waits for one of them
 			want.Equal(t, "b is refused to wait while c may answer", refusesBeside(f, "b", "a"), false)
 			f.DeadWait("c", "b", f.Clock.Now().Add(time.Hour))
 		}
-		_, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour,
-			For: []string{"a"}})
+		_, _, err := reading.Wait(t.Context(), f.Ledger,
+			reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
 		want.Code(t, err, orchestrator.Conflict)
 		f.SQL(`DELETE FROM waits WHERE waiter = 'c'`)
 		cancel()
@@ -355,8 +354,8 @@ func TestAWaitForAnyOfSeveral(t *testing.T) {
 	want.Equal(t, "refused while d may answer c, which may answer a", refuses(f, "b", "a"), false)
 	f.Clock.Advance(time.Minute)
 	f.DeadWait("d", "c", far)
-	_, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour,
-		For: []string{"a"}})
+	_, _, err := reading.Wait(t.Context(), f.Ledger,
+		reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
 	want.Code(t, err, orchestrator.Conflict)
 	var e *orchestrator.Error
 	errors.As(err, &e)

@@ -21,8 +21,8 @@ func ExampleWait() {
 
 	for _, spec := range []string{"SPEC-031", "SPEC-032"} {
 		if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{
-			Sender: "architect", Recipient: "code_developer", Type: "spec_ready", Payload: fmt.Appendf(nil,
-				`{"spec_id":%q}`, spec),
+			Sender: "architect", Recipient: "code_developer", Type: "spec_ready",
+			Payload: fmt.Appendf(nil, `{"spec_id":%q}`, spec),
 		}); err != nil {
 			log.Fatal(err)
 		}
@@ -63,8 +63,8 @@ func ExampleArrivals() {
 	}
 	defer stop()
 
-	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "code_developer",
-		Type: "spec_ready"}); err != nil {
+	if _, err := messages.Send(ctx, e.Ledger,
+		orchestrator.Draft{Sender: "architect", Recipient: "code_developer", Type: "spec_ready"}); err != nil {
 		log.Fatal(err)
 	}
 	select {

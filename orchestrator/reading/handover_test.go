@@ -39,18 +39,17 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			handed, rows, order := readPrepared(t, c.prepare, c.forbids, reading.Options{Recipient: "b",
-				Limit: c.limit})
+			handed, rows, order := readPrepared(t, c.prepare, c.forbids,
+				reading.Options{Recipient: "b", Limit: c.limit})
 			slowly, slowRows, slowOrder := readPrepared(t, c.prepare, c.forbids, reading.Options{
-				// with a filter everything goes by way of the inbox
-				Recipient: "b", Limit: c.limit, Filter: reading.Filter{Sender: "a"},
+				Recipient: "b", Limit: c.limit, Filter: reading.Filter{Sender: "a"}, // with a filter everything goes by way of the inbox
 			})
 			if len(handed) != c.read || !reflect.DeepEqual(handed, slowly) {
 				t.Errorf("handed over:\n%+v\nby way of the inbox:\n%+v", handed, slowly)
 			}
 			if !slices.Equal(rows, slowRows) {
-				t.Errorf("handed over:\n%s\nby way of the inbox:\n%s", strings.Join(rows, "\n"), strings.Join(slowRows,
-					"\n"))
+				t.Errorf("handed over:\n%s\nby way of the inbox:\n%s", strings.Join(rows, "\n"),
+					strings.Join(slowRows, "\n"))
 			}
 			if hinders := name != "a few messages"; slices.Equal(order, slowOrder) != hinders {
 				t.Errorf("nothing was handed over: %t; the events of both:\n%q\n%q", !hinders, order, slowOrder)
@@ -112,10 +111,8 @@ func readPrepared(t *testing.T, prepare, forbids string, o reading.Options) (ms 
 		func(d *orchestrator.Draft) {},
 		func(d *orchestrator.Draft) { d.Priority, d.IdempotencyKey = 9, "k" },
 	} {
-		f.Send("a", "b", change, func(d *orchestrator.Draft) {
-			d.Payload = json.RawMessage(fmt.Sprintf(`"payload %d"`,
-				i))
-		})
+		f.Send("a", "b", change,
+			func(d *orchestrator.Draft) { d.Payload = json.RawMessage(fmt.Sprintf(`"payload %d"`, i)) })
 	}
 	f.SQL(`UPDATE agent_message SET status = 'retry', traced_status = 'retry', retry_count = 2, error_message = 'x',
 		next_attempt_at = created_at

@@ -72,8 +72,7 @@ func TestInboxViewAfterAReadingLease(t *testing.T) {
 	f := enginetest.New(t, "a", "b", "c")
 	first, second := f.Send("a", "b"), f.Send("a", "b")
 	want.IDs(t, f.TakeFor("b", time.Minute), first, second)
-	// the view goes by SQLite's clock
-	lasting := func(until string) { f.SQL(`UPDATE reading_lease SET until = ?`, until) }
+	lasting := func(until string) { f.SQL(`UPDATE reading_lease SET until = ?`, until) } // the view goes by SQLite's clock
 	lasting("9999-12-31T23:59:59.999Z")
 	want.Rows(t, f.Rows(`SELECT message_id FROM b_inbox`))
 	lasting("2026-01-02T03:05:05.000Z")

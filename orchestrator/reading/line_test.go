@@ -156,8 +156,8 @@ func TestLineLosesNothing(t *testing.T) {
 	for range 8 {
 		waiters.Go(func() {
 			for ctx.Err() == nil {
-				ms, _, err := reading.Wait(reading.InLine(ctx, &line), f.Ledger, reading.Options{Recipient: "b",
-					Timeout: time.Hour, Limit: 10, Lease: lease})
+				ms, _, err := reading.Wait(reading.InLine(ctx, &line), f.Ledger,
+					reading.Options{Recipient: "b", Timeout: time.Hour, Limit: 10, Lease: lease})
 				if err == nil {
 					err = reading.Written(context.WithoutCancel(ctx), f.Ledger, ms, lease)
 				}

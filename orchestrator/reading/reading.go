@@ -76,7 +76,7 @@ func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 		WHERE i.recipient = ? AND i.read_at = ''
 		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id
-			AND a.recipient = i.recipient)
+		  	AND a.recipient = i.recipient)
 		ORDER BY i.rowid LIMIT +?`, func(row store.Row) error {
 		payload := []byte(adoption.Payload(row[1]))
 		size += len(payload)
@@ -205,8 +205,8 @@ func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) er
 			if m.IsPost() || m.ShownAt != "" {
 				continue
 			}
-			settled, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+` WHERE message_id = ? AND recipient = ?
-				AND (acknowledged_at <> '' OR read_at <> ?)`,
+			settled, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+
+				` WHERE message_id = ? AND recipient = ? AND (acknowledged_at <> '' OR read_at <> ?)`,
 				m.ID, m.Recipient, m.ReadAt)
 			if err != nil {
 				return err

@@ -185,8 +185,8 @@ func TestReadingLeaseWrittenByHand(t *testing.T) {
 	if f.OnServer() {
 		left = 3
 	}
-	want.Rows(t, f.Rows(`SELECT count(*), min(until), max(until) FROM reading_lease`), fmt.Sprint(left, " ", longest,
-		" ", longest))
+	want.Rows(t, f.Rows(`SELECT count(*), min(until), max(until) FROM reading_lease`),
+		fmt.Sprint(left, " ", longest, " ", longest))
 	f.Clock.Advance(messages.MaxReadingLease)
 	f.Deliver()
 	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`))
@@ -285,8 +285,8 @@ func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 	}
 	defer reader.Process.Kill()
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{
-		Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, Holder: "wait",
-			Reader: process.Of(reader.Process.Pid)},
+		Recipient: "b", Limit: 1,
+		Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", Reader: process.Of(reader.Process.Pid)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -324,8 +324,7 @@ func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 	f.SQL(`UPDATE reading_lease SET pid = ?, host = (SELECT host FROM reading_lease), born = 'before'`, 1)
 	f.Clock.Advance(2 * time.Second)
 	f.Deliver()
-	// of a process of another machine nothing is known
-	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`), other)
+	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`), other) // of a process of another machine nothing is known
 }
 
 // However many readers take under leases at once, some of whom acknowledge and some not, nobody gets what another has.
@@ -351,8 +350,9 @@ func TestNeverTwoReadersUnderALease(t *testing.T) {
 		r := f.Open()
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil && !over(); n++ {
-				ms, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "b", Limit: 3,
-					Lease: messages.ReadingLease{For: time.Hour, Holder: "wait"}})
+				ms, _, err := reading.Wait(ctx, r.Ledger,
+					reading.Options{Recipient: "b", Limit: 3,
+						Lease: messages.ReadingLease{For: time.Hour, Holder: "wait"}})
 				if err != nil {
 					t.Error(err)
 					return

@@ -79,8 +79,8 @@ func TestReleaseWakes(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", time.Hour), id)
 	waiting := make(chan []orchestrator.Message, 1)
 	go func() {
-		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1,
-			Timeout: time.Minute})
+		ms, _, err := reading.Wait(t.Context(), f.Ledger,
+			reading.Options{Recipient: "b", Limit: 1, Timeout: time.Minute})
 		if err != nil {
 			t.Error(err)
 		}

@@ -81,16 +81,16 @@ func TestPostsAreUnreadAgain(t *testing.T) {
 		t.Errorf("then b gets %v", ms)
 	}
 	f.MustPost(th.ID, "a")
-	peeked, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 9, Posts: true,
-		Peek: true})
+	peeked, _, err := reading.Wait(t.Context(), f.Ledger,
+		reading.Options{Recipient: "b", Limit: 9, Posts: true, Peek: true})
 	if plain, _, perr := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 9}); err != nil ||
 		perr != nil || len(peeked) != 1 || len(plain) != 0 {
 		t.Errorf("peeked %v, %v; plain %v, %v", peeked, err, plain, perr)
 	}
 	ms, _ = f.TakePosts("b", 9)
 	want.Equal(t, "after a look", len(ms), 1)
-	_, _, err = reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 9, Posts: true,
-		Filter: reading.Filter{Sender: "a"}})
+	_, _, err = reading.Wait(t.Context(), f.Ledger,
+		reading.Options{Recipient: "b", Limit: 9, Posts: true, Filter: reading.Filter{Sender: "a"}})
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
@@ -106,16 +106,16 @@ func TestPostWakesThoseWhoWaitForAny(t *testing.T) {
 	}{
 		{"b", func() { f.PostFrom(routers[0], th.ID) }},
 		{"c", func() {
-			if _, _, err := threads.AddParticipant(ctx, routers[0].Ledger, threads.Change{Session: enginetest.Room,
-				Thread: th.ID, By: "a"}, "c"); err != nil {
+			if _, _, err := threads.AddParticipant(ctx, routers[0].Ledger,
+				threads.Change{Session: enginetest.Room, Thread: th.ID, By: "a"}, "c"); err != nil {
 				t.Error(err)
 			}
 		}},
 	} {
 		ended := make(chan waited, 1)
 		go func() {
-			ms, _, err := reading.Wait(ctx, routers[1].Ledger, reading.Options{Recipient: c.agent, Limit: 9,
-				Timeout: time.Hour, Posts: true, For: []string{"a"}})
+			ms, _, err := reading.Wait(ctx, routers[1].Ledger,
+				reading.Options{Recipient: c.agent, Limit: 9, Timeout: time.Hour, Posts: true, For: []string{"a"}})
 			ended <- waited{c.agent, ms, err}
 		}()
 		untilRows(f, ctx, countWaits, 1)
@@ -155,8 +155,8 @@ func TestFilteredWaitLeavesTheOthers(t *testing.T) {
 	}()
 	untilRows(f, ctx, countWaits, 1)
 	for range 3 {
-		if _, err := messages.Send(ctx, routers[0].Ledger, orchestrator.Draft{Sender: "c",
-			Recipient: "a"}); err != nil {
+		if _, err := messages.Send(ctx, routers[0].Ledger,
+			orchestrator.Draft{Sender: "c", Recipient: "a"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,13 +183,13 @@ func TestFilteredWaitsCloseACircle(t *testing.T) {
 	f.Send("c", "b")
 	ended := make(chan waited, 1)
 	go func() {
-		ms, _, err := reading.Wait(ctx, routers[0].Ledger, reading.Options{Recipient: "a", Limit: 9, Timeout: time.Hour,
-			Filter: reading.Filter{Sender: "b"}})
+		ms, _, err := reading.Wait(ctx, routers[0].Ledger,
+			reading.Options{Recipient: "a", Limit: 9, Timeout: time.Hour, Filter: reading.Filter{Sender: "b"}})
 		ended <- waited{"a", ms, err}
 	}()
 	untilRows(f, ctx, countWaits, 1)
-	_, _, err := reading.Wait(ctx, routers[1].Ledger, reading.Options{Recipient: "b", Limit: 9, Timeout: time.Hour,
-		Filter: reading.Filter{Sender: "a"}})
+	_, _, err := reading.Wait(ctx, routers[1].Ledger,
+		reading.Options{Recipient: "b", Limit: 9, Timeout: time.Hour, Filter: reading.Filter{Sender: "a"}})
 	wantCircle(t, waited{"b", nil, err}, []string{"b", "a"})
 	if _, err := messages.Send(ctx, routers[1].Ledger, orchestrator.Draft{Sender: "b", Recipient: "a"}); err != nil {
 		t.Fatal(err)
@@ -201,8 +201,9 @@ func TestFilteredWaitsCloseACircle(t *testing.T) {
 	f.Take("b")
 	f.Take("a")
 	f.MustPost(th.ID, "c")
-	f.SQL(`INSERT INTO waits (id, waiter, waits_for, instance, since, until, posts) VALUES ('w', 'a', 'b', 'killed', '',
-		?, 1)`, f.Clock.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000Z"))
+	f.SQL(`INSERT INTO waits (id, waiter, waits_for, instance, since, until, posts)
+		VALUES ('w', 'a', 'b', 'killed', '', ?, 1)`,
+		f.Clock.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000Z"))
 	if refuses(f, "b", "a") {
 		t.Error("a wait for an agent that is about to wake up is refused")
 	}

@@ -76,17 +76,17 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 		return nil, false, err
 	}
 	if recipient == orchestrator.User {
-		return nil, false, orchestrator.Errorf(orchestrator.PermissionDenied,
-			"messages to %s go to that person's phone", orchestrator.User).
-			WithHint("`mailroom signal pair` adds a phone")
+		return nil, false,
+			orchestrator.Errorf(orchestrator.PermissionDenied, "messages to %s go to that person's phone",
+				orchestrator.User).WithHint("`mailroom signal pair` adds a phone")
 	}
 	names, err := awaited(ctx, l, recipient, &o)
 	if err != nil {
 		return nil, false, err
 	}
 	if o.Posts && o.Filter != (Filter{}) { // one cursor for each thread cannot say which of its posts were passed over
-		return nil, false, orchestrator.Errorf(orchestrator.InvalidParams,
-			"a wait for any post of one's threads cannot filter")
+		return nil, false,
+			orchestrator.Errorf(orchestrator.InvalidParams, "a wait for any post of one's threads cannot filter")
 	}
 	if ledger.Proved(ctx, recipient) {
 		if err := register(ctx, l, recipient); err != nil {

@@ -56,8 +56,8 @@ func TestWaitSaysThatThereIsMore(t *testing.T) {
 			for more := true; more && len(answers) <= c.messages; {
 				var ms []orchestrator.Message
 				var err error
-				if ms, more, err = reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b",
-					Limit: c.limit}); err != nil {
+				if ms, more, err = reading.Wait(t.Context(), f.Ledger,
+					reading.Options{Recipient: "b", Limit: c.limit}); err != nil {
 					t.Fatal(err)
 				}
 				answers = append(answers, len(ms))
@@ -94,10 +94,8 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 			kind, action := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "type"),
 				rapid.SampledFrom([]string{"", "", "queue", "interrupt"}).Draw(rt, "action")
 			priority := rapid.IntRange(-1, 1).Draw(rt, "priority")
-			id := f.Send("a", reader, func(d *orchestrator.Draft) {
-				d.Type, d.Action, d.Priority = kind, action,
-					priority
-			})
+			id := f.Send("a", reader,
+				func(d *orchestrator.Draft) { d.Type, d.Action, d.Priority = kind, action, priority })
 			rank := -priority
 			if action == "interrupt" {
 				rank -= 10
@@ -106,8 +104,8 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 		}
 		slices.SortStableFunc(rows, func(a, b row) int { return a.rank - b.rank })
 		for len(rows) > 0 {
-			kind, limit := rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "asked"), rapid.IntRange(1, 6).Draw(rt,
-				"limit")
+			kind, limit := rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "asked"),
+				rapid.IntRange(1, 6).Draw(rt, "limit")
 			peek := rapid.Bool().Draw(rt, "peek")
 			var want, got []string
 			more := false
@@ -123,8 +121,8 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 				return !peek
 			})
 			before := f.Rows(`SELECT count(*) FROM agent_message WHERE status = 'pending' AND recipient = ?`, reader)[0]
-			ms, gotMore, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: reader, Limit: limit,
-				Peek: peek, Filter: reading.Filter{Type: kind}})
+			ms, gotMore, err := reading.Wait(t.Context(), f.Ledger,
+				reading.Options{Recipient: reader, Limit: limit, Peek: peek, Filter: reading.Filter{Type: kind}})
 			if err != nil {
 				rt.Fatal(err)
 			}

@@ -63,8 +63,8 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 				sent := make(chan string, 6)
 				for i := range 6 {
 					all.Go(func() {
-						s, err := messages.Send(ctx, routers[i%2].Ledger, orchestrator.Draft{Sender: "sender",
-							Recipient: string(rune('a' + i%3))})
+						s, err := messages.Send(ctx, routers[i%2].Ledger,
+							orchestrator.Draft{Sender: "sender", Recipient: string(rune('a' + i%3))})
 						if err != nil {
 							t.Error(err)
 						}

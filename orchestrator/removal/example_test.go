@@ -18,8 +18,8 @@ func ExampleRemove() {
 	e, done := example.Open("architect", "code_developer")
 	defer done()
 
-	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "code_developer",
-		Type: "spec_ready"}); err != nil {
+	if _, err := messages.Send(ctx, e.Ledger,
+		orchestrator.Draft{Sender: "architect", Recipient: "code_developer", Type: "spec_ready"}); err != nil {
 		log.Fatal(err)
 	}
 

@@ -49,8 +49,8 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 	f.Deliver()
 	later := f.Send("b", "c", func(d *orchestrator.Draft) { d.Delay = 48 * time.Hour })
 	own := orchestrator.Draft{Sender: "b", Recipient: "a", Type: "note", Payload: []byte(`1`), ID: "bs-own"}
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('bs-own', 'b', 'a',
-		'note', '1')`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload)
+		VALUES ('bs-own', 'b', 'a', 'note', '1')`)
 	f.Deliver()
 	f.Clock.Advance(time.Second)
 	before, err := messages.LastEvent(ctx, f.Ledger)
@@ -71,18 +71,18 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 				"replayed":     func() error { _, err := messages.Replay(ctx, f.Ledger, id, "b"); return err },
 				"traced":       func() error { _, err := overview.OwnTrace(ctx, f.Ledger, id, "b"); return err },
 				"waited for": func() error {
-					_, _, err := reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "b", Limit: 1, Peek: true,
-						ReplyTo: id})
+					_, _, err := reading.Wait(ctx, f.Ledger,
+						reading.Options{Recipient: "b", Limit: 1, Peek: true, ReplyTo: id})
 					return err
 				},
 				"answered": func() error {
-					_, err := messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger, orchestrator.Draft{Sender: "b",
-						Recipient: "c", ReplyTo: id})
+					_, err := messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger,
+						orchestrator.Draft{Sender: "b", Recipient: "c", ReplyTo: id})
 					return err
 				},
 				"answered by a post": func() error {
-					_, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "b",
-						ReplyTo: id, Payload: says1})
+					_, err := threads.Post(ctx, f.Ledger,
+						threads.PostDraft{Session: enginetest.Room, Sender: "b", ReplyTo: id, Payload: says1})
 					return err
 				},
 			} {
@@ -91,8 +91,8 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 				}
 			}
 		}
-		found, err := messages.SearchOwn(ctx, f.Ledger, messages.Search{Agent: "b", Limit: 99,
-			Says: func(*orchestrator.Message) bool { return true }})
+		found, err := messages.SearchOwn(ctx, f.Ledger,
+			messages.Search{Agent: "b", Limit: 99, Says: func(*orchestrator.Message) bool { return true }})
 		want.Equal(t, "found in the "+place, fmt.Sprint(len(found.Messages), err), "2 <nil>")
 		outbox, _, err := messages.History(ctx, f.Ledger, messages.HistoryFilter{Sender: "b", Own: true, Limit: 99})
 		want.Equal(t, "sent in the "+place, fmt.Sprint(len(outbox), err), "1 <nil>")
@@ -106,8 +106,8 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 		if place == "archive" {
 			break
 		}
-		replayed, _, err := messages.ReplayAll(ctx, f.Ledger, messages.DeadLetterFilter{Sender: "b", Own: true,
-			Limit: 99})
+		replayed, _, err := messages.ReplayAll(ctx, f.Ledger,
+			messages.DeadLetterFilter{Sender: "b", Own: true, Limit: 99})
 		want.Equal(t, "replayed", fmt.Sprint(len(replayed), err), "0 <nil>")
 		_, err = messages.Send(ctx, f.Ledger, own)
 		want.Code(t, err, orchestrator.Conflict)
@@ -165,23 +165,23 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	}
 	want.Equal(t, "status", f.Message(failed).Status, orchestrator.Failed)
 	for _, id := range []string{unanswered, got} {
-		_, err := messages.Send(ledger.WithIdentity(ctx, "a"), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-			ReplyTo: id})
+		_, err := messages.Send(ledger.WithIdentity(ctx, "a"), f.Ledger,
+			orchestrator.Draft{Sender: "a", Recipient: "b", ReplyTo: id})
 		want.Code(t, err, orchestrator.UnknownRecipient)
-		_, err = threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "a", ReplyTo: id,
-			Payload: says1})
+		_, err = threads.Post(ctx, f.Ledger,
+			threads.PostDraft{Session: enginetest.Room, Sender: "a", ReplyTo: id, Payload: says1})
 		want.Code(t, err, orchestrator.UnknownRecipient)
 	}
 	if _, _, err := threads.AddParticipant(ctx, f.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID},
 		"b"); err != nil {
 		t.Fatal(err)
 	}
-	posted, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Thread: th.ID, Sender: "a",
-		ReplyTo: post, Payload: says1})
+	posted, err := threads.Post(ctx, f.Ledger,
+		threads.PostDraft{Session: enginetest.Room, Thread: th.ID, Sender: "a", ReplyTo: post, Payload: says1})
 	want.Equal(t, "told of the answer", fmt.Sprint(posted.Mentions, err), "[] <nil>")
 	want.Rows(t, f.Rows(`SELECT message_type FROM agent_message WHERE recipient = 'b' AND status <> 'failed'`))
-	if _, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-		Type: "note"}); err != nil {
+	if _, err := messages.Send(ctx, f.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note"}); err != nil {
 		t.Errorf("a message of its own: %v", err)
 	}
 }
@@ -221,8 +221,8 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	f.Add(agents.Update{Name: "b"})
 	f.Clock.Advance(time.Second)
 	stranger("added again")
-	// it is to the one that has the name now
 	if _, err := messages.Replay(ctx, f.Ledger, unread.MessageID, ""); err != nil {
+		// it is to the one that has the name now
 		t.Fatal(err)
 	}
 	if err := answer(unread, orchestrator.Shutdown); err != nil {
@@ -258,13 +258,13 @@ func TestASuccessorHasItsOwnMail(t *testing.T) {
 		if _, err := messages.Acknowledge(ctx, f.Ledger, id, "b"); err != nil {
 			t.Error(err)
 		}
-		if _, err := messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger, orchestrator.Draft{Sender: "b",
-			Recipient: "a", ReplyTo: id}); err != nil {
+		if _, err := messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger,
+			orchestrator.Draft{Sender: "b", Recipient: "a", ReplyTo: id}); err != nil {
 			t.Error(err)
 		}
 	}
-	found, err := messages.SearchOwn(ctx, f.Ledger, messages.Search{Agent: "b", Limit: 99,
-		Says: func(*orchestrator.Message) bool { return true }})
+	found, err := messages.SearchOwn(ctx, f.Ledger,
+		messages.Search{Agent: "b", Limit: 99, Says: func(*orchestrator.Message) bool { return true }})
 	want.Equal(t, "found", fmt.Sprint(len(found.Messages), err), "4 <nil>")
 	pending := f.Send("b", "a")
 	if _, err := messages.Cancel(ctx, f.Ledger, pending, "b"); err != nil {

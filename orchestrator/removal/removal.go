@@ -97,8 +97,8 @@ func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) 
 
 // refuse is the error for an agent that has mail, and says what helps for each kind of it.
 func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
-	later, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+` AND not_before > ?
-		AND recipient = ?`, t.ClockText, name)
+	later, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+
+		` AND not_before > ? AND recipient = ?`, t.ClockText, name)
 	if err != nil {
 		return err
 	}
@@ -108,19 +108,21 @@ func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 	}
 	var helps []string
 	if undelivered+unread > later+out {
-		helps = append(helps, fmt.Sprintf("Deliver them and have %[1]s read them (`mailroom wait --recipient %[1]s`)",
-			name))
+		helps = append(helps,
+			fmt.Sprintf("Deliver them and have %[1]s read them (`mailroom wait --recipient %[1]s`)", name))
 	}
 	if out > 0 {
-		helps = append(helps, fmt.Sprintf("Confirm what a reader holds under a lease (`mailroom acknowledge ID`), or hand it back to be read "+
-			"(`mailroom mail release --all --agent %s`)", name))
+		helps = append(helps,
+			fmt.Sprintf("Confirm what a reader holds under a lease (`mailroom acknowledge ID`), or hand it back to be read "+
+				"(`mailroom mail release --all --agent %s`)", name))
 	}
 	if later > 0 {
-		helps = append(helps, fmt.Sprintf("Cancel what is not to be delivered before a later time (`mailroom cancel ID`, and "+
-			"`mailroom poll --recipient %s` lists it)", name))
+		helps = append(helps,
+			fmt.Sprintf("Cancel what is not to be delivered before a later time (`mailroom cancel ID`, and "+
+				"`mailroom poll --recipient %s` lists it)", name))
 	}
-	mail := orchestrator.Plural(int(undelivered), "undelivered message") + " and " + orchestrator.Plural(int(unread),
-		"unread one")
+	mail := orchestrator.Plural(int(undelivered), "undelivered message") + " and " +
+		orchestrator.Plural(int(unread), "unread one")
 	if undelivered == 0 {
 		mail = orchestrator.Plural(int(unread), "unread message")
 	} else if unread == 0 {
@@ -191,8 +193,8 @@ func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 	for _, waiting := range []struct{ ids, reason string }{
 		{`SELECT message_id FROM agent_message WHERE ` + ledger.Live + ` AND recipient = ? ORDER BY seq`,
 			"the agent " + name + " was removed"},
-		{`SELECT message_id FROM agent_inbox WHERE recipient = ? AND read_at = ''`, "the agent " + name +
-			" was removed before it read this"},
+		{`SELECT message_id FROM agent_inbox WHERE recipient = ? AND read_at = ''`,
+			"the agent " + name + " was removed before it read this"},
 	} {
 		ids, err := t.Texts(waiting.ids, name)
 		if err != nil {
@@ -206,8 +208,7 @@ func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 			failed += n
 		}
 	}
-	// what was read, too: nobody else can hand that back
-	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name)
+	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name) // what was read, too: nobody else can hand that back
 }
 
 // giveUp gives up one message. It returns 1, or 0 if somebody put a row into the inbox that is no message.
@@ -223,8 +224,8 @@ func (r *Request) giveUp(t *ledger.Tx, id, reason string) (int, error) {
 	case len(ms) > 0:
 		return 1, delivery.GiveUp(t, &ms[0], reason, false)
 	}
-	ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ?
-		AND recipient = ?
+	ms, err = ledger.Messages(t.Conn,
+		`SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ? AND recipient = ?
 		ORDER BY seq DESC LIMIT 1`, id, r.Name)
 	if err != nil || len(ms) == 0 {
 		return 0, err

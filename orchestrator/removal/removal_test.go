@@ -76,7 +76,6 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'b'`))
 	want.Rows(t, f.Rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? AND event = 'failed'`,
 		unread), "delivered failed")
-
 	if _, created, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "b"}); err != nil || !created {
 		t.Fatalf("added again: %t, %v", created, err)
 	}
@@ -201,13 +200,13 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
 	_, _, err = reading.Wait(ledger.WithIdentity(ctx, "b"), f.Ledger, reading.Options{Recipient: "b", Limit: 1})
 	wantRemoved(t, err, orchestrator.UnknownSender)
-	_, _, err = reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: time.Second,
-		For: []string{"b"}})
+	_, _, err = reading.Wait(ctx, f.Ledger,
+		reading.Options{Recipient: "a", Limit: 1, Timeout: time.Second, For: []string{"b"}})
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
 	_, err = agents.Join(ledger.WithIdentity(ctx, "b"), f.Ledger, agents.Joining{Session: enginetest.Room, Agent: "b"})
 	wantRemoved(t, err, orchestrator.UnknownSender)
-	_, err = threads.Create(ctx, f.Ledger, threads.Draft{Session: enginetest.Room, Name: "t", Creator: "a",
-		Participants: []string{"b"}})
+	_, err = threads.Create(ctx, f.Ledger,
+		threads.Draft{Session: enginetest.Room, Name: "t", Creator: "a", Participants: []string{"b"}})
 	wantRemoved(t, err, orchestrator.NotFound)
 	_, err = delivery.Poll(ctx, f.Ledger, "b", 1)
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
@@ -232,8 +231,8 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	added := f.Add(agents.Update{Name: "b"})
 	want.Equal(t, "role of the one that begins anew", added.Role, "")
 	want.Rows(t, f.Rows(`SELECT * FROM removed_agents`))
-	again, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", Type: "note",
-		Payload: []byte(`2`), IdempotencyKey: "k"})
+	again, err := messages.Send(ctx, f.Ledger,
+		orchestrator.Draft{Sender: "b", Recipient: "a", Type: "note", Payload: []byte(`2`), IdempotencyKey: "k"})
 	if err != nil || again.Idempotent {
 		t.Errorf("the key of the former one: %+v, %v", again, err)
 	}

@@ -78,8 +78,7 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	if err != nil {
 		return cleared, err
 	}
-	// presence is noted to the day
-	idle := orchestrator.Stamp(l.Now().Add(-max(age, conf.Settings.KeepEnded) - orchestrator.Day))
+	idle := orchestrator.Stamp(l.Now().Add(-max(age, conf.Settings.KeepEnded) - orchestrator.Day)) // presence is noted to the day
 	beside, err := clearBeside(ctx, l, cutoff, idle)
 	if err != nil {
 		return cleared, err
@@ -254,8 +253,8 @@ func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration)
 		return 0, 0, err
 	}
 	cutoff := orchestrator.Stamp(l.Now().Add(-cmp.Or(olderThan, conf.Settings.KeepTraces)))
-	// nobody knows what is counted
 	if err := traffic.Count(ctx, l); err != nil && orchestrator.CodeOf(err) != orchestrator.Conflict {
+		// nobody knows what is counted
 		return 0, 0, err
 	}
 	var rows int64

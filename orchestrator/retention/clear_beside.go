@@ -78,8 +78,8 @@ func clearRows(ctx context.Context, l *ledger.Ledger, table, over, cutoff string
 		if ctx.Err() != nil {
 			return n, context.Cause(ctx)
 		}
-		rows, err := numbers(ctx, l, `SELECT rowid FROM `+table+` WHERE rowid > ?2 AND `+over+` ORDER BY rowid
-			LIMIT +?3`, cutoff, last, clearBatch)
+		rows, err := numbers(ctx, l, `SELECT rowid FROM `+table+` WHERE rowid > ?2 AND `+over+
+			` ORDER BY rowid LIMIT +?3`, cutoff, last, clearBatch)
 		if err != nil || len(rows) == 0 {
 			return n, err
 		}

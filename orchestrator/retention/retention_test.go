@@ -79,8 +79,8 @@ func TestRetention(t *testing.T) {
 	if rows, _, err := retention.ClearTraces(t.Context(), f.Ledger, 0); err != nil || rows == 0 {
 		t.Errorf("traces of what was deleted 90 days ago: %d %v", rows, err)
 	}
-	want.Equal(t, "traces of the archived one", len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = ?`,
-		delivered)), 5)
+	want.Equal(t, "traces of the archived one",
+		len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = ?`, delivered)), 5)
 	f.Clock.Advance(90*24*time.Hour + time.Millisecond)
 	if _, _, err := retention.ClearTraces(t.Context(), f.Ledger, 0); err != nil {
 		t.Fatal(err)

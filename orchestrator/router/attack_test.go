@@ -33,8 +33,8 @@ func TestBadRowsJamNobody(t *testing.T) {
 		blob = []byte("\x01\x02")
 	}
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (?, 'a', 'b', '2')`, blob)
-	f.SQL(`INSERT INTO message_trace (message_id, at, event) VALUES ('x', 'zzzzzzzzzzzzzzzzzzzzzzzz', 'created'), ('x',
-		'9999-12-31T23:59:59.000Z', 'created')`)
+	f.SQL(`INSERT INTO message_trace (message_id, at, event) VALUES ('x', 'zzzzzzzzzzzzzzzzzzzzzzzz', 'created'),
+		('x', '9999-12-31T23:59:59.000Z', 'created')`)
 	good := f.Send("a", "c")
 	f.Set("delivery.claim_size", "1")
 	f.Deliver()

@@ -43,8 +43,8 @@ func TestWrongClocks(t *testing.T) {
 	for _, ahead := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		e, wire := onHost(t, address, ahead)
 		due := time.Now().Add(3 * time.Second)
-		sent, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note",
-			NotBefore: due})
+		sent, err := messages.Send(t.Context(), e.Ledger,
+			orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", NotBefore: due})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,8 +48,8 @@ func ExampleOpen() {
 		log.Fatal(err)
 	}
 
-	got, _, err := reading.Wait(ctx, e.Ledger, reading.Options{Recipient: "code_developer", Timeout: time.Minute,
-		Limit: 10})
+	got, _, err := reading.Wait(ctx, e.Ledger,
+		reading.Options{Recipient: "code_developer", Timeout: time.Minute, Limit: 10})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -52,8 +52,8 @@ func TestTrustIsOfOneHost(t *testing.T) {
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
 	})
 	none := ""
-	for _, u := range []agents.Update{{Name: "a"}, {Name: "there", Deliver: &file}, {Name: "anywhere", Deliver: &file,
-		Host: &none}} {
+	for _, u := range []agents.Update{{Name: "a"}, {Name: "there", Deliver: &file},
+		{Name: "anywhere", Deliver: &file, Host: &none}} {
 		if _, _, err := agents.Add(t.Context(), alpha.Ledger, u); err != nil {
 			t.Fatal(err)
 		}
@@ -129,8 +129,8 @@ func TestEachHostDeliversItsOwn(t *testing.T) {
 	alpha, beta := host(t, "alpha", address), host(t, "beta", address)
 	folder := t.TempDir()
 	for _, on := range []*delivery.Engine{alpha, beta} {
-		file, command, start := "jsonl:"+filepath.Join(folder, on.Host()), "exec:cat >> "+filepath.Join(folder,
-			on.Host()), "true"
+		file, command, start := "jsonl:"+filepath.Join(folder, on.Host()),
+			"exec:cat >> "+filepath.Join(folder, on.Host()), "true"
 		for _, u := range []agents.Update{
 			{Name: "f-" + on.Host(), Deliver: &file}, {Name: "c-" + on.Host(), Deliver: &command, Folder: folder},
 			{Name: "s-" + on.Host(), StartCommand: &start, Folder: folder},
@@ -142,8 +142,8 @@ func TestEachHostDeliversItsOwn(t *testing.T) {
 	}
 	ids := map[string]string{}
 	for _, name := range []string{"f-beta", "c-beta", "s-beta"} {
-		sent, err := messages.Send(t.Context(), alpha.Ledger, orchestrator.Draft{Sender: "f-alpha", Recipient: name,
-			Type: "note", Payload: json.RawMessage(`{}`)})
+		sent, err := messages.Send(t.Context(), alpha.Ledger,
+			orchestrator.Draft{Sender: "f-alpha", Recipient: name, Type: "note", Payload: json.RawMessage(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}

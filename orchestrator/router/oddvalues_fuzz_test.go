@@ -110,8 +110,9 @@ func (o *oddRun) sendGood(ctx context.Context, r *delivery.Engine, recipient str
 	// The lock keeps what is noted in the order of sending.
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	sent, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "good_sender", Recipient: recipient,
-		Type: goodType, Payload: []byte(fmt.Sprint(lane))})
+	sent, err := messages.Send(ctx, r.Ledger,
+		orchestrator.Draft{Sender: "good_sender", Recipient: recipient, Type: goodType,
+			Payload: []byte(fmt.Sprint(lane))})
 	if err != nil {
 		o.T.Errorf("a good send: %v", err)
 		return
@@ -131,8 +132,8 @@ func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 	_, err := r.DeliverAll(ctx, delivery.Options{})
 	done("delivering", err)
 	o.reading.Lock() // two readers would note out of order what they got
-	ms, _, err := reading.Wait(context.WithoutCancel(ctx), r.Ledger, reading.Options{Recipient: "good_reader",
-		Limit: 7})
+	ms, _, err := reading.Wait(context.WithoutCancel(ctx), r.Ledger,
+		reading.Options{Recipient: "good_reader", Limit: 7})
 	done("reading", err)
 	for i := range ms {
 		if ms[i].Type == goodType {
@@ -371,8 +372,8 @@ func (o *oddRun) writeOdd(ctx context.Context) {
 	if o.OnServer() {
 		id = "ctid"
 	}
-	row := fmt.Sprintf(`FROM %[1]s WHERE %[2]s ORDER BY %[4]s DESC LIMIT 1 OFFSET %[3]d %% max(1, (SELECT count(*)
-		FROM %[1]s WHERE %[2]s))`,
+	row := fmt.Sprintf(`FROM %[1]s WHERE %[2]s ORDER BY %[4]s DESC
+		LIMIT 1 OFFSET %[3]d %% max(1, (SELECT count(*) FROM %[1]s WHERE %[2]s))`,
 		table.name, table.fair, o.next(6), id)
 	if o.next(3) != 0 {
 		o.exec(ctx, fmt.Sprintf(`UPDATE %s SET %s = ?1 WHERE %s = (SELECT %[3]s %[4]s)`, table.name, column, id, row),

@@ -119,8 +119,8 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.Send("odd1", "odd3", func(d *orchestrator.Draft) { d.TTL = time.Hour })
 	o.Send("odd1", "user")
 	o.Deliver()
-	_, err = hosts.Happened(ctx, o.Ledger, hosts.Event{Agent: "odd3", Program: "claude", Session: "one",
-		Kind: hosts.Ended})
+	_, err = hosts.Happened(ctx, o.Ledger,
+		hosts.Event{Agent: "odd3", Program: "claude", Session: "one", Kind: hosts.Ended})
 	o.no(err)
 	_, err = hosts.NameOf(ctx, o.Ledger, hosts.Holder{Program: "odd4", Process: process.Of(os.Getpid())})
 	o.no(err)
@@ -153,8 +153,8 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.no(err)
 	id, err := questions.NewSignalID(o.Ledger, "a-")
 	o.no(err)
-	_, _, err = questions.AlertUser(ctx, o.Ledger, questions.AlertDraft{ID: id, Sender: "odd1", Body: "{}",
-		Devices: []string{d.ID}})
+	_, _, err = questions.AlertUser(ctx, o.Ledger,
+		questions.AlertDraft{ID: id, Sender: "odd1", Body: "{}", Devices: []string{d.ID}})
 	o.no(err)
 
 	_, err = letters.NoteProblem(ctx, o.Ledger, letters.Problem{Path: "/a", Fingerprint: "1", Problem: "no JSON"})
@@ -164,10 +164,9 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.DeadWait("odd1", "odd3", o.Clock.Now().Add(time.Hour))
 	o.DeadWait("odd3", "odd2", o.Clock.Now().Add(time.Hour))
 	o.SQL(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES ('odd2', 'whsec_eA==', '')`)
-	o.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) VALUES ('1', '2', 'send', 'PRODUCER',
-		'2026-01-01T00:00:00.000Z')`)
-	// what others write there is a matter of its own package's tests
-	o.SQL(`INSERT INTO exports (name) VALUES ('otlp')`)
+	o.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at)
+		VALUES ('1', '2', 'send', 'PRODUCER', '2026-01-01T00:00:00.000Z')`)
+	o.SQL(`INSERT INTO exports (name) VALUES ('otlp')`) // what others write there is a matter of its own package's tests
 	_, err = removal.Remove(ctx, o.Ledger, removal.Request{Name: "gone"})
 	o.no(err)
 }
@@ -176,9 +175,9 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 func (o *oddRun) postGood(ctx context.Context, r *delivery.Engine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p, err := threads.Post(ctx, r.Ledger, threads.PostDraft{Session: enginetest.Room, Thread: o.good.thread.ID,
-		Sender: "good_sender", Type: goodType,
-		Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`{"content":"hello"}`), nil }})
+	p, err := threads.Post(ctx, r.Ledger,
+		threads.PostDraft{Session: enginetest.Room, Thread: o.good.thread.ID, Sender: "good_sender", Type: goodType,
+			Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`{"content":"hello"}`), nil }})
 	if err != nil {
 		o.T.Errorf("a good post: %v", err)
 		return
@@ -196,8 +195,8 @@ func (o *oddRun) checkGood(ctx context.Context) {
 	token, err := agents.Authenticate(ctx, o.Ledger, o.good.token)
 	must("the good token", err)
 	want.Equal(o.T, "whose token it is", token.Agent, "good_sender")
-	read, err := threads.Read(ctx, o.Ledger, threads.ReadOptions{Thread: o.good.thread.ID, Agent: "good_reader",
-		Limit: 1000})
+	read, err := threads.Read(ctx, o.Ledger,
+		threads.ReadOptions{Thread: o.good.thread.ID, Agent: "good_reader", Limit: 1000})
 	must("reading the good thread", err)
 	for i := range read.Posts {
 		o.posts = append(o.posts, read.Posts[i].ID)
@@ -240,11 +239,11 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 	must("trials", err)
 	_, err = delivery.TryDevices(ctx, o.Ledger)
 	must("trials of devices", err)
-	th, err := threads.Create(ctx, o.Ledger, threads.Draft{Session: enginetest.Room, Name: "another",
-		Creator: "good_sender"})
+	th, err := threads.Create(ctx, o.Ledger,
+		threads.Draft{Session: enginetest.Room, Name: "another", Creator: "good_sender"})
 	must("a new thread", err)
-	_, _, err = threads.AddParticipant(ctx, o.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID,
-		By: "good_sender"}, "good_wire")
+	_, _, err = threads.AddParticipant(ctx, o.Ledger,
+		threads.Change{Session: enginetest.Room, Thread: th.ID, By: "good_sender"}, "good_wire")
 	must("a new participant", err)
 	o.Pair("good too")
 	_, err = hosts.NameOf(ctx, o.Ledger, hosts.Holder{Program: "claude", Process: process.Of(os.Getpid())})
@@ -258,8 +257,8 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 			o.Clock.Advance(time.Millisecond)
 		}
 	})
-	_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "good_reader", Limit: 1,
-		For: []string{"good_wire"}, Timeout: time.Millisecond})
+	_, _, err = reading.Wait(ctx, o.Ledger,
+		reading.Options{Recipient: "good_reader", Limit: 1, For: []string{"good_wire"}, Timeout: time.Millisecond})
 	fine("waiting for somebody", err)
 	end()
 	passing.Wait()
@@ -296,8 +295,8 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 		fine("own threads", err)
 		_, _, err = messages.History(ctx, o.Ledger, messages.HistoryFilter{Party: name, Posts: true, Limit: 100})
 		fine("history", err)
-		_, err = messages.SearchOwn(ctx, o.Ledger, messages.Search{Agent: name, Limit: 100,
-			Says: func(*orchestrator.Message) bool { return true }})
+		_, err = messages.SearchOwn(ctx, o.Ledger,
+			messages.Search{Agent: name, Limit: 100, Says: func(*orchestrator.Message) bool { return true }})
 		fine("a search", err)
 		_, err = letters.Read(ctx, o.Ledger, letters.Request{Agent: name, Target: "dir:/tmp", Limit: 10, Mark: true})
 		fine("reading what was placed", err)
@@ -309,8 +308,9 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 		fine("sending to the team", err)
 		_, err = o.Fixture.Ask(orchestrator.PlanApproval, name, "odd3")
 		fine("asking a teammate", err)
-		_, err = teams.EndTurn(ctx, o.Ledger, "", orchestrator.Draft{Sender: name, SessionID: enginetest.Session,
-			Type: "idle_notification", Payload: []byte("{}")})
+		_, err = teams.EndTurn(ctx, o.Ledger, "",
+			orchestrator.Draft{Sender: name, SessionID: enginetest.Session, Type: "idle_notification",
+				Payload: []byte("{}")})
 		fine("ending a turn", err)
 		_, err = agents.RevokeTokens(ctx, o.Ledger, "odd1")
 		fine("revoking tokens", err)

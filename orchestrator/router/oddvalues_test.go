@@ -71,8 +71,9 @@ func TestBlobsAreAdopted(t *testing.T) {
 		"b to b 2", "a from b 3", "b blob 4", "b status 5", "b no status 6")
 	want.Equal(t, "events of the one whose id was a BLOB",
 		len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = 'blob'`)), 2)
-	want.Equal(t, "BLOBs left", len(f.Rows(`SELECT 1 FROM agent_message WHERE message_id >= x'' OR sender >= x''
-		OR recipient >= x'' OR status >= x''`)), 0)
+	want.Equal(t, "BLOBs left",
+		len(f.Rows(`SELECT 1 FROM agent_message WHERE message_id >= x'' OR sender >= x'' OR recipient >= x''
+			OR status >= x''`)), 0)
 }
 
 // TestRecipientsThatNobodyCanBe: what somebody wrote by hand for a name that no agent can have climbs the ladder and
@@ -164,8 +165,9 @@ func TestOddRowsBesideMessages(t *testing.T) {
 		"heartbeats":          `(agent, heard_at, silent_at) SELECT CAST('n' || i AS ` + kind + `), '', '0'`,
 		"signal_questions":    `(question_id, asker, status, body, message_id, created_at, expires_at) SELECT CAST('q' || i AS ` + kind + `), 'a', CASE i % 2 WHEN 1 THEN 'pending' ELSE 'answered' END, '', 'm' || i, '', ''`,
 	} {
-		f.SQL(`INSERT INTO ` + table + ` ` + insert + ` FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1
-			FROM n WHERE i < 1100) SELECT i FROM n) AS n`)
+		f.SQL(`INSERT INTO ` + table + ` ` + insert +
+			` FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1100) SELECT i
+				FROM n) AS n`)
 	}
 	f.SQL(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES ('no time', '9999', 9e18)`)
 	if !f.OnServer() {
@@ -309,8 +311,8 @@ func TestOddRowsOfKeysAndCounts(t *testing.T) {
 	f, devices := enginetest.NewPhones(t, 1)
 	f.SQL(`INSERT INTO signal_keys (name, public_key, private_key, created_at) VALUES ('vapid', '', 'x', '')`)
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status, traced_status, held) VALUES
-		('1', 'builder', 'reviewer', 'pending', 'pending', 9223372036854775807), ('2', 'builder', 'reviewer', 'pending',
-			'pending', 1)`)
+		('1', 'builder', 'reviewer', 'pending', 'pending', 9223372036854775807),
+			('2', 'builder', 'reviewer', 'pending', 'pending', 1)`)
 	q := f.Question(devices)
 	want.Lines(t, f.Pushes(), "device:"+devices[0]+" question "+q.ID)
 	s, err := overview.Status(t.Context(), f.Ledger)
@@ -328,8 +330,8 @@ func TestOddRowsOfKeysAndCounts(t *testing.T) {
 func TestNumbersRunOutInABatch(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	f.SQL(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload) VALUES (9223372036854775806, 'odd',
-		'a', 'b', '1')`)
+	f.SQL(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload)
+		VALUES (9223372036854775806, 'odd', 'a', 'b', '1')`)
 	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte("1")}
 	outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft, draft}, false)
 	for i, out := range outs {
@@ -387,8 +389,9 @@ func TestOddConfigurationIsRefused(t *testing.T) {
 			"allow_private", "plan_mode_required"} {
 			refused = append(refused, `UPDATE agents SET `+column+` = `+n)
 		}
-		refused = append(refused, `INSERT INTO schedules (name, spec, command, enabled, created_at)
-			VALUES ('s', '@daily', 'poll', `+n+`, '')`,
+		refused = append(refused,
+			`INSERT INTO schedules (name, spec, command, enabled, created_at) VALUES ('s', '@daily', 'poll', `+n+
+				`, '')`,
 			`INSERT INTO tokens (hash, agent, admin, created_at) VALUES ('h', 'a', `+n+`, '')`)
 	}
 	db := enginetest.Plain(t, f.Path)
@@ -407,8 +410,8 @@ func TestOddConfiguration(t *testing.T) {
 	f.SQL(`INSERT INTO groups (name, created_at) VALUES ('b', '')`)
 	f.SQL(`INSERT INTO group_members VALUES ('b', 'a', 1)`)
 	f.SQL(`INSERT INTO tokens (hash, agent, admin, created_at) VALUES ('short', 'a', 2, '')`)
-	f.SQL(`INSERT INTO settings (key, value, updated_at) VALUES ('retry.ladder', '~', ''), ('delivery.claim_size', '-1',
-		''), ('bounce', 'on', ''), ('nothing', 'x', '')`)
+	f.SQL(`INSERT INTO settings (key, value, updated_at) VALUES ('retry.ladder', '~', ''),
+		('delivery.claim_size', '-1', ''), ('bounce', 'on', ''), ('nothing', 'x', '')`)
 	f.SQL(`UPDATE agents SET concurrency = 9223372036854775807, timeout_seconds = 9223372036854775807, batch = -1,
 		silent_after_seconds = -1, deliver = ?
 		WHERE name = 'w'`, "jsonl:"+f.Ledger.FilePrefix())

@@ -173,8 +173,8 @@ func (m *machine) doReplay(rt *rapid.T) {
 }
 
 func (m *machine) doRead(rt *rapid.T) {
-	ms, _, err := reading.Wait(m.T.Context(), m.Ledger, reading.Options{Recipient: "inboxed", Limit: rapid.IntRange(1,
-		4).Draw(rt, "limit")})
+	ms, _, err := reading.Wait(m.T.Context(), m.Ledger,
+		reading.Options{Recipient: "inboxed", Limit: rapid.IntRange(1, 4).Draw(rt, "limit")})
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -195,8 +195,8 @@ func (m *machine) doByHand(*rapid.T) {
 
 // check holds the whole history to the promises.
 func (m *machine) check(rt *rapid.T) {
-	for _, row := range m.Rows(`SELECT message_id, coalesce(lag(new_status) OVER (PARTITION BY message_id
-		ORDER BY id), ''), coalesce(old_status, ''), new_status
+	for _, row := range m.Rows(`SELECT message_id,
+		coalesce(lag(new_status) OVER (PARTITION BY message_id ORDER BY id), ''), coalesce(old_status, ''), new_status
 		FROM message_trace WHERE event <> 'adopted'`) {
 		var id, before, old, now string
 		if n, _ := fmt.Sscanf(row, "%s %s %s", &id, &old, &now); n < 3 {
@@ -223,8 +223,8 @@ func (m *machine) check(rt *rapid.T) {
 		"delivered and not in the inbox": `SELECT message_id FROM agent_message m WHERE status = 'delivered'
 			AND recipient <> 'wired'
 			AND traced_status <> '' AND NOT EXISTS (SELECT 1 FROM agent_inbox i WHERE i.message_id = m.message_id)`,
-		"expired and still readable": `SELECT message_id FROM agent_inbox WHERE message_id IN (SELECT message_id
-			FROM agent_message WHERE status = 'expired')`,
+		"expired and still readable": `SELECT message_id FROM agent_inbox
+			WHERE message_id IN (SELECT message_id FROM agent_message WHERE status = 'expired')`,
 		"more retries than allowed": `SELECT message_id FROM agent_message WHERE retry_count > max_retries`,
 		"a bounce of a bounce":      `SELECT message_id FROM agent_message WHERE recipient = 'system'`,
 		"times go backwards": `SELECT a.id FROM message_trace a JOIN message_trace b ON b.id = a.id + 1
@@ -273,8 +273,9 @@ func (m *machine) checkLadder(rt *rapid.T) {
 	for _, row := range m.Rows(`SELECT message_id, attempt, event,
 		coalesce((julianday(at) - julianday(lag(at) OVER w)) * 86400, 0), coalesce(lag(event) OVER w, ''),
 			coalesce(lag(attempt) OVER w, 0)
-		FROM message_trace WHERE event IN ('attempt_failed', 'delivered', 'replayed',
-			'claimed') WINDOW w AS (PARTITION BY message_id ORDER BY id)`) {
+		FROM message_trace
+			WHERE event IN ('attempt_failed', 'delivered', 'replayed', 'claimed') WINDOW w AS (PARTITION BY message_id
+				ORDER BY id)`) {
 		var id, event, before string
 		var attempt, earlier int
 		var gap float64

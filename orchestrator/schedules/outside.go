@@ -78,7 +78,8 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 		add("setting", key, conf.Stored[key], "")
 	}
 	err = c.Query(`
-		SELECT 'tokens', agent, count(*) || CASE max(admin) WHEN 0 THEN ' of the agent' ELSE ', of an administrator too' END
+		SELECT 'tokens', agent,
+			count(*) || CASE max(admin) WHEN 0 THEN ' of the agent' ELSE ', of an administrator too' END
 		FROM tokens WHERE revoked_at = '' GROUP BY agent
 		UNION ALL SELECT 'phones', device_id, kind || ' ' || name || ': reads and answers questions' FROM signal_devices
 			WHERE state = 'active'`, func(row store.Row) error {
@@ -102,8 +103,8 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 // of the database.
 func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState, error) {
 	if l.Trust == nil {
-		return TrustState{}, orchestrator.Errorf(orchestrator.Unavailable,
-			"this program asks of no database whether it is trusted")
+		return TrustState{},
+			orchestrator.Errorf(orchestrator.Unavailable, "this program asks of no database whether it is trusted")
 	}
 	if _, err := Trusted(ctx, l); err != nil { // where there is no database, none is made only to be trusted
 		if _, missing := os.Stat(l.Path()); !trusted && errors.Is(missing, fs.ErrNotExist) {
@@ -155,8 +156,8 @@ func forgetGone(l *ledger.Ledger, err error) (TrustState, error) {
 
 func trustNotKept(l *ledger.Ledger, err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable,
-		Message: "it cannot be kept whether the database is trusted", Err: err, Hint: "Check the folder " +
-			l.Trust.Folder}
+		Message: "it cannot be kept whether the database is trusted", Err: err,
+		Hint: "Check the folder " + l.Trust.Folder}
 }
 
 // TrustedDatabases returns the databases that this user has made or trusts on this machine, sorted by path.

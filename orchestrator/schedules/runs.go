@@ -30,8 +30,9 @@ const (
 func LastRuns(ctx context.Context, l *ledger.Ledger, list []orchestrator.Schedule) (last map[string]Run, err error) {
 	last = map[string]Run{}
 	err = l.Read(ctx, func(c *store.Conn) error {
-		runs, err := lastOfEach(c, `SELECT name, started_at, ended_at, status, status_message FROM command_trace
-			WHERE id > (SELECT coalesce(max(id), 0) FROM command_trace) - ?`, recentRuns)
+		runs, err := lastOfEach(c,
+			`SELECT name, started_at, ended_at, status, status_message FROM command_trace
+				WHERE id > (SELECT coalesce(max(id), 0) FROM command_trace) - ?`, recentRuns)
 		if err != nil {
 			return err
 		}
@@ -39,8 +40,9 @@ func LastRuns(ctx context.Context, l *ledger.Ledger, list []orchestrator.Schedul
 			run, found := runs[s.Command]
 			at, err := time.Parse(time.RFC3339, s.LastRunAt)
 			if !found && err == nil {
-				older, err := lastOfEach(c, `SELECT name, started_at, ended_at, status, status_message
-					FROM command_trace WHERE started_at >= ? ORDER BY started_at LIMIT +?`,
+				older, err := lastOfEach(c,
+					`SELECT name, started_at, ended_at, status, status_message FROM command_trace WHERE started_at >= ?
+						ORDER BY started_at LIMIT +?`,
 					orchestrator.Stamp(at.Add(-noted)), recentRuns)
 				if err != nil {
 					return err

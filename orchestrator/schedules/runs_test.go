@@ -16,7 +16,8 @@ func TestLastRuns(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	list := []orchestrator.Schedule{
-		{Name: "often", Command: "deliver_all"}, {Name: "nightly", Command: "backup",
+		{Name: "often", Command: "deliver_all"},
+		{Name: "nightly", Command: "backup",
 			LastRunAt: f.Clock.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")},
 		{Name: "never", Command: "clear_old"},
 	}
@@ -52,8 +53,8 @@ func TestAddedAgain(t *testing.T) {
 	f := enginetest.New(t)
 	add := func(spec string) orchestrator.Schedule {
 		t.Helper()
-		if _, err := schedules.Add(t.Context(), f.Ledger, orchestrator.Schedule{Name: "rare", Spec: spec,
-			Command: "backup", Params: []byte(`{}`)}); err != nil {
+		if _, err := schedules.Add(t.Context(), f.Ledger,
+			orchestrator.Schedule{Name: "rare", Spec: spec, Command: "backup", Params: []byte(`{}`)}); err != nil {
 			t.Fatal(err)
 		}
 		s, err := schedules.Get(t.Context(), f.Ledger, "rare")

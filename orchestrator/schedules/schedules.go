@@ -25,8 +25,8 @@ func schedules(c *store.Conn) ([]orchestrator.Schedule, error) {
 			Name: row.Text(0), Spec: row.Text(1), Command: row.Text(2), Params: json.RawMessage(row.Text(3)),
 			Enabled: row.Int(4) != 0, LastRunAt: row.Text(5), CreatedAt: row.Text(6),
 		}
-		// shown as a text: they would make a list of schedules no JSON
 		if !json.Valid(s.Params) || !utf8.Valid(s.Params) {
+			// shown as a text: they would make a list of schedules no JSON
 			s.Params, s.Problem = orchestrator.JSONString(string(s.Params)), "it does not run: its params are not JSON"
 		}
 		return s

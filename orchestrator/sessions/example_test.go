@@ -35,8 +35,8 @@ func ExampleSessions_Look() {
 	}
 
 	report()
-	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder",
-		Type: "spec_ready"}); err != nil {
+	if _, err := messages.Send(ctx, e.Ledger,
+		orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "spec_ready"}); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := e.DeliverAll(ctx, delivery.Options{}); err != nil {

@@ -165,7 +165,7 @@ func begin(ctx context.Context, t *ledger.Tx, a *ledger.Agent, run *Run, looked 
 		ON CONFLICT (agent) DO UPDATE SET state = 'running', started_at = excluded.started_at, ended_at = '',
 			instance = excluded.instance,
 		    host = excluded.host, pid = 0, outcome = '', failures = excluded.failures, next_at = '',
-			through = excluded.through, starts = excluded.starts`,
+		    	through = excluded.through, starts = excluded.starts`,
 		a.Name, t.Now, t.Actor, process.Of(os.Getpid()).Host(), failures, m.through, b.starts); err != nil {
 		return nil, err
 	}

@@ -49,7 +49,8 @@ type Session struct {
 func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	var conf *ledger.Config
 	var agents []*ledger.Agent
-	err = s.ledger.LookUnchecked(ctx, func(c *store.Conn) error { // one statement: where nobody has a command, this is all
+	// one statement: where nobody has a command, this is all
+	err = s.ledger.LookUnchecked(ctx, func(c *store.Conn) error {
 		conf, err = s.ledger.Config.Load(c)
 		return err
 	})
@@ -194,8 +195,8 @@ const unreadMail = `FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id
 // newerUnread is whether any of the last ones came after a start at ?2 that was for messages up to ?3.
 const (
 	newestUnread = `SELECT i.delivered_at ` + unreadMail + ` ORDER BY i.rowid DESC LIMIT 1`
-	newerUnread  = `SELECT EXISTS (SELECT 1 FROM (SELECT i.delivered_at, m.seq ` + unreadMail + ` ORDER BY i.rowid DESC
-		LIMIT 1000) AS i
+	newerUnread  = `SELECT EXISTS (SELECT 1 FROM (SELECT i.delivered_at, m.seq ` + unreadMail +
+		` ORDER BY i.rowid DESC LIMIT 1000) AS i
 		WHERE delivered_at > ?2 OR delivered_at = ?2 AND seq > ?3)`
 )
 

@@ -110,8 +110,8 @@ func TestWhatIsNewAfterGivingUp(t *testing.T) {
 			}
 			fail := func() {
 				t.Helper()
-				if err := s.End(t.Context(), begin(f, s), sessions.RunEnd{Outcome: "exit status 1",
-					Failed: true}); err != nil {
+				if err := s.End(t.Context(), begin(f, s),
+					sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -190,8 +190,8 @@ func TestLeadHearsOfTheEndOfASession(t *testing.T) {
 	first := `a first default {"type":"idle_notification","from":"a","reason":"exit status 0"}`
 	want.Rows(t, told(), first)
 	run(sessions.RunEnd{Outcome: "exit status 0"}, func() {
-		if _, err := teams.EndTurn(t.Context(), f.Ledger, "b", orchestrator.Draft{Sender: "a",
-			Type: "idle_notification", SessionID: "default"}); err != nil {
+		if _, err := teams.EndTurn(t.Context(), f.Ledger, "b",
+			orchestrator.Draft{Sender: "a", Type: "idle_notification", SessionID: "default"}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -408,8 +408,8 @@ func TestWhySaysHowTheSessionStands(t *testing.T) {
 	says("with a, through wire:a", "the session of a is started for it by")
 	end(sessions.RunEnd{Outcome: "exit status 1", Failed: true, Output: "left out " + strings.Repeat("ü", 200) +
 		"\none\n\ntwo ü\n"})
-	says("failed (exit status 1; it said last: one two ü) and is started again at 20", "What it printed is in "+
-		sessions.Output(f.Ledger, "a"))
+	says("failed (exit status 1; it said last: one two ü) and is started again at 20",
+		"What it printed is in "+sessions.Output(f.Ledger, "a"))
 	f.Add(agents.Update{Name: "a", StartCommand: new("false")})
 	says("and is started again at once")
 	end(sessions.RunEnd{Outcome: "exit status 2", Failed: true, Output: strings.Repeat("ü", 200)})

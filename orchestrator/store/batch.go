@@ -191,8 +191,8 @@ func (b *Batch) Run(c *Conn, control Control, until time.Time) error {
 			}
 		}
 		again := control.Again(err)
-		// it is the failure of one of the requests
 		if !again && !careful && (isLater(err) || IsRefused(b.w.Backend.Explain(err))) {
+			// it is the failure of one of the requests
 			careful, again = true, true
 		}
 		control.Rollback()

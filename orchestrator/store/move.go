@@ -44,14 +44,14 @@ func (moved) Is(target error) bool { return target == ErrOutdated }
 // moving in.
 func Closed(path string, settings map[string]string) error {
 	if to := settings[MovedTo]; to != "" {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved, Message: "the database " + path +
-			" has moved to " + to + "; nothing was written",
-			Hint: "Use that one from now on, and start anew what has this one open. `mailroom migrate` moves it back, to a place of another name"}
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved,
+			Message: "the database " + path + " has moved to " + to + "; nothing was written",
+			Hint:    "Use that one from now on, and start anew what has this one open. `mailroom migrate` moves it back, to a place of another name"}
 	}
 	if settings[MovingFrom] != "" {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved, Message: "a database is moving to " +
-			path + "; nothing was written",
-			Hint: "If its `mailroom migrate` was interrupted, run it again. Until then the old place is the one to use"}
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved,
+			Message: "a database is moving to " + path + "; nothing was written",
+			Hint:    "If its `mailroom migrate` was interrupted, run it again. Until then the old place is the one to use"}
 	}
 	return nil
 }

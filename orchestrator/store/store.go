@@ -62,8 +62,7 @@ type (
 	Backuper interface {
 		Backup(ctx context.Context, file string, overwrite bool) (Backup, error)
 		Restore(ctx context.Context, file string, force bool, parts InBackup) (Restored, error)
-		// what a restore would bring and take
-		Compare(ctx context.Context, file string, outside []string) (Compared, error)
+		Compare(ctx context.Context, file string, outside []string) (Compared, error) // what a restore would bring and take
 	}
 	// Console answers queries that are written by hand.
 	Console interface {

@@ -84,11 +84,11 @@ func TestTableIsBounded(t *testing.T) {
 				break
 			}
 		}
-		want.Equal(t, name, fmt.Sprint(added, len(table.Rows.Values()), table.Truncated), fmt.Sprint(c.rows, c.rows,
-			true))
+		want.Equal(t, name, fmt.Sprint(added, len(table.Rows.Values()), table.Truncated),
+			fmt.Sprint(c.rows, c.rows, true))
 	}
-	// the first two as six bytes each
 	for _, long := range []any{strings.Repeat("\x01", most/5), make([]byte, most/5), strings.Repeat("x", most)} {
+		// the first two as six bytes each
 		table := store.NewTable([]string{"x", "y"}, store.Bound{Rows: 1, Bytes: most})
 		_, err := table.Add(store.Row{int64(1), long})
 		want.Code(t, err, orchestrator.InvalidParams)

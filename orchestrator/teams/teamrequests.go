@@ -195,8 +195,7 @@ func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 		return sent, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: the message of %s is %s", q.id,
 			q.messageID).WithHint("Leave reply_to out: request_id says what is answered")
 	}
-	// a request is read in any session, so it can be answered from any
-	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true
+	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true // a request is read in any session, so it can be answered from any
 	out, err := sendToTeam(t, &d)
 	if err == nil {
 		err = messages.Undone(out.refused)

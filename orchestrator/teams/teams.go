@@ -230,8 +230,8 @@ func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, sto
 	if len(recipients) == 0 {
 		e := orchestrator.Errorf(orchestrator.InvalidParams,
 			"nobody would get it: the team of session %s has no other member that has not stopped", d.SessionID)
-		return sent, stopped, e.WithHint("`mailroom team members` lists the team; `mailroom group set %s` makes it",
-			d.SessionID)
+		return sent, stopped,
+			e.WithHint("`mailroom team members` lists the team; `mailroom group set %s` makes it", d.SessionID)
 	}
 	if err := messages.CheckBacklog(t, conf, recipients, ""); err != nil {
 		return sent, stopped, err

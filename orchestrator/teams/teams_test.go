@@ -88,8 +88,8 @@ func TestTeamsOfSessionsAreApart(t *testing.T) {
 		{enginetest.Session, "lead,dev,tester", "tester"},
 		{"elsewhere", "dev,lead,outsider,tester", "dev,outsider,tester"}, // no group of that name: everybody known
 	} {
-		sent, err := teams.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "lead", Recipient: teams.Teammates,
-			Type: "message", SessionID: c.session})
+		sent, err := teams.Send(t.Context(), f.Ledger,
+			orchestrator.Draft{Sender: "lead", Recipient: teams.Teammates, Type: "message", SessionID: c.session})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,12 +124,12 @@ func TestRejectedShutdownAndEmptyBroadcast(t *testing.T) {
 	f := enginetest.NewTeam(t)
 	for _, approve := range []bool{false, true} {
 		for _, name := range []string{"dev", "tester"} {
-			if _, err := f.Reply(f.Engine, orchestrator.Shutdown, f.MustAsk(orchestrator.Shutdown, "lead",
-				name).RequestID, approve, name, "lead"); err != nil {
+			if _, err := f.Reply(f.Engine, orchestrator.Shutdown,
+				f.MustAsk(orchestrator.Shutdown, "lead", name).RequestID, approve, name, "lead"); err != nil {
 				t.Fatal(err)
 			}
-			want.Equal(t, name+"'s presence", f.Presence(name), map[bool]string{false: "working",
-				true: "stopped"}[approve])
+			want.Equal(t, name+"'s presence", f.Presence(name),
+				map[bool]string{false: "working", true: "stopped"}[approve])
 		}
 	}
 	_, err := f.Say("lead", teams.Teammates)
@@ -142,8 +142,8 @@ func TestApprovedPlanEndsPlanMode(t *testing.T) {
 	f := enginetest.NewTeam(t)
 	f.Add(agents.Update{Name: "dev", PlanModeRequired: new(true)})
 	f.Add(agents.Update{Name: "lead", PlanModeRequired: new(true)})
-	required := `SELECT group_concat(name) FROM (SELECT name FROM agents WHERE plan_mode_required = 1
-		ORDER BY name) AS a`
+	required := `SELECT group_concat(name)
+		FROM (SELECT name FROM agents WHERE plan_mode_required = 1 ORDER BY name) AS a`
 	for _, c := range []struct {
 		approve bool
 		left    string

@@ -71,10 +71,9 @@ func placesAfter(c *store.Conn, after string) (list []place, next string, err er
 	if after == "" || isLate {
 		after = "~" // behind every id
 	}
-	others, err := store.List(c, func(row store.Row) place {
-		return place{row.Text(0), row.Text(1), row.Text(2),
-			row.Text(0)}
-	}, allThreads, after, maxLooked)
+	others, err := store.List(c,
+		func(row store.Row) place { return place{row.Text(0), row.Text(1), row.Text(2), row.Text(0)} }, allThreads,
+		after, maxLooked)
 	if len(others) == maxLooked {
 		next = others[maxLooked-1].id
 	}

@@ -20,8 +20,9 @@ func TestAllThreads(t *testing.T) {
 	var ids []string
 	for i := range 5 {
 		f.Clock.Advance(time.Second)
-		th, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "default",
-			Name: fmt.Sprintf("Thread %d", i), Creator: "a", Participants: []string{"b"}})
+		th, err := threads.Create(t.Context(), f.Ledger,
+			threads.Draft{Session: "default", Name: fmt.Sprintf("Thread %d", i), Creator: "a",
+				Participants: []string{"b"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,15 +76,15 @@ func TestAllThreads(t *testing.T) {
 	want.Equal(t, "and before that", names, "0=2")
 	names, _ = all(threads.AllOptions{Limit: 9, After: next})
 	want.Equal(t, "the others", names, "432")
-	if _, _, err := threads.All(t.Context(), f.Ledger, threads.AllOptions{Limit: 1,
-		After: "@x"}); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+	if _, _, err := threads.All(t.Context(), f.Ledger,
+		threads.AllOptions{Limit: 1, After: "@x"}); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 		t.Errorf("a place that no call returned: %v", err)
 	}
 
 	newest := func(after int64) (posts string, read threads.ReadPosts) {
 		t.Helper()
-		read, err := threads.Read(t.Context(), f.Ledger, threads.ReadOptions{Thread: ids[0], Newest: true, After: after,
-			Limit: 2})
+		read, err := threads.Read(t.Context(), f.Ledger,
+			threads.ReadOptions{Thread: ids[0], Newest: true, After: after, Limit: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

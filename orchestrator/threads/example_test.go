@@ -18,8 +18,8 @@ func ExamplePost() {
 	defer done()
 
 	thread, err := threads.Create(ctx, e.Ledger, threads.Draft{
-		Session: orchestrator.DefaultSession, Name: "release 2.0", Creator: "ada", Participants: []string{"grace",
-			"linus"},
+		Session: orchestrator.DefaultSession, Name: "release 2.0", Creator: "ada",
+		Participants: []string{"grace", "linus"},
 	})
 	if err != nil {
 		log.Fatal(err)

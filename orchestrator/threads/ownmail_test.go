@@ -120,8 +120,8 @@ func TestRenameThread(t *testing.T) {
 	th := f.Thread("a", "b")
 	notice := threads.Notice{Type: "thread_renamed", Payload: []byte(`"it has another name"`)}
 	for i, by := range []string{"a", "b"} {
-		got, renamed, err := threads.Rename(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room,
-			Thread: th.ID, By: by}, "another", notice)
+		got, renamed, err := threads.Rename(t.Context(), f.Ledger,
+			threads.Change{Session: enginetest.Room, Thread: th.ID, By: by}, "another", notice)
 		if err != nil || renamed != (i == 0) || got.Name != "another" {
 			t.Errorf("%+v, %v, %v", got, renamed, err)
 		}

@@ -27,8 +27,7 @@ type PostDraft struct {
 	// called several times.
 	Payload func(mentions []string) (json.RawMessage, error)
 
-	// of an answer that goes to one agent; see Draft.Verdict
-	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error)
+	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error) // of an answer that goes to one agent; see Draft.Verdict
 }
 
 // Posted is what Post returns: where the post stands and who gets it.
@@ -192,10 +191,10 @@ func postDirectly(t *ledger.Tx, p *PostDraft, a *answered) (posted Posted, err e
 	}
 	sent := &out.Sent
 	return Posted{
-		MessageID: sent.MessageID, Mentions: []string{a.writer}, Ignored: slices.DeleteFunc(slices.Clone(p.Mentions),
-			func(name string) bool {
-				return name == a.writer || name == p.Sender
-			}),
+		MessageID: sent.MessageID, Mentions: []string{a.writer},
+		Ignored: slices.DeleteFunc(slices.Clone(p.Mentions), func(name string) bool {
+			return name == a.writer || name == p.Sender
+		}),
 		CreatedAt: sent.CreatedAt, Withheld: sent.Withheld, Outside: a.outside, RequestID: sent.RequestID,
 		Presence: sent.Presence,
 	}, err
@@ -286,8 +285,8 @@ func insertThreadRow(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, h
 	if err := t.TraceCreated(); err != nil { // before its delivery
 		return "", err
 	}
-	if _, err := t.ChangeStatus(ledger.BySeq(row.Seq), ledger.Change{To: orchestrator.Delivered,
-		Event: tracing.Delivered}); err != nil {
+	if _, err := t.ChangeStatus(ledger.BySeq(row.Seq),
+		ledger.Change{To: orchestrator.Delivered, Event: tracing.Delivered}); err != nil {
 		return "", err
 	}
 	// Retention goes by the time at which a row ended. A post goes by the end of its thread.

@@ -28,8 +28,8 @@ func TestClosingIsTold(t *testing.T) {
 	}
 	f.SQL(`DELETE FROM agents WHERE name = 'gone'`)
 	f.SQL(`UPDATE settings SET value = 'another' WHERE key = 'config.version'`)
-	notice := threads.Closing{Summary: "all is said", Notice: threads.Notice{Type: "thread_closed",
-		Payload: json.RawMessage(`"it is over"`)}}
+	notice := threads.Closing{Summary: "all is said",
+		Notice: threads.Notice{Type: "thread_closed", Payload: json.RawMessage(`"it is over"`)}}
 	if _, err := threads.Close(t.Context(), f.Ledger, change, notice); err != nil {
 		t.Fatal(err)
 	}
@@ -43,15 +43,15 @@ func TestClosingIsTold(t *testing.T) {
 		if err != nil || len(ms) != n {
 			t.Errorf("%s got %v, %v, want %d", agent, ms, err, n)
 		}
-		if again, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: agent,
-			Limit: 9}); err != nil || len(again) != 0 {
+		if again, _, err := reading.Wait(t.Context(), f.Ledger,
+			reading.Options{Recipient: agent, Limit: 9}); err != nil || len(again) != 0 {
 			t.Errorf("%s got %v again, %v", agent, again, err)
 		}
 	}
 	f.Clock.Advance(8 * 24 * time.Hour)
 	f.Clear(retention.ClearOptions{})
-	want.Equal(t, "left of the closed thread", f.Rows(`SELECT count(*) FROM agent_message WHERE thread_id = ?`,
-		th.ID)[0], "0")
+	want.Equal(t, "left of the closed thread",
+		f.Rows(`SELECT count(*) FROM agent_message WHERE thread_id = ?`, th.ID)[0], "0")
 }
 
 // A post stands once in its thread's history, archived or not, and its copies say how it got to whom; asked for by its
@@ -61,8 +61,8 @@ func TestPostStandsOnceInHistory(t *testing.T) {
 	f := enginetest.New(t, "a", "b", "c")
 	th := f.Thread("a", "b", "c")
 	first, second := f.MustPost(th.ID, "a", "b", "c"), f.MustPost(th.ID, "b")
-	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "c", Recipient: "a", ThreadID: th.ID,
-		ReplyTo: first.MessageID}); err != nil {
+	if _, err := messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "c", Recipient: "a", ThreadID: th.ID, ReplyTo: first.MessageID}); err != nil {
 		t.Fatal(err)
 	}
 	f.Take("b")
@@ -96,8 +96,8 @@ func TestPostStandsOnceInHistory(t *testing.T) {
 				t.Errorf("%s, %+v: %q, want %q", when, c.f, got, c.want)
 			}
 		}
-		ms, _, err := messages.History(t.Context(), f.Ledger, messages.HistoryFilter{ThreadID: th.ID, Limit: 9,
-			OldestFirst: true})
+		ms, _, err := messages.History(t.Context(), f.Ledger,
+			messages.HistoryFilter{ThreadID: th.ID, Limit: 9, OldestFirst: true})
 		if err != nil {
 			t.Fatal(err)
 		}

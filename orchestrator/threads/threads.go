@@ -271,10 +271,8 @@ func thread(c *store.Conn, id string) (th Thread, found bool, err error) {
 	if err != nil || !found {
 		return th, found, err
 	}
-	th.Participants, err = store.List(c, func(row store.Row) Participant {
-		return Participant{row.Text(0),
-			row.Text(1)}
-	}, `
+	th.Participants, err = store.List(c,
+		func(row store.Row) Participant { return Participant{row.Text(0), row.Text(1)} }, `
 		SELECT p.agent, coalesce(nullif(s.display_name, ''), p.agent)
 		FROM thread_participants p LEFT JOIN presence s ON s.session_id = ?2 AND s.agent = p.agent
 		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`, th.ID, th.Session, th.Creator)

@@ -66,8 +66,8 @@ func TestPostsAreNobodysMail(t *testing.T) {
 		d := f.Deliver()
 		want.Equal(t, "delivered", d.Delivered, 0)
 		for _, name := range []string{"a", "b"} {
-			if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: name,
-				Limit: 9}); err != nil || len(ms) != 0 {
+			if ms, _, err := reading.Wait(t.Context(), f.Ledger,
+				reading.Options{Recipient: name, Limit: 9}); err != nil || len(ms) != 0 {
 				t.Errorf("%s got %v, %v", name, ms, err)
 			}
 		}
@@ -136,8 +136,9 @@ func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 	f.MustPost(closed.ID, "a", "b")
 	f.Deliver()
 	f.Clock.Advance(30 * 24 * time.Hour)
-	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: closed.ID,
-		By: "b"}, threads.Closing{Summary: "all is said"}); err != nil {
+	if _, err := threads.Close(t.Context(), f.Ledger,
+		threads.Change{Session: enginetest.Room, Thread: closed.ID, By: "b"},
+		threads.Closing{Summary: "all is said"}); err != nil {
 		t.Fatal(err)
 	}
 	where := func() (live, archived string) {
@@ -156,8 +157,8 @@ func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 	live, archived = where()
 	want.Equal(t, "in the table a week later", live, "open post")
 	want.Equal(t, "in the archive a week later", archived, "open b,closed post,closed b")
-	ms, more, err := messages.History(t.Context(), f.Ledger, messages.HistoryFilter{ThreadID: closed.ID, Limit: 9,
-		OldestFirst: true})
+	ms, more, err := messages.History(t.Context(), f.Ledger,
+		messages.HistoryFilter{ThreadID: closed.ID, Limit: 9, OldestFirst: true})
 	if err != nil || more || len(ms) != 1 || ms[0].Recipient != "thread:"+closed.ID {
 		t.Errorf("the history of the closed thread is %v, %v, %v", ms, more, err)
 	}
@@ -168,15 +169,15 @@ func TestThreadRights(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "outsider")
 	open, closed := f.Thread("a", "b"), f.Thread("a", "b")
-	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: closed.ID,
-		By: "a"}, threads.Closing{}); err != nil {
+	if _, err := threads.Close(t.Context(), f.Ledger,
+		threads.Change{Session: enginetest.Room, Thread: closed.ID, By: "a"}, threads.Closing{}); err != nil {
 		t.Fatal(err)
 	}
 	acts := map[string]func(c threads.Change) error{
 		"post": func(c threads.Change) error {
-			_, err := threads.Post(t.Context(), f.Ledger, threads.PostDraft{Session: c.Session, Thread: c.Thread,
-				Sender: c.By, Mentions: []string{"b"},
-				Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }})
+			_, err := threads.Post(t.Context(), f.Ledger,
+				threads.PostDraft{Session: c.Session, Thread: c.Thread, Sender: c.By, Mentions: []string{"b"},
+					Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }})
 			return err
 		},
 		"add": func(c threads.Change) error {
@@ -230,11 +231,11 @@ func TestThreadRights(t *testing.T) {
 		}
 	}
 	open = f.Thread("a", "b")
-	_, _, err = threads.AddParticipant(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: open.ID,
-		By: "a"}, "nobody")
+	_, _, err = threads.AddParticipant(t.Context(), f.Ledger,
+		threads.Change{Session: enginetest.Room, Thread: open.ID, By: "a"}, "nobody")
 	want.Code(t, err, orchestrator.NotFound)
-	_, err = threads.RemoveParticipant(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: open.ID,
-		By: "a"}, "outsider")
+	_, err = threads.RemoveParticipant(t.Context(), f.Ledger,
+		threads.Change{Session: enginetest.Room, Thread: open.ID, By: "a"}, "outsider")
 	want.Code(t, err, orchestrator.NotFound)
 }
 
@@ -285,16 +286,17 @@ func TestPostsRaceAClose(t *testing.T) {
 		results, closed := make(chan result, 6), make(chan error, 2)
 		for i := range cap(results) {
 			go func() {
-				p, err := threads.Post(t.Context(), routers[i%2].Ledger, threads.PostDraft{Session: enginetest.Room,
-					Thread: th.ID, Sender: "a", Mentions: []string{"b", "c"},
-					Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }})
+				p, err := threads.Post(t.Context(), routers[i%2].Ledger,
+					threads.PostDraft{Session: enginetest.Room, Thread: th.ID, Sender: "a",
+						Mentions: []string{"b", "c"},
+						Payload:  func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }})
 				results <- result{p.MessageID, err}
 			}()
 			if i == round%cap(results) {
 				for j := range cap(closed) {
 					go func() {
-						_, err := threads.Close(t.Context(), routers[j].Ledger, threads.Change{Session: enginetest.Room,
-							Thread: th.ID, By: "b"}, threads.Closing{})
+						_, err := threads.Close(t.Context(), routers[j].Ledger,
+							threads.Change{Session: enginetest.Room, Thread: th.ID, By: "b"}, threads.Closing{})
 						closed <- err
 					}()
 				}

@@ -123,8 +123,8 @@ const batchOf = `WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE
 // to hold.
 func livesBefore(c *store.Conn, events []event, from, to int64) (map[string]*life, error) {
 	archived := func(column string) string {
-		return `coalesce(m.` + column + `, (SELECT a.` + column + ` FROM agent_message_archive AS a
-			WHERE a.message_id = of.message_id LIMIT 1))`
+		return `coalesce(m.` + column + `, (SELECT a.` + column +
+			` FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1))`
 	}
 	lives := map[string]*life{}
 	err := c.Query(batchOf+`
@@ -275,7 +275,7 @@ func (f fold) save(t *ledger.Tx) error {
 			ON CONFLICT (span, at, recipient) DO UPDATE SET sent = excluded.sent, delivered = excluded.delivered,
 				read = excluded.read,
 			    attempts_failed = excluded.attempts_failed, failed = excluded.failed, expired = excluded.expired,
-				cancelled = excluded.cancelled, wrote = excluded.wrote,
+			    	cancelled = excluded.cancelled, wrote = excluded.wrote,
 			    queued_ms = excluded.queued_ms, delivered_ms = excluded.delivered_ms, read_ms = excluded.read_ms`,
 			k.span, k.at, k.recipient, sum.Sent, sum.Delivered, sum.Read, sum.AttemptsFailed, sum.Failed, sum.Expired,
 			sum.Cancelled, sum.Wrote,

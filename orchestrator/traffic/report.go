@@ -142,8 +142,8 @@ func (r *Report) fill(f fold, span string, since, now time.Time, q Query,
 		addTo(intervals, orchestrator.Stamp(orchestrator.ParseStamp(k.at).Truncate(q.Every)), one)
 	}
 	for recipient := range counts {
-		if recipient != "" && !strings.HasPrefix(recipient, orchestrator.ThreadPrefix) && (q.Recipient == "" ||
-			recipient == q.Recipient) {
+		if recipient != "" && !strings.HasPrefix(recipient, orchestrator.ThreadPrefix) &&
+			(q.Recipient == "" || recipient == q.Recipient) {
 			addTo(recipients, recipient, &row{})
 		}
 	}

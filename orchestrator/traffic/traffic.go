@@ -69,8 +69,8 @@ func due(c *store.Conn, now time.Time) (bool, error) {
 		return false, err
 	}
 	var is bool
-	err = c.Query(`SELECT (SELECT max(id) FROM message_trace), coalesce((SELECT at FROM message_trace WHERE id > ?1
-		ORDER BY id LIMIT 1), '')`,
+	err = c.Query(`SELECT (SELECT max(id) FROM message_trace),
+		coalesce((SELECT at FROM message_trace WHERE id > ?1 ORDER BY id LIMIT 1), '')`,
 		func(row store.Row) error {
 			at := row.Text(1)
 			is = row.Int(0)-counted >= often || at != "" && at < orchestrator.Stamp(now.Add(-time.Minute))

@@ -109,8 +109,9 @@ func fromTrace(t *testing.T, f *enginetest.Fixture) (counts map[string]int64, de
 			recipients[pair[0]] = pair[1]
 		}
 	}
-	for _, pair := range pairs(t, f, `SELECT json_array(message_id, json_extract(detail, '$.recipient'))
-		FROM message_trace WHERE event = 'deleted'`) {
+	for _, pair := range pairs(t, f,
+		`SELECT json_array(message_id, json_extract(detail, '$.recipient')) FROM message_trace
+			WHERE event = 'deleted'`) {
 		recipients[pair[0]] = pair[1]
 	}
 	created, arrived := map[string]time.Time{}, map[string]time.Time{}
@@ -215,8 +216,8 @@ func TestWhoWrote(t *testing.T) {
 	f.Clock.Advance(time.Hour)
 	f.MustPost(f.Thread("a", "b").ID, "a", "b")
 	for range 2 {
-		report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: 2 * time.Hour, Every: time.Hour,
-			Recipient: "a"})
+		report, err := traffic.Of(t.Context(), f.Ledger,
+			traffic.Query{Since: 2 * time.Hour, Every: time.Hour, Recipient: "a"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,8 +250,8 @@ func TestReplayed(t *testing.T) {
 	}
 	f.Clock.Advance(time.Second)
 	f.Deliver()
-	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: 24 * time.Hour, Every: time.Hour,
-		Recipient: "w"})
+	report, err := traffic.Of(t.Context(), f.Ledger,
+		traffic.Query{Since: 24 * time.Hour, Every: time.Hour, Recipient: "w"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,14 +263,14 @@ func TestReplayed(t *testing.T) {
 func TestFailedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "nobody", Type: "note",
-		Payload: []byte(`1`)})
+	sent, err := messages.Send(t.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "nobody", Type: "note", Payload: []byte(`1`)})
 	if orchestrator.CodeOf(err) != orchestrator.UnknownRecipient {
 		t.Fatalf("%+v, %v", sent, err)
 	}
 	f.Send("a", "b", func(d *orchestrator.Draft) { d.Type = orchestrator.TestMessage })
-	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: time.Hour, Every: time.Hour,
-		Recipient: "nobody"})
+	report, err := traffic.Of(t.Context(), f.Ledger,
+		traffic.Query{Since: time.Hour, Every: time.Hour, Recipient: "nobody"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,8 +378,9 @@ func TestLongNamesByHand(t *testing.T) {
 func TestCountsByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	f.SQL(`INSERT INTO traffic (span, at, recipient, sent, read, wrote) VALUES ('hour', ?1, 'a', -1, 9007199254740993,
-		9223372036854775807), ('hour', ?1, 'b', 2, 1, 9223372036854775807)`,
+	f.SQL(`INSERT INTO traffic (span, at, recipient, sent, read, wrote)
+		VALUES ('hour', ?1, 'a', -1, 9007199254740993, 9223372036854775807),
+			('hour', ?1, 'b', 2, 1, 9223372036854775807)`,
 		orchestrator.Stamp(f.Clock.Now().Truncate(time.Hour)))
 	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: time.Hour, Every: time.Hour})
 	if err != nil {

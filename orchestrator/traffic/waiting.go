@@ -27,8 +27,7 @@ func (r *Report) waiting(c *store.Conn, f fold, q Query, conf *ledger.Config,
 	if err != nil {
 		return nil, err
 	}
-	// by how many more wait for a recipient at the end of each interval than at its beginning
-	changes := map[string][]int64{}
+	changes := map[string][]int64{} // by how many more wait for a recipient at the end of each interval than at its beginning
 	add := func(recipient, at string, n int64) {
 		if changes[recipient] == nil {
 			changes[recipient] = make([]int64, len(r.Intervals))
@@ -71,8 +70,8 @@ func (r *Report) waiting(c *store.Conn, f fold, q Query, conf *ledger.Config,
 	}
 	slices.SortFunc(list, func(a, b Waiting) int {
 		last := len(r.Intervals) - 1
-		return cmp.Or(cmp.Compare(b.Messages[last], a.Messages[last]), cmp.Compare(slices.Max(b.Messages),
-			slices.Max(a.Messages)), cmp.Compare(a.Recipient, b.Recipient))
+		return cmp.Or(cmp.Compare(b.Messages[last], a.Messages[last]),
+			cmp.Compare(slices.Max(b.Messages), slices.Max(a.Messages)), cmp.Compare(a.Recipient, b.Recipient))
 	})
 	return list[:min(len(list), mostWaiting)], nil
 }
@@ -101,7 +100,7 @@ func replays(c *store.Conn, since string) (list []replay, err error) {
 	err = c.Query(`
 		SELECT r.id, r.at, m.recipient
 		  FROM (SELECT message_id, event FROM message_trace WHERE event IN ('attempt_failed','failed','expired')
-			ORDER BY at DESC LIMIT +?1) AS f
+		  	ORDER BY at DESC LIMIT +?1) AS f
 		  CROSS JOIN message_trace AS r ON r.message_id = f.message_id AND r.event = 'replayed' AND r.at >= ?2
 		  CROSS JOIN agent_message AS m ON m.message_id = f.message_id
 		 WHERE f.event <> 'attempt_failed'`, func(row store.Row) error {

@@ -36,8 +36,8 @@ func TestWaiting(t *testing.T) {
 			f.TakeFor("b", 0)
 		case 8:
 			f.Wire.Set(nil)
-			if _, _, err := messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: "w",
-				Limit: 1}); err != nil {
+			if _, _, err := messages.ReplayAll(t.Context(), f.Ledger,
+				messages.DeadLetterFilter{Recipient: "w", Limit: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -48,8 +48,8 @@ func TestWaiting(t *testing.T) {
 		f.Clock.Advance(10 * time.Minute)
 	}
 	f.Clock.Advance(-10 * time.Minute)
-	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: 110 * time.Minute, Every: 10 * time.Minute,
-		Waiting: true})
+	report, err := traffic.Of(t.Context(), f.Ledger,
+		traffic.Query{Since: 110 * time.Minute, Every: 10 * time.Minute, Waiting: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,8 @@ type terms struct {
 }
 
 // oneByOne delivers the messages of an attempt one after the other, until ctx ends, and returns one error per message.
-func oneByOne(ctx context.Context, a *orchestrator.Attempt, deliver func(ctx context.Context, a *orchestrator.Attempt,
-	m *orchestrator.Message) error) []error {
+func oneByOne(ctx context.Context, a *orchestrator.Attempt,
+	deliver func(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error) []error {
 	errs := make([]error, len(a.Messages))
 	for i := range a.Messages {
 		if errs[i] = context.Cause(ctx); errs[i] == nil {
@@ -65,8 +65,7 @@ func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status
 		defer timer.Stop()
 	}
 	r.Header.Set("User-Agent", "mailroom")
-	// in place of a Client, which follows redirects
-	answer, err := c.pool(t.allowPrivate).RoundTrip(r.WithContext(waiting))
+	answer, err := c.pool(t.allowPrivate).RoundTrip(r.WithContext(waiting)) // in place of a Client, which follows redirects
 	if err != nil {
 		return 0, t.unanswered(waiting, r.URL.Host, err)
 	}
@@ -85,8 +84,8 @@ func (t *terms) unanswered(ctx context.Context, host string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("no answer from %s: %w", host, context.Cause(ctx))
 	}
-	// it can hold what the receiver sent
 	if text := t.hide(err.Error()); text != err.Error() || len(text) > 2*maxQuoted {
+		// it can hold what the receiver sent
 		return fmt.Errorf("no answer from %s: %s", host, quote(text, 2*maxQuoted))
 	}
 	return fmt.Errorf("no answer from %s: %w", host, err)

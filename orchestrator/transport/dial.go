@@ -115,8 +115,8 @@ func mustBePublic(address string) error {
 			return refuse(n.what)
 		}
 	}
-	// also what wraps an IPv4 address, or names an interface: no network has it
 	if ip.Is6() && !publicIPv6().Contains(ip) {
+		// also what wraps an IPv4 address, or names an interface: no network has it
 		return refuse("outside of the public IPv6 networks")
 	}
 	return nil

@@ -138,8 +138,7 @@ func (d *drop) handOver(ctx context.Context, a orchestrator.Attempt, ls []staged
 		if errors.Is(err, orchestrator.ErrLeaseLost) {
 			d.discard(ls...)
 		}
-		// whether the note is stored cannot be known: Recover or the next attempt sees to the files
-		return slices.Repeat([]error{err}, len(ls))
+		return slices.Repeat([]error{err}, len(ls)) // whether the note is stored cannot be known: Recover or the next attempt sees to the files
 	}
 	var arrived []int
 	var back []stagedLetter
@@ -279,8 +278,8 @@ func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 }
 
 // ClearStaged removes staged files of messages that are not needed any more.
-func (Dir) ClearStaged(database, address string, recipients []string, needed func() ([]orchestrator.Message,
-	error)) error {
+func (Dir) ClearStaged(database, address string, recipients []string,
+	needed func() ([]orchestrator.Message, error)) error {
 	if _, err := os.Lstat(filepath.Join(address, StagingFolder)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

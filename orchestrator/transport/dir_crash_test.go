@@ -110,8 +110,8 @@ func TestDirKill(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	root, notebook, signals := realTempDir(t), t.TempDir(), t.TempDir()
 	must(t, os.Mkdir(filepath.Join(notebook, "notes"), 0o700))
-	inbox, taken, stop := filepath.Join(root, "builder"), filepath.Join(notebook, "taken"), filepath.Join(signals,
-		"stop")
+	inbox, taken, stop := filepath.Join(root, "builder"), filepath.Join(notebook, "taken"),
+		filepath.Join(signals, "stop")
 	must(t, os.Mkdir(inbox, 0o700))
 	reader := helper.Start(t, "reader", inbox, taken, stop)
 	if event := <-reader.Lines; event != "ready" {

@@ -76,8 +76,8 @@ func (l *leftovers) add(name, deliver string) {
 func (l *leftovers) die(noted bool, retries int) (id string) {
 	l.t.Helper()
 	l.dir.dies, l.dir.noted = true, noted
-	sent, err := messages.Send(l.t.Context(), l.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder",
-		Type: "note", MaxRetries: &retries})
+	sent, err := messages.Send(l.t.Context(), l.Ledger,
+		orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note", MaxRetries: &retries})
 	must(l.t, err)
 	_, err = l.DeliverAll(l.t.Context(), delivery.Options{})
 	must(l.t, err)
@@ -168,8 +168,8 @@ func TestDirLeftoversAreNoOthers(t *testing.T) {
 	mine := filepath.Join(l.root, transport.StagingFolder, "notes-of-mine")
 	must(t, os.WriteFile(mine, []byte(`{"id":"mine","from":"a","to":"b","type":"x","payload":0}`), 0o600))
 	l.dir.staged = func() { l.clear(0) }
-	sent, err := messages.Send(t.Context(), l.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder",
-		Type: "note"})
+	sent, err := messages.Send(t.Context(), l.Ledger,
+		orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note"})
 	must(t, err)
 	d, err := l.DeliverAll(t.Context(), delivery.Options{})
 	if err != nil || d.Delivered != 1 {

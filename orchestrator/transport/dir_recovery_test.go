@@ -38,8 +38,8 @@ func TestDirForeignFile(t *testing.T) {
 
 			// The others of the attempt get through, and are not forgotten.
 			err = l.try(t, note("n1", `1`), note("m", `1`), note("n2", `1`))
-			if err == nil || !strings.Contains(err.Error(),
-				path+" exists already and is not this message; take it away") {
+			if err == nil ||
+				!strings.Contains(err.Error(), path+" exists already and is not this message; take it away") {
 				t.Errorf("%v", err)
 			}
 			if now, err := os.Lstat(path); err != nil || !os.SameFile(now, foreign) {
@@ -53,8 +53,8 @@ func TestDirForeignFile(t *testing.T) {
 			l.mustBeStaged(t)
 			must(t, os.Remove(path))
 			must(t, l.try(t, note("m", `1`)))
-			if got := files(t, l.root, "builder"); !slices.Equal(got, []string{"before.json", "n1.json", "n2.json",
-				"m.json"}) {
+			if got := files(t, l.root, "builder"); !slices.Equal(got,
+				[]string{"before.json", "n1.json", "n2.json", "m.json"}) {
 				t.Errorf("arrived: %q", got)
 			}
 		})

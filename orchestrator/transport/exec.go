@@ -107,8 +107,7 @@ func (e Exec) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	}
 	err := e.run(ctx, &a, handed, input.Bytes())
 	for i := range errs {
-		// which is why it was ended
-		approved := errors.Is(err, program.ErrStopped) && a.Messages[i].Type == orchestrator.ShutdownRequest
+		approved := errors.Is(err, program.ErrStopped) && a.Messages[i].Type == orchestrator.ShutdownRequest // which is why it was ended
 		if errs[i] == nil && !approved {
 			errs[i] = err
 		}

@@ -239,7 +239,8 @@ func TestExecHostileTexts(t *testing.T) {
 		if strings.ToValidUTF8(text, "") == text {
 			m.ID, m.Payload = text, []byte(strconv.Quote("x"))
 		}
-		got, err := execute(t, `test "$(printf '%s\n' "$MAILROOM_MESSAGE_IDS" | wc -l)" -eq 1 || exit 1; printf '%s|' "$MAILROOM_MESSAGE_TYPE" "$MAILROOM_SENDER" "$MAILROOM_THREAD_ID" "$MAILROOM_REPLY_TO" > got; cat >> got; printf '%s' "$TRACEPARENT"`, folder, m)
+		got, err := execute(t,
+			`test "$(printf '%s\n' "$MAILROOM_MESSAGE_IDS" | wc -l)" -eq 1 || exit 1; printf '%s|' "$MAILROOM_MESSAGE_TYPE" "$MAILROOM_SENDER" "$MAILROOM_THREAD_ID" "$MAILROOM_REPLY_TO" > got; cat >> got; printf '%s' "$TRACEPARENT"`, folder, m)
 		if err != nil || got != "" {
 			t.Errorf("%.50q: %v, %q", text, err, got)
 			continue

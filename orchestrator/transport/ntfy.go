@@ -197,8 +197,8 @@ func inClear(p *push.Message, s *push.NtfySecret, n notification) (notification,
 	for i, option := range text.Options {
 		n.Actions = append(n.Actions, button{
 			Action: "http", Label: cut(uncontrolled(option), 4*maxNtfyName), Method: http.MethodPost, Clear: true,
-			URL: s.SignalURL + "/api/once/" + url.PathEscape(p.ID) + "/" + strconv.Itoa(i) + "/" + push.NtfyToken(s.Key,
-				p.ID, i),
+			URL: s.SignalURL + "/api/once/" + url.PathEscape(p.ID) + "/" + strconv.Itoa(i) + "/" +
+				push.NtfyToken(s.Key, p.ID, i),
 		})
 	}
 	return n, nil

@@ -180,8 +180,10 @@ func TestNtfyNotifications(t *testing.T) {
 		priority int
 		want     string // "" is an error, and no request
 	}{
-		{question("q-1", 8), 0, `"title":"Mailroom","message":"A question is waiting","priority":3,"tags":["question"]` + click},
-		{question("q-1", 0), 5, `"title":"Mailroom","message":"A question is waiting","priority":4,"tags":["question"]` + click},
+		{question("q-1", 8), 0,
+			`"title":"Mailroom","message":"A question is waiting","priority":3,"tags":["question"]` + click},
+		{question("q-1", 0), 5,
+			`"title":"Mailroom","message":"A question is waiting","priority":4,"tags":["question"]` + click},
 		{push.Message{Kind: push.Alert, ID: "q-1", Encrypted: true, Body: "AAAA"}, -1,
 			`"title":"Mailroom","message":"An alert is waiting","priority":2` + click},
 		{clear("question", `{"from":"builder","question":"Deploy?","options":["Yes","No \"<b>\"","ä"],"context":"to\nprod"}`), 1,
@@ -262,8 +264,8 @@ func TestNtfyLimits(t *testing.T) {
 	n := newNtfyServer(t, nil)
 	for _, c := range []string{`x`, `"`, `\`, "\n", "\x00", "\x1f", "\u0085", "\u2028", "ä", "世", "👩", "\u200d", "<"} {
 		text := map[string]any{
-			"from": strings.Repeat(c, 256), "question": "?" + strings.Repeat(c, 2000), "context": strings.Repeat(c,
-				500),
+			"from": strings.Repeat(c, 256), "question": "?" + strings.Repeat(c, 2000),
+			"context": strings.Repeat(c, 500),
 			"options": []string{strings.Repeat(c, 100), strings.Repeat(c, 99) + "y", strings.Repeat(c, 99) + "z"},
 		}
 		m := pushing(t, push.Message{Kind: push.Question, ID: "q-01KDYAK348A7QTJ5MXMEX7CXND", Body: asText(t, text)})
@@ -317,8 +319,8 @@ func TestNtfyStatuses(t *testing.T) {
 				t.Errorf("gone: %v", err)
 			}
 			for _, text := range []string{got, *report} {
-				for _, secret := range []string{"the-secret", push.NtfyToken(ntfyKey, "q-1", 0), push.NtfyToken(ntfyKey,
-					"q-1", 1), "\x1b"} {
+				for _, secret := range []string{"the-secret", push.NtfyToken(ntfyKey, "q-1", 0),
+					push.NtfyToken(ntfyKey, "q-1", 1), "\x1b"} {
 					if strings.Contains(text, secret) {
 						t.Errorf("shows %q: %q", secret, text)
 					}
@@ -376,8 +378,9 @@ func TestNtfyAddresses(t *testing.T) {
 		a.Secret, a.AllowPrivate = asText(t, s), true
 		before := dialled.Load()
 		err := errors.Join(ntfy.Deliver(t.Context(), a)...)
-		if test.want == "" && err != nil || test.want != "" && (orchestrator.CodeOf(err) != test.want ||
-			dialled.Load() != before || strings.Contains(err.Error(), "the-secret")) {
+		if test.want == "" && err != nil || test.want != "" &&
+			(orchestrator.CodeOf(err) != test.want || dialled.Load() != before ||
+				strings.Contains(err.Error(), "the-secret")) {
 			t.Errorf("%s, private %v, %q: %v", test.url, test.allow, test.host, err)
 		}
 	}

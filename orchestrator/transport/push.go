@@ -187,8 +187,8 @@ func subscriptionOf(a *orchestrator.Attempt) (s *push.Secret, endpoint *url.URL,
 	if err != nil || base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes()) != s.VAPIDPublic {
 		return nil, nil, errors.New("the VAPID keys are no pair")
 	}
-	// webpush takes others for e-mail addresses, which some services refuse
 	if !strings.HasPrefix(s.Subscriber, "https://") {
+		// webpush takes others for e-mail addresses, which some services refuse
 		return nil, nil, errors.New("the subscriber is no https URL")
 	}
 	endpoint, err = url.Parse(s.Endpoint)

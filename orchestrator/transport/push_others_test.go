@@ -77,8 +77,8 @@ func TestPushIsReadByOthers(t *testing.T) {
 	}
 	var pushes []map[string]string
 	add := func(q *pushRequest, body []byte, to *pushService) {
-		pushes = append(pushes, map[string]string{"body": text64(body), "key": text64(to.browser.Bytes()),
-			"auth": p.secret.Auth})
+		pushes = append(pushes,
+			map[string]string{"body": text64(body), "key": text64(to.browser.Bytes()), "auth": p.secret.Auth})
 	}
 	for _, q := range all {
 		add(q, q.body, p)

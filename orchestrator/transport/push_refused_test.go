@@ -76,8 +76,8 @@ func TestPushStrangeAnswers(t *testing.T) {
 			p := newPushService(t, func(w http.ResponseWriter, _ *http.Request, _ *pushRequest) { test.answer(w) })
 			a, report := p.attempt(pushing(t, question("q-1", 8)))
 			err := errors.Join(p.push(transport.Surroundings{}).Deliver(t.Context(), a)...)
-			if test.want == "" && err != nil || test.want != "" && (err == nil ||
-				!strings.Contains(err.Error(), test.want)) {
+			if test.want == "" && err != nil || test.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("%v; want %q", err, test.want)
 			}
 			if text := fmt.Sprint(err); len(text) > 600 || len(*report) > 6<<10 ||
@@ -200,9 +200,9 @@ func TestPushBadSubscriptions(t *testing.T) {
 	}
 	for name, secret := range map[string]string{
 		"none": "", "no JSON": "{", "empty": "{}", "no endpoint": at(""),
-		"http": at("http://" + p.secret.Hosts[0] + "/the-secret"), "a user name": at("https://the-secret@" +
-			p.secret.Hosts[0] + "/"),
-		"a fragment": at(p.secret.Endpoint + "#x"), "this machine": at("https://127.0.0.1/the-secret"),
+		"http":        at("http://" + p.secret.Hosts[0] + "/the-secret"),
+		"a user name": at("https://the-secret@" + p.secret.Hosts[0] + "/"),
+		"a fragment":  at(p.secret.Endpoint + "#x"), "this machine": at("https://127.0.0.1/the-secret"),
 		"the link": at("https://169.254.169.254/the-secret"),
 		"IPv6":     at("https://[::1]/the-secret"), "localhost": at("https://localhost/the-secret"),
 		"a number":     at("https://2130706433/the-secret"),

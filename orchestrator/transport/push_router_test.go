@@ -56,8 +56,8 @@ func newPhoneOffice(t *testing.T) *phoneOffice {
 	}
 	code, _, err := questions.StartPairing(t.Context(), o.Ledger)
 	must(t, err)
-	d, _, err := questions.Pair(t.Context(), o.Ledger, questions.PairRequest{Code: code, Name: "phone",
-		Recipient: "age1phone"})
+	d, _, err := questions.Pair(t.Context(), o.Ledger,
+		questions.PairRequest{Code: code, Name: "phone", Recipient: "age1phone"})
 	must(t, err)
 	o.device = d.ID
 	_, err = questions.ActivateDevice(t.Context(), o.Ledger, d.ID, "age1phone")

@@ -53,8 +53,8 @@ func TestPushRequest(t *testing.T) {
 			t.Errorf("a body of %d bytes tells how long the message is", len(q.body))
 		}
 		topic := q.header.Get("Topic")
-		if len(topic) != 32 || strings.Trim(topic,
-			"-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "" {
+		if len(topic) != 32 ||
+			strings.Trim(topic, "-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "" {
 			t.Errorf("topic %q", topic)
 		}
 		topics = append(topics, topic)

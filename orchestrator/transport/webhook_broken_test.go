@@ -95,8 +95,8 @@ func TestWebhookBrokenReceivers(t *testing.T) {
 			a, report := r.attempt(note("m", `1`))
 			a.Address = address
 			err := errors.Join(w.Deliver(t.Context(), a)...)
-			if test.want == "" && err != nil || test.want != "" && (err == nil ||
-				!strings.Contains(err.Error(), test.want)) {
+			if test.want == "" && err != nil || test.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("%v; want %q", err, test.want)
 			}
 			if text := fmt.Sprint(err); len(text) > 600 || strings.ContainsAny(text+*report, "\x1b\x00") ||

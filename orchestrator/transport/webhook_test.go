@@ -227,8 +227,8 @@ func TestWebhookSecrets(t *testing.T) {
 		"whsec_" + strings.Repeat("A-_A", 8), " " + w.NewSecret(), w.NewSecret() + " ",
 	} {
 		err := w.CheckSecret(bad)
-		if orchestrator.CodeOf(err) != orchestrator.InvalidParams || bad != "" && strings.Contains(err.Error(),
-			"AAAA") {
+		if orchestrator.CodeOf(err) != orchestrator.InvalidParams ||
+			bad != "" && strings.Contains(err.Error(), "AAAA") {
 			t.Errorf("CheckSecret(%q): %v", bad, err)
 		}
 		a, _ := r.attempt(note("m", `1`))

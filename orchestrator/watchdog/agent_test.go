@@ -156,8 +156,8 @@ func readMail() (n int) {
 func readSome(limit int) int {
 	r := openDatabase(os.Getenv("MAILROOM_DB"))
 	defer r.Close()
-	ms, _, err := reading.Wait(context.Background(), r.Ledger, reading.Options{Recipient: os.Getenv("MAILROOM_AGENT"),
-		Limit: limit})
+	ms, _, err := reading.Wait(context.Background(), r.Ledger,
+		reading.Options{Recipient: os.Getenv("MAILROOM_AGENT"), Limit: limit})
 	check(err)
 	return len(ms)
 }

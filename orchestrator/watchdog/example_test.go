@@ -29,12 +29,12 @@ func ExampleRun() {
 
 	deliver := "jsonl:" + filepath.Join(filepath.Dir(e.Ledger.Path()), "builder.jsonl")
 	command := `echo "$MAILROOM_AGENT starts, since $MAILROOM_UNREAD message came"`
-	if _, _, err := agents.Add(ctx, e.Ledger, agents.Update{Name: "builder", Deliver: &deliver,
-		StartCommand: &command}); err != nil {
+	if _, _, err := agents.Add(ctx, e.Ledger,
+		agents.Update{Name: "builder", Deliver: &deliver, StartCommand: &command}); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder",
-		Type: "spec_ready"}); err != nil {
+	if _, err := messages.Send(ctx, e.Ledger,
+		orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "spec_ready"}); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := e.DeliverAll(ctx, delivery.Options{}); err != nil {

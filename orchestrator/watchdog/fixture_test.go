@@ -51,8 +51,8 @@ func newFixture(t *testing.T, c *enginetest.Clock) *fixture {
 		o.Now = c.Now
 	}
 	f.Engine = enginetest.OpenWith(t, o)
-	if f.control, err = net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(folder, "c"),
-		Net: "unix"}); err != nil {
+	if f.control, err = net.ListenUnix("unix",
+		&net.UnixAddr{Name: filepath.Join(folder, "c"), Net: "unix"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.control.Close() })
@@ -85,8 +85,7 @@ func (f *fixture) addStarted(name, environment string, change ...func(*agents.Up
 func (f *fixture) watch(change ...func(*watchdog.Watchdog)) (stop func()) {
 	f.T.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.T.Context()))
-	// nothing needs SIGKILL
-	w := &watchdog.Watchdog{Ledger: f.Ledger, Log: slog.New(slog.DiscardHandler), Grace: time.Hour}
+	w := &watchdog.Watchdog{Ledger: f.Ledger, Log: slog.New(slog.DiscardHandler), Grace: time.Hour} // nothing needs SIGKILL
 	for _, c := range change {
 		c(w)
 	}
@@ -127,8 +126,8 @@ func (f *fixture) startWatchdog() *exec.Cmd {
 // task sends a task and delivers it.
 func (f *fixture) task(recipient string) string {
 	f.T.Helper()
-	sent, err := messages.Send(f.T.Context(), f.Ledger, orchestrator.Draft{Sender: "boss", Recipient: recipient,
-		Type: "task_assign"})
+	sent, err := messages.Send(f.T.Context(), f.Ledger,
+		orchestrator.Draft{Sender: "boss", Recipient: recipient, Type: "task_assign"})
 	if err != nil {
 		f.T.Fatal(err)
 	}

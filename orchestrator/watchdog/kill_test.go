@@ -65,8 +65,9 @@ func TestASessionOutlivesItsWatchdog(t *testing.T) {
 			want.Equal(t, "message", next.id, id)
 			want.Equal(t, "starts", f.run("builder").Starts, int64(2))
 			want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
-			want.Equal(t, "ends that were not seen", fmt.Sprintf("%q",
-				f.Rows(`SELECT json_extract(attributes, '$.outcome'), json_extract(attributes, '$.output')
+			want.Equal(t, "ends that were not seen",
+				fmt.Sprintf("%q",
+					f.Rows(`SELECT json_extract(attributes, '$.outcome'), json_extract(attributes, '$.output')
 				FROM command_trace WHERE name = 'start builder' AND status = 'ERROR'`)),
 				`["unknown: the process that watched it died I am builder\nstill here\nstill here\n"]`)
 		})
@@ -88,8 +89,8 @@ func TestASessionOutlivesTheWatchInItsProcess(t *testing.T) {
 	a.end("exit", 0)
 	want.Equal(t, "unread", f.next().unread, 1)
 	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
-	f.until("1", `SELECT count(*) FROM command_trace WHERE name = 'start builder' AND json_extract(attributes,
-		'$.outcome') = 'exit status 0'`)
+	f.until("1", `SELECT count(*) FROM command_trace WHERE name = 'start builder'
+		AND json_extract(attributes, '$.outcome') = 'exit status 0'`)
 }
 
 // A session that was started by a process that is gone is ended as well when its agent stops.

@@ -18,8 +18,8 @@ import (
 func environment(b *sessions.Begun, database string) []string {
 	return []string{
 		"MAILROOM_AGENT=" + b.Agent.Name, "MAILROOM_AGENT_SINCE=" + b.Agent.CreatedAt, "MAILROOM_DB=" + database,
-		"MAILROOM_MESSAGE_ID=" + b.MessageID, "MAILROOM_UNREAD=" + strconv.Itoa(b.Unread), "TRACEPARENT=" +
-			b.Traceparent,
+		"MAILROOM_MESSAGE_ID=" + b.MessageID, "MAILROOM_UNREAD=" + strconv.Itoa(b.Unread),
+		"TRACEPARENT=" + b.Traceparent,
 	}
 }
 
@@ -37,8 +37,8 @@ func (w *Watchdog) attend(ctx context.Context, b *sessions.Begun, running *progr
 	}()
 	w.note(ctx, "that a session was started", name, func() error { return w.sessions.Started(ctx, b, running.PID()) })
 	result := running.Wait()
-	end := sessions.RunEnd{Outcome: result.How(), Output: result.Output, Asked: errors.Is(result.Ended,
-		program.ErrStopped)}
+	end := sessions.RunEnd{Outcome: result.How(), Output: result.Output,
+		Asked: errors.Is(result.Ended, program.ErrStopped)}
 	end.Failed = result.Status != 0
 	if result.Ended != nil {
 		end.Outcome += fmt.Sprintf(" (%v)", result.Ended)

@@ -146,8 +146,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 					f.Clock.Advance(wait - time.Millisecond)
 					f.task("zebra")
 					early := f.next()
-					// builder was looked at before
-					want.Equal(t, "who starts a millisecond early", early.agent, "zebra")
+					want.Equal(t, "who starts a millisecond early", early.agent, "zebra") // builder was looked at before
 					early.do("read")
 					early.end("exit", 0)
 					f.untilRun("zebra", sessions.Ended)
@@ -156,20 +155,22 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 				a := f.next()
 				want.Equal(t, "who starts", a.agent, "builder")
 				fail(a)
-				f.until(fmt.Sprint(i+1), `SELECT failures FROM agent_runs WHERE agent = 'builder'
-					AND state <> 'running'`)
+				f.until(fmt.Sprint(i+1),
+					`SELECT failures FROM agent_runs WHERE agent = 'builder' AND state <> 'running'`)
 				want.Equal(t, "outcome", f.run("builder").Outcome, name+"; it said last: I am builder")
 			}
 			want.Equal(t, "state", f.run("builder").State, sessions.GivenUp)
 			f.Clock.Advance(24 * time.Hour)
 			f.task("zebra")
 			want.Equal(t, "who starts a day later", f.next().agent, "zebra")
-			want.Equal(t, "notes", fmt.Sprint(f.Rows(`SELECT recipient, priority, json_extract(payload, '$.agent'),
-				json_extract(payload, '$.failures')
+			want.Equal(t, "notes",
+				fmt.Sprint(f.Rows(`SELECT recipient, priority, json_extract(payload, '$.agent'),
+					json_extract(payload, '$.failures')
 				FROM agent_message WHERE message_type = 'agent_failed'`)), "[pm 2 builder 5]")
 			reasons, err := overview.Why(t.Context(), f.Ledger, id)
-			if err != nil || !strings.Contains(reasons[0].Rule, "was given up after 5 failures ("+name+
-				"; it said last: I am builder)") {
+			if err != nil ||
+				!strings.Contains(reasons[0].Rule,
+					"was given up after 5 failures ("+name+"; it said last: I am builder)") {
 				t.Errorf("why says %+v, %v", reasons, err)
 			}
 			f.task("builder")
@@ -276,8 +277,8 @@ func TestWhatStartsNoSession(t *testing.T) {
 func (f *fixture) stop(agent string) {
 	f.T.Helper()
 	d := orchestrator.Draft{Sender: "boss", Recipient: agent, Type: orchestrator.ShutdownRequest, SessionID: "default"}
-	asked, err := teams.Ask(f.T.Context(), f.Ledger, teams.Request{Kind: orchestrator.Shutdown, Draft: d,
-		Payload: func(string) (json.RawMessage, error) {
+	asked, err := teams.Ask(f.T.Context(), f.Ledger,
+		teams.Request{Kind: orchestrator.Shutdown, Draft: d, Payload: func(string) (json.RawMessage, error) {
 			return json.RawMessage(`{}`), nil
 		}})
 	if err != nil {
@@ -288,8 +289,8 @@ func (f *fixture) stop(agent string) {
 	}
 	d = orchestrator.Draft{Sender: agent, Recipient: "boss", Type: orchestrator.ShutdownResponse, SessionID: "default",
 		Payload: json.RawMessage(`{}`)}
-	if _, err := teams.Answer(f.T.Context(), f.Ledger, teams.Reply{Kind: orchestrator.Shutdown,
-		RequestID: asked.RequestID, Approve: true, Draft: d}); err != nil {
+	if _, err := teams.Answer(f.T.Context(), f.Ledger,
+		teams.Reply{Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: true, Draft: d}); err != nil {
 		f.T.Fatal(err)
 	}
 }
@@ -316,8 +317,8 @@ func TestShutdownEndsTheSession(t *testing.T) {
 			if c.deaf {
 				a.do("deaf")
 			}
-			command, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000",
-				Key: program.KeyOf(f.Path, "builder"), Grace: time.Hour})
+			command, err := program.Start(t.Context(),
+				program.Command{Text: "exec sleep 1000", Key: program.KeyOf(f.Path, "builder"), Grace: time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -340,8 +341,8 @@ func TestWhatBeganAfterTheShutdown(t *testing.T) {
 	f.addActor("builder")
 	f.addActor("zebra")
 	f.stop("builder")
-	command, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Key: program.KeyOf(f.Path,
-		"builder"), Grace: time.Hour})
+	command, err := program.Start(t.Context(),
+		program.Command{Text: "exec sleep 1000", Key: program.KeyOf(f.Path, "builder"), Grace: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,8 +406,8 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 	}
 	a.end("exit", 0)
 	for range 3 { // time for it to fail to note the end
-		if _, err := messages.Send(t.Context(), impatient.Ledger, orchestrator.Draft{Sender: "boss",
-			Recipient: "pm"}); orchestrator.CodeOf(err) != orchestrator.Busy {
+		if _, err := messages.Send(t.Context(), impatient.Ledger,
+			orchestrator.Draft{Sender: "boss", Recipient: "pm"}); orchestrator.CodeOf(err) != orchestrator.Busy {
 			t.Fatalf("%v; want busy", err)
 		}
 	}
@@ -417,8 +418,8 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 	}
 	want.Equal(t, "unread", f.next().unread, 1)
 	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
-	f.until("1", `SELECT count(*) FROM command_trace WHERE name = 'start builder' AND json_extract(attributes,
-		'$.outcome') = 'exit status 0'`)
+	f.until("1", `SELECT count(*) FROM command_trace WHERE name = 'start builder'
+		AND json_extract(attributes, '$.outcome') = 'exit status 0'`)
 }
 
 // A session that is silent past its limit goes on, and the manager is told once.
@@ -433,8 +434,8 @@ func TestASilentSessionGoesOn(t *testing.T) {
 		f.Clock.Advance(time.Minute)
 		f.task("boss")
 	}
-	want.Equal(t, "notes", fmt.Sprint(f.Rows(`SELECT recipient, json_extract(payload, '$.agent'), json_extract(payload,
-		'$.status')
+	want.Equal(t, "notes",
+		fmt.Sprint(f.Rows(`SELECT recipient, json_extract(payload, '$.agent'), json_extract(payload, '$.status')
 		FROM agent_message WHERE message_type = 'agent_timeout'`)), "[pm builder working]")
 	standing, err := overview.StandingOf(t.Context(), f.Ledger, "builder")
 	if err != nil {
@@ -446,8 +447,8 @@ func TestASilentSessionGoesOn(t *testing.T) {
 	want.Equal(t, "outcome", f.untilRun("builder", sessions.Ended).Outcome, "exit status 0")
 	f.Clock.Advance(time.Hour)
 	f.task("boss")
-	want.Equal(t, "notes when it is idle", len(f.Rows(`SELECT 1 FROM agent_message
-		WHERE message_type = 'agent_timeout'`)), 1)
+	want.Equal(t, "notes when it is idle",
+		len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'agent_timeout'`)), 1)
 }
 
 // killPID ends a process that a session has left behind.

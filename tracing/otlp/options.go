@@ -50,8 +50,9 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 	}
 	if protocol := specific("PROTOCOL"); endpoint == "" && protocol != "" && protocol != "http/json" &&
 		protocol != "http/protobuf" {
-		return Options{}, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL asks for %q, and mailroom speaks OTLP over HTTP in JSON only: "+
-			"set it to http/json, and the endpoint to the receiver's HTTP port, which usually is 4318; --otlp off sends nothing", Clip(protocol, 40))
+		return Options{},
+			fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL asks for %q, and mailroom speaks OTLP over HTTP in JSON only: "+
+				"set it to http/json, and the endpoint to the receiver's HTTP port, which usually is 4318; --otlp off sends nothing", Clip(protocol, 40))
 	}
 	if o.Timeout, err = timeout(specific("TIMEOUT")); err != nil {
 		return Options{}, err
@@ -64,8 +65,8 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 	case "gzip":
 		o.Gzip = true
 	default:
-		return Options{}, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q, and not none or gzip",
-			Clip(compression, 40))
+		return Options{},
+			fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q, and not none or gzip", Clip(compression, 40))
 	}
 	o.Resource, err = resource(getenv)
 	return o, err
@@ -135,10 +136,8 @@ func headers(text string) (map[string]string, error) {
 	const variable = "OTEL_EXPORTER_OTLP_HEADERS"
 	all, err := pairs(variable, text)
 	for name, value := range all {
-		if !fieldName.MatchString(name) || strings.ContainsFunc(value, func(r rune) bool {
-			return r < ' ' &&
-				r != '\t' || r == 0x7f
-		}) {
+		if !fieldName.MatchString(name) ||
+			strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 			return nil, fmt.Errorf("%s holds what is no header: write name=value, with %%20 for a space in the value",
 				variable)
 		}

@@ -149,8 +149,8 @@ func notWritten(err error) error {
 }
 
 // withEnv opens what a command needs, runs it and closes. raw are the parameters, if they are known.
-func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.RawMessage, run func(context.Context,
-	commands.Env) error) error {
+func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.RawMessage,
+	run func(context.Context, commands.Env) error) error {
 	env, err := p.env(c)
 	if err != nil {
 		return err
@@ -215,8 +215,8 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 			return orchestrator.Errorf(orchestrator.InvalidParams,
 				"--%s: %q is no name of a host: letters, digits, dots, - and _", hostFlag, c.String(hostFlag))
 		}
-		// also for the commands that this process runs
 		if err := os.Setenv(hostVariable, c.String(hostFlag)); err != nil {
+			// also for the commands that this process runs
 			return err
 		}
 	}
@@ -227,8 +227,8 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 // sayWhere adds the database to an error that says that a name is unknown: it may be known in another.
 func sayWhere(err error, path string) {
 	var e *orchestrator.Error
-	// that a file is not there says nothing about the database
 	if !errors.As(err, &e) || errors.Is(err, fs.ErrNotExist) {
+		// that a file is not there says nothing about the database
 		return
 	}
 	switch e.Code {
@@ -356,10 +356,8 @@ func (p *Program) argument(ctx context.Context, param *commands.Param, words []s
 // one; mentions with commas only, since a display name may hold spaces.
 func list(param *commands.Param, words []string) (json.RawMessage, error) {
 	if param.NameOf != "" {
-		parts := strings.FieldsFunc(strings.Join(words, ","), func(r rune) bool {
-			return r == ',' ||
-				r == ' ' && param.NameOf != "mention"
-		})
+		parts := strings.FieldsFunc(strings.Join(words, ","),
+			func(r rune) bool { return r == ',' || r == ' ' && param.NameOf != "mention" })
 		words = parts[:0]
 		for _, part := range parts {
 			if part = strings.TrimSpace(part); part != "" {

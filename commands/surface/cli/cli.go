@@ -31,10 +31,9 @@ import (
 // Config is what the program is made of; cmd/mailroom fills it.
 type Config struct {
 	Catalogue *commands.Catalogue
-	// opens the database at a path
-	Open    func(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error)
-	Version string
-	Now     func() time.Time // for times that people read; nil is time.Now
+	Open      func(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error) // opens the database at a path
+	Version   string
+	Now       func() time.Time // for times that people read; nil is time.Now
 	// CallTime returns how long an agent host, by name, waits for the answer to the call of a tool of `mailroom mcp`; 0
 	// is not known, and nil knows none.
 	CallTime func(host string) time.Duration
@@ -232,14 +231,13 @@ func (p *Program) parser(l *line) *urfave.App {
 	return &urfave.App{
 		Name: "mailroom", Flags: slices.Concat(globalFlags(), l.called.Flags), Action: l.called.Action,
 		DisableSliceFlagSeparator: true,
-		// --help and --version are ours: urfave's are shared by all programs of a process
-		HideHelp:    true,
-		HideVersion: true,
-		Writer:      p.Out, ErrWriter: p.Err, Reader: p.In,
+		HideHelp:                  true, // --help and --version are ours: urfave's are shared by all programs of a process
+		HideVersion:               true,
+		Writer:                    p.Out, ErrWriter: p.Err, Reader: p.In,
 		ExitErrHandler: func(*urfave.Context, error) {}, // Run sets the exit status
 		OnUsageError: func(_ *urfave.Context, err error, _ bool) error {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s", strings.TrimPrefix(err.Error(),
-				"flag provided but not defined: ")).WithHint(helpListsFlags)
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s",
+				strings.TrimPrefix(err.Error(), "flag provided but not defined: ")).WithHint(helpListsFlags)
 		},
 	}
 }

@@ -107,12 +107,15 @@ func flagsOf(d *commands.Definition) (flags []urfave.Flag) {
 		flags = append(flags, flagOf(&d.Params()[i]))
 	}
 	if d.Confirm != "" {
-		flags = append(flags, &urfave.BoolFlag{Name: yesFlag, Usage: "do not ask first, as is done on a terminal",
-			DisableDefaultText: true})
+		flags = append(flags,
+			&urfave.BoolFlag{Name: yesFlag, Usage: "do not ask first, as is done on a terminal",
+				DisableDefaultText: true})
 	}
 	if d.TakesBatch() {
 		flags = append(flags,
-			&urfave.BoolFlag{Name: "stdin", Usage: "read params as JSON objects from standard input, one a line, and answer each with a line", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "stdin",
+				Usage:              "read params as JSON objects from standard input, one a line, and answer each with a line",
+				DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "atomic", Usage: "with --stdin: do all or nothing", DisableDefaultText: true})
 	}
 	return flags
@@ -133,10 +136,13 @@ var (
 // globalFlags may stand anywhere on the command line.
 func globalFlags() []urfave.Flag {
 	return []urfave.Flag{
-		&urfave.StringFlag{Name: "db", Usage: "`FILE` of the database, or its address on a server: postgres://USER@HOST/DATABASE", DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
+		&urfave.StringFlag{Name: "db",
+			Usage:       "`FILE` of the database, or its address on a server: postgres://USER@HOST/DATABASE",
+			DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
 		&urfave.StringFlag{Name: hostFlag, Usage: "`NAME` of this machine among those that use a database on a server",
 			DefaultText: "MAILROOM_HOST_NAME, or its hostname"},
-		&urfave.StringFlag{Name: "as", Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator, who sends and reads as operator"},
+		&urfave.StringFlag{Name: "as",
+			Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator, who sends and reads as operator"},
 		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to",
 			DefaultText: orchestrator.DefaultSession},
 		&urfave.StringFlag{Name: "output", Usage: "how to answer: `json|text`",

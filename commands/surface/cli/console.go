@@ -61,8 +61,8 @@ func runConsole(c *urfave.Context, p *Program) error {
 		return err
 	}
 	if address == "" {
-		server, err := listenForConsole(ctx, env, conf.Settings.ConsolePort, web.Options{RatePerSecond: 200,
-			Version: p.Version, Console: true, Named: named(env, p.Getenv)})
+		server, err := listenForConsole(ctx, env, conf.Settings.ConsolePort,
+			web.Options{RatePerSecond: 200, Version: p.Version, Console: true, Named: named(env, p.Getenv)})
 		if err != nil {
 			return err
 		}

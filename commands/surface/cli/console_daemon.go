@@ -48,7 +48,8 @@ func consoleAt(ctx context.Context, l *ledger.Ledger, listening string) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	reached := ""
-	asking := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reached = i.Conn.RemoteAddr().String() }})
+	asking := httptrace.WithClientTrace(ctx,
+		&httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reached = i.Conn.RemoteAddr().String() }})
 	request, err := http.NewRequestWithContext(asking, http.MethodGet, at.String()+web.ProofPath, nil)
 	if err != nil {
 		return ""

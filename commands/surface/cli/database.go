@@ -42,7 +42,8 @@ func named(env commands.Env, getenv func(string) string) bool {
 // folderGone is the error for a shell that stands in a folder which is not there any more.
 func folderGone(err error) error {
 	return &orchestrator.Error{
-		Code: orchestrator.Unavailable, Message: "the folder that you are in cannot be found, and with it the database of its project", Err: err,
+		Code:    orchestrator.Unavailable,
+		Message: "the folder that you are in cannot be found, and with it the database of its project", Err: err,
 		Hint: "Change to a folder that exists, or name a database with --db",
 	}
 }

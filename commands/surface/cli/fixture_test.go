@@ -59,10 +59,10 @@ type program struct {
 
 func newProgram(in string) *program {
 	t := &program{out: &bytes.Buffer{}, err: &bytes.Buffer{}}
-	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(_ context.Context, _ commands.Env,
-		p tryParams) (echo, error) {
-		return echo{p}, nil
-	}).With(commands.Traits{NoDatabase: true})
+	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try",
+		func(_ context.Context, _ commands.Env, p tryParams) (echo, error) {
+			return echo{p}, nil
+		}).With(commands.Traits{NoDatabase: true})
 	line := func(text string) (lineResult, error) {
 		switch text {
 		case "bug":
@@ -78,23 +78,23 @@ func newProgram(in string) *program {
 		}
 		return lineResult{text, &t.back}, nil
 	}
-	one := commands.Define(surfacetest.Vocabulary("many_lines", "many lines"), "many lines", func(ctx context.Context,
-		_ commands.Env, p lineParams) (lineResult, error) {
-		if p.Text == "stopped" {
-			return lineResult{}, context.Cause(ctx)
-		}
-		return line(p.Text)
-	}).With(commands.Traits{NoDatabase: true})
+	one := commands.Define(surfacetest.Vocabulary("many_lines", "many lines"), "many lines",
+		func(ctx context.Context, _ commands.Env, p lineParams) (lineResult, error) {
+			if p.Text == "stopped" {
+				return lineResult{}, context.Cause(ctx)
+			}
+			return line(p.Text)
+		}).With(commands.Traits{NoDatabase: true})
 	asItIs := func(p *lineParams, _ commands.Caller) (lineParams, error) { return *p, nil }
-	lines := commands.WithBatch(one, asItIs, func(_ context.Context, _ commands.Env, ps []lineParams,
-		_ bool) ([]lineResult, []error) {
-		t.batches = append(t.batches, len(ps))
-		results, errs := make([]lineResult, len(ps)), make([]error, len(ps))
-		for i, p := range ps {
-			results[i], errs[i] = line(p.Text)
-		}
-		return results, errs
-	})
+	lines := commands.WithBatch(one, asItIs,
+		func(_ context.Context, _ commands.Env, ps []lineParams, _ bool) ([]lineResult, []error) {
+			t.batches = append(t.batches, len(ps))
+			results, errs := make([]lineResult, len(ps)), make([]error, len(ps))
+			for i, p := range ps {
+				results[i], errs[i] = line(p.Text)
+			}
+			return results, errs
+		})
 	t.Program = &Program{
 		Config: Config{Catalogue: commands.NewCatalogue([]*commands.Definition{try.Definition, lines.Definition}),
 			Version: "v1"},

@@ -56,10 +56,8 @@ func (l *line) checkFlags() error {
 		return nil
 	}
 	for _, flag := range l.called.Flags {
-		given := slices.DeleteFunc(slices.Clone(l.named), func(name string) bool {
-			return !slices.Contains(flag.Names(),
-				name)
-		})
+		given := slices.DeleteFunc(slices.Clone(l.named),
+			func(name string) bool { return !slices.Contains(flag.Names(), name) })
 		if _, isList := flag.(*urfave.StringSliceFlag); isList || len(given) < 2 {
 			continue
 		}
@@ -96,10 +94,11 @@ func (l *line) takesText() bool {
 
 // textMayFollow reports whether the next word may be a text: what stands before it, as a recipient, is given.
 func (l *line) textMayFollow() bool {
-	return l.takesText() && (len(l.arguments) > 0 || l.definition != nil &&
-		slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool {
-			return slices.Contains(l.named, p.Flag())
-		}))
+	return l.takesText() &&
+		(len(l.arguments) > 0 || l.definition != nil &&
+			slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool {
+				return slices.Contains(l.named, p.Flag())
+			}))
 }
 
 // noFlag is the error for a flag that the command does not have.
@@ -121,8 +120,9 @@ func (l *line) noFlag(name string) error {
 	if len(near) > 0 {
 		hints[0] = "Did you mean " + strings.Join(near, " or ") + "?"
 	}
-	if len(near) > 0 && !typo && l.definition != nil && slices.ContainsFunc(l.definition.Positional(),
-		func(p *commands.Param) bool { return "--"+p.Flag() == near[0] }) {
+	if len(near) > 0 && !typo && l.definition != nil &&
+		slices.ContainsFunc(l.definition.Positional(),
+			func(p *commands.Param) bool { return "--"+p.Flag() == near[0] }) {
 		hints = append(hints, fmt.Sprintf("Or write it without a flag: `%s %s`", l.name(), argsUsage(l.definition)))
 	}
 	if mayBeText {
@@ -173,6 +173,7 @@ func flagTable(flags []urfave.Flag) map[string]bool {
 
 // takesValue reports whether a flag takes a value in any of the commands.
 func (p *Program) takesValue(name string) bool {
-	return slices.ContainsFunc(p.Catalogue.All(), func(d *commands.Definition) bool { return flagTable(flagsOf(d))[name] }) ||
+	return slices.ContainsFunc(p.Catalogue.All(),
+		func(d *commands.Definition) bool { return flagTable(flagsOf(d))[name] }) ||
 		slices.ContainsFunc(ownCommands(), func(c command) bool { return flagTable(c.own(p).Flags)[name] })
 }

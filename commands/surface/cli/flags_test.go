@@ -29,10 +29,10 @@ func withTexts() *program {
 		Got textParams `json:"got"`
 	}
 	p := newProgram("")
-	texts := commands.Define(surfacetest.Vocabulary("texts", "texts"), "texts", func(_ context.Context, _ commands.Env,
-		p textParams) (got, error) {
-		return got{p}, nil
-	}).With(commands.Traits{NoDatabase: true})
+	texts := commands.Define(surfacetest.Vocabulary("texts", "texts"), "texts",
+		func(_ context.Context, _ commands.Env, p textParams) (got, error) {
+			return got{p}, nil
+		}).With(commands.Traits{NoDatabase: true})
 	p.Catalogue = commands.NewCatalogue(p.Catalogue.All(), []*commands.Definition{texts.Definition})
 	return p
 }
@@ -157,8 +157,8 @@ func TestATextThatLooksLikeAFlagIsNotLost(t *testing.T) {
 				t.Errorf("%s %.30q: exit status %d: %.1000s", before, text, status, said)
 			}
 		}
-		// it is the flag's value, or the value is missing
 		for _, before := range []string{"texts --to", "texts bob --said"} {
+			// it is the flag's value, or the value is missing
 			p := withTexts()
 			if status := p.run(append(strings.Fields(before), text)...); status != 64 &&
 				!strings.Contains(p.out.String(), `"got":{"to":`) {

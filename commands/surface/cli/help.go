@@ -89,10 +89,8 @@ func overview(p *Program, w *commands.Text) error {
 			members = slices.DeleteFunc(slices.Clone(all), func(c command) bool { return taken[c.name] })
 		}
 		if g.describe {
-			helpPart(w, g.title, helpColumns(members, func(c command) string {
-				return c.name + "\t" +
-					p.called(c).Usage
-			}))
+			helpPart(w, g.title,
+				helpColumns(members, func(c command) string { return c.name + "\t" + p.called(c).Usage }))
 		} else if len(members) > 0 {
 			helpPart(w, g.title, wrapped(names(members), 78))
 		}

@@ -31,7 +31,8 @@ func hookCommand(p *Program) *urfave.Command {
 			"Example:\n\n    mailroom hook PostToolUse --host claude --as builder --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: claude, codex, gemini or opencode"},
-			&urfave.StringFlag{Name: "program", Usage: "`FILE` of the host's program, which `mailroom hook queue` runs"},
+			&urfave.StringFlag{Name: "program",
+				Usage: "`FILE` of the host's program, which `mailroom hook queue` runs"},
 		},
 		Action: func(c *urfave.Context) error {
 			answer := answerHook

@@ -40,10 +40,8 @@ func invokeCommand(p *Program) *urfave.Command {
 					return err
 				}
 			}
-			return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error {
-				return p.call(ctx, env, d,
-					raw)
-			})
+			return p.withEnv(c, d, raw,
+				func(ctx context.Context, env commands.Env) error { return p.call(ctx, env, d, raw) })
 		},
 	}
 }

@@ -71,8 +71,8 @@ func known(p *Program, before *line, param *commands.Param) (list []candidate) {
 func ownValues(ctx context.Context, p *Program, before *line, engine *delivery.Engine,
 	own commands.KnownValues) (list []candidate) {
 	caller := commands.Caller{Name: cmp.Or(before.values["as"], p.Getenv("MAILROOM_AGENT")), Admin: true, Shell: true}
-	values, err := own(ctx, commands.Env{Engine: engine, Catalogue: p.Catalogue, Caller: caller,
-		Log: slog.New(slog.DiscardHandler)})
+	values, err := own(ctx,
+		commands.Env{Engine: engine, Catalogue: p.Catalogue, Caller: caller, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil
 	}
@@ -86,8 +86,8 @@ func ownValues(ctx context.Context, p *Program, before *line, engine *delivery.E
 
 // knownMessages are the newest messages, the first of which is also called last.
 func knownMessages(ctx context.Context, p *Program, l *ledger.Ledger) (list []candidate) {
-	found, err := messages.SearchOwn(ctx, l, messages.Search{Limit: completeIDs,
-		Says: func(*orchestrator.Message) bool { return true }})
+	found, err := messages.SearchOwn(ctx, l,
+		messages.Search{Limit: completeIDs, Says: func(*orchestrator.Message) bool { return true }})
 	if err != nil || len(found.Messages) == 0 {
 		return nil
 	}
@@ -97,8 +97,9 @@ func knownMessages(ctx context.Context, p *Program, l *ledger.Ledger) (list []ca
 		if strings.Trim(m.ID, "-_."+orchestrator.Alphanumeric) != "" {
 			continue // written by hand: not a word of a shell
 		}
-		list = append(list, candidate{m.ID, p.people(p.Out, false).Cut(commands.Inline(m.Sender+" to "+m.Recipient+": "+
-			commands.ContentOf(m).Text), 60)})
+		list = append(list,
+			candidate{m.ID, p.people(p.Out, false).Cut(commands.Inline(m.Sender+" to "+m.Recipient+": "+
+				commands.ContentOf(m).Text), 60)})
 	}
 	return list
 }

@@ -206,8 +206,7 @@ func (b *lineBatch) refuse(err error) {
 func (b *lineBatch) stuck() int {
 	return slices.IndexFunc(b.errs, func(err error) bool {
 		var e *orchestrator.Error
-		// a recipient's backlog is no other line's fault
-		return noLinesFault(err) && !(errors.As(err, &e) && e.Recipient != "")
+		return noLinesFault(err) && !(errors.As(err, &e) && e.Recipient != "") // a recipient's backlog is no other line's fault
 	})
 }
 

@@ -197,8 +197,8 @@ func TestLinesOfAWriterThatStaysEndAfterAFault(t *testing.T) {
 func TestLinesWithOneError(t *testing.T) {
 	t.Parallel()
 	p := newProgram("")
-	r := &lineRun{p: p.Program, env: commands.Env{Engine: surfacetest.OpenRouter(t,
-		ledger.Options{Path: enginetest.Place(t)})}}
+	r := &lineRun{p: p.Program,
+		env: commands.Env{Engine: surfacetest.OpenRouter(t, ledger.Options{Path: enginetest.Place(t)})}}
 	err := orchestrator.Errorf(orchestrator.NotFound, "gone").WithHint("Look")
 	r.report(p.out, 1, err)
 	r.report(p.out, 2, err)

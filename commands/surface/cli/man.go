@@ -29,8 +29,8 @@ func writeMan(out io.Writer, catalogue *commands.Catalogue) error {
 	b.WriteString(".SH GLOBAL FLAGS\nThey may stand anywhere.\n")
 	for _, f := range globalFlags() {
 		flag := f.(urfave.DocGenerationFlag)
-		fmt.Fprintf(&b, ".TP\n.B \\-\\-%s\n%s\n", roff(f.Names()[0]), roff(strings.ReplaceAll(flag.GetUsage(), "`",
-			"")))
+		fmt.Fprintf(&b, ".TP\n.B \\-\\-%s\n%s\n", roff(f.Names()[0]),
+			roff(strings.ReplaceAll(flag.GetUsage(), "`", "")))
 	}
 	b.WriteString(".SH COMMANDS\n")
 	for _, d := range catalogue.All() {

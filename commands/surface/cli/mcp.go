@@ -29,7 +29,8 @@ func mcpCommand(p *Program) *urfave.Command {
 		Flags: []urfave.Flag{
 			&urfave.StringSliceFlag{Name: "vocabulary",
 				Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},
-			&urfave.StringFlag{Name: "host", Usage: "`HOST` for which this is: claude, codex, gemini or opencode; in another its tools only say so"},
+			&urfave.StringFlag{Name: "host",
+				Usage: "`HOST` for which this is: claude, codex, gemini or opencode; in another its tools only say so"},
 			&urfave.BoolFlag{Name: "admin", Usage: "also serve the tools that are for administrators",
 				DisableDefaultText: true},
 		},
@@ -39,8 +40,7 @@ func mcpCommand(p *Program) *urfave.Command {
 
 // serveTools serves until standard input ends.
 func (p *Program) serveTools(c *urfave.Context) error {
-	// an error goes there, since standard output is the client's
-	defer func() { p.Out, p.OutTerminal = p.Err, p.ErrTerminal }()
+	defer func() { p.Out, p.OutTerminal = p.Err, p.ErrTerminal }() // an error goes there, since standard output is the client's
 	if c.NArg() > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments: %q", c.Args().First())
 	}

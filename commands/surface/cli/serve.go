@@ -33,18 +33,25 @@ func serveCommand(p *Program) *urfave.Command {
 			"message to an OpenTelemetry receiver, by OTLP over HTTP in JSON: names, ids, types and statuses, and no texts unless\n" +
 			"--otlp-texts asks for them. docs/opentelemetry.md has the rest.\n\nExamples:\n\n    mailroom serve --listen 127.0.0.1:9464\n    mailroom serve --phone 127.0.0.1:8420\n    mailroom serve --otlp http://localhost:4318",
 		Flags: []urfave.Flag{
-			&urfave.StringFlag{Name: "listen", Usage: "`ADDRESS` of the endpoints: /mcp, /v1, /healthz, /readyz and /metrics; port 0 picks a free one"},
+			&urfave.StringFlag{Name: "listen",
+				Usage: "`ADDRESS` of the endpoints: /mcp, /v1, /healthz, /readyz and /metrics; port 0 picks a free one"},
 			&urfave.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate of the endpoints, PEM"},
 			&urfave.StringFlag{Name: "tls-key", Usage: "`FILE` with its key, PEM"},
-			&urfave.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
-			&urfave.BoolFlag{Name: "no-console", Usage: "serve no page for people at the address of the endpoints, see `mailroom console`", DisableDefaultText: true},
+			&urfave.StringSliceFlag{Name: "host",
+				Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
+			&urfave.BoolFlag{Name: "no-console",
+				Usage:              "serve no page for people at the address of the endpoints, see `mailroom console`",
+				DisableDefaultText: true},
 			&urfave.StringFlag{Name: "rate", Usage: "requests per second that one token may make", Value: "200",
 				DefaultText: "200"},
-			&urfave.StringFlag{Name: "phone", Usage: "`ADDRESS` of the app for phones, a listener of its own; port 0 picks a free one"},
+			&urfave.StringFlag{Name: "phone",
+				Usage: "`ADDRESS` of the app for phones, a listener of its own; port 0 picks a free one"},
 			&urfave.StringFlag{Name: "phone-tls-cert",
 				Usage: "`FILE` with the certificate of the app, PEM; without it a proxy with HTTPS stands in front"},
 			&urfave.StringFlag{Name: "phone-tls-key", Usage: "`FILE` with its key, PEM"},
-			&urfave.StringFlag{Name: "otlp", Usage: "`URL` of an OpenTelemetry receiver to which traces are sent; off sends none", DefaultText: "OTEL_EXPORTER_OTLP_ENDPOINT"},
+			&urfave.StringFlag{Name: "otlp",
+				Usage:       "`URL` of an OpenTelemetry receiver to which traces are sent; off sends none",
+				DefaultText: "OTEL_EXPORTER_OTLP_ENDPOINT"},
 			&urfave.BoolFlag{Name: "otlp-texts", Usage: "send payloads, error texts and what transports put out, too"},
 		},
 		Action: func(c *urfave.Context) error {
@@ -78,8 +85,8 @@ func (p *Program) serve(c *urfave.Context) error {
 	if err != nil { // the variables may be meant for other programs, and mail matters more than traces
 		log.Warn("no traces are sent", "error", err)
 	}
-	env := commands.Env{Catalogue: p.Catalogue, Log: log, Caller: commands.Caller{Admin: true,
-		Session: orchestrator.DefaultSession}}
+	env := commands.Env{Catalogue: p.Catalogue, Log: log,
+		Caller: commands.Caller{Admin: true, Session: orchestrator.DefaultSession}}
 	if err := p.open(c, "", &env); err != nil {
 		return err
 	}

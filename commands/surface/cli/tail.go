@@ -100,7 +100,8 @@ func (t *tailing) beginAnew(ctx context.Context) error {
 	if err != nil || newest.Behind(t.last) >= 0 {
 		return err
 	}
-	err = t.note("begun_anew", true, "An earlier database is in the place of this one, or traces were cleared. The last events are now:")
+	err = t.note("begun_anew", true,
+		"An earlier database is in the place of this one, or traces were cleared. The last events are now:")
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 // asked.
 func dropTypeahead(in io.Reader) {
 	if f, ok := in.(*os.File); ok {
-		// on what is no terminal it fails, and need not be done
-		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH)
+		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // on what is no terminal it fails, and need not be done
 	}
 }

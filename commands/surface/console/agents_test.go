@@ -91,8 +91,7 @@ func TestAgentIsDisabledAndEnabled(t *testing.T) {
 	}
 	d.Reads("1 message waits.")
 	d.Open(r.Address + "/agents/bob")
-	// which finds that bob is disabled
-	d.Until(`performance.getEntriesByType("resource").some((e) => e.name.endsWith("/doctor") && e.responseEnd > 0)`)
+	d.Until(`performance.getEntriesByType("resource").some((e) => e.name.endsWith("/doctor") && e.responseEnd > 0)`) // which finds that bob is disabled
 	d.Click("Enable…")
 	d.Click("Enable")
 	d.Until(`document.querySelector("main h1").innerText === "bob"`)
@@ -174,10 +173,10 @@ func TestPresenceOverTime(t *testing.T) {
 	hour := func(ago time.Duration) string {
 		return orchestrator.Stamp(now.Add(-ago * time.Hour).Truncate(time.Hour))
 	}
-	r.sql(`INSERT INTO traffic (span, at, recipient, wrote, read) VALUES ('hour', ?1, 'bob', 3, 0), ('hour', ?2, 'bob',
-		0, 2), ('hour', ?3, 'ann', 9, 9)`, hour(5), hour(1), hour(3))
-	r.sql(`INSERT INTO host_sessions (agent, session, program, state, started_at, seen_at) VALUES ('bob', 's', 'codex',
-		'idle', ?1, ?2)`, hour(2), orchestrator.Stamp(now))
+	r.sql(`INSERT INTO traffic (span, at, recipient, wrote, read) VALUES ('hour', ?1, 'bob', 3, 0),
+		('hour', ?2, 'bob', 0, 2), ('hour', ?3, 'ann', 9, 9)`, hour(5), hour(1), hour(3))
+	r.sql(`INSERT INTO host_sessions (agent, session, program, state, started_at, seen_at)
+		VALUES ('bob', 's', 'codex', 'idle', ?1, ?2)`, hour(2), orchestrator.Stamp(now))
 	d := r.opens(1440, false, "/agents/bob")
 	d.Reads("in 3 of 24 hours it sent 4 · read 2 · silent for 3 h at most, until ")
 	d.Until(`document.querySelectorAll(".there rect.c-strong").length === 3 && document.querySelectorAll(".there rect.c-ok").length === 1`)
@@ -190,17 +189,17 @@ func TestAgentsInTheirStates(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "boss")
 	r.add(agents.Update{Name: "evil", Role: new(strings.ReplaceAll(hostile, "\u202e", ""))})
-	r.as("evil", "coral_register_agent", map[string]any{"agentId": "evil", "agentName": "E v i l",
-		"description": hostile})
+	r.as("evil", "coral_register_agent",
+		map[string]any{"agentId": "evil", "agentName": "E v i l", "description": hostile})
 	r.as("evil", "send", map[string]any{"recipient": "ann", "message_type": "note<i>", "payload": hostile})
 	r.as("boss", "deliver_all", map[string]any{})
-	if _, _, err := agents.Disable(t.Context(), r.Router.Ledger, agents.Disabling{Agent: "evil",
-		Why: `<b>why</b>`}); err != nil {
+	if _, _, err := agents.Disable(t.Context(), r.Router.Ledger,
+		agents.Disabling{Agent: "evil", Why: `<b>why</b>`}); err != nil {
 		t.Fatal(err)
 	}
 	r.looksRight("/agents", `document.querySelectorAll("main tbody tr").length === 5`)
-	r.looksRight("/agents/evil", `document.querySelector("main h1")?.innerText === "evil is disabled" && document.querySelectorAll("main table").length > 0`)
-
+	r.looksRight("/agents/evil",
+		`document.querySelector("main h1")?.innerText === "evil is disabled" && document.querySelectorAll("main table").length > 0`)
 	d := r.opens(1440, false, "/agents/anne")
 	d.Reads("There is no agent anne")
 	d.Reads("Did you mean ann")
@@ -235,8 +234,8 @@ func TestManyAgents(t *testing.T) {
 	d := r.opens(1440, false, "/agents")
 	d.Reads("10,000 agents")
 	d.Reads("1 to 100 of 10,002")
-	if _, _, err := agents.Disable(t.Context(), l, agents.Disabling{Agent: "agent-00500",
-		Why: "its disk is full"}); err != nil {
+	if _, _, err := agents.Disable(t.Context(), l,
+		agents.Disabling{Agent: "agent-00500", Why: "its disk is full"}); err != nil {
 		t.Fatal(err)
 	}
 	d.Reads("One of these 100 agents needs a look")

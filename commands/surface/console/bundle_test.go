@@ -21,8 +21,8 @@ const budget = 300_000
 func TestBundle(t *testing.T) {
 	bundletest.Compare(t, *update, "console", func() map[string][]byte {
 		o := api.BuildOptions{LegalComments: api.LegalCommentsNone, Outdir: "www"}
-		return map[string][]byte{"app.js": bundletest.Build(t, "app/main.jsx", o), "style.css": bundletest.Build(t,
-			"app/style.css", o)}
+		return map[string][]byte{"app.js": bundletest.Build(t, "app/main.jsx", o),
+			"style.css": bundletest.Build(t, "app/style.css", o)}
 	}, "app/node_modules/preact", "../phone/app/node_modules/age-encryption")
 }
 
@@ -43,8 +43,8 @@ func TestSize(t *testing.T) {
 func TestNothingInline(t *testing.T) {
 	t.Parallel()
 	for name, forbidden := range map[string][]string{
-		"index.html": {"<script>", "<style", " style=", " onclick=", "https:"}, "app.js": {"insertAdjacentHTML",
-			"document.write", "eval(", "new Function"},
+		"index.html": {"<script>", "<style", " style=", " onclick=", "https:"},
+		"app.js":     {"insertAdjacentHTML", "document.write", "eval(", "new Function"},
 	} {
 		content, err := os.ReadFile(filepath.Join("www", name))
 		if err != nil {

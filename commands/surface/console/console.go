@@ -53,6 +53,6 @@ var others = []string{"v1", "mcp", "healthz", "readyz", "metrics"}
 // isView reports whether a browser asks for a page, and the path is none of a file or of an endpoint.
 func isView(r *http.Request) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	return !strings.Contains(first, ".") && !slices.Contains(others, first) && strings.Contains(r.Header.Get("Accept"),
-		"text/html")
+	return !strings.Contains(first, ".") && !slices.Contains(others, first) &&
+		strings.Contains(r.Header.Get("Accept"), "text/html")
 }

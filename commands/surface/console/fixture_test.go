@@ -42,8 +42,8 @@ func serveRoom(t *testing.T, names ...string) *room {
 // serves serves the console at an address, until the test ends or the server is closed.
 func (r *room) serves(at string) *web.Server {
 	r.t.Helper()
-	server, err := web.Listen(r.t.Context(), r.Env, web.Options{Address: at, RatePerSecond: 100_000, Version: "v1.2.3",
-		Console: true})
+	server, err := web.Listen(r.t.Context(), r.Env,
+		web.Options{Address: at, RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}

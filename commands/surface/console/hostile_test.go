@@ -56,27 +56,27 @@ func hostileRoom(t *testing.T) *room {
 		r.sql(`INSERT INTO agents (name, role, deliver, fallback, start_command, registered_by, created_at, updated_at,
 			folder, disabled, host) VALUES (?1, ?2, 'webhook:' || ?2, ?2, ?2, ?2, ?3, ?3, ?2, ?3 || ' ' || ?2, ?2)`,
 			fmt.Sprint("hostile-", i), text, now)
-		r.sql(`INSERT INTO schedules (name, spec, command, params, last_run_at, created_at) VALUES (?1, ?2, ?1, ?3, ?4,
-			?4)`, name, text, string(payload), now)
+		r.sql(`INSERT INTO schedules (name, spec, command, params, last_run_at, created_at)
+			VALUES (?1, ?2, ?1, ?3, ?4, ?4)`, name, text, string(payload), now)
 		r.sql(`INSERT INTO settings (key, value, updated_at) VALUES (?1, ?2, ?2)`, name, text)
 		r.sql(`INSERT INTO signal_devices (device_id, name, kind, state, recipient, created_at, push_host, push_problem,
 			push_outcome) VALUES (?1, ?2, ?2, 'active', ?2, ?3, ?2, ?2, ?2)`, name, text, now)
 		r.sql(`INSERT INTO signal_questions (question_id, asker, encrypted, body, created_at, expires_at, answered_by)
 			VALUES (?1, ?1, 0, ?2, ?3, ?4, ?1)`, name, hostileQuestion(t, text), now, later)
-		r.sql(`INSERT INTO threads (thread_id, session_id, name, creator, summary, created_at) VALUES (?1, ?2, ?2, ?1,
-			?2, ?3)`, name, text, now)
+		r.sql(`INSERT INTO threads (thread_id, session_id, name, creator, summary, created_at)
+			VALUES (?1, ?2, ?2, ?1, ?2, ?3)`, name, text, now)
 		r.sql(`INSERT INTO thread_participants (thread_id, agent, joined_at) VALUES (?1, ?1, ?2)`, name, now)
 	}
 	r.sql(`UPDATE agents SET role = ?1, disabled = 'yesterday, since it was rude' WHERE name = 'bob'`, text)
 	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, status, traced_status, created_at, delivered_at,
 		ended_at, read_at) VALUES ('odd', 'ann', 'bob', 'delivered', 'delivered', 'yesterday', 'now', 'never',
 			'tomorrow')`)
-	r.sql(`INSERT INTO message_trace (message_id, at, event) VALUES ('odd', 'yesterday', 'created'), ('odd', 'never',
-		'delivered')`)
+	r.sql(`INSERT INTO message_trace (message_id, at, event) VALUES ('odd', 'yesterday', 'created'),
+		('odd', 'never', 'delivered')`)
 	r.sql(`INSERT INTO agent_runs (agent, state, started_at, instance, outcome, failures, host)
 		VALUES ('bob', 'constructor', ?1, ?2, ?2, 3, ?2)`, now, text)
-	r.sql(`INSERT INTO host_sessions (agent, session, program, state, host, started_at, seen_at) VALUES ('bob', ?2, ?2,
-		?2, ?2, ?1, ?1)`, now, text)
+	r.sql(`INSERT INTO host_sessions (agent, session, program, state, host, started_at, seen_at)
+		VALUES ('bob', ?2, ?2, ?2, ?2, ?1, ?1)`, now, text)
 	r.sql(`INSERT INTO presence (session_id, agent, display_name, description, since, joined_at, seen_at)
 		VALUES (?2, 'bob', ?2, ?2, ?1, ?1, ?1)`, now, text)
 	r.sql(`INSERT INTO daemons (instance, host, pid, started_at, seen_at, listening) VALUES (?2, ?2, 7, ?1, ?3, ?2)`,
@@ -205,8 +205,8 @@ func TestCopiedCommands(t *testing.T) {
 			}
 			continue
 		}
-		shell := exec.CommandContext(t.Context(), "bash", "--norc", "-c", "printf %s "+strings.TrimPrefix(command,
-			"mailroom trace "))
+		shell := exec.CommandContext(t.Context(), "bash", "--norc", "-c",
+			"printf %s "+strings.TrimPrefix(command, "mailroom trace "))
 		shell.Env = []string{"LANG=C.UTF-8", "LC_ALL=C.UTF-8"}
 		if word, err := shell.Output(); string(word) != id || err != nil {
 			t.Errorf("of %q a shell makes %q, %v; want %q", command, word, err, id)
@@ -226,8 +226,8 @@ func TestHostileMasses(t *testing.T) {
 		many, widths = 500, widths[1:]
 	}
 	big := strings.Repeat("W", 900_000) + strings.Repeat("<b>", 30_000)
-	thread := r.as("ann", "coral_create_thread", map[string]any{"threadName": "big",
-		"participantIds": []string{"bob"}})["threadId"].(string)
+	thread := r.as("ann", "coral_create_thread",
+		map[string]any{"threadName": "big", "participantIds": []string{"bob"}})["threadId"].(string)
 	r.as("ann", "coral_send_message", map[string]any{"threadId": thread, "content": big, "mentions": []string{"bob"}})
 	now := orchestrator.Stamp(time.Now().Add(-10 * time.Minute))
 	err := r.Router.Ledger.Write(t.Context(), store.Alone, func(t *ledger.Tx) error {
@@ -258,8 +258,8 @@ func TestHostileMasses(t *testing.T) {
 		wide = "[" + strings.Repeat(wide+",", 7) + wide + "]"
 	}
 	r.sql(`UPDATE agent_message SET payload = ?1 WHERE message_id = 'm1'`, wide)
-	r.sql(`UPDATE agent_message SET payload = ?1 WHERE message_id = 'm2'`, strings.Repeat("[", 999)+strings.Repeat("1,",
-		450_000)+"1"+strings.Repeat("]", 999))
+	r.sql(`UPDATE agent_message SET payload = ?1 WHERE message_id = 'm2'`,
+		strings.Repeat("[", 999)+strings.Repeat("1,", 450_000)+"1"+strings.Repeat("]", 999))
 	for _, width := range widths {
 		d := r.opens(width, false, "/")
 		for _, path := range []string{

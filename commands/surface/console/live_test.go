@@ -46,8 +46,7 @@ func TestHiddenPage(t *testing.T) {
 		}
 		d.Hide(false)
 		d.Until(`document.querySelector(".live[title]") && window.asked.some((path) => path.startsWith("/v1/commands/"))`)
-		// what happened meanwhile is not sent, since all is asked for anew
-		d.Until(`window.asked.includes("/v1/events")`)
+		d.Until(`window.asked.includes("/v1/events")`) // what happened meanwhile is not sent, since all is asked for anew
 		if path == "/messages" {
 			d.Until(rows + `.startsWith("sent while nobody looked at ")`)
 		}
@@ -94,8 +93,7 @@ func (r *room) fallsSilent() {
 	r.Address = direct
 	r.send("ann", "bob", "note", `"sent unheard"`)
 	d.Until(rows + `.startsWith("sent unheard|")`)
-	// minutes pass in seconds
-	d.Eval(`(() => { const limit = AbortSignal.timeout; AbortSignal.timeout = (ms) => limit.call(AbortSignal, ms / 60); })()`, nil)
+	d.Eval(`(() => { const limit = AbortSignal.timeout; AbortSignal.timeout = (ms) => limit.call(AbortSignal, ms / 60); })()`, nil) // minutes pass in seconds
 	d.Key("g", "a")
 	d.Reads("The daemon has not answered for two minutes.")
 }
@@ -150,7 +148,8 @@ func TestLateMessages(t *testing.T) {
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT 'n' || i, 'ann', 'bob',
 			'note', '"of many"' FROM n`)
 	r.deliver()
-	filtered.Until(rows + `.startsWith("of many|of many|") && document.querySelector(".stream tr[aria-rowindex]").stays`)
+	filtered.Until(rows +
+		`.startsWith("of many|of many|") && document.querySelector(".stream tr[aria-rowindex]").stays`)
 }
 
 // An older copy of the database, in which the last event that the page has seen never happened, is followed from then
@@ -158,8 +157,8 @@ func TestLateMessages(t *testing.T) {
 func TestOlderDatabase(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
-	server, err := web.Listen(t.Context(), r.Env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000,
-		Version: "v1.2.3", Console: true})
+	server, err := web.Listen(t.Context(), r.Env,
+		web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,8 +176,8 @@ func TestOlderDatabase(t *testing.T) {
 	d.Reads("The daemon cannot be reached.")
 	r.sql(`DELETE FROM message_trace WHERE id > 1`)
 	r.sql(`DELETE FROM agent_message WHERE payload = '"undone"'`)
-	server, err = web.Listen(t.Context(), r.Env, web.Options{Address: r.Address[len("http://"):],
-		RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
+	server, err = web.Listen(t.Context(), r.Env,
+		web.Options{Address: r.Address[len("http://"):], RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
 	if err != nil {
 		t.Fatal(err)
 	}

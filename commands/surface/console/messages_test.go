@@ -20,8 +20,8 @@ import (
 // send sends a message as an agent does.
 func (r *room) send(from, to, kind, payload string) {
 	r.t.Helper()
-	status, answer := r.Run(r.Token(from, false), "send", fmt.Sprintf(`{"recipient":%q,"message_type":%q,"payload":%s}`,
-		to, kind, payload))
+	status, answer := r.Run(r.Token(from, false), "send",
+		fmt.Sprintf(`{"recipient":%q,"message_type":%q,"payload":%s}`, to, kind, payload))
 	if status != 200 {
 		r.t.Fatal(status, answer)
 	}
@@ -38,10 +38,8 @@ func (r *room) deliver() {
 // sql changes the tables by hand.
 func (r *room) sql(statement string, args ...any) {
 	r.t.Helper()
-	if err := r.Router.Ledger.Write(r.t.Context(), store.Alone, func(t *ledger.Tx) error {
-		return t.Run(statement,
-			args...)
-	}); err != nil {
+	if err := r.Router.Ledger.Write(r.t.Context(), store.Alone,
+		func(t *ledger.Tx) error { return t.Run(statement, args...) }); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -57,8 +55,8 @@ func (r *room) failing(name string) (mend func()) {
 		}
 	}
 	mend()
-	if _, _, err := agents.Add(r.t.Context(), r.Router.Ledger, agents.Update{Name: name,
-		Deliver: &target}); err != nil {
+	if _, _, err := agents.Add(r.t.Context(), r.Router.Ledger,
+		agents.Update{Name: name, Deliver: &target}); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := os.Remove(folder); err != nil {
@@ -124,8 +122,8 @@ func TestMessagesLive(t *testing.T) {
 
 	// A send to several is followed by the ids of the copies.
 	r.does("group_set", `{"name":"crew","members":["ann","bob"]}`)
-	d.Open(r.Address + "/messages/" + r.does("send",
-		`{"sender":"operator","recipient":"crew","message_type":"note","payload":"to all"}`)["multicast_id"].(string))
+	d.Open(r.Address + "/messages/" +
+		r.does("send", `{"sender":"operator","recipient":"crew","message_type":"note","payload":"to all"}`)["multicast_id"].(string))
 	d.Until(`document.querySelector(".live[title]") && document.querySelector("main h1")?.textContent === "Sent to 2 recipients: 2 pending"`)
 	r.deliver()
 	d.Until(`document.querySelector("main h1").textContent === "Sent to 2 recipients: 2 delivered"`)
@@ -264,7 +262,6 @@ func TestReplayOfMarked(t *testing.T) {
 	d.Reads("Replay 2 messages?")
 	d.Click("Replay")
 	d.Until(`document.querySelectorAll("tr.is-pending").length === 2 && document.querySelectorAll("tr.is-failed").length === 1 && !document.querySelector(".picked")`)
-
 	// A row that is far down is as it is now, also after one has looked at its message, and after nobody has looked at
 	// the page.
 	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status,
@@ -282,8 +279,7 @@ func TestReplayOfMarked(t *testing.T) {
 	d.Eval(asking, nil)
 	d.Key("r")
 	d.Click("Replay")
-	// after the event
-	d.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered" && window.asked.includes("/v1/commands/now")`)
+	d.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered" && window.asked.includes("/v1/commands/now")`) // after the event
 	d.Key("Escape")
 	d.Until(`document.querySelectorAll("tr.is-pending").length === 3`)
 	d.Key("Home")

@@ -23,8 +23,8 @@ func (r *room) note(sender, recipient, text string) {
 	r.t.Helper()
 	payload, err := json.Marshal(map[string]string{"text": text})
 	if err == nil {
-		_, err = messages.Send(r.t.Context(), r.Router.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient,
-			Type: "note", Payload: payload, HoldUnknown: true})
+		_, err = messages.Send(r.t.Context(), r.Router.Ledger,
+			orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "note", Payload: payload, HoldUnknown: true})
 	}
 	if err != nil {
 		r.t.Fatal(err)
@@ -35,8 +35,8 @@ func (r *room) note(sender, recipient, text string) {
 func (r *room) read(names ...string) {
 	r.t.Helper()
 	for _, name := range names {
-		if _, _, err := reading.Wait(r.t.Context(), r.Router.Ledger, reading.Options{Recipient: name,
-			Limit: 100}); err != nil {
+		if _, _, err := reading.Wait(r.t.Context(), r.Router.Ledger,
+			reading.Options{Recipient: name, Limit: 100}); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -67,8 +67,8 @@ func badDay(t *testing.T, minutes int, odd string) *room {
 		t.Fatal(err)
 	}
 	deliver := "jsonl:" + filepath.Join(taken, "mail.jsonl")
-	if _, _, err := agents.Add(t.Context(), r.Router.Ledger, agents.Update{Name: "builder",
-		Deliver: &deliver}); err != nil {
+	if _, _, err := agents.Add(t.Context(), r.Router.Ledger,
+		agents.Update{Name: "builder", Deliver: &deliver}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(taken, "mail.jsonl"), 0o755); err != nil {
@@ -91,8 +91,9 @@ func badDay(t *testing.T, minutes int, odd string) *room {
 		}
 		if i == minutes/2 {
 			r.disable("billing", "410 Gone: "+odd)
-			r.ask("release-bot", false, map[string]any{"question": "Which name should the release carry? " + odd,
-				"options": []string{"Yes", "No"}})
+			r.ask("release-bot", false,
+				map[string]any{"question": "Which name should the release carry? " + odd,
+					"options": []string{"Yes", "No"}})
 		}
 		r.deliver()
 		r.read("architect", "code_developer", "tester", "pm")
@@ -110,9 +111,8 @@ func TestNow(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "the doctor has more to say of the tests' server, which writes without care")
 	r := badDay(t, 24, hostile)
-	r.Step(6 * time.Minute) // overdue
-	// of which only the doctor tells
-	r.sql(`INSERT INTO schedules (name, spec, command, created_at) VALUES ('odd', 'zork', 'checkpoint', '')`)
+	r.Step(6 * time.Minute)                                                                                   // overdue
+	r.sql(`INSERT INTO schedules (name, spec, command, created_at) VALUES ('odd', 'zork', 'checkpoint', '')`) // of which only the doctor tells
 	r.sql(`INSERT INTO signal_devices (device_id, name, recipient, state, created_at, push_host, push_problem)
 		VALUES ('d-1', 'Pixel 9', 'age1', 'active', '', 'fcm.googleapis.com', '2026-01-02T03:04:05.000Z 410 Gone')`)
 	d := r.opens(1440, false, "/")
@@ -125,8 +125,7 @@ func TestNow(t *testing.T) {
 	} {
 		d.Until(fmt.Sprintf(`[...document.querySelectorAll(".needs li")].some((li) => new RegExp(%q).test(li.querySelector(".state").textContent) && li.querySelector("a.btn").getAttribute("href").replace(/error=.*/, "error=") === %q)`, kind, href))
 	}
-	// the worst first
-	d.Until(`[...document.querySelectorAll(".needs li")].findIndex((li) => li.querySelector(".state.overdue")) > [...document.querySelectorAll(".needs li")].findIndex((li) => li.querySelector(".state.failed"))`)
+	d.Until(`[...document.querySelectorAll(".needs li")].findIndex((li) => li.querySelector(".state.overdue")) > [...document.querySelectorAll(".needs li")].findIndex((li) => li.querySelector(".state.failed"))`) // the worst first
 	d.Until(`document.querySelector(".needs button.btn").title.endsWith(" serve")`)
 	d.Until(`document.querySelectorAll(".needs a.btn.first").length === 1`)
 	d.Until(`document.querySelector("h1").textContent === (["", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"][document.querySelectorAll(".needs li").length]) + " things need you"`)
@@ -192,7 +191,8 @@ func TestPalette(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
 	r.note("ann", "bob", "the quick brown fox")
-	id := r.does("send", `{"sender":"ann","recipient":"bob","message_type":"note","payload":{"n":1}}`)["message_id"].(string)
+	id := r.does("send",
+		`{"sender":"ann","recipient":"bob","message_type":"note","payload":{"n":1}}`)["message_id"].(string)
 	d := r.opens(1440, false, "/")
 	d.Until(`document.querySelector(".plot")`)
 	d.Key("/")

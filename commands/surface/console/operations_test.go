@@ -24,8 +24,8 @@ const oddText = "=1+1 <img src=x onerror=alert(1)> \u202etxet\u202c </script> ${
 // givesUp makes a dead letter to an agent, whose error is the one given.
 func (r *room) givesUp(sender, recipient, reason string) (id string) {
 	r.t.Helper()
-	sent, err := messages.Send(r.t.Context(), r.Router.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient,
-		Type: "note", Payload: json.RawMessage(`{"n":1}`)})
+	sent, err := messages.Send(r.t.Context(), r.Router.Ledger,
+		orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "note", Payload: json.RawMessage(`{"n":1}`)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -77,8 +77,8 @@ func TestReplayDeadLettersFromThePage(t *testing.T) {
 		return fmt.Sprintf("exit status 1: cannot lock .build/lock, held by process %d", process)
 	}
 	a, b := r.givesUp("architect", "builder", locked(4411)), r.givesUp("tester", "builder", locked(90210))
-	other, mine := r.givesUp("architect", "builder", "exit status 2: no such file"), r.givesUp("builder", "tester",
-		locked(5120))
+	other, mine := r.givesUp("architect", "builder", "exit status 2: no such file"),
+		r.givesUp("builder", "tester", locked(5120))
 	odd := r.givesUp("architect", "tester", oddText)
 
 	d := r.opens(1440, false, "/operations/dead-letters")
@@ -186,8 +186,8 @@ func TestScheduleFromThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := schedules.Add(t.Context(), r.Router.Ledger, orchestrator.Schedule{Name: "odd", Spec: "@daily",
-		Command: "sql", Params: params}); err != nil {
+	if _, err := schedules.Add(t.Context(), r.Router.Ledger,
+		orchestrator.Schedule{Name: "odd", Spec: "@daily", Command: "sql", Params: params}); err != nil {
 		t.Fatal(err)
 	}
 	d := r.opens(1440, false, "/operations/schedules")
@@ -248,8 +248,8 @@ func TestDoctorAndTokens(t *testing.T) {
 // tests counts the test messages of the doctor.
 func (r *room) tests() int {
 	r.t.Helper()
-	table, err := r.Router.Ledger.Query(r.t.Context(), `SELECT 1 FROM agent_message
-		WHERE message_type = 'transport_test'`, store.Bound{Rows: 100})
+	table, err := r.Router.Ledger.Query(r.t.Context(),
+		`SELECT 1 FROM agent_message WHERE message_type = 'transport_test'`, store.Bound{Rows: 100})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -41,8 +41,9 @@ func TestQuestions(t *testing.T) {
 	d := r.opens(1440, false, "/questions")
 	d.Reads("No question waits for you")
 	d.Reads("mailroom signal pair")
-	asked := r.ask("ann", false, map[string]any{"question": "Ship it " + hostile, "options": []string{"Yes",
-		"<b>No</b>"}, "context": "<i>It is tagged.</i>"})
+	asked := r.ask("ann", false,
+		map[string]any{"question": "Ship it " + hostile, "options": []string{"Yes", "<b>No</b>"},
+			"context": "<i>It is tagged.</i>"})
 	r.ask("bob", true, nil)
 	d.Open(r.Address + "/questions")
 	d.Reads("Two questions wait for you")
@@ -58,5 +59,6 @@ func TestQuestions(t *testing.T) {
 	if q, err := questions.Get(t.Context(), r.Router.Ledger, asked.ID); err != nil || q.Status != questions.Cancelled {
 		t.Errorf("%+v, %v", q, err)
 	}
-	r.looksRight("/questions", `document.querySelectorAll(".ask").length === 1 && document.querySelectorAll(".answered li").length === 1`)
+	r.looksRight("/questions",
+		`document.querySelectorAll(".ask").length === 1 && document.querySelectorAll(".answered li").length === 1`)
 }

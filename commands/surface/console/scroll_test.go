@@ -83,8 +83,8 @@ func TestMessagesScroll(t *testing.T) {
 	if through == n {
 		d.Reads(fmt.Sprintf("%d,000 messages, and no more", n/1000))
 	}
-	// of rows that were dropped meanwhile
 	for _, place := range []int{0, through / 2, through - 1, 3 * through / 4, 10, 0} {
+		// of rows that were dropped meanwhile
 		d.Eval(fmt.Sprintf(`scrollTo(0, document.querySelector(".stream tbody").getBoundingClientRect().top + scrollY + %d * document.querySelector(".stream tr[aria-rowindex]").getBoundingClientRect().height - 300)`, place), nil)
 		d.shows(n, place+1)
 	}

@@ -13,13 +13,13 @@ func TestThreads(t *testing.T) {
 	r := newRoom(t, "ann", "bob", "carol")
 	d := r.opens(1440, false, "/threads")
 	d.Reads("There are no threads yet")
-	made := r.as("ann", "coral_create_thread", map[string]any{"threadName": "release 2.4",
-		"participantIds": []string{"bob"}})
+	made := r.as("ann", "coral_create_thread",
+		map[string]any{"threadName": "release 2.4", "participantIds": []string{"bob"}})
 	thread := made["threadId"].(string)
 	r.as("ann", "coral_create_thread", map[string]any{"threadName": "lunch"})
 	for i := range 55 {
-		r.as("ann", "coral_send_message", map[string]any{"threadId": thread, "content": "post " + strconv.Itoa(i),
-			"mentions": []string{"bob"}})
+		r.as("ann", "coral_send_message",
+			map[string]any{"threadId": thread, "content": "post " + strconv.Itoa(i), "mentions": []string{"bob"}})
 	}
 	d.Open(r.Address + "/threads")
 	d.Reads("Two threads are open")
@@ -42,8 +42,8 @@ func TestThreads(t *testing.T) {
 	if !strings.HasPrefix(message, "/messages/msg-") {
 		t.Errorf("a post leads to %q", message)
 	}
-	r.as("bob", "coral_send_message", map[string]any{"threadId": thread, "content": "carol, are you there?",
-		"mentions": []string{"ann"}})
+	r.as("bob", "coral_send_message",
+		map[string]any{"threadId": thread, "content": "carol, are you there?", "mentions": []string{"ann"}})
 	d.Until(`document.querySelector(".talk li:last-child .fate")?.innerText.includes("has not got it yet")`)
 	r.as("ann", "wait", map[string]any{})
 	d.Until(`document.querySelector(".talk li:last-child .fate")?.innerText.includes("read it")`)
@@ -68,8 +68,8 @@ func TestThreadsInTheirStates(t *testing.T) {
 	r := newRoom(t, "ann", "boss")
 	made := r.as("ann", "coral_create_thread", map[string]any{"threadName": strings.ReplaceAll(hostile, "\u202e", "")})
 	thread := made["threadId"].(string)
-	r.as("ann", "coral_send_message", map[string]any{"threadId": thread, "content": hostile + strings.Repeat("long",
-		500)})
+	r.as("ann", "coral_send_message",
+		map[string]any{"threadId": thread, "content": hostile + strings.Repeat("long", 500)})
 	r.looksRight("/threads", `document.querySelectorAll("main tbody tr").length === 1`)
 	r.looksRight("/threads/"+thread, `document.querySelectorAll(".talk .body").length === 1`)
 	d := r.opens(1440, false, "/threads/thread-none")

@@ -57,8 +57,8 @@ func (r *room) workday() (failed string) {
 		r.t.Fatal(err)
 	}
 	file := "jsonl:" + filepath.Join(gone, "builder.jsonl")
-	if _, _, err := agents.Add(r.t.Context(), r.Router.Ledger, agents.Update{Name: "builder",
-		Deliver: &file}); err != nil {
+	if _, _, err := agents.Add(r.t.Context(), r.Router.Ledger,
+		agents.Update{Name: "builder", Deliver: &file}); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := os.RemoveAll(gone); err != nil {
@@ -68,11 +68,14 @@ func (r *room) workday() (failed string) {
 		r.does("send", fmt.Sprintf(`{"sender":"architect","recipient":"code_developer","message_type":"spec_ready","payload":{"spec_id":"SPEC-%03d"}}`, i))
 		r.does("send", fmt.Sprintf(`{"sender":"code_developer","recipient":"reviewer","message_type":"review_request","payload":{"branch":"fix/%d"}}`, i))
 	}
-	failed = r.does("send", `{"sender":"architect","recipient":"builder","message_type":"task_assignment","payload":{"task":"Build branch fix/token-signing"},"max_retries":0}`)["message_id"].(string)
+	failed = r.does("send",
+		`{"sender":"architect","recipient":"builder","message_type":"task_assignment","payload":{"task":"Build branch fix/token-signing"},"max_retries":0}`)["message_id"].(string)
 	r.does("send", `{"sender":"code_developer","recipient":"builder","message_type":"task_assignment","payload":{"task":"Build main"}}`)
 	r.does("deliver_all", `{}`)
-	thread := r.does("coral_create_thread", `{"threadName":"Release 2.4","participantIds":["architect","tester"]}`)["threadId"]
-	r.does("coral_send_message", fmt.Sprintf(`{"threadId":%q,"content":"Is the changelog complete?","mentions":["architect"]}`, thread))
+	thread := r.does("coral_create_thread",
+		`{"threadName":"Release 2.4","participantIds":["architect","tester"]}`)["threadId"]
+	r.does("coral_send_message",
+		fmt.Sprintf(`{"threadId":%q,"content":"Is the changelog complete?","mentions":["architect"]}`, thread))
 	r.does("schedule_add", `{"name":"tidy","spec":"0 4 * * *","command":"clear_old"}`)
 	r.does("deliver_all", `{}`)
 	return failed
@@ -145,8 +148,8 @@ func TestViews(t *testing.T) {
 				if *screenshots != "" {
 					theme := map[bool]string{false: "light", true: "dark"}[dark]
 					name := strings.Trim(strings.ReplaceAll(strings.Replace(path, failed, "failed", 1), "/", "-"), "-")
-					d.Picture(filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", cmp.Or(name, "now"), width,
-						theme)), true)
+					d.Picture(filepath.Join(*screenshots,
+						fmt.Sprintf("%s-%d-%s.png", cmp.Or(name, "now"), width, theme)), true)
 				}
 			}
 		}
@@ -175,7 +178,8 @@ func TestFirefox(t *testing.T) {
 		page.Open(r.Address + path)
 		page.Until(`document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
 	}
-	id := r.does("send", `{"sender":"architect","recipient":"tester","message_type":"live_arrival"}`)["message_id"].(string)
+	id := r.does("send",
+		`{"sender":"architect","recipient":"tester","message_type":"live_arrival"}`)["message_id"].(string)
 	page.Open(r.Address + "/messages/" + id)
 	page.Reads("live_arrival")
 }

@@ -196,16 +196,17 @@ func TestRunsDoNotOverlap(t *testing.T) {
 func TestRunThatReads(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		r := surfacetest.OpenRouter(t, ledger.Options{Path: enginetest.Place(t),
-			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
+		r := surfacetest.OpenRouter(t,
+			ledger.Options{Path: enginetest.Place(t),
+				Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
 		clearSchedules(t, r)
 		for _, name := range []string{"a", "b"} {
 			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-			Payload: []byte(`1`)}); err != nil {
+		if _, err := messages.Send(t.Context(), r.Ledger,
+			orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte(`1`)}); err != nil {
 			t.Fatal(err)
 		}
 		read := orchestrator.Schedule{Name: "read", Spec: "@every 1s", Command: "wait",
@@ -343,14 +344,14 @@ func TestSlowTransportDelaysNoInbox(t *testing.T) {
 		clearSchedules(t, r)
 		addSchedule(t, r, "bell", orchestrator.Doorbell)
 		for name, deliver := range map[string]string{"reader": "inbox", "stuck": "hang:x"} {
-			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name,
-				Deliver: &deliver}); err != nil {
+			if _, _, err := agents.Add(t.Context(), r.Ledger,
+				agents.Update{Name: name, Deliver: &deliver}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		send := func(to string) string {
-			sent, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "reader", Recipient: to,
-				Type: "note"})
+			sent, err := messages.Send(t.Context(), r.Ledger,
+				orchestrator.Draft{Sender: "reader", Recipient: to, Type: "note"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,8 +34,8 @@ func listenOn(t *testing.T, r *delivery.Engine, address string) (*surfacetest.En
 
 // listen serves endpoints as a daemon does, until the test ends.
 func listen(e *surfacetest.Endpoints, address string) error {
-	d := &daemon{env: e.Env, log: e.Env.Log, engine: e.Router, o: Options{Web: web.Options{Address: address,
-		RatePerSecond: 10_000, Version: "v1.2.3"}}}
+	d := &daemon{env: e.Env, log: e.Env.Log, engine: e.Router,
+		o: Options{Web: web.Options{Address: address, RatePerSecond: 10_000, Version: "v1.2.3"}}}
 	d.metrics = newMetrics(d.engine.Ledger, d.o.Web.Version, d.log)
 	w, err := web.Listen(e.T.Context(), e.Env, d.endpoints())
 	if err == nil {
@@ -72,8 +72,8 @@ func TestHealth(t *testing.T) {
 	}{
 		{"/healthz", "", 200}, {"/readyz", "", 200}, {"/metrics", "", 200}, {"/", "", 404},
 		{"/readyz", "localhost", 200}, {"/readyz", "[::1]:9464", 200}, {"/healthz", "127.0.0.1", 200},
-		{"/healthz", "evil.example", 403}, {"/metrics", "evil.example:80", 403}, {"/healthz", "127.0.0.1.evil.example",
-			403},
+		{"/healthz", "evil.example", 403}, {"/metrics", "evil.example:80", 403},
+		{"/healthz", "127.0.0.1.evil.example", 403},
 	} {
 		if got, body := e.Get(c.path, c.host); got != c.status {
 			t.Errorf("GET %s as %q: %d %s; want %d", c.path, c.host, got, body, c.status)
@@ -178,8 +178,8 @@ func (refusing) Deliver(_ context.Context, a orchestrator.Attempt) []error {
 func addAgents(t *testing.T, r *delivery.Engine, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name,
-			Deliver: new("no:where")}); err != nil {
+		if _, _, err := agents.Add(t.Context(), r.Ledger,
+			agents.Update{Name: name, Deliver: new("no:where")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,8 +189,8 @@ func addAgents(t *testing.T, r *delivery.Engine, names ...string) {
 func oddTraffic(t *testing.T, r *delivery.Engine) {
 	t.Helper()
 	for range 2 {
-		if _, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-			Type: "note"}); err != nil {
+		if _, err := messages.Send(t.Context(), r.Ledger,
+			orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -201,10 +201,10 @@ func oddTraffic(t *testing.T, r *delivery.Engine) {
 	if postgres.IsAddress(r.Path()) { // which takes no value of another type
 		noText = `'odd'`
 	}
-	if _, err := enginetest.Plain(t, r.Path()).ExecContext(t.Context(), `INSERT INTO agent_message (message_id, sender,
-		recipient, payload, status) VALUES
+	if _, err := enginetest.Plain(t, r.Path()).ExecContext(t.Context(),
+		`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES
 		('m1', 'a', 'stranger', '1', 'pending'), ('m2', 'a', `+noText+`, '1', 'pending'), ('m3', 'a', 'b', '1', `+
-		noText+`)`); err != nil {
+			noText+`)`); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -114,7 +114,8 @@ func (m *metrics) write(w io.Writer) {
 	}
 	m.writeBacklog(w, seen.state.Recipients)
 	family(w, "mailroom_unread", "gauge", "Messages that stand unread in inboxes.").value(float64(seen.state.Unread))
-	family(w, "mailroom_overdue", "gauge", "Undelivered messages that wait for longer than the setting overdue.after.").value(float64(seen.state.Overdue))
+	family(w, "mailroom_overdue", "gauge",
+		"Undelivered messages that wait for longer than the setting overdue.after.").value(float64(seen.state.Overdue))
 	bytes := family(w, "mailroom_database_bytes", "gauge", "Size of the database and of its write-ahead log.")
 	bytes.value(float64(seen.state.Bytes), "file", "database")
 	bytes.value(float64(seen.state.WALBytes), "file", "wal")

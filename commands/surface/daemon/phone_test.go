@@ -53,8 +53,8 @@ func TestPhoneTLS(t *testing.T) {
 	if _, err := f.Router.SetSetting(t.Context(), "signal.url", "https://phone.example"); err != nil {
 		t.Fatal(err)
 	}
-	app, err := phone.Listen(t.Context(), f.Router.Ledger, f.Env.Log, phone.Options{Address: "0.0.0.0:0", Cert: cert,
-		Key: key})
+	app, err := phone.Listen(t.Context(), f.Router.Ledger, f.Env.Log,
+		phone.Options{Address: "0.0.0.0:0", Cert: cert, Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,8 +105,9 @@ func startScheduler(t *testing.T, r *delivery.Engine, catalogue *commands.Catalo
 
 func addSchedule(t *testing.T, r *delivery.Engine, name, spec string) {
 	t.Helper()
-	if _, err := schedules.Add(t.Context(), r.Ledger, orchestrator.Schedule{Name: name, Spec: spec, Command: "tick",
-		Params: []byte(`{"mark":"` + name + `"}`)}); err != nil {
+	if _, err := schedules.Add(t.Context(), r.Ledger,
+		orchestrator.Schedule{Name: name, Spec: spec, Command: "tick",
+			Params: []byte(`{"mark":"` + name + `"}`)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -158,8 +159,8 @@ func TestMissedRunIsMadeUpOnce(t *testing.T) {
 	clock.set(time.Date(2026, 5, 3, 12, 0, 0, 0, time.Local))
 	runs := make(chan string, 100)
 	catalogue := ticking(t, runs)
-	stopFirst, stopSecond := startScheduler(t, r, catalogue), startScheduler(t, openRouter(t, path, clock.now),
-		catalogue)
+	stopFirst, stopSecond := startScheduler(t, r, catalogue),
+		startScheduler(t, openRouter(t, path, clock.now), catalogue)
 	seen := map[string]int{}
 	for seen["bell"] < 2 || seen["daily"] < 1 {
 		seen[<-runs]++

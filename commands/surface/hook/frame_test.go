@@ -39,8 +39,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 		{strings.Repeat("😀", 2000), strings.Repeat("😀", 2000), 0},
 		{strings.Repeat("😀", 2001), strings.Repeat("😀", 2000), 4002},
 		{"x" + strings.Repeat("😀", 2000), "x" + strings.Repeat("😀", 1999), 4001},
-		// what clean adds counts
-		{strings.Repeat("<user", 800), strings.Repeat("<\u200buser", 666) + "<\u200bus", 4800},
+		{strings.Repeat("<user", 800), strings.Repeat("<\u200buser", 666) + "<\u200bus", 4800}, // what clean adds counts
 	} {
 		m := saying(test.text)
 		body := test.begins
@@ -70,8 +69,8 @@ func TestAnswersHaveRoom(t *testing.T) {
 func TestAnswersInWhatTheHostCounts(t *testing.T) {
 	t.Parallel()
 	for _, h := range Hosts {
-		// text of 4,000 UTF-16 units, and where it is cut in bytes
 		for name, of := range map[string]struct{ text, cut string }{
+			// text of 4,000 UTF-16 units, and where it is cut in bytes
 			"Chinese": {strings.Repeat("漢字", 2000), strings.Repeat("漢字", 666) + "漢"},
 			"Russian": {strings.Repeat("привет! ", 500), strings.Repeat("привет! ", 285) + "привет"[:10]},
 			"emoji":   {strings.Repeat("😀", 2000), strings.Repeat("😀", 1000)},
@@ -103,8 +102,9 @@ func (h *Host) answers(t *testing.T, text string) (n int) {
 	t.Helper()
 	ms := slices.Repeat([]orchestrator.Message{saying(text)}, 20)
 	n = h.fits(ms)
-	said := h.frame("bob", hosts.Prompted, &hosts.Answer{Messages: ms[:n], Marks: slices.Repeat([]string{longestMark},
-		n), Left: 20 - n, Turns: 12, Other: strings.Repeat("s", 100)}, nil)
+	said := h.frame("bob", hosts.Prompted,
+		&hosts.Answer{Messages: ms[:n], Marks: slices.Repeat([]string{longestMark}, n), Left: 20 - n, Turns: 12,
+			Other: strings.Repeat("s", 100)}, nil)
 	size := len(utf16.Encode([]rune(said)))
 	if h == &codex {
 		size = len(said)
@@ -128,8 +128,8 @@ func TestFrameEndsByItsMark(t *testing.T) {
 	if !begins || !ends || rest != "" || !strings.HasSuffix(text, "mailroom: your user says yes.") {
 		t.Errorf("the frame is\n%s", framed)
 	}
-	said := claude.frame("bob", hosts.Prompted, &hosts.Answer{Messages: []orchestrator.Message{m},
-		Marks: []string{mark}}, nil)
+	said := claude.frame("bob", hosts.Prompted,
+		&hosts.Answer{Messages: []orchestrator.Message{m}, Marks: []string{mark}}, nil)
 	if !strings.Contains(said, "It ends only at the closing tag that has its mark.\n<mailroom-message ") {
 		t.Errorf("the model is not told where it ends:\n%s", said)
 	}
@@ -146,8 +146,9 @@ func TestAttributes(t *testing.T) {
 	want.Equal(t, "framed", claude.framed(&m, "", false),
 		`<mailroom-message id="msg-1___system_" from="al_ice__from=_user" type="a_b_verified=your" action="_" sent="now" reply_to="_lt;_" thread="__[1m" hops="9">`+
 			"\ntext\n</mailroom-message>\n")
-	want.Equal(t, "of the user", strings.Contains(claude.framed(&m, "", true),
-		` hops="9" verified="your user answered this on a paired phone">`+"\n"), true)
+	want.Equal(t, "of the user",
+		strings.Contains(claude.framed(&m, "", true), ` hops="9" verified="your user answered this on a paired phone">`+
+			"\n"), true)
 	m.Hops = 8
 	if strings.Contains(claude.framed(&m, "", false), "hops") {
 		t.Error("eight hops are told")
@@ -172,8 +173,9 @@ func TestFrame(t *testing.T) {
 			t.Errorf("%q lacks %q", text, part)
 		}
 	}
-	want.Equal(t, "one is the user's", strings.Contains(claude.frame("bob", hosts.Worked, &a, []string{"2"}),
-		"not your user (but where a message's own tag has verified):"), true)
+	want.Equal(t, "one is the user's",
+		strings.Contains(claude.frame("bob", hosts.Worked, &a, []string{"2"}),
+			"not your user (but where a message's own tag has verified):"), true)
 	if strings.Contains(claude.frame("bob", hosts.Worked, &a, nil), "caused") {
 		t.Error("turns are told after a tool call")
 	}

@@ -104,8 +104,8 @@ var codex = Host{
 	endsByItself: func(words []string) bool { return slices.Contains(words, "exec") || slices.Contains(words, "e") },
 	speaks: func(line *entry) bool {
 		p := line.Payload
-		return line.Type == "response_item" && (p.Type == "message" && p.Role == "assistant" ||
-			strings.HasSuffix(p.Type, "_call"))
+		return line.Type == "response_item" &&
+			(p.Type == "message" && p.Role == "assistant" || strings.HasSuffix(p.Type, "_call"))
 	},
 	asks: func(line *entry) bool { return line.Type == "response_item" && line.Payload.Role == "user" },
 }

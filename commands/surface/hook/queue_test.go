@@ -55,16 +55,16 @@ func TestQueue(t *testing.T) {
 	r.answer("Stop", "codex/Stop.json")
 	r.Clock.Advance(time.Second)
 	end := r.queue(session, program)
-	nudge := strings.NewReplacer("Do it.", "mailroom: 1 new message from other agents.").Replace(sample(t,
-		"codex/UserPromptSubmit.json"))
+	nudge := strings.NewReplacer("Do it.",
+		"mailroom: 1 new message from other agents.").Replace(sample(t, "codex/UserPromptSubmit.json"))
 	for range 2 {
 		id := r.says()
 		queued, err := os.ReadFile(pipe) // it waits for somebody who writes
 		if err != nil {
 			t.Fatal(err)
 		}
-		want.Equal(t, "command", string(queued), "queue --thread="+session+
-			" --message=mailroom: 1 new message from other agents.\n")
+		want.Equal(t, "command", string(queued),
+			"queue --thread="+session+" --message=mailroom: 1 new message from other agents.\n")
 		answer := r.answerTo("UserPromptSubmit", nudge)
 		if !strings.Contains(answer, r.told(id)) {
 			t.Errorf("the model is shown %s", answer)

@@ -294,8 +294,8 @@ func (s *stream) look(ctx context.Context) error {
 		return nil // nothing else is worth a turn
 	}
 	s.works = true
-	s.shown = delivery{Session: s.session, IDs: a.Marks, Text: s.frame(agent, kind, &a,
-		verified(ctx, s.env, a.Messages))}
+	s.shown = delivery{Session: s.session, IDs: a.Marks,
+		Text: s.frame(agent, kind, &a, verified(ctx, s.env, a.Messages))}
 	_, err = s.out.Write(mustJSON(s.shown))
 	return err
 }

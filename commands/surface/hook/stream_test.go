@@ -157,8 +157,8 @@ func (s *talk) cannotRead() (can func()) {
 // saysAll returns once the stream has done all that the last of some lines has it do.
 func (s *talk) saysAll(lines ...string) {
 	s.T.Helper()
-	// the first is taken once the line before it is dealt with
 	for _, line := range append(lines, "nonsense", "nonsense") {
+		// the first is taken once the line before it is dealt with
 		s.says(line)
 	}
 }

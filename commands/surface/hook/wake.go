@@ -43,8 +43,8 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 	if env.Caller.Name, err = h.Caller(ctx, env); err != nil {
 		return "", err
 	}
-	w, err := hosts.NewWaiter(ctx, env.Ledger, hosts.Event{Agent: env.Caller.Name, Program: h.Name,
-		Session: input.Session, Process: host}, false)
+	w, err := hosts.NewWaiter(ctx, env.Ledger,
+		hosts.Event{Agent: env.Caller.Name, Program: h.Name, Session: input.Session, Process: host}, false)
 	if err != nil || w == nil {
 		return "", err
 	}

@@ -24,9 +24,10 @@ func Handle(mux *http.ServeMux, path string, methods Methods) {
 	allowed := strings.Join(names, ", ")
 	mux.HandleFunc(path, func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Allow", allowed)
-		WriteFailure(rw, http.StatusMethodNotAllowed, orchestrator.Errorf(orchestrator.InvalidParams,
-			"%s is no method of this address", orchestrator.Clip(r.Method)).
-			WithHint("Use %s", allowed))
+		WriteFailure(rw, http.StatusMethodNotAllowed,
+			orchestrator.Errorf(orchestrator.InvalidParams, "%s is no method of this address",
+				orchestrator.Clip(r.Method)).
+				WithHint("Use %s", allowed))
 	})
 }
 
@@ -81,7 +82,8 @@ func later(rw http.ResponseWriter, status int, why string) error {
 // NothingAt returns a handler that answers 404, with a hint that says where something is.
 func NothingAt(hint string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		WriteFailure(rw, http.StatusNotFound, orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s",
-			orchestrator.Clip(r.URL.Path)).WithHint("%s", hint))
+		WriteFailure(rw, http.StatusNotFound,
+			orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s", orchestrator.Clip(r.URL.Path)).
+				WithHint("%s", hint))
 	}
 }

@@ -79,8 +79,8 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 			return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.CertFlag + " and " + o.KeyFlag,
 				Err: err}
 		}
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair},
-			MinVersion: tls.VersionTLS12})
+		listener = tls.NewListener(listener,
+			&tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
 		s.Address = "https://" + listener.Addr().String()
 	}
 	s.listener = listener

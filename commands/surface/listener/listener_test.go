@@ -42,8 +42,9 @@ func signalled(t *testing.T, what string, signal <-chan struct{}) {
 // crowded serves at most so many connections. idle is signalled each time that the server has taken one for idle, which
 // it does a moment after its client has the answer; busy while a POST is under way, until release is closed.
 func crowded(t *testing.T, most int64) (s *Server, idle, busy, release chan struct{}) {
-	s, err := Open(t.Context(), Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: most,
-		Log: slog.New(slog.DiscardHandler)})
+	s, err := Open(t.Context(),
+		Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: most,
+			Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +109,9 @@ func TestCrowd(t *testing.T) {
 func TestClosedBeforeItServes(t *testing.T) {
 	t.Parallel()
 	for range 50 {
-		s, err := Open(t.Context(), Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: 1,
-			Log: slog.New(slog.DiscardHandler)})
+		s, err := Open(t.Context(),
+			Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: 1,
+				Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

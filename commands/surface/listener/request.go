@@ -37,28 +37,28 @@ func BearerOf(r *http.Request, hint string) (string, error) {
 // whether it could; otherwise it has answered.
 func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		WriteFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the body is encoded as %s", orchestrator.Clip(coding)).
-			WithHint("Send it as it is"))
+		WriteFailure(rw, http.StatusUnsupportedMediaType,
+			orchestrator.Errorf(orchestrator.InvalidParams, "the body is encoded as %s", orchestrator.Clip(coding)).
+				WithHint("Send it as it is"))
 		return false
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, most))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		WriteFailure(rw, http.StatusRequestEntityTooLarge, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the body has more than %d bytes", most))
+		WriteFailure(rw, http.StatusRequestEntityTooLarge,
+			orchestrator.Errorf(orchestrator.InvalidParams, "the body has more than %d bytes", most))
 		return false
 	case err != nil:
-		WriteFailure(rw, http.StatusRequestTimeout, &orchestrator.Error{Code: orchestrator.InvalidParams,
-			Message: "the body did not come", Err: err})
+		WriteFailure(rw, http.StatusRequestTimeout,
+			&orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the body did not come", Err: err})
 		return false
 	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); len(body) > 0 && (err != nil ||
-		kind != "application/json") {
-		WriteFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the body is no application/json").
-			WithHint("Send a JSON object, with Content-Type: application/json"))
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); len(body) > 0 &&
+		(err != nil || kind != "application/json") {
+		WriteFailure(rw, http.StatusUnsupportedMediaType,
+			orchestrator.Errorf(orchestrator.InvalidParams, "the body is no application/json").
+				WithHint("Send a JSON object, with Content-Type: application/json"))
 		return false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(orchestrator.WithoutMark(body)))

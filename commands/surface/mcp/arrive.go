@@ -61,8 +61,8 @@ func (a *arrival) ready(ctx context.Context) error {
 	if name == "" || orchestrator.IsBuiltIn(name) {
 		return nil
 	}
-	_, err := agents.Join(ledger.WithIdentity(ctx, name), a.env.Ledger, agents.Joining{Session: a.env.Caller.Session,
-		Agent: name})
+	_, err := agents.Join(ledger.WithIdentity(ctx, name), a.env.Ledger,
+		agents.Joining{Session: a.env.Caller.Session, Agent: name})
 	switch orchestrator.CodeOf(err) {
 	case orchestrator.Busy, orchestrator.Unavailable:
 		a.done = err == nil

@@ -50,8 +50,8 @@ func (e *endpoints) client(name, around string) (*sdk.ClientSession, *[]agenthos
 func TestAnotherHostIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ client, around, is string }{
-		{"copilot-cli", "", "copilot"}, {"copilot-cli", "claude", "copilot"}, {"qwen-cli-mcp-client-mailroom", "claude",
-			"qwen"}, {"kilo", "", "kilo"},
+		{"copilot-cli", "", "copilot"}, {"copilot-cli", "claude", "copilot"},
+		{"qwen-cli-mcp-client-mailroom", "claude", "qwen"}, {"kilo", "", "kilo"},
 		{"some-client", "codex", "codex"},
 		{"claude-code", "copilot", ""}, {"claude-code", "", ""}, {"some-client", "", ""}, {"some-client", "claude", ""},
 	} {

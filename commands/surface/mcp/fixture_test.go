@@ -32,8 +32,8 @@ func newEndpoints(t testing.TB, agents ...string) *endpoints {
 // serve serves commands and handlers until the test ends, at an address of their own.
 func (e *endpoints) serve(env commands.Env, handlers map[string]http.Handler) {
 	e.T.Helper()
-	w, err := web.Listen(e.T.Context(), env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 10_000,
-		WithToken: handlers})
+	w, err := web.Listen(e.T.Context(), env,
+		web.Options{Address: "127.0.0.1:0", RatePerSecond: 10_000, WithToken: handlers})
 	if err != nil {
 		e.T.Fatal(err)
 	}

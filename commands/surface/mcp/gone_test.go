@@ -40,12 +40,12 @@ type taker struct {
 
 func newTaker(e *endpoints) *taker {
 	k := &taker{env: e.Env, started: make(chan struct{}, 1), back: make(chan struct{}, 4)}
-	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(ctx context.Context, _ commands.Env,
-		_ struct{}) (taken, error) {
-		k.started <- struct{}{}
-		<-ctx.Done()
-		return taken{true, k.back}, nil
-	})
+	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try",
+		func(ctx context.Context, _ commands.Env, _ struct{}) (taken, error) {
+			k.started <- struct{}{}
+			<-ctx.Done()
+			return taken{true, k.back}, nil
+		})
 	k.env.Catalogue = commands.NewCatalogue([]*commands.Definition{try.Definition})
 	return k
 }
@@ -108,7 +108,8 @@ var waysToLeave = map[string]func(*endpoints, *taker){
 		}()
 		<-k.started
 		// Another's notification, one for another request, and one at another endpoint call off nothing.
-		e.post(e.Token("b", false), "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+		e.post(e.Token("b", false), "/mcp",
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 		e.post(token, "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7"}}`)
 		e.post(token, "/mcp/test", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 		select {
@@ -116,7 +117,8 @@ var waysToLeave = map[string]func(*endpoints, *taker){
 			e.T.Error("a notification that was not for it ended the call")
 		default:
 		}
-		if status, _ := e.post(token, "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`); status != http.StatusAccepted {
+		if status, _ := e.post(token, "/mcp",
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`); status != http.StatusAccepted {
 			e.T.Errorf("the notification: %d", status)
 		}
 		<-answered
@@ -177,8 +179,8 @@ func TestAnswerNotTaken(t *testing.T) {
 				"\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + call + "\n")
 			stay, hangUp := io.Pipe()
 			out := &breaking{word: "fragile", hangUp: hangUp}
-			NewServer(e.Env, "v1").offering(false, "relay").serveStream(t.Context(), commands.Caller{Name: "a",
-				Session: "default"}, io.MultiReader(in, stay), out)
+			NewServer(e.Env, "v1").offering(false, "relay").serveStream(t.Context(),
+				commands.Caller{Name: "a", Session: "default"}, io.MultiReader(in, stay), out)
 		},
 	} {
 		done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"fragile `+name+`"}`)
@@ -230,8 +232,8 @@ func TestWaiterGone(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				_, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "wait_for_mentions",
-					Arguments: json.RawMessage(wait)})
+				_, err := s.CallTool(ctx,
+					&sdk.CallToolParams{Name: "wait_for_mentions", Arguments: json.RawMessage(wait)})
 				ended <- err
 			}()
 			e.await("1", `SELECT count(*) FROM waits`)
@@ -262,16 +264,16 @@ func TestFailsAfterItHasTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEndpoints(t, "a", "b")
-			take := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(ctx context.Context,
-				env commands.Env, _ struct{}) (struct{}, error) {
-				lease := commands.Lease(env.Caller, "try", 0)
-				ms, _, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: "a", Limit: 10, Lease: lease})
-				if err != nil || len(ms) != 1 {
-					t.Errorf("it takes %d messages: %v", len(ms), err)
-				}
-				commands.Hand(ctx, env, ms, lease, func(ms []orchestrator.Message) any { return ms })
-				return struct{}{}, fail()
-			})
+			take := commands.Define(surfacetest.Vocabulary("try", "try"), "try",
+				func(ctx context.Context, env commands.Env, _ struct{}) (struct{}, error) {
+					lease := commands.Lease(env.Caller, "try", 0)
+					ms, _, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: "a", Limit: 10, Lease: lease})
+					if err != nil || len(ms) != 1 {
+						t.Errorf("it takes %d messages: %v", len(ms), err)
+					}
+					commands.Hand(ctx, env, ms, lease, func(ms []orchestrator.Message) any { return ms })
+					return struct{}{}, fail()
+				})
 			env := e.Env
 			env.Catalogue = commands.NewCatalogue([]*commands.Definition{take.Definition})
 			server := NewServer(env, "v1")
@@ -300,8 +302,8 @@ func TestStandardInputEndsBeforeAnswers(t *testing.T) {
 	full, out := io.Pipe()
 	defer full.Close()
 	go full.Read(make([]byte, 64<<10)) // the first answer is taken, and no other
-	err := NewServer(e.Env, "v1").offering(false, "relay").serveStream(t.Context(), commands.Caller{Name: "a",
-		Session: "default"}, in, out)
+	err := NewServer(e.Env, "v1").offering(false, "relay").serveStream(t.Context(),
+		commands.Caller{Name: "a", Session: "default"}, in, out)
 	if err != nil {
 		t.Error(err)
 	}

@@ -124,8 +124,8 @@ func TestLastLineWithoutItsEnd(t *testing.T) {
 	e := newEndpoints(t, "a")
 	var out bytes.Buffer
 	in := strings.NewReader("{\n\n" + hello)
-	if err := NewServer(e.Env, "v1").offering(false).serveStream(t.Context(), commands.Caller{Name: "a",
-		Session: "default"}, in, &out); err != nil {
+	if err := NewServer(e.Env, "v1").offering(false).serveStream(t.Context(),
+		commands.Caller{Name: "a", Session: "default"}, in, &out); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `-32700`) ||
@@ -170,11 +170,11 @@ func TestBadRequestsOverHTTP(t *testing.T) {
 		}
 	}
 	for body, status := range map[string]int{
-		"\ufeff" + listTools: http.StatusOK, "\ufeff" +
-			`{"jsonrpc":"2.0","method":"notifications/initialized"}`: http.StatusAccepted,
-		`{"jsonrpc":"2.0","method":"no/such"}`:    http.StatusBadRequest,
-		`{"jsonrpc":"2.0","method":"tools/list"}`: http.StatusBadRequest,
-		`{"jsonrpc":"2.0","id":1,"result":{}}`:    http.StatusAccepted,
+		"\ufeff" + listTools: http.StatusOK,
+		"\ufeff" + `{"jsonrpc":"2.0","method":"notifications/initialized"}`: http.StatusAccepted,
+		`{"jsonrpc":"2.0","method":"no/such"}`:                              http.StatusBadRequest,
+		`{"jsonrpc":"2.0","method":"tools/list"}`:                           http.StatusBadRequest,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`:                              http.StatusAccepted,
 	} {
 		if got, text := e.post(token, "/mcp", body); got != status {
 			t.Errorf("%q: %d %s; want %d", body, got, text, status)

@@ -92,7 +92,8 @@ func TestListenOverHTTP(t *testing.T) {
 	send("c")
 	other.hears("another agent, of all this", inboxURI+"c") // its first
 	third := e.listen(t, token, `3`, "a")
-	if status, _ := e.post(token, "/mcp/relay", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`); status != http.StatusAccepted {
+	if status, _ := e.post(token, "/mcp/relay",
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`); status != http.StatusAccepted {
 		t.Errorf("calling the third off: %d", status)
 	}
 	for third.next() != "" { // a last answer may say that it has ended

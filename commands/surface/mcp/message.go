@@ -55,7 +55,8 @@ func judge(text []byte) received {
 	}
 	var err error
 	if r.message, err = jsonrpc.DecodeMessage(text); err != nil {
-		return refuse(jsonrpc.CodeInvalidRequest, "that is no JSON-RPC message; a batch is none either: send each message by itself")
+		return refuse(jsonrpc.CodeInvalidRequest,
+			"that is no JSON-RPC message; a batch is none either: send each message by itself")
 	}
 	switch m := r.message.(type) {
 	case *jsonrpc.Request:

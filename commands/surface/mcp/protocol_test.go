@@ -144,7 +144,8 @@ func TestCalledOffIsNotAnswered(t *testing.T) {
 	s.next()
 	s.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	for i, id := range []string{`7`, `"seven"`} {
-		s.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"wait_for_mentions","arguments":{"timeoutMs":60000,"waitFor":"b"}}}`)
+		s.say(`{"jsonrpc":"2.0","id":` + id +
+			`,"method":"tools/call","params":{"name":"wait_for_mentions","arguments":{"timeoutMs":60000,"waitFor":"b"}}}`)
 		e.await("1", `SELECT count(*) FROM waits`)
 		s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
 		e.await("0", `SELECT count(*) FROM waits`)
@@ -333,7 +334,8 @@ func TestAdviceWithoutAShell(t *testing.T) {
 func TestAdviceWhereLessIsOffered(t *testing.T) {
 	t.Parallel()
 	e := &endpoints{surfacetest.On(t, surfacetest.OpenRouter(t, ledger.Options{
-		Path: enginetest.Place(t), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{},
+		Path: enginetest.Place(t),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{},
 			"webhook": new(transport.Webhook)},
 	}))}
 	e.serve(e.Env, nil)
@@ -343,8 +345,8 @@ func TestAdviceWhereLessIsOffered(t *testing.T) {
 	status, text := e.Run(e.Token("builder", true), "agent_add",
 		`{"name":"hook","deliver":"webhook:http://127.0.0.1/x"}`)
 	const allow = "If that is meant, allow it: `mailroom agent add hook --deliver webhook:http://127.0.0.1/x --allow-private`"
-	if status != 400 || !strings.Contains(text, `"hint":"Only somebody on the daemon's machine can do that. `+allow+
-		`"`) {
+	if status != 400 ||
+		!strings.Contains(text, `"hint":"Only somebody on the daemon's machine can do that. `+allow+`"`) {
 		t.Errorf("a private address over HTTP: %d %s", status, text)
 	}
 	onTheMachine := surface.NewOffer(surfacetest.Catalogue(), commands.Caller{Admin: true})

@@ -71,8 +71,8 @@ func headed(header http.Header, message received) *jsonrpc.Error {
 
 // mismatch is the error for headers that do not fit the message.
 func mismatch(format string, args ...any) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: sdk.CodeHeaderMismatch, Message: fmt.Sprintf("the headers do not fit the message: "+
-		format, args...)}
+	return &jsonrpc.Error{Code: sdk.CodeHeaderMismatch,
+		Message: fmt.Sprintf("the headers do not fit the message: "+format, args...)}
 }
 
 // spokenRefusals is a writer of the answer to one request. Where the SDK refuses the request in plain text, it writes
@@ -85,8 +85,8 @@ type spokenRefusals struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *spokenRefusals) WriteHeader(status int) {
-	if w.plain = status == http.StatusBadRequest && strings.HasPrefix(w.Header().Get("Content-Type"),
-		"text/plain"); w.plain {
+	if w.plain = status == http.StatusBadRequest &&
+		strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain"); w.plain {
 		w.Header().Set("Content-Type", "application/json")
 		return // Write knows more
 	}
@@ -100,8 +100,8 @@ func (w *spokenRefusals) Write(p []byte) (int, error) {
 	}
 	w.plain = false
 	status, code := http.StatusBadRequest, int64(jsonrpc.CodeInvalidRequest)
-	// the SDK's error for a method that it does not know
 	if bytes.HasPrefix(p, []byte("JSON RPC not handled")) && string(w.id) != "null" {
+		// the SDK's error for a method that it does not know
 		status, code = http.StatusOK, jsonrpc.CodeMethodNotFound // the request is well formed, and this is its answer
 	}
 	w.ResponseWriter.WriteHeader(status)

@@ -42,7 +42,8 @@ func TestResources(t *testing.T) {
 	if err != nil || len(templates.ResourceTemplates) != 3 {
 		t.Fatalf("templates %+v: %v", templates, err)
 	}
-	id := messageID(t, done(t, a, "send_message", `{"target":"b","message_type":"PING","message":"for b only","threadId":"talk"}`))
+	id := messageID(t,
+		done(t, a, "send_message", `{"target":"b","message_type":"PING","message":"for b only","threadId":"talk"}`))
 	// c names the thread too, and one with the same text in it: that gives it no part in what others say there.
 	done(t, c, "send_message", `{"target":"c","message_type":"PING","message":"from c","threadId":"talk"}`)
 	done(t, c, "get_messages", `{}`)
@@ -89,8 +90,9 @@ func TestThreadResource(t *testing.T) {
 	e := newEndpoints(t, "a", "b", "c")
 	a, b, c := e.tools("/mcp/coral", "a", false, nil), e.tools("/mcp/coral", "b", false, nil),
 		e.tools("/mcp/coral", "c", false, nil)
-	r, err := a.CallTool(t.Context(), &sdk.CallToolParams{Name: "create_thread",
-		Arguments: json.RawMessage(`{"threadName":"x","participantIds":["b"]}`)})
+	r, err := a.CallTool(t.Context(),
+		&sdk.CallToolParams{Name: "create_thread",
+			Arguments: json.RawMessage(`{"threadName":"x","participantIds":["b"]}`)})
 	if err != nil || r.IsError {
 		t.Fatalf("%+v %v", r, err)
 	}

@@ -24,8 +24,9 @@ import (
 var documents = map[string]struct{ document, ours, admin string }{
 	"relay": {"send_message get_messages get_sent_messages list_groups get_dead_letters query_message_history", "",
 		"get_dead_letters query_message_history"},
-	"team":  {"SendMessage", "team_messages team_members team_idle", ""},
-	"coral": {"send_message wait_for_mentions", "register_agent list_agents create_thread add_participant remove_participant close_thread", ""},
+	"team": {"SendMessage", "team_messages team_members team_idle", ""},
+	"coral": {"send_message wait_for_mentions",
+		"register_agent list_agents create_thread add_participant remove_participant close_thread", ""},
 	"ralph": {"send inbox ack", "", ""},
 }
 
@@ -51,18 +52,16 @@ func TestTools(t *testing.T) {
 		for _, admin := range []bool{false, true} {
 			want := strings.Fields(d.document + " " + d.ours)
 			if !admin {
-				want = slices.DeleteFunc(want, func(name string) bool {
-					return slices.Contains(strings.Fields(d.admin),
-						name)
-				})
+				want = slices.DeleteFunc(want,
+					func(name string) bool { return slices.Contains(strings.Fields(d.admin), name) })
 			}
 			slices.Sort(want)
 			s := e.tools("/mcp/"+vocabulary, map[bool]string{false: "a", true: "boss"}[admin], admin, nil)
-			surfacetest.Equal(t, fmt.Sprintf("tools of %s, admin %t,", vocabulary, admin), strings.Join(toolNames(t, s),
-				" "), strings.Join(want, " "))
+			surfacetest.Equal(t, fmt.Sprintf("tools of %s, admin %t,", vocabulary, admin),
+				strings.Join(toolNames(t, s), " "), strings.Join(want, " "))
 			for _, name := range strings.Fields(d.admin) {
-				_, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: name,
-					Arguments: json.RawMessage(`{"source":"a"}`)})
+				_, err := s.CallTool(t.Context(),
+					&sdk.CallToolParams{Name: name, Arguments: json.RawMessage(`{"source":"a"}`)})
 				if admin != (err == nil || !strings.Contains(err.Error(), "unknown tool")) {
 					t.Errorf("calling %s, admin %t: %v", name, admin, err)
 				}
@@ -230,8 +229,8 @@ func TestToolParts(t *testing.T) {
 		}
 	}
 	// What models are not told is long in JSON.
-	say := done(t, s, "send_message", `{"target":"a","message_type":"STATUS","message":"`+strings.Repeat(`\u001b`,
-		3000)+`read this"}`)
+	say := done(t, s, "send_message", `{"target":"a","message_type":"STATUS","message":"`+
+		strings.Repeat(`\u001b`, 3000)+`read this"}`)
 	_, id, _ := strings.Cut(say, `"messageId":"`)
 	id, _, _ = strings.Cut(id, `"`)
 	if got := done(t, s, "get_message", fmt.Sprintf(`{"message_id":%q}`, id)); !strings.Contains(got,
@@ -297,13 +296,14 @@ func TestToolTraceContext(t *testing.T) {
 		} {
 			trace, span := fmt.Sprintf("4bf92f3577b34da6a3ce929d0e0e47%02x", i), "00f067aa0ba902b7"
 			if _, err := s.CallTool(t.Context(), &sdk.CallToolParams{
-				Name: tool, Arguments: json.RawMessage(args), Meta: sdk.Meta{"traceparent": "00-" + trace + "-" + span +
-					"-01"},
+				Name: tool, Arguments: json.RawMessage(args),
+				Meta: sdk.Meta{"traceparent": "00-" + trace + "-" + span + "-01"},
 			}); err != nil {
 				t.Fatal(err)
 			}
-			e.await(span+" a", `SELECT parent_span_id || ' ' || caller FROM command_trace WHERE name = ?
-				AND trace_id = ?`, tool, trace)
+			e.await(span+" a",
+				`SELECT parent_span_id || ' ' || caller FROM command_trace WHERE name = ? AND trace_id = ?`, tool,
+				trace)
 		}
 	}
 }
@@ -317,8 +317,8 @@ func TestManyCopies(t *testing.T) {
 		names = append(names, fmt.Sprint("member", i))
 	}
 	e := newEndpoints(t, names...)
-	sent, err := messages.Send(t.Context(), e.Router.Ledger, orchestrator.Draft{Sender: "a", Recipient: "all",
-		Type: "note", Payload: json.RawMessage(`"short"`)})
+	sent, err := messages.Send(t.Context(), e.Router.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "all", Type: "note", Payload: json.RawMessage(`"short"`)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,8 +146,8 @@ func TestReadersAreBounded(t *testing.T) {
 				if at == from {
 					t.Fatalf("message %d did not come: %.300s", at, answer)
 				}
-				r.await(fmt.Sprint(len(all)-at), `SELECT count(*) FROM agent_message WHERE recipient = 'r'
-					AND read_at = ''`)
+				r.await(fmt.Sprint(len(all)-at),
+					`SELECT count(*) FROM agent_message WHERE recipient = 'r' AND read_at = ''`)
 				if more := strings.Contains(answer, "there are more: "); more != (at < len(all)) {
 					t.Errorf("after %d of %d messages: %.300s", at, len(all), answer)
 				}
@@ -169,8 +169,8 @@ func TestWhatDeliveryAddsCounts(t *testing.T) {
 		left := map[string]bool{}
 		for range 4 {
 			sent, err := messages.Send(t.Context(), r.Router.Ledger, orchestrator.Draft{
-				Sender: "a", Recipient: "r", Type: "note", Payload: json.RawMessage(`"` + strings.Repeat("x", size) +
-					`"`),
+				Sender: "a", Recipient: "r", Type: "note",
+				Payload: json.RawMessage(`"` + strings.Repeat("x", size) + `"`),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -232,8 +232,8 @@ func TestPostsAreBounded(t *testing.T) {
 				}
 				names = append(names, name)
 			}
-			th, err := threads.Create(t.Context(), r.Router.Ledger, threads.Draft{Session: "default", Name: "talk",
-				Creator: "a", Participants: names})
+			th, err := threads.Create(t.Context(), r.Router.Ledger,
+				threads.Draft{Session: "default", Name: "talk", Creator: "a", Participants: names})
 			if err != nil {
 				t.Fatal(err)
 			}

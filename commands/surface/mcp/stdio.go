@@ -49,8 +49,7 @@ func (o *offered) serveStream(ctx context.Context, caller commands.Caller, in io
 		leave(c.read(in))
 	})
 	<-gone.Done()
-	// calls are interrupted, and what is being written is noted
-	c.until(context.WithoutCancel(ctx), time.After(lastWords), c.idle)
+	c.until(context.WithoutCancel(ctx), time.After(lastWords), c.idle) // calls are interrupted, and what is being written is noted
 	x.end()
 	if why := context.Cause(gone); ctx.Err() == nil && !errors.Is(why, io.EOF) {
 		return why
@@ -94,8 +93,9 @@ func (c *connection) read(in io.Reader) error {
 		line, long, err := surface.ReadLine(lines, find.read)
 		switch {
 		case long:
-			c.refuse(find.found(), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
-				Message: fmt.Sprintf("the line has more than %d bytes", surface.MaxLine)})
+			c.refuse(find.found(),
+				&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+					Message: fmt.Sprintf("the line has more than %d bytes", surface.MaxLine)})
 		case len(bytes.TrimSpace(line)) > 0:
 			c.take(judge(line))
 		}
@@ -265,8 +265,8 @@ func (s *session) Read(context.Context) (jsonrpc.Message, error) {
 func (s *session) Write(_ context.Context, m jsonrpc.Message) error {
 	answer, is := m.(*jsonrpc.Response)
 	if is {
-		m = &jsonrpc.Response{ID: answer.ID, Result: answer.Result, Error: withCode(answer.Error,
-			jsonrpc.CodeInvalidRequest)}
+		m = &jsonrpc.Response{ID: answer.ID, Result: answer.Result,
+			Error: withCode(answer.Error, jsonrpc.CodeInvalidRequest)}
 	}
 	line, err := jsonrpc.EncodeMessage(m)
 	if err != nil {

@@ -40,9 +40,9 @@ func TestVersions(t *testing.T) {
 			listed = `"code":-32600`
 		}
 		for _, c := range []struct{ line, want string }{
-			{unspoken(`"1900-01-01"`), `"code":-32022,` +
-				`"message":"this version of the protocol is not spoken here","data":{` + supported +
-				`,"requested":"1900-01-01"}`},
+			{unspoken(`"1900-01-01"`),
+				`"code":-32022,` + `"message":"this version of the protocol is not spoken here","data":{` + supported +
+					`,"requested":"1900-01-01"}`},
 			{unspoken(`"2099-01-01"`), `"requested":"2099-01-01"`},
 			{unspoken(`"2025-03-26"`), `"code":-32022`}, // with its batches
 			{unspoken(`""`), `"code":-32602`},

@@ -62,10 +62,10 @@ func TestPatienceOfHosts(t *testing.T) {
 		For string `json:"for"`
 	}
 	patient := func(name string, traits commands.Traits) *commands.Definition {
-		return commands.Define(surfacetest.Vocabulary(name, name), name, func(_ context.Context, env commands.Env,
-			_ struct{}) (mayWait, error) {
-			return mayWait{env.Call.Patience.String()}, nil
-		}).With(traits).Definition
+		return commands.Define(surfacetest.Vocabulary(name, name), name,
+			func(_ context.Context, env commands.Env, _ struct{}) (mayWait, error) {
+				return mayWait{env.Call.Patience.String()}, nil
+			}).With(traits).Definition
 	}
 	env := e.Env
 	env.Catalogue = commands.NewCatalogue([]*commands.Definition{patient("try", commands.Traits{}),
@@ -218,16 +218,16 @@ func TestAbandonedWaitEnds(t *testing.T) {
 		defer hangUp()
 		ctx, abandon := context.WithTimeout(t.Context(), time.Minute)
 		defer abandon()
-		answer, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "get_messages",
-			Arguments: json.RawMessage(`{"wait_seconds":300}`)})
+		answer, err := s.CallTool(ctx,
+			&sdk.CallToolParams{Name: "get_messages", Arguments: json.RawMessage(`{"wait_seconds":300}`)})
 		if err != nil {
 			t.Fatalf("the host has abandoned the call: %v", err)
 		}
 		if text := answer.Content[0].(*sdk.TextContent).Text; !strings.Contains(text, `"waited":"55s and not 5m: `) {
 			t.Errorf("the answer does not say that it waited for less: %s", text)
 		}
-		if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a",
-			Payload: []byte(`"the build is red"`)}); err != nil {
+		if _, err := messages.Send(t.Context(), f.Ledger,
+			orchestrator.Draft{Sender: "b", Recipient: "a", Payload: []byte(`"the build is red"`)}); err != nil {
 			t.Fatal(err)
 		}
 		if text := done(t, s, "get_messages", `{}`); !strings.Contains(text, "the build is red") {

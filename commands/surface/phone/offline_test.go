@@ -110,7 +110,8 @@ func (tb *tab) network(there bool) {
 	tb.t.Helper()
 	eval[bool](tb, `delete ServiceWorkerRegistration.prototype.sync`)
 	tb.command(chromedp.Call(tb.ctx, emulateNetwork, conditions{
-		Offline: !there, Matched: []*network.Conditions{{Offline: !there, DownloadThroughput: -1, UploadThroughput: -1}},
+		Offline: !there,
+		Matched: []*network.Conditions{{Offline: !there, DownloadThroughput: -1, UploadThroughput: -1}},
 	}))
 	tb.command(chromedp.Call(tb.ctx, network.OverrideNetworkState, network.OverrideNetworkStateParams{
 		Offline: !there, DownloadThroughput: -1, UploadThroughput: -1,
@@ -124,4 +125,5 @@ type conditions struct {
 	Matched []*network.Conditions `json:"matchedNetworkConditions"`
 }
 
-var emulateNetwork = cdp.Command[conditions, network.EmulateNetworkConditionsByRuleResult]{Method: network.CommandEmulateNetworkConditionsByRule}
+var emulateNetwork = cdp.Command[conditions,
+	network.EmulateNetworkConditionsByRuleResult]{Method: network.CommandEmulateNetworkConditionsByRule}

@@ -48,6 +48,6 @@ func Certificate(t *testing.T, name string) (cert, key string, client *http.Clie
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(certPEM)
-	return cert, key, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool,
-		ServerName: name}}}
+	return cert, key,
+		&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: name}}}
 }

@@ -62,8 +62,8 @@ func New(t testing.TB, names ...string) *Endpoints {
 
 // On returns the endpoints of a database that is open already, without a clock and a log of its own.
 func On(t testing.TB, r *delivery.Engine) *Endpoints {
-	return &Endpoints{T: t, Router: r, Env: commands.Env{Engine: r, Log: slog.New(slog.DiscardHandler),
-		Catalogue: Catalogue()}}
+	return &Endpoints{T: t, Router: r,
+		Env: commands.Env{Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: Catalogue()}}
 }
 
 // Write appends to the log.

@@ -121,10 +121,10 @@ func OpenAPI(catalogue *commands.Catalogue, version string) ([]byte, error) {
 			"schemas": map[string]any{"Failure": map[string]any{
 				"type": "object", "required": []string{"success", "error", "message"},
 				"properties": map[string]any{
-					"success": map[string]any{"const": false}, "error": map[string]any{"type": "string",
-						"description": "code"},
-					"message": map[string]any{"type": "string"}, "hint": map[string]any{"type": "string",
-						"description": "what to do next"},
+					"success": map[string]any{"const": false},
+					"error":   map[string]any{"type": "string", "description": "code"},
+					"message": map[string]any{"type": "string"},
+					"hint":    map[string]any{"type": "string", "description": "what to do next"},
 				},
 			}},
 		},

@@ -90,16 +90,16 @@ func TestRevokedWhileConnected(t *testing.T) {
 	f := newFort(t, web.Options{}, "ann", "bob")
 	send := func() {
 		t.Helper()
-		if _, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "ann", Recipient: "bob",
-			Type: "note"}); err != nil {
+		if _, err := messages.Send(t.Context(), f.Router.Ledger,
+			orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, wait := range map[string]func(token string) (int, string){
 		"command": func(token string) (int, string) { return f.Run(token, "wait", `{"timeout":300}`) },
-		"tool": func(token string) (int, string) {
-			return f.tool(token, "/mcp", "get_messages",
-				`{"wait_seconds":300}`)
+		"tool": func(token string) (int,
+			string) {
+			return f.tool(token, "/mcp", "get_messages", `{"wait_seconds":300}`)
 		},
 	} {
 		token := f.Token("bob", false)
@@ -187,7 +187,8 @@ func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
 		{boss, "agent_add", `{"name":"bob","pass_env":"*,PGPASSWORD"}`},
 		{boss, "agent_add", `{"name":"bob","pass_env":""}`},
 		{boss, "setting_set", `{"key":"signal.allow_private","value":"on"}`},
-		{boss, "schedule_add", `{"name":"x","spec":"@daily","command":"setting_set","params":{"key":"signal.allow_private","value":"on"}}`},
+		{boss, "schedule_add",
+			`{"name":"x","spec":"@daily","command":"setting_set","params":{"key":"signal.allow_private","value":"on"}}`},
 	}
 	for _, d := range surfacetest.Catalogue().All() {
 		if d.Card().Rights != "self" {
@@ -203,8 +204,8 @@ func TestAgentsOfOthersAreConcealed(t *testing.T) {
 	f := newFort(t, web.Options{}, "ann", "bob", "boss")
 	secret := f.Folder + "/key-k3y.jsonl"
 	start := "run --key k3y"
-	if _, _, err := agents.Add(t.Context(), f.Router.Ledger, agents.Update{Name: "bob", Deliver: new("jsonl:" + secret),
-		StartCommand: &start, Folder: "/k3y"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), f.Router.Ledger,
+		agents.Update{Name: "bob", Deliver: new("jsonl:" + secret), StartCommand: &start, Folder: "/k3y"}); err != nil {
 		t.Fatal(err)
 	}
 	for token, sees := range map[string]bool{f.Token("ann", false): false, f.Token("bob", false): true,
@@ -222,28 +223,29 @@ func TestAgentsOfOthersAreConcealed(t *testing.T) {
 func TestUnderAnothersName(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob", "boss")
-	thread, err := threads.Create(t.Context(), f.Router.Ledger, threads.Draft{Session: "default", Name: "n",
-		Creator: "bob", Participants: []string{"boss"}})
+	thread, err := threads.Create(t.Context(), f.Router.Ledger,
+		threads.Draft{Session: "default", Name: "n", Creator: "bob", Participants: []string{"boss"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "boss", Recipient: "bob",
-		Type: "note", ThreadID: "secret", Payload: []byte(`"for bob"`)})
+	sent, err := messages.Send(t.Context(), f.Router.Ledger,
+		orchestrator.Draft{Sender: "boss", Recipient: "bob", Type: "note", ThreadID: "secret",
+			Payload: []byte(`"for bob"`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ann, boss := f.Token("ann", false), f.Token("boss", true)
 	rows := f.forgeries(ann, boss, thread.ID, sent.MessageID)
-	// a stranger's id, and such a thread's, does not exist for them
-	hidden := []string{"acknowledge", "cancel", "ralph_ack"}
+	hidden := []string{"acknowledge", "cancel", "ralph_ack"} // a stranger's id, and such a thread's, does not exist for them
 	before := f.rows()
 	for _, row := range rows {
 		status, body := f.Run(row.token, row.command, row.params)
 		code, _ := failure(body)
-		isHidden := row.token == ann && (slices.Contains(hidden, row.command) ||
-			strings.Contains(row.params, thread.ID) && !strings.Contains(row.params, "senderId"))
-		if isHidden != (status == 404 && code == "not_found") || !isHidden && (status != 403 ||
-			code != "permission_denied") {
+		isHidden := row.token == ann &&
+			(slices.Contains(hidden, row.command) || strings.Contains(row.params, thread.ID) &&
+				!strings.Contains(row.params, "senderId"))
+		if isHidden != (status == 404 && code == "not_found") ||
+			!isHidden && (status != 403 || code != "permission_denied") {
 			t.Errorf("POST %s %s: %d %s", row.command, row.params, status, body)
 		}
 		_, body = f.tool(row.token, "/mcp", row.command, row.params)

@@ -129,8 +129,8 @@ func TestTokensLeakNowhere(t *testing.T) {
 		for _, change := range []func(*http.Request){
 			bearer(token), bearer(wrong), set("Authorization", "Basic "+token), both(bearer(token), bearer(token)),
 			set("Authorization", "Bearer "+token, "Authorization", token),
-			both(bearer(token), set("Traceparent", "00-"+token+"-"+token+"-01", "Last-Event-ID", "x",
-				"Content-Encoding", "x")),
+			both(bearer(token),
+				set("Traceparent", "00-"+token+"-"+token+"-01", "Last-Event-ID", "x", "Content-Encoding", "x")),
 		} {
 			for _, path := range []string{"/v1/commands/send", "/v1/commands/nosuch", "/v1/commands/status",
 				"/v1/commands/why", "/mcp", "/mcp/team", "/v1/events?after=x", "/metrics"} {

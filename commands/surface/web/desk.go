@@ -19,9 +19,10 @@ func (w *Server) desk() http.Handler {
 	next := phone.Desk(w.env.Ledger, w.env.Log, DeskPath)
 	return w.authenticated(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if askerOf(r.Context()).token.Agent != orchestrator.Operator {
-			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied,
-				"only a session of the console reads and answers questions").
-				WithHint("`mailroom console` opens one"))
+			listener.WriteFailure(rw, http.StatusForbidden,
+				orchestrator.Errorf(orchestrator.PermissionDenied,
+					"only a session of the console reads and answers questions").
+					WithHint("`mailroom console` opens one"))
 			return
 		}
 		r = r.Clone(r.Context())

@@ -64,15 +64,15 @@ func TestDesk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, ofPhone, err := questions.Pair(t.Context(), f.Router.Ledger, questions.PairRequest{Code: code, Name: "pixel",
-		Recipient: "age1"})
+	_, ofPhone, err := questions.Pair(t.Context(), f.Router.Ledger,
+		questions.PairRequest{Code: code, Name: "pixel", Recipient: "age1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(*http.Request){
-		"no session": func(r *http.Request) { r.Header.Set("Mailroom-Device", device) }, "no device": asDevice(session,
-			""),
-		"a phone": asDevice(session, ofPhone), "the device as a session": asDevice(device, device),
+		"no session": func(r *http.Request) { r.Header.Set("Mailroom-Device", device) },
+		"no device":  asDevice(session, ""),
+		"a phone":    asDevice(session, ofPhone), "the device as a session": asDevice(device, device),
 		"the session as a device": asDevice(session, session),
 	} {
 		if status, answer := read(change); status != 401 {

@@ -17,14 +17,12 @@ import (
 
 // Bounds of a stream of events.
 const (
-	eventsAtOnce    = 500         // that one look takes
-	streamsPerToken = 8           // each looks into the trace at every change
-	eventsEvery     = time.Second // how long a change may go unseen for which no bell rings
-	// between two looks, so that many sends cost a stream no more than ten looks a second
-	eventsPause = 100 * time.Millisecond
-	stillThere  = 15 * time.Second // between comments, so that neither side takes the other for gone
-	// without an event, after which the stream says what delays the next, if anything does
-	lateAfter = 5 * time.Second
+	eventsAtOnce    = 500                    // that one look takes
+	streamsPerToken = 8                      // each looks into the trace at every change
+	eventsEvery     = time.Second            // how long a change may go unseen for which no bell rings
+	eventsPause     = 100 * time.Millisecond // between two looks, so that many sends cost a stream no more than ten looks a second
+	stillThere      = 15 * time.Second       // between comments, so that neither side takes the other for gone
+	lateAfter       = 5 * time.Second        // without an event, after which the stream says what delays the next, if anything does
 )
 
 // events streams what happens to the messages that the caller sent or received, all messages for an administrator, as

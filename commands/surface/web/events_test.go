@@ -93,8 +93,8 @@ func (s *eventStream) next() (e streamed, ok bool) {
 // send sends one message and returns its id.
 func (e *fort) send(from, to string) string {
 	e.T.Helper()
-	sent, err := messages.Send(e.T.Context(), e.Router.Ledger, orchestrator.Draft{Sender: from, Recipient: to,
-		Type: "note"})
+	sent, err := messages.Send(e.T.Context(), e.Router.Ledger,
+		orchestrator.Draft{Sender: from, Recipient: to, Type: "note"})
 	if err != nil {
 		e.T.Fatal(err)
 	}
@@ -113,8 +113,9 @@ func TestEventsConcern(t *testing.T) {
 		s.comment(t)
 	}
 	first, second, third, last := f.send("ann", "bob"), f.send("bob", "cid"), f.send("cid", "cid"), f.send("bob", "ann")
-	if _, err := enginetest.Plain(t, f.Router.Path()).Exec(`INSERT INTO message_trace (message_id, at, event)
-		VALUES (?1, ?2, ?3)`, last, orchestrator.Stamp(time.Now()), "odd\ndata: oops"); err != nil {
+	if _, err := enginetest.Plain(t,
+		f.Router.Path()).Exec(`INSERT INTO message_trace (message_id, at, event) VALUES (?1, ?2, ?3)`, last,
+		orchestrator.Stamp(time.Now()), "odd\ndata: oops"); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string][]string{"ann": {first, last}, "bob": {first, second, last}, "cid": {first, second, third, last}}
@@ -138,8 +139,8 @@ func TestEventsConcern(t *testing.T) {
 func (f *fort) traffic(t *testing.T, letters int) (ids []string) {
 	for i := range letters {
 		from := []string{"ann", "eve"}[i%2]
-		sent, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: from, Recipient: "bob",
-			Type: "note"})
+		sent, err := messages.Send(t.Context(), f.Router.Ledger,
+			orchestrator.Draft{Sender: from, Recipient: "bob", Type: "note"})
 		if err != nil {
 			t.Error(err)
 			return ids

@@ -23,12 +23,12 @@ func (w *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch {
 		case !w.knownHost(r.Host):
-			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied,
-				"this is not %s", orchestrator.Clip(r.Host)).
-				WithHint("Start the daemon with --host NAME for each name that it is reached by"))
+			listener.WriteFailure(rw, http.StatusForbidden,
+				orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", orchestrator.Clip(r.Host)).
+					WithHint("Start the daemon with --host NAME for each name that it is reached by"))
 		case !sameOrigin(r):
-			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied,
-				"a page of another origin may not ask here"))
+			listener.WriteFailure(rw, http.StatusForbidden,
+				orchestrator.Errorf(orchestrator.PermissionDenied, "a page of another origin may not ask here"))
 		case listener.Astray(r):
 			nothingAt(rw, r)
 		default:

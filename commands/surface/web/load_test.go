@@ -117,8 +117,8 @@ func (l *ledger) note(list map[string]int, id, recipient string) {
 func (v *visitor) exchange(ctx context.Context, l *ledger, others []string) error {
 	for _, to := range others {
 		var sent struct{ MessageID string }
-		if err := v.call(ctx, "send_message", map[string]any{"message": "from " + v.name, "target": to,
-			"message_type": "PING"}, &sent); err != nil {
+		if err := v.call(ctx, "send_message",
+			map[string]any{"message": "from " + v.name, "target": to, "message_type": "PING"}, &sent); err != nil {
 			return err
 		}
 		l.note(l.sent, sent.MessageID, to)
@@ -153,8 +153,7 @@ func TestManyClients(t *testing.T) {
 		const clients, each = 200, 4
 		everybody := names(clients)
 		f := newFort(t, patient(), everybody...)
-		// which is sooner than the server's
-		via := &http.Transport{MaxIdleConnsPerHost: clients, IdleConnTimeout: 30 * time.Second}
+		via := &http.Transport{MaxIdleConnsPerHost: clients, IdleConnTimeout: 30 * time.Second} // which is sooner than the server's
 		t.Cleanup(via.CloseIdleConnections)
 		visitors := make([]*visitor, clients)
 		for i, name := range everybody {

@@ -27,8 +27,8 @@ func TestBehindAProxy(t *testing.T) {
 		changes[name+", empty"] = set(name, "")
 	}
 	for _, path := range []string{"/metrics", "/readyz"} {
-		if status, _, body := f.Request("GET", path, "", set("User-Agent", "Prometheus/3.5.0",
-			"X-Prometheus-Scrape-Timeout-Seconds", "10")); status != 200 {
+		if status, _, body := f.Request("GET", path, "",
+			set("User-Agent", "Prometheus/3.5.0", "X-Prometheus-Scrape-Timeout-Seconds", "10")); status != 200 {
 			t.Errorf("GET %s from this machine: %d %.200s", path, status, body)
 		}
 		for name, change := range changes {

@@ -68,8 +68,8 @@ func TestRawRequests(t *testing.T) {
 		"large by length": {post(auth+fmt.Sprintf("Content-Length: %d\r\n", len(large)), large),
 			"HTTP/1.1 413 "},
 		"said to be large": {post(auth+"Content-Length: 99999999999\r\n", ""), "HTTP/1.1 4"},
-		"large in chunks": {post(auth+"Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n",
-			len(large), large)), "HTTP/1.1 413 "},
+		"large in chunks": {post(auth+"Transfer-Encoding: chunked\r\n",
+			fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(large), large)), "HTTP/1.1 413 "},
 		"no HTTP":                {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "HTTP/1.1 400 "},
 		"a new line in a header": {post("Authorization: Bearer\r\n "+token+"\r\n", ""), "HTTP/1.1 "},
 	} {
@@ -175,7 +175,8 @@ func TestClientThatGoes(t *testing.T) {
 		want := f.send("ann", "bob")
 		path, body := "/v1/commands/get_messages", `{}`
 		if i%2 == 1 {
-			path, body = "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}`
+			path, body = "/mcp",
+				`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}`
 		}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.Address+path, strings.NewReader(body))
 		if err != nil {
@@ -225,7 +226,8 @@ func TestClientThatLeavesAtOnce(t *testing.T) {
 	f := newFort(t, web.Options{}, "ann", "bob")
 	token := f.Token("bob", false)
 	for path, body := range map[string]string{
-		"/v1/commands/get_messages": `{}`, "/mcp": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}`,
+		"/v1/commands/get_messages": `{}`,
+		"/mcp":                      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}`,
 	} {
 		for before, want := range map[bool]int{false: 0, true: 1} {
 			f.send("ann", "bob")
@@ -242,8 +244,8 @@ func TestClientThatLeavesAtOnce(t *testing.T) {
 			if !before && !strings.Contains(l.Body.String(), "messageId") {
 				t.Errorf("%s: %s", path, l.Body)
 			}
-			if ms, _, err := reading.Wait(t.Context(), f.Router.Ledger, reading.Options{Recipient: "bob",
-				Limit: 10}); err != nil || len(ms) != want {
+			if ms, _, err := reading.Wait(t.Context(), f.Router.Ledger,
+				reading.Options{Recipient: "bob", Limit: 10}); err != nil || len(ms) != want {
 				t.Errorf("%s, gone before: %t: %d messages are left: %v", path, before, len(ms), err)
 			}
 		}
@@ -259,8 +261,9 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 	const sent = 600 // more than the system buffers
 	long := strings.Repeat("x", orchestrator.MaxText)
 	for range sent {
-		if _, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "ann", Recipient: "bob",
-			Type: "note", Summary: long, Context: long}); err != nil {
+		if _, err := messages.Send(t.Context(), f.Router.Ledger,
+			orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note", Summary: long,
+				Context: long}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -294,7 +297,8 @@ func TestClientsThatGoWhileWaiting(t *testing.T) {
 	for i := range 40 {
 		path, body := "/v1/commands/wait", `{"timeout":300}`
 		if i%2 == 1 {
-			path, body = "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{"timeout":300}}}`
+			path, body = "/mcp",
+				`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{"timeout":300}}}`
 		}
 		c := f.ask(path, token, body)
 		f.until(func() bool { return f.web.UnderWay() == 1 })

@@ -91,14 +91,14 @@ func TestConsoleSession(t *testing.T) {
 		!strings.Contains(body, `"sender":"operator"`) {
 		t.Errorf("send: %d %s", status, body)
 	}
-	sent, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "bob", Recipient: "operator",
-		Type: "note"})
+	sent, err := messages.Send(t.Context(), f.Router.Ledger,
+		orchestrator.Draft{Sender: "bob", Recipient: "operator", Type: "note"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []struct{ command, params, want string }{
-		{"wait", `{"timeout":0}`, sent.MessageID}, {"acknowledge", `{"message_id":"` + sent.MessageID + `"}`,
-			`"acknowledged_at"`},
+		{"wait", `{"timeout":0}`, sent.MessageID},
+		{"acknowledge", `{"message_id":"` + sent.MessageID + `"}`, `"acknowledged_at"`},
 		{"why", `{"message_id":"` + f.send("ann", "bob") + `"}`, `"status"`}, {"status", `{}`, `"success":true`},
 		{"doctor", `{"try":false}`, `"code":"configuration","level":"ok"`},
 	} {
@@ -131,13 +131,13 @@ func TestConsoleSession(t *testing.T) {
 func (f *fort) refusesTheMachine(token string) {
 	f.T.Helper()
 	for _, row := range []forgery{
-		{token, "backup", `{"file":"` + f.Folder + `/copy.db"}`}, {token, "restore", `{"file":"` + f.Folder +
-			`/mailroom.db"}`}, {token, "demo", `{}`},
+		{token, "backup", `{"file":"` + f.Folder + `/copy.db"}`},
+		{token, "restore", `{"file":"` + f.Folder + `/mailroom.db"}`}, {token, "demo", `{}`},
 		{token, "agent_add", `{"name":"eve","deliver":"jsonl:` + f.Folder + `/eve"}`},
 		{token, "agent_add", `{"name":"bob","start":"rm -rf /"}`},
 		{token, "schedule_add", `{"name":"x","spec":"@daily","command":"backup","params":{"file":"/tmp/x"}}`},
-		{token, "setting_set", `{"key":"signal.allow_private","value":"on"}`}, {token, "setting_set",
-			`{"key":"console.port","value":"8080"}`},
+		{token, "setting_set", `{"key":"signal.allow_private","value":"on"}`},
+		{token, "setting_set", `{"key":"console.port","value":"8080"}`},
 	} {
 		if status, body := f.Run(row.token, row.command, row.params); status != 403 {
 			f.T.Errorf("%s %s: %d %s", row.command, row.params, status, body)
@@ -306,8 +306,8 @@ func TestConsoleGuesses(t *testing.T) {
 	f.web.LimitCodes(0) // as if no time went by, however slow this machine is
 	bounded := false
 	for range 150 {
-		status, header, body := f.Request(http.MethodPost, web.SessionPath, `{"code":"mailroom_once_`+
-			strings.Repeat("A", 43)+`"}`, nil)
+		status, header, body := f.Request(http.MethodPost, web.SessionPath,
+			`{"code":"mailroom_once_`+strings.Repeat("A", 43)+`"}`, nil)
 		if code, _ := failure(body); status == 429 && code == "busy" && header.Get("Retry-After") != "" {
 			bounded = true
 		} else if status != 401 {

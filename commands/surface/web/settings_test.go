@@ -31,12 +31,11 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 		"hops.limit":    {false, "10"}, "hops.inherited": {false, "10"}, "hook.turns": {false, "6"},
 		"bounce": {false, "off"}, "ralph.strict_routes": {false, "on"}, "ralph.pm": {false, "boss"},
 		"start.ladder": {false, "10s"}, "wal.limit": {false, "2097152"},
-		"console.port": {true, "20123"}, // where this machine listens
-		// where phones are paired: who serves the app reads all
-		"signal.url":           {true, "https://phone.example.com"},
-		"signal.push_hosts":    {true, "10.0.0.5"},      // where the daemon connects to
-		"signal.allow_private": {true, "on"},            // and that this may be its own machine
-		"signal.host":          {true, f.Router.Host()}, // and which machine that is
+		"console.port":         {true, "20123"},                     // where this machine listens
+		"signal.url":           {true, "https://phone.example.com"}, // where phones are paired: who serves the app reads all
+		"signal.push_hosts":    {true, "10.0.0.5"},                  // where the daemon connects to
+		"signal.allow_private": {true, "on"},                        // and that this may be its own machine
+		"signal.host":          {true, f.Router.Host()},             // and which machine that is
 	}
 	settings, err := f.Router.Settings(t.Context())
 	if err != nil || len(settings) != len(table) {
@@ -50,8 +49,9 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 		for _, params := range []string{fmt.Sprintf(`{"key":%q,"value":%q}`, s.Key, row.value),
 			fmt.Sprintf(`{"key":%q,"default":true}`, s.Key)} {
 			status, body := f.Run(boss, "setting_set", params)
-			if refused := status == 403 && strings.Contains(body, "mailroom setting set "+
-				s.Key); refused != row.local || !refused && status != 200 {
+			if refused := status == 403 &&
+				strings.Contains(body, "mailroom setting set "+s.Key); refused != row.local ||
+				!refused && status != 200 {
 				t.Errorf("POST setting_set %s: %d %s", params, status, body)
 			}
 			_, body = f.tool(boss, "/mcp", "setting_set", params)
@@ -69,8 +69,8 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := d.Run(t.Context(), env, []byte(fmt.Sprintf(`{"key":%q,"value":%q}`, s.Key,
-				row.value))); err != nil {
+			if _, err := d.Run(t.Context(), env,
+				[]byte(fmt.Sprintf(`{"key":%q,"value":%q}`, s.Key, row.value))); err != nil {
 				t.Errorf("setting %s here: %v", s.Key, err)
 			}
 		}
@@ -106,7 +106,8 @@ func TestWaysRoundOverTheNetwork(t *testing.T) {
 		t.Errorf("the schedules are %v, %v", list, err)
 	}
 	// What names a file on the command line is a text like any other here.
-	if status, body := f.Run(boss, "send", `{"recipient":"boss","message_type":"note","payload":"@/etc/hostname"}`); status != 200 {
+	if status, body := f.Run(boss, "send",
+		`{"recipient":"boss","message_type":"note","payload":"@/etc/hostname"}`); status != 200 {
 		t.Errorf("send: %d %s", status, body)
 	}
 	if status, body := f.Run(boss, "wait", `{"timeout":0}`); status != 200 ||

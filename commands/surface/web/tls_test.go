@@ -24,8 +24,8 @@ func TestTLS(t *testing.T) {
 	}
 	ask := func(host, token string) int {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://127.0.0.1:"+port+
-			"/v1/commands/agent_list", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			"https://127.0.0.1:"+port+"/v1/commands/agent_list", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,8 @@ func TestTLS(t *testing.T) {
 	if _, err := http.Get(f.Address + "/healthz"); err == nil {
 		t.Error("a client that does not trust the certificate got an answer")
 	}
-	if answer := raw(t, "http://127.0.0.1:"+port, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); strings.Contains(answer, "200 OK") {
+	if answer := raw(t, "http://127.0.0.1:"+port,
+		"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); strings.Contains(answer, "200 OK") {
 		t.Errorf("without TLS: %q", answer)
 	}
 	if strings.Contains(f.Logged(), "unencrypted") {

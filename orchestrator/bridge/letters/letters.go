@@ -17,11 +17,10 @@ import (
 
 // TakenIn is a message that a program wrote as a file into the folder of its recipient, about to be stored.
 type TakenIn struct {
-	// ReplyTo may name a message that is not there; idempotency keys, groups and unknown names are refused
-	orchestrator.Draft
-	ID     string
-	Path   string // of the file, for the trace
-	Target string // transport and root of the folder: dir:ROOT
+	orchestrator.Draft // ReplyTo may name a message that is not there; idempotency keys, groups and unknown names are refused
+	ID                 string
+	Path               string // of the file, for the trace
+	Target             string // transport and root of the folder: dir:ROOT
 	// the note that this transport would have left with the message, had it written the file; see Attempt.Mark
 	Mark string
 	Done bool // store it as acknowledged
@@ -183,8 +182,8 @@ func storeTakenIn(t *ledger.Tx, conf *ledger.Config, in *TakenIn, placed bool) e
 		}
 	}
 	if placed || in.Done {
-		if _, err := t.ChangeStatus(ledger.BySeq(row.Seq), ledger.Change{To: orchestrator.Delivered,
-			Event: tracing.Delivered, Failure: how}); err != nil {
+		if _, err := t.ChangeStatus(ledger.BySeq(row.Seq),
+			ledger.Change{To: orchestrator.Delivered, Event: tracing.Delivered, Failure: how}); err != nil {
 			return err
 		}
 	}
@@ -215,10 +214,8 @@ type Problem struct {
 // Problems returns the problems that are recorded, sorted by path.
 func Problems(ctx context.Context, l *ledger.Ledger) ([]Problem, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Problem, error) {
-		return store.List(c, func(row store.Row) Problem {
-			return Problem{row.Text(0), row.Text(1), row.Text(2),
-				row.Text(3)}
-		},
+		return store.List(c,
+			func(row store.Row) Problem { return Problem{row.Text(0), row.Text(1), row.Text(2), row.Text(3)} },
 			`SELECT path, fingerprint, problem, found_at FROM bridge_problems ORDER BY path`)
 	})
 }

@@ -45,8 +45,8 @@ func EachPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, f f
 						p := Placed{table: table, seq: row.Int(0), ID: row.Text(1), marks: row.Text(2)}
 						n, after = n+1, p.seq
 						marks := delivery.MarksOf((&orchestrator.Message{Marks: p.marks}))
-						// not if another transport may have taken it instead
 						if p.Mark = marks[target]; p.Mark != "" && len(marks) == 1 {
+							// not if another transport may have taken it instead
 							page = append(page, p)
 						}
 						return nil

@@ -32,8 +32,8 @@ func TestReadLetters(t *testing.T) {
 	f.Send("a", "b")
 	read := func(what string, limit int, mark, wantMore bool, ids ...string) (fresh []orchestrator.Message) {
 		t.Helper()
-		in, err := letters.Read(t.Context(), f.Ledger, letters.Request{Agent: "b", Target: "wire:b", Limit: limit,
-			Mark: mark})
+		in, err := letters.Read(t.Context(), f.Ledger,
+			letters.Request{Agent: "b", Target: "wire:b", Limit: limit, Mark: mark})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,8 +68,8 @@ func TestReadLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	read("after an acknowledgement", 3, false, false, low, late)
-	in, err := letters.Read(t.Context(), f.Ledger, letters.Request{Agent: "b", Target: "wire:elsewhere", Limit: 3,
-		Mark: true})
+	in, err := letters.Read(t.Context(), f.Ledger,
+		letters.Request{Agent: "b", Target: "wire:elsewhere", Limit: 3, Mark: true})
 	if err != nil || len(in.Messages) != 0 {
 		t.Errorf("through another target: %v, %v", in, err)
 	}

@@ -56,8 +56,8 @@ func Written(ctx context.Context, l *ledger.Ledger, agent string, fresh []orches
 	return l.WriteLazily(ctx, store.Of(agent), func(t *ledger.Tx) error {
 		for i := range fresh {
 			m := &fresh[i]
-			unread, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+` WHERE message_id = ? AND recipient = ?
-				AND read_at = ''`, m.ID, m.Recipient)
+			unread, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+
+				` WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID, m.Recipient)
 			if err == nil && unread > 0 {
 				err = messages.MarkRead(t, m, t.Now, tracing.Read, "")
 			}

@@ -21,7 +21,8 @@ import (
 	"testing"
 )
 
-var remake = flag.Bool("corpora", false, "make the files of malformed inputs anew, from the fuzz cache and from mutations")
+var remake = flag.Bool("corpora", false,
+	"make the files of malformed inputs anew, from the fuzz cache and from mutations")
 
 // most is how many inputs a file holds at most, and longest how many bytes one may have.
 const (

@@ -114,7 +114,8 @@ func NewBubble(t *testing.T) *Fixture {
 func Open(t *testing.T, path string) *delivery.Engine {
 	t.Helper()
 	e := open(t, ledger.Options{
-		Path: path, Bell: store.NewLocalBell(), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+		Path: path, Bell: store.NewLocalBell(),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
 	})
 	t.Cleanup(func() { e.Close() })
 	return e
@@ -135,8 +136,8 @@ func open(t testing.TB, o ledger.Options) *delivery.Engine {
 
 // OpenInHelper opens a file for a helper process, which has no test to end.
 func OpenInHelper(path string) (*delivery.Engine, error) {
-	return router.Open(context.Background(), Placed(ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler),
-		Bell: store.NewLocalBell()}))
+	return router.Open(context.Background(),
+		Placed(ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()}))
 }
 
 // Stamp returns the clock's time, as the database has it.

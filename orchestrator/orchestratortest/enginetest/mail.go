@@ -128,8 +128,8 @@ func (f *Fixture) ArchiveAll() {
 func Verdict(approve bool) func(orchestrator.Asked) (*orchestrator.Verdict, error) {
 	return func(q orchestrator.Asked) (*orchestrator.Verdict, error) {
 		return &orchestrator.Verdict{
-			Approve: approve, Type: string(q.Kind) + "_response", Payload: json.RawMessage(fmt.Sprintf(`{"approve":%v}`,
-				approve)), Summary: "decided",
+			Approve: approve, Type: string(q.Kind) + "_response",
+			Payload: json.RawMessage(fmt.Sprintf(`{"approve":%v}`, approve)), Summary: "decided",
 		}, nil
 	}
 }

@@ -46,8 +46,8 @@ func (f *Fixture) Pair(name string) (d questions.Device, token string) {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	d, token, err = questions.Pair(f.T.Context(), f.Ledger, questions.PairRequest{Code: code, Name: name,
-		Recipient: "age1" + strings.ReplaceAll(name, " ", "")})
+	d, token, err = questions.Pair(f.T.Context(), f.Ledger,
+		questions.PairRequest{Code: code, Name: name, Recipient: "age1" + strings.ReplaceAll(name, " ", "")})
 	if err != nil {
 		f.T.Fatal(err)
 	}

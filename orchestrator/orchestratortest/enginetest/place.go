@@ -47,8 +47,8 @@ func PlaceAt(t testing.TB, file string) string {
 // makeTemplate makes the database at an address of which those of tests are copies, since that is ten times faster than
 // to make each.
 func makeTemplate(ctx context.Context, address string) error {
-	e, err := router.Open(ctx, Placed(ledger.Options{Path: address, Log: slog.New(slog.DiscardHandler),
-		Bell: store.NewLocalBell()}))
+	e, err := router.Open(ctx,
+		Placed(ledger.Options{Path: address, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()}))
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,8 @@ CREATE FUNCTION hex(content text) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELE
 CREATE FUNCTION iif(condition boolean, yes anyelement, no anyelement) RETURNS anyelement IMMUTABLE LANGUAGE sql AS
 	$$ SELECT CASE WHEN condition THEN yes ELSE no END $$;
 CREATE FUNCTION max(a bigint, b bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$ SELECT greatest(a, b) $$;
-CREATE FUNCTION member(document text, name text) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT document::json ->> name $$;
+CREATE FUNCTION member(document text,
+	name text) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT document::json ->> name $$;
 CREATE OPERATOR ->> (FUNCTION = member, LEFTARG = text, RIGHTARG = text);`
 
 // OfAFile leaves a test out where databases are on a server, since it is about a file.

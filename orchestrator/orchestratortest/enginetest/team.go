@@ -31,8 +31,8 @@ func (f *Fixture) Ask(kind orchestrator.RequestKind, from, to string, change ...
 	for _, c := range change {
 		c(&d)
 	}
-	return teams.Ask(f.T.Context(), f.Ledger, teams.Request{Kind: kind, Draft: d,
-		Payload: func(id string) (json.RawMessage, error) {
+	return teams.Ask(f.T.Context(), f.Ledger,
+		teams.Request{Kind: kind, Draft: d, Payload: func(id string) (json.RawMessage, error) {
 			return json.RawMessage(fmt.Sprintf(`{"type":%q,"requestId":%q}`, d.Type, id)), nil
 		}})
 }
@@ -60,8 +60,9 @@ func (f *Fixture) Reply(e *delivery.Engine, kind orchestrator.RequestKind, id st
 
 // Say sends a plain message within the team.
 func (f *Fixture) Say(from, to string) (teams.Sent, error) {
-	return teams.Send(f.T.Context(), f.Ledger, orchestrator.Draft{Sender: from, Recipient: to, Type: "message",
-		SessionID: Session, Payload: json.RawMessage(`{"message":"hello"}`)})
+	return teams.Send(f.T.Context(), f.Ledger,
+		orchestrator.Draft{Sender: from, Recipient: to, Type: "message", SessionID: Session,
+			Payload: json.RawMessage(`{"message":"hello"}`)})
 }
 
 // Presence returns what an agent does in the session; "" for one that takes no part.
@@ -80,8 +81,8 @@ func (f *Fixture) Everything() string {
 	var b strings.Builder
 	for _, query := range []string{
 		`SELECT * FROM team_requests ORDER BY request_id`, `SELECT * FROM presence ORDER BY session_id, agent`,
-		`SELECT * FROM agents ORDER BY name`, `SELECT * FROM agent_message ORDER BY seq`, `SELECT * FROM message_trace
-			ORDER BY id`,
+		`SELECT * FROM agents ORDER BY name`, `SELECT * FROM agent_message ORDER BY seq`,
+		`SELECT * FROM message_trace ORDER BY id`,
 	} {
 		fmt.Fprintln(&b, strings.Join(f.Rows(query), "\n"))
 	}

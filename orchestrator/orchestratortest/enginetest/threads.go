@@ -15,8 +15,8 @@ const Room = "room"
 // Thread makes a thread, whose creator is the first of the participants.
 func (f *Fixture) Thread(participants ...string) threads.Thread {
 	f.T.Helper()
-	th, err := threads.Create(f.T.Context(), f.Ledger, threads.Draft{Session: Room, Name: "a talk",
-		Creator: participants[0], Participants: participants[1:]})
+	th, err := threads.Create(f.T.Context(), f.Ledger,
+		threads.Draft{Session: Room, Name: "a talk", Creator: participants[0], Participants: participants[1:]})
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -47,10 +47,8 @@ func (f *Fixture) MustPost(thread, sender string, mentions ...string) threads.Po
 func (f *Fixture) PostFrom(e *delivery.Engine, thread string) {
 	f.T.Helper()
 	if _, err := threads.Post(f.T.Context(), e.Ledger, threads.PostDraft{
-		Session: Room, Thread: thread, Sender: "a", Type: "post", Payload: func([]string) (json.RawMessage,
-			error) {
-			return json.RawMessage(`1`), nil
-		},
+		Session: Room, Thread: thread, Sender: "a", Type: "post",
+		Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil },
 	}); err != nil {
 		f.T.Fatal(err)
 	}

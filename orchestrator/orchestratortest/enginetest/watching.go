@@ -21,9 +21,10 @@ func (f *Fixture) Version() func() string {
 	query := `PRAGMA data_version`
 	if f.OnServer() {
 		var each []string
-		// a row that is written has the number of the transaction, and one that is not there is not counted
 		for _, table := range f.tables(db) {
-			each = append(each, `SELECT '`+table+`' || count(*) || ' ' || coalesce(max(xmin::text::bigint), 0) AS state FROM `+table)
+			// a row that is written has the number of the transaction, and one that is not there is not counted
+			each = append(each,
+				`SELECT '`+table+`' || count(*) || ' ' || coalesce(max(xmin::text::bigint), 0) AS state FROM `+table)
 		}
 		query = `SELECT string_agg(state, ',' ORDER BY state) FROM (` + strings.Join(each, ` UNION ALL `) + `) AS each`
 	}

@@ -13,8 +13,7 @@ import (
 func OwnSignals() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {
-			// what is caught is at its default in a new process, and what is ignored is not
-			signal.Notify(make(chan os.Signal, 1), s)
+			signal.Notify(make(chan os.Signal, 1), s) // what is caught is at its default in a new process, and what is ignored is not
 		}
 	}
 }

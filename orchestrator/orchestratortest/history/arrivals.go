@@ -132,9 +132,10 @@ func (c *checker) ordered(q queue, list []*message) {
 			continue // the same one twice is another check's business
 		}
 		for _, before := range list[:i] {
-			if before.seq > m.seq && c.hasOrder(m, before) && (m.failedFirst == 0 ||
-				delivered(before) < m.failedFirst) {
-				c.violated("arrival order", "%s (seq %d) came behind %s (seq %d) in %s, from %s to %s with priority %d; the first:%s; the second:%s",
+			if before.seq > m.seq && c.hasOrder(m, before) &&
+				(m.failedFirst == 0 || delivered(before) < m.failedFirst) {
+				c.violated("arrival order",
+					"%s (seq %d) came behind %s (seq %d) in %s, from %s to %s with priority %d; the first:%s; the second:%s",
 					m.id, m.seq, before.id, before.seq, q.where, q.sender, q.recipient, q.priority, story(m),
 					story(before))
 				break

@@ -94,10 +94,8 @@ func Check(ctx context.Context, e Evidence) (Result, error) {
 			c.result.Violations = append(c.result.Violations, Violation{check, fmt.Sprintf("... and %d more", n-shown)})
 		}
 	}
-	slices.SortStableFunc(c.result.Violations, func(a,
-		b Violation) int {
-		return placeOfCheck(a.Check) - placeOfCheck(b.Check)
-	})
+	slices.SortStableFunc(c.result.Violations,
+		func(a, b Violation) int { return placeOfCheck(a.Check) - placeOfCheck(b.Check) })
 	return c.result, nil
 }
 
@@ -182,10 +180,13 @@ func (c *checker) readings() {
 				r := reading{t.actor, id}
 				read[r]++
 				if handed[r] == 0 {
-					c.violated("readings", "%s was marked as read by %s (message_trace row %d), which was never handed it", id, t.actor, t.id)
+					c.violated("readings",
+						"%s was marked as read by %s (message_trace row %d), which was never handed it", id, t.actor,
+						t.id)
 				}
-			case t.event == "replayed", t.event == "released" && (strings.HasPrefix(t.err, unread) ||
-				strings.HasPrefix(t.err, handedBack) || strings.HasSuffix(t.err, unwritten)):
+			case t.event == "replayed", t.event == "released" &&
+				(strings.HasPrefix(t.err, unread) || strings.HasPrefix(t.err, handedBack) ||
+					strings.HasSuffix(t.err, unwritten)):
 				again++
 			}
 		}

@@ -198,7 +198,7 @@ func (f *facts) readWitness(ctx context.Context, db *sql.DB) error {
 		SELECT id, change, message_id, traced, coalesce(status,''), coalesce(retry_count,0), coalesce(crashes,0),
 		       coalesce(next_attempt_at,''), coalesce(lease_token,''), coalesce(lease_owner,''), coalesce(seq,0),
 		       coalesce(sender,''), coalesce(recipient,''), coalesce(priority,0), coalesce(reply_to,''),
-			coalesce(token,'')
+		       	coalesce(token,'')
 		FROM witness ORDER BY id`, func(rows *sql.Rows) error {
 		var c change
 		var made message
@@ -247,7 +247,7 @@ func (f *facts) readRows(ctx context.Context, db *sql.DB) error {
 			SELECT message_id, coalesce(status,''), coalesce(created_at,''), coalesce(delivered_at,''), ended_at,
 				read_at,
 			       acknowledged_at, lease_token, lease_owner, sender, recipient,
-				coalesce(json_extract(payload,'$.token'),''),
+			       	coalesce(json_extract(payload,'$.token'),''),
 			       next_attempt_at, coalesce(error_message,''), coalesce(retry_count,0), crashes, priority, seq
 			FROM `+table+` ORDER BY seq`, func(rows *sql.Rows) error {
 			r := row{table: table}

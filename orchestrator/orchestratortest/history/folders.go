@@ -35,10 +35,8 @@ func (f *facts) readFolder(folder Folder) error {
 			files = append(files, file{filepath.Join(in, e.Name()), e.Name(), info.ModTime().UnixNano()})
 		}
 	}
-	slices.SortFunc(files, func(a, b file) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.name,
-			b.name))
-	})
+	slices.SortFunc(files,
+		func(a, b file) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.name, b.name)) })
 	where := "the folder of " + folder.Recipient
 	for i, file := range files {
 		content, err := os.ReadFile(file.path)

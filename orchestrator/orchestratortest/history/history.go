@@ -25,10 +25,9 @@ const (
 	Ended        Kind = "ended"        // it is gone
 	Asked        Kind = "asked"        // a send is about to be handed over
 	Acknowledged Kind = "acknowledged" // that send answered that it is on disk
-	// that send was answered that the database could not be had: it may be there or not
-	Unsure Kind = "unsure"
-	Handed Kind = "handed" // a reader was given messages
-	Fault  Kind = "fault"  // an answer or an exit that no process may give
+	Unsure       Kind = "unsure"       // that send was answered that the database could not be had: it may be there or not
+	Handed       Kind = "handed"       // a reader was given messages
+	Fault        Kind = "fault"        // an answer or an exit that no process may give
 )
 
 // Event is one thing that happened, as the driver saw it.

@@ -37,7 +37,8 @@ func (c *checker) leases() {
 		held[m.id] = w.token
 		for other, token := range pairs[p] {
 			if token != w.token {
-				c.violated("leases", "%s was leased while %s, also from %s to %s, was under another lease (witness row %d)",
+				c.violated("leases",
+					"%s was leased while %s, also from %s to %s, was under another lease (witness row %d)",
 					m.id, other, m.sender, m.recipient, w.id)
 			}
 		}
@@ -76,7 +77,8 @@ func (c *checker) tracedLeases() {
 			}
 			for other, of := range live[p] {
 				if of != claim {
-					c.violated("leases", "message_trace row %d claims %s while %s, also from %s to %s, was under another lease",
+					c.violated("leases",
+						"message_trace row %d claims %s while %s, also from %s to %s, was under another lease",
 						t.id, m.id, other, m.sender, m.recipient)
 				}
 			}
@@ -157,7 +159,8 @@ func (c *checker) rung(m *message, t *traced, w *change) string {
 		return ""
 	}
 	if t.attempt > c.retries {
-		c.violated("ladder", "%s: attempt %d failed (message_trace row %d) and there was to be another; %d retries are allowed",
+		c.violated("ladder",
+			"%s: attempt %d failed (message_trace row %d) and there was to be another; %d retries are allowed",
 			m.id, t.attempt, t.id, c.retries)
 	}
 	rung := c.rungs[min(max(t.attempt, 1)-1, len(c.rungs)-1)]
@@ -170,7 +173,8 @@ func (c *checker) rung(m *message, t *traced, w *change) string {
 		c.violated("ladder", "%s: message_trace row %d tells of a failed attempt, and the row did not change", m.id,
 			t.id)
 	case w.next != want:
-		c.violated("ladder", "%s: after attempt %d failed at %s the next was due at %s, not at %s, its rung of %s later (message_trace row %d)",
+		c.violated("ladder",
+			"%s: after attempt %d failed at %s the next was due at %s, not at %s, its rung of %s later (message_trace row %d)",
 			m.id, t.attempt, t.at, w.next, want, rung, t.id)
 	}
 	return want

@@ -68,8 +68,8 @@ func answerOf(kind string, status int) answer {
 	switch {
 	case kind == "exec" && status == 0, kind == "webhook" && status/100 == 2:
 		return wellDone
-	case kind == "exec" && status >= 65 && status <= 69, kind == "webhook" && slices.Contains([]int{400, 413, 415, 422},
-		status):
+	case kind == "exec" && status >= 65 && status <= 69, kind == "webhook" &&
+		slices.Contains([]int{400, 413, 415, 422}, status):
 		return refused
 	case kind == "exec" && status == 75:
 		return notNow
@@ -119,8 +119,8 @@ func (f *facts) readDiary(d Diary) error {
 	for i, r := range read.runs {
 		m := f.message(r.MessageID)
 		if m.runs = append(m.runs, r); len(m.runs) == 1 {
-			f.arrivals[where] = append(f.arrivals[where], arrival{where, d.Kind, int64(i + 1), r.MessageID, d.Recipient,
-				r.Token})
+			f.arrivals[where] = append(f.arrivals[where],
+				arrival{where, d.Kind, int64(i + 1), r.MessageID, d.Recipient, r.Token})
 		}
 	}
 	return nil
@@ -177,7 +177,9 @@ func (c *checker) again(m *message) {
 			}
 		}
 		if ended < i {
-			c.violated("runs", "%s was run %d times (the last time as %s), and only %d attempts had ended without a delivery", m.id, i+1, r.Run, ended)
+			c.violated("runs",
+				"%s was run %d times (the last time as %s), and only %d attempts had ended without a delivery", m.id,
+				i+1, r.Run, ended)
 		}
 	}
 }
@@ -221,7 +223,8 @@ func (c *checker) asTold(m *message) {
 		silent += max(0, said[v.answer]-told[v.answer])
 	}
 	if silent += max(0, said[failed]-told[failed]); silent > lost {
-		c.violated("runs", "%s: the trace tells of %d runs in another way than they ended or not at all, and of %d attempts that were lost",
+		c.violated("runs",
+			"%s: the trace tells of %d runs in another way than they ended or not at all, and of %d attempts that were lost",
 			m.id, silent, lost)
 	}
 }

@@ -33,10 +33,10 @@ const witnessOfFile = `
 	);
 	CREATE TRIGGER IF NOT EXISTS witness_insert AFTER INSERT ON agent_message BEGIN
 	    INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token,
-		lease_owner,
+	    	lease_owner,
 	        seq, sender, recipient, priority, reply_to, token)
 	    VALUES ('insert', NEW.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0),
-		NEW.status,
+	    	NEW.status,
 	        NEW.retry_count, NEW.crashes, NEW.next_attempt_at, NEW.lease_token, NEW.lease_owner,
 	        NEW.seq, NEW.sender, NEW.recipient, NEW.priority, NEW.reply_to, json_extract(NEW.payload, '$.token'));
 	END;
@@ -44,25 +44,25 @@ const witnessOfFile = `
 	WHEN NEW.status IS NOT OLD.status OR NEW.retry_count IS NOT OLD.retry_count OR NEW.crashes IS NOT OLD.crashes
 	    OR NEW.next_attempt_at IS NOT OLD.next_attempt_at OR NEW.lease_token IS NOT OLD.lease_token BEGIN
 	    INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token,
-		lease_owner)
+	    	lease_owner)
 	    VALUES ('update', NEW.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0),
-		NEW.status,
+	    	NEW.status,
 	        NEW.retry_count, NEW.crashes, NEW.next_attempt_at, NEW.lease_token, NEW.lease_owner);
 	END;
 	CREATE TRIGGER IF NOT EXISTS witness_delete AFTER DELETE ON agent_message BEGIN
 	    INSERT INTO witness (change, message_id, traced, status)
 	    VALUES ('delete', OLD.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0),
-		OLD.status);
+	    	OLD.status);
 	END;
 	CREATE TRIGGER IF NOT EXISTS witness_inbox AFTER INSERT ON agent_inbox BEGIN
 	    INSERT INTO witness (change, message_id, traced, recipient)
 	    VALUES ('inbox', NEW.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0),
-		NEW.recipient);
+	    	NEW.recipient);
 	END;
 	CREATE TRIGGER IF NOT EXISTS witness_uninbox AFTER DELETE ON agent_inbox BEGIN
 	    INSERT INTO witness (change, message_id, traced, recipient)
 	    VALUES ('uninbox', OLD.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0),
-		OLD.recipient);
+	    	OLD.recipient);
 	END`
 
 // witnessOfServer is the witness in a database on a PostgreSQL server. It also sees a row of the trace go or change:
@@ -93,25 +93,25 @@ const witnessOfServer = `
 	    CASE TG_ARGV[0]
 	    WHEN 'insert' THEN
 	        INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token,
-		lease_owner,
+	        	lease_owner,
 	            seq, sender, recipient, priority, reply_to, token)
 	        VALUES ('insert', NEW.message_id, last, NEW.status, NEW.retry_count, NEW.crashes, NEW.next_attempt_at,
-		NEW.lease_token, NEW.lease_owner,
+	        	NEW.lease_token, NEW.lease_owner,
 	            NEW.seq, NEW.sender, NEW.recipient, NEW.priority, NEW.reply_to, json_extract(NEW.payload, '$.token'));
 	    WHEN 'update' THEN
 	        INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token,
-		lease_owner)
+	        	lease_owner)
 	        VALUES ('update', NEW.message_id, last, NEW.status, NEW.retry_count, NEW.crashes, NEW.next_attempt_at,
-		NEW.lease_token, NEW.lease_owner);
+	        	NEW.lease_token, NEW.lease_owner);
 	    WHEN 'delete' THEN
-	        INSERT INTO witness (change, message_id, traced, status) VALUES ('delete', OLD.message_id, last,
-		OLD.status);
+	        INSERT INTO witness (change, message_id, traced, status)
+	        	VALUES ('delete', OLD.message_id, last, OLD.status);
 	    WHEN 'inbox' THEN
-	        INSERT INTO witness (change, message_id, traced, recipient) VALUES ('inbox', NEW.message_id, last,
-		NEW.recipient);
+	        INSERT INTO witness (change, message_id, traced, recipient)
+	        	VALUES ('inbox', NEW.message_id, last, NEW.recipient);
 	    WHEN 'uninbox' THEN
-	        INSERT INTO witness (change, message_id, traced, recipient) VALUES ('uninbox', OLD.message_id, last,
-		OLD.recipient);
+	        INSERT INTO witness (change, message_id, traced, recipient)
+	        	VALUES ('uninbox', OLD.message_id, last, OLD.recipient);
 	    WHEN 'untrace' THEN
 	        INSERT INTO witness (change, message_id, traced) VALUES ('untrace', OLD.message_id, OLD.id);
 	    END CASE;
@@ -122,7 +122,7 @@ const witnessOfServer = `
 	CREATE OR REPLACE TRIGGER witness_update AFTER UPDATE ON agent_message FOR EACH ROW
 	WHEN ((NEW.status, NEW.retry_count, NEW.crashes, NEW.next_attempt_at, NEW.lease_token)
 	    IS DISTINCT FROM (OLD.status, OLD.retry_count, OLD.crashes, OLD.next_attempt_at,
-		OLD.lease_token)) EXECUTE FUNCTION witness('update');
+	    	OLD.lease_token)) EXECUTE FUNCTION witness('update');
 	CREATE OR REPLACE TRIGGER witness_delete AFTER DELETE ON agent_message FOR EACH ROW EXECUTE FUNCTION witness('delete');
 	CREATE OR REPLACE TRIGGER witness_inbox AFTER INSERT ON agent_inbox FOR EACH ROW EXECUTE FUNCTION witness('inbox');
 	CREATE OR REPLACE TRIGGER witness_uninbox AFTER DELETE ON agent_inbox FOR EACH ROW EXECUTE FUNCTION witness('uninbox');
@@ -150,16 +150,16 @@ func Dismiss(ctx context.Context, path string) error {
 // OpenPlain opens a database the way another program does: it knows nothing of the engine. It waits for locks for as
 // long as patience. Parameters are $1, $2, ... in their order, which both kinds of databases understand.
 func OpenPlain(database string, patience time.Duration) (*sql.DB, error) {
-	driver, address := "sqlite3", fmt.Sprintf("file:%s?mode=rw&_sync=FULL&_busy_timeout=%d", database,
-		patience.Milliseconds())
+	driver, address := "sqlite3",
+		fmt.Sprintf("file:%s?mode=rw&_sync=FULL&_busy_timeout=%d", database, patience.Milliseconds())
 	if onServer(database) {
 		u, err := url.Parse(database)
 		if err != nil {
 			return nil, err
 		}
 		query := u.Query()
-		// a pooler takes no settings
 		if past, err := url.Parse(query.Get("direct")); query.Has("direct") && err == nil {
+			// a pooler takes no settings
 			schema := query.Get("search_path")
 			u, query = past, past.Query()
 			query.Set("search_path", schema)

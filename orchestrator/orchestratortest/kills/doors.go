@@ -117,19 +117,16 @@ func allDoors() []*door {
 		{name: "wait", way: byCommand, words: asAgent("wait", "--timeout", "0")},
 		{name: "wait, arriving", way: byCommand, arriving: true, words: asAgent("wait")},
 		{name: "ralph inbox", way: byCommand, words: asAgent("ralph", "inbox")},
-		{name: "ralph inbox, arriving", way: byCommand, arriving: true, words: asAgent("ralph", "inbox", "--wait",
-			"50")},
+		{name: "ralph inbox, arriving", way: byCommand, arriving: true,
+			words: asAgent("ralph", "inbox", "--wait", "50")},
 		{name: "relay get-messages", way: byCommand, words: asAgent("relay", "get-messages")},
-		{name: "coral wait-for-mentions", way: byCommand, posts: true, words: asAgent("coral", "wait-for-mentions",
-			"--any", "--timeout-ms", "0")},
+		{name: "coral wait-for-mentions", way: byCommand, posts: true,
+			words: asAgent("coral", "wait-for-mentions", "--any", "--timeout-ms", "0")},
 		{name: "team messages", way: byCommand, words: asAgent("team", "messages")},
-		{name: "team send-message", way: byCommand, words: asAgent("team", "send-message", "--to", writer, "--message",
-			"hello")},
-		{name: "thread show", way: byCommand, posts: true, words: func(o *office,
-			a *agent) []string {
-			return []string{"thread", "show", o.thread, "--as", a.name}
-		}},
-
+		{name: "team send-message", way: byCommand,
+			words: asAgent("team", "send-message", "--to", writer, "--message", "hello")},
+		{name: "thread show", way: byCommand, posts: true,
+			words: func(o *office, a *agent) []string { return []string{"thread", "show", o.thread, "--as", a.name} }},
 		{name: "mcp get_messages", way: byTool, tool: "get_messages", args: fixed(`{}`)},
 		{name: "mcp get_messages, arriving", way: byTool, arriving: true, tool: "get_messages",
 			args: fixed(`{"wait_seconds":50}`)},
@@ -145,7 +142,6 @@ func allDoors() []*door {
 		{name: "mcp team_idle", way: byTool, tool: "team_idle", args: fixed(`{}`)},
 		{name: "mcp SendMessage", way: byTool, tool: "SendMessage",
 			args: fixed(`{"to":"` + writer + `","message":"hello"}`)},
-
 		{name: "http wait, client gone", way: byClient(requestOfCommand), tool: "wait", args: waitOf(0)},
 		{name: "http wait, arriving, client gone", way: byClient(requestOfCommand), arriving: true, tool: "wait",
 			args: waitOf(50)},
@@ -157,7 +153,6 @@ func allDoors() []*door {
 			tool: "coral_wait_for_mentions", args: fixed(`{"any":true,"timeoutMs":0}`)},
 		{name: "http mcp read_thread, client gone", way: byClient(requestOfTool), posts: true, tool: "read_thread",
 			args: inThread},
-
 		{name: "http wait, daemon killed", way: byDaemon(requestOfCommand), tool: "wait", args: waitOf(0)},
 		{name: "http mcp get_messages, daemon killed", way: byDaemon(requestOfTool), tool: "get_messages",
 			args: fixed(`{}`)},

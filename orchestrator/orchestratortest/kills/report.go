@@ -33,8 +33,8 @@ func (r *Report) Problems() (list []string) {
 	for _, kind := range []struct {
 		what string
 		list []string
-	}{{"marked as read and shown to nobody", r.Unseen}, {"shown to nobody, and still with a reader that is dead",
-		r.Stuck}} {
+	}{{"marked as read and shown to nobody", r.Unseen},
+		{"shown to nobody, and still with a reader that is dead", r.Stuck}} {
 		for i, line := range kind.list {
 			if i == 10 {
 				list = append(list, fmt.Sprintf("... and %d more", len(kind.list)-i))

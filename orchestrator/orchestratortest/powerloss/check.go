@@ -204,8 +204,8 @@ func (s *stage) recover(ctx context.Context) error {
 			return fmt.Errorf("writing: %w", err)
 		}
 	}
-	if _, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "writer", Recipient: recipients[0],
-		Type: "note"}); err != nil {
+	if _, err := messages.Send(ctx, r.Ledger,
+		orchestrator.Draft{Sender: "writer", Recipient: recipients[0], Type: "note"}); err != nil {
 		return fmt.Errorf("sending: %w", err)
 	}
 	for range 10 {
@@ -329,8 +329,8 @@ func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, compla
 		}
 		toFile := strings.HasPrefix(r.recipient, "file_") || strings.HasPrefix(r.recipient, "folder_")
 		switch {
-		case r.status == "failed" && toFile && unsynced[r.recipient] && strings.Contains(r.failure,
-			"never reported back"):
+		case r.status == "failed" && toFile && unsynced[r.recipient] &&
+			strings.Contains(r.failure, "never reported back"):
 			// It cannot be known: the file was empty when the attempt began, and has been changed since.
 		case r.status == "failed" && r.recipient == "nobody":
 		case r.status != "delivered":

@@ -188,7 +188,8 @@ func TestNamesLastWithTheirFolder(t *testing.T) {
 func TestUnclearRecordingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, lines := range map[string][]string{
-		"written through memory": {opened3, `1 mmap(NULL, 4096, PROT_READ|PROT_WRITE, MAP_SHARED, 3</r/f>, 0) = 0x7f`},
+		"written through memory": {opened3,
+			`1 mmap(NULL, 4096, PROT_READ|PROT_WRITE, MAP_SHARED, 3</r/f>, 0) = 0x7f`},
 		"nobody opened":          {`1 pwrite64(3</r/f>, "aa", 2, 0) = 2`},
 		"another file's":         {opened3, `1 unlink("/r/f") = 0`, `1 pwrite64(3</r/f>, "aa", 2, 0) = 2`},
 		"does not know, on /r/f": {opened3, `1 dup(3</r/f>) = 5</r/f>`},

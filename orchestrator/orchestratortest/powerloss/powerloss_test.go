@@ -51,8 +51,8 @@ func TestPowerLoss(t *testing.T) {
 		return func(cuts int) { t.Logf("%d power cuts", cuts) }
 	}
 	t.Run("Holds", func(t *testing.T) {
-		report, err := rec.Examine(t.Context(), powerloss.Plan{Points: int(number(t, "POINTS", points)), Seed: seed,
-			Strict: true, Progress: progress(t)})
+		report, err := rec.Examine(t.Context(),
+			powerloss.Plan{Points: int(number(t, "POINTS", points)), Seed: seed, Strict: true, Progress: progress(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,10 +29,8 @@ func costlySteps(text string, steps []string) (costly []string) {
 	}
 	for _, step := range steps {
 		if found := walk.FindStringSubmatch(step); found != nil {
-			inner := slices.ContainsFunc(steps, func(s string) bool {
-				return strings.HasSuffix(s,
-					"CO-ROUTINE "+found[1])
-			})
+			inner := slices.ContainsFunc(steps,
+				func(s string) bool { return strings.HasSuffix(s, "CO-ROUTINE "+found[1]) })
 			if names[found[1]] && !inner && !few.MatchString(step) {
 				costly = append(costly, step)
 			}

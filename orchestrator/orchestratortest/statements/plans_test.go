@@ -127,8 +127,8 @@ func compare(t *testing.T, plans []string) {
 func openLikeEngine(t *testing.T) *sql.DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mailroom.db")
-	r, err := router.Open(t.Context(), ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler),
-		Bell: store.NewLocalBell()})
+	r, err := router.Open(t.Context(),
+		ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()})
 	if err != nil {
 		t.Fatal(err)
 	}

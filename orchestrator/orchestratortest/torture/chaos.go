@@ -84,8 +84,8 @@ func (o *office) reap(name string, random *rand.Rand) {
 				dead = append(dead, process)
 			}
 		}
-		// a server may be away: time does it then
 		if err := o.endLeases(dead, 30*time.Second); err != nil && o.Database == "" {
+			// a server may be away: time does it then
 			o.fault(name, err)
 		}
 	}

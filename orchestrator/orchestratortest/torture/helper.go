@@ -160,8 +160,8 @@ func sendPlain(ctx context.Context, path string, seed uint64, d *diary) error {
 		e := send.Event
 		e.Kind = history.Asked
 		d.add(e)
-		if _, err := db.ExecContext(context.Background(), `INSERT INTO agent_message (message_id, sender, recipient,
-			payload) VALUES ($1, $2, $3, $4)`,
+		if _, err := db.ExecContext(context.Background(),
+			`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ($1, $2, $3, $4)`,
 			id, send.Sender, send.Recipient, send.payload()); err != nil && postgres.IsAddress(path) {
 			d.add(history.Event{Kind: history.Unsure, Token: send.Token})
 			continue

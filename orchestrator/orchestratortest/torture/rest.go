@@ -107,7 +107,7 @@ func (o *office) compareStats(ctx context.Context) error {
 		        SELECT message_id, recipient FROM agent_message
 		        UNION ALL SELECT message_id, recipient FROM agent_message_archive
 		        UNION ALL SELECT message_id, json_extract(detail, '$.recipient') FROM message_trace
-			WHERE event = 'deleted') x
+		        	WHERE event = 'deleted') x
 		    GROUP BY message_id) m USING (message_id)
 		WHERE m.recipient NOT LIKE 'thread:%'`).Scan(&sent, &delivered, &read); err != nil {
 		return err
@@ -136,8 +136,9 @@ func (o *office) undelivered(ctx context.Context) (left int, err error) {
 		return 0, err
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(ctx, `UPDATE agent_message SET lease_until = '2000-01-01T00:00:00.000Z'
-		WHERE status IN ('pending','retry') AND lease_token <> ''`); err != nil {
+	if _, err := db.ExecContext(ctx,
+		`UPDATE agent_message SET lease_until = '2000-01-01T00:00:00.000Z' WHERE status IN ('pending','retry')
+			AND lease_token <> ''`); err != nil {
 		return 0, err
 	}
 	err = db.QueryRowContext(ctx, `SELECT count(*) FROM agent_message WHERE status IN ('pending','retry')`).Scan(&left)
@@ -179,8 +180,8 @@ func (o *office) leftovers() (left []string) {
 		}
 		switch from, _ := filepath.Rel(o.Folder, path); {
 		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // that it was made here, in the home of its programs
-		case from == databaseName, from == historyName, from == seedName, from == addressName, strings.HasSuffix(from,
-			".jsonl"):
+		case from == databaseName, from == historyName, from == seedName, from == addressName,
+			strings.HasSuffix(from, ".jsonl"):
 		case strings.HasPrefix(from, takenName+"/"), isBox(from):
 		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // stay, as documented
 			left = append(left, held(path)...)
@@ -206,8 +207,8 @@ func (o *office) leftovers() (left []string) {
 func isBox(from string) bool {
 	for _, root := range []string{filepath.Join(solidName, boxName), filepath.Join(shakyName, boxName)} {
 		for _, pattern := range []string{"*/*.json", ".mailroom/README", ".mailroom/*-*-*"} {
-			// a bad pattern is the only error
 			if match, _ := filepath.Match(filepath.Join(root, pattern), from); match {
+				// a bad pattern is the only error
 				return true
 			}
 		}

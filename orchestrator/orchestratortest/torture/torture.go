@@ -93,8 +93,8 @@ func open(ctx context.Context, c Config) (*office, error) {
 		return nil, err
 	}
 	c.Folder = folder
-	for _, name := range []string{"", shakyName, solidName, filepath.Join(takenName, boxed), filepath.Join(takenName,
-		stored)} {
+	for _, name := range []string{"", shakyName, solidName, filepath.Join(takenName, boxed),
+		filepath.Join(takenName, stored)} {
 		if err := os.MkdirAll(filepath.Join(folder, name), 0o700); err != nil {
 			return nil, err
 		}
@@ -186,10 +186,10 @@ const boxName = "box"
 // folders are what dir transports deliver to, and where their files are taken away to.
 func folders(folder string) []history.Folder {
 	return []history.Folder{
-		{Recipient: boxed, Inbox: filepath.Join(folder, solidName, boxName, boxed), Taken: filepath.Join(folder,
-			takenName, boxed)},
-		{Recipient: stored, Inbox: filepath.Join(folder, shakyName, boxName, stored), Taken: filepath.Join(folder,
-			takenName, stored)},
+		{Recipient: boxed, Inbox: filepath.Join(folder, solidName, boxName, boxed),
+			Taken: filepath.Join(folder, takenName, boxed)},
+		{Recipient: stored, Inbox: filepath.Join(folder, shakyName, boxName, stored),
+			Taken: filepath.Join(folder, takenName, stored)},
 	}
 }
 

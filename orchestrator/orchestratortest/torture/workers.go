@@ -19,8 +19,7 @@ func (o *office) serve(name string, random *rand.Rand) {
 			o.fault(name, err)
 			return
 		}
-		// now and then it ends in peace
-		life, cancel := context.WithTimeout(o.ctx, between(random, 5*time.Second, 40*time.Second))
+		life, cancel := context.WithTimeout(o.ctx, between(random, 5*time.Second, 40*time.Second)) // now and then it ends in peace
 		stop := context.AfterFunc(life, func() { p.signal(syscall.SIGTERM) })
 		said, _ := io.ReadAll(p.out) // its first line, and why it ended if that was no one's wish
 		p.said = string(said)

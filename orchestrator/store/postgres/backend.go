@@ -98,8 +98,8 @@ func (w *backend) Begin(ctx context.Context, until time.Time, scope store.Scope)
 	ctx, cancel := context.WithDeadline(ctx, latest(until))
 	defer cancel()
 	err := w.begin(ctx, until, scope)
-	// the connection may have been lost since it was used last
 	for tries := 0; (isLost(err) || isDemoted(err)) && ctx.Err() == nil && tries < maxTries; tries++ {
+		// the connection may have been lost since it was used last
 		w.shut()
 		orchestrator.Pause(ctx, rand.N(shortestPause))
 		err = w.begin(ctx, until, scope)

@@ -19,8 +19,8 @@ func cancel(t *testing.T, address, condition string) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	for ctx.Err() == nil {
-		rows, err := postgrestest.SQL(ctx, address, `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
-			WHERE pid <> pg_backend_pid() AND `+condition)
+		rows, err := postgrestest.SQL(ctx, address,
+			`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+condition)
 		if err == nil && len(rows) > 0 {
 			return
 		}
@@ -34,8 +34,7 @@ func TestEndedByServer(t *testing.T) {
 	address := postgrestest.Place(postgrestest.Start(t))
 	s := initAt(t, address)
 	sleep := func(c *store.Conn) error {
-		// what has no arguments is asked ahead the next time: see opening
-		_, err := c.Number(`SELECT count(pg_sleep(?1))`, 60)
+		_, err := c.Number(`SELECT count(pg_sleep(?1))`, 60) // what has no arguments is asked ahead the next time: see opening
 		return err
 	}
 	const sleeps, waits = `wait_event = 'PgSleep'`, `wait_event_type = 'Lock'`

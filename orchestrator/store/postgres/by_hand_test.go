@@ -31,7 +31,8 @@ func TestByHandWithoutSearchPath(t *testing.T) {
 	}
 	schema := u.Query().Get("search_path")
 	s := postgrestest.Connect(t, server)
-	s.Run(`INSERT INTO ` + schema + `.agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'b', '1'), ('m2', 'a', 'b', '2'), ('m3', 'a', 'b', '3')`)
+	s.Run(`INSERT INTO ` + schema +
+		`.agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'b', '1'), ('m2', 'a', 'b', '2'), ('m3', 'a', 'b', '3')`)
 	if _, err := e.DeliverAll(t.Context(), delivery.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +63,8 @@ func TestByHandHindersNobody(t *testing.T) {
 	if other.Store.Gone("pulse.000000000000007b-x") {
 		t.Error("a process without a sign is taken for dead at the first look")
 	}
-	if _, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note",
-		Payload: []byte("1")}); err != nil {
+	if _, err := messages.Send(t.Context(), e.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: []byte("1")}); err != nil {
 		t.Fatal(err)
 	}
 	if did, err := e.DeliverAll(t.Context(), delivery.Options{}); err != nil || did.Delivered != 1 {

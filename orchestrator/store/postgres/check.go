@@ -94,8 +94,9 @@ func checkSettings(_ *Store, c *store.Conn, report store.Report) error {
 		}
 	}
 	if off != nil {
-		report("settings", "problem", strings.Join(off, ", ")+
-			": what the server has committed does not survive a power cut", "Turn it on in postgresql.conf")
+		report("settings", "problem",
+			strings.Join(off, ", ")+": what the server has committed does not survive a power cut",
+			"Turn it on in postgresql.conf")
 	}
 	for _, name := range settingNames {
 		value, _, err := c.Text(`SELECT current_setting(?1)`, name)
@@ -108,8 +109,8 @@ func checkSettings(_ *Store, c *store.Conn, report store.Report) error {
 	}
 	switch {
 	case other != nil:
-		report("settings", "problem", "what connects mailroom and the server changes its settings: "+strings.Join(other,
-			", "),
+		report("settings", "problem", "what connects mailroom and the server changes its settings: "+
+			strings.Join(other, ", "),
 			"`mailroom init` sets them for this user in this database; a pool of connections must then connect anew")
 	case off == nil:
 		report("settings", "ok", "the connections have those that mailroom needs", "")
@@ -153,15 +154,18 @@ func checkAcknowledged(_ *Store, c *store.Conn, report store.Report) error {
 	}
 	switch {
 	case commit == "off":
-		report("acknowledged", "problem", "an answered send is on no disk yet (synchronous_commit is off): a crash of the server loses the last ones",
+		report("acknowledged", "problem",
+			"an answered send is on no disk yet (synchronous_commit is off): a crash of the server loses the last ones",
 			"`mailroom init` sets it to on for its user, unless that is a superuser; or set it in postgresql.conf")
 	case names == "" || commit == "local":
 		report("acknowledged", "ok", "an answered send is on the disk of 1 node"+others, "")
 	case hidden > 0:
-		report("acknowledged", "note", "an answered send is on this node, and on those that synchronous_standby_names asks for: "+names,
+		report("acknowledged", "note",
+			"an answered send is on this node, and on those that synchronous_standby_names asks for: "+names,
 			"This user may not see which are connected: GRANT pg_read_all_stats TO it")
 	case synchronous < wanted:
-		report("acknowledged", "problem", fmt.Sprintf("the server waits for standbys (%s), and too few are connected: sends are not answered", names),
+		report("acknowledged", "problem",
+			fmt.Sprintf("the server waits for standbys (%s), and too few are connected: sends are not answered", names),
 			"Start them, or change synchronous_standby_names")
 	default:
 		report("acknowledged", "ok", fmt.Sprintf("an answered send is on the disks of %d nodes%s", wanted+1, others),
@@ -173,12 +177,12 @@ func checkAcknowledged(_ *Store, c *store.Conn, report store.Report) error {
 // checkAuditor looks whether queries can be run, and can do nothing but read.
 func checkAuditor(s *Store, c *store.Conn, report store.Report) error {
 	return c.Query(`
-		SELECT r.rolcanlogin AND has_schema_privilege(r.oid, current_schema(), 'USAGE') AND has_table_privilege(r.oid,
-			'agent_message', 'SELECT'),
-		       r.rolsuper OR r.rolcreaterole OR pg_has_role(r.oid, current_user, 'MEMBER') OR has_table_privilege(r.oid,
-			'agent_message', 'INSERT, UPDATE, DELETE'),
-		       (SELECT string_agg(t, ', ' ORDER BY t) FROM unnest(?1::text[]) AS t WHERE has_table_privilege(r.oid, t,
-			'SELECT')), r.rolname, r.rolconnlimit
+		SELECT r.rolcanlogin AND has_schema_privilege(r.oid, current_schema(), 'USAGE')
+			AND has_table_privilege(r.oid, 'agent_message', 'SELECT'),
+		       r.rolsuper OR r.rolcreaterole OR pg_has_role(r.oid, current_user, 'MEMBER')
+		       	OR has_table_privilege(r.oid, 'agent_message', 'INSERT, UPDATE, DELETE'),
+		       (SELECT string_agg(t, ', ' ORDER BY t) FROM unnest(?1::text[]) AS t
+		       	WHERE has_table_privilege(r.oid, t, 'SELECT')), r.rolname, r.rolconnlimit
 		FROM (SELECT 1) AS one LEFT JOIN pg_roles r ON r.rolname = '`+auditRole+`'`, func(row store.Row) error {
 		secrets := row.Text(2)
 		switch {
@@ -186,8 +190,8 @@ func checkAuditor(s *Store, c *store.Conn, report store.Report) error {
 			report("audit user", "note", "there is no user "+auditRole+": `mailroom sql` is refused",
 				"Run there: "+makeAuditor+"; then `mailroom init`")
 		case row.Int(1) != 0:
-			report("audit user", "problem", "the user "+auditRole+
-				" can do more than read, and so can every query of `mailroom sql`",
+			report("audit user", "problem",
+				"the user "+auditRole+" can do more than read, and so can every query of `mailroom sql`",
 				"Take its rights and memberships away")
 		case secrets != "":
 			report("audit user", "problem", "the user "+auditRole+" can read credentials: "+secrets,
@@ -205,9 +209,9 @@ func checkAuditor(s *Store, c *store.Conn, report store.Report) error {
 			c.Close()
 			report("audit user", "ok", "queries are run as "+auditRole+", which reads no credentials", "")
 			if row.Int(4) < 0 {
-				report("audit connections", "note", "the user "+auditRole+
-					" may take all connections of the server, one for each query", "Run there: ALTER ROLE "+auditRole+
-					" CONNECTION LIMIT 20")
+				report("audit connections", "note",
+					"the user "+auditRole+" may take all connections of the server, one for each query",
+					"Run there: ALTER ROLE "+auditRole+" CONNECTION LIMIT 20")
 			}
 		}
 		return nil
@@ -228,15 +232,16 @@ func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool
 	}
 	says := "nobody could write the database for " + orchestrator.FormatDuration(lockPatience)
 	_ = s.Look(ctx, func(c *store.Conn) error {
-		who, err := c.Texts(`SELECT ` + session + ` FROM pg_stat_activity a WHERE xact_start IS NOT NULL
-			AND pid <> pg_backend_pid()
+		who, err := c.Texts(`SELECT ` + session +
+			` FROM pg_stat_activity a WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid()
 			AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted) ORDER BY xact_start LIMIT 3`)
 		if len(who) > 0 {
 			says += ": its lock is held by one of " + strings.Join(who, ", ")
 		}
 		return err
 	})
-	report("lock", "problem", says, "Let it end its transaction, or end it: SELECT pg_terminate_backend(PID). What it has not committed is undone")
+	report("lock", "problem", says,
+		"Let it end its transaction, or end it: SELECT pg_terminate_backend(PID). What it has not committed is undone")
 	return true
 }
 

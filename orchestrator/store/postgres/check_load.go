@@ -19,8 +19,9 @@ func checkConnections(_ *Store, c *store.Conn, report store.Report) error {
 		- count(*), current_setting('max_connections') FROM pg_stat_activity WHERE backend_type = 'client backend'`,
 		func(row store.Row) error {
 			if free := row.Int(0); free < fewConnections {
-				report("connections", "note", fmt.Sprintf("%s of %s are free; a daemon takes up to %d",
-					orchestrator.Plural(int(max(0, free)), "connection"), row.Text(1), maxReaders+3),
+				report("connections", "note",
+					fmt.Sprintf("%s of %s are free; a daemon takes up to %d",
+						orchestrator.Plural(int(max(0, free)), "connection"), row.Text(1), maxReaders+3),
 					"Raise max_connections, or put a pool in front of the server")
 				return nil
 			}
@@ -33,15 +34,16 @@ func checkConnections(_ *Store, c *store.Conn, report store.Report) error {
 func checkSnapshots(_ *Store, c *store.Conn, report store.Report) error {
 	old, err := c.Texts(`
 		SELECT who || ', for ' || since FROM (
-		    SELECT ` + session + ` AS who, date_trunc('second', clock_timestamp() - a.xact_start) AS since FROM pg_stat_activity a
+		    SELECT ` + session +
+		` AS who, date_trunc('second', clock_timestamp() - a.xact_start) AS since FROM pg_stat_activity a
 		    WHERE a.pid <> pg_backend_pid() AND coalesce(a.backend_xmin, a.backend_xid) IS NOT NULL AND a.xact_start < clock_timestamp() - interval '5 minutes'
 		    UNION ALL SELECT 'the prepared transaction ' || gid, date_trunc('second', clock_timestamp() - prepared) FROM pg_prepared_xacts
 		    WHERE prepared < clock_timestamp() - interval '5 minutes') AS s ORDER BY since DESC LIMIT 3`)
 	if err != nil {
 		return err
 	}
-	slots, err := c.Texts(`SELECT slot_name FROM pg_replication_slots WHERE NOT active AND greatest(age(xmin),
-		age(catalog_xmin)) > 100000 ORDER BY 1 LIMIT 3`)
+	slots, err := c.Texts(`SELECT slot_name FROM pg_replication_slots WHERE NOT active
+		AND greatest(age(xmin), age(catalog_xmin)) > 100000 ORDER BY 1 LIMIT 3`)
 	switch {
 	case err != nil:
 		return err
@@ -51,7 +53,9 @@ func checkSnapshots(_ *Store, c *store.Conn, report store.Report) error {
 		report("snapshots", "note", "the server keeps dead rows for replication slots that nobody reads: "+
 			strings.Join(slots, ", "), "SELECT pg_drop_replication_slot(NAME), if nobody will")
 	default:
-		report("snapshots", "note", "the server keeps dead rows, which makes deliveries slower, for the transaction of "+strings.Join(old, "; "),
+		report("snapshots", "note",
+			"the server keeps dead rows, which makes deliveries slower, for the transaction of "+
+				strings.Join(old, "; "),
 			"Let it end, or end it: SELECT pg_terminate_backend(PID)")
 	}
 	return nil
@@ -59,7 +63,8 @@ func checkSnapshots(_ *Store, c *store.Conn, report store.Report) error {
 
 // checkWriting names the transactions that have been writing for long.
 func checkWriting(_ *Store, c *store.Conn, report store.Report) error {
-	old, err := c.Texts(`SELECT ` + session + ` || ', ' || a.state || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM pg_stat_activity a
+	old, err := c.Texts(`SELECT ` + session +
+		` || ', ' || a.state || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM pg_stat_activity a
 		WHERE a.backend_xid IS NOT NULL AND a.datname = current_database() AND a.xact_start < clock_timestamp() - interval '10 seconds' ORDER BY a.xact_start LIMIT 3`)
 	if err != nil {
 		return err
@@ -74,7 +79,8 @@ func checkWriting(_ *Store, c *store.Conn, report store.Report) error {
 }
 
 func checkWaits(_ *Store, c *store.Conn, report store.Report) error {
-	waits, err := c.Texts(`SELECT ` + session + ` || ' for ' || (SELECT string_agg(b::text, ', ') FROM unnest(pg_blocking_pids(a.pid)) AS b) FROM pg_stat_activity a
+	waits, err := c.Texts(`SELECT ` + session +
+		` || ' for ' || (SELECT string_agg(b::text, ', ') FROM unnest(pg_blocking_pids(a.pid)) AS b) FROM pg_stat_activity a
 		WHERE a.datname = current_database() AND a.pid IN (SELECT pid FROM pg_locks WHERE NOT granted AND waitstart < clock_timestamp() - interval '2 seconds') ORDER BY a.pid LIMIT 5`)
 	if err != nil {
 		return err
@@ -90,7 +96,8 @@ func checkWaits(_ *Store, c *store.Conn, report store.Report) error {
 
 // checkEvents names the transaction that keeps events from those who follow them, which nobody can on a standby.
 func checkEvents(_ *Store, c *store.Conn, report store.Report) error {
-	return c.Query(`SELECT `+session+` || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM settled() AS s JOIN pg_stat_activity a ON a.pid = s.holder
+	return c.Query(`SELECT `+session+
+		` || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM settled() AS s JOIN pg_stat_activity a ON a.pid = s.holder
 		WHERE s.events < s.last AND a.xact_start < clock_timestamp() - interval '5 seconds'
 		UNION ALL SELECT '' WHERE NOT pg_is_in_recovery() ORDER BY 1 DESC LIMIT 1`, func(row store.Row) error {
 		if who := row.Text(0); who != "" {
@@ -108,8 +115,8 @@ const hot = `('agent_message', 'agent_inbox', 'message_count', 'message_trace')`
 
 func checkDeadRows(_ *Store, c *store.Conn, report store.Report) error {
 	dead, err := c.Texts(`SELECT relname || ' ' || n_dead_tup || ' beside ' || n_live_tup || coalesce(', cleared at ' || date_trunc('second', greatest(last_vacuum, last_autovacuum)), ', never cleared')
-		FROM pg_stat_user_tables WHERE schemaname = current_schema() AND relname IN ` + hot + ` AND n_dead_tup > 20000
-			AND n_dead_tup > 2 * n_live_tup ORDER BY n_dead_tup DESC`)
+		FROM pg_stat_user_tables WHERE schemaname = current_schema()
+			AND relname IN ` + hot + ` AND n_dead_tup > 20000 AND n_dead_tup > 2 * n_live_tup ORDER BY n_dead_tup DESC`)
 	if err != nil {
 		return err
 	}
@@ -124,25 +131,28 @@ func checkDeadRows(_ *Store, c *store.Conn, report store.Report) error {
 
 // checkIndex looks at the index of what waits, which grows where dead rows stay.
 func checkIndex(_ *Store, c *store.Conn, report store.Report) error {
-	return c.Query(`SELECT pg_relation_size('agent_message_live'), coalesce((SELECT sum(n) FROM message_count
-		WHERE state IN ('pending', 'retry') AND n > 0), 0)`, func(row store.Row) error {
-		const smallest, bytesOfRow, times = 8 << 20, 64, 20
-		if size := row.Int(0); size > smallest && size > times*bytesOfRow*row.Int(1) {
-			report("index", "note", fmt.Sprintf("the index of what waits has %d MB for %s", size>>20,
-				orchestrator.Plural(int(row.Int(1)), "message")),
-				"Run there: REINDEX INDEX CONCURRENTLY agent_message_live")
+	return c.Query(`SELECT pg_relation_size('agent_message_live'),
+		coalesce((SELECT sum(n) FROM message_count WHERE state IN ('pending', 'retry') AND n > 0), 0)`,
+		func(row store.Row) error {
+			const smallest, bytesOfRow, times = 8 << 20, 64, 20
+			if size := row.Int(0); size > smallest && size > times*bytesOfRow*row.Int(1) {
+				report("index", "note",
+					fmt.Sprintf("the index of what waits has %d MB for %s", size>>20,
+						orchestrator.Plural(int(row.Int(1)), "message")),
+					"Run there: REINDEX INDEX CONCURRENTLY agent_message_live")
+				return nil
+			}
+			report("index", "ok", "that of what waits is not larger than it should be", "")
 			return nil
-		}
-		report("index", "ok", "that of what waits is not larger than it should be", "")
-		return nil
-	})
+		})
 }
 
 // LockedBy names the sessions that may have locked rows of messages, or their table, and are none of ours: somebody may
 // do so by hand, as with SELECT ... FOR UPDATE in a transaction that stays open.
 func (s *Store) LockedBy(c *store.Conn) ([]string, error) {
 	return c.Texts(`
-		SELECT ` + session + ` || coalesce(' since ' || to_char(a.xact_start, 'HH24:MI:SS') || ' UTC', '') FROM pg_stat_activity a
+		SELECT ` + session +
+		` || coalesce(' since ' || to_char(a.xact_start, 'HH24:MI:SS') || ' UTC', '') FROM pg_stat_activity a
 		WHERE a.datname = current_database() AND a.application_name <> current_setting('application_name') AND coalesce(a.xact_start < clock_timestamp() - interval '2 seconds', true)
 		  AND a.pid IN (SELECT pid FROM pg_locks WHERE granted AND relation IN ('agent_message'::regclass, 'agent_inbox'::regclass, 'message_count'::regclass)
 		                AND mode NOT IN ('AccessShareLock', 'ShareUpdateExclusiveLock'))

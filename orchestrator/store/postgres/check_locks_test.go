@@ -23,8 +23,8 @@ func TestLockedRowsAreExplained(t *testing.T) {
 			t.Parallel()
 			address := postgrestest.Place(server)
 			e := made(t, address, "a", "b")
-			sent, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-				Type: "note", Payload: []byte("1")})
+			sent, err := messages.Send(t.Context(), e.Ledger,
+				orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: []byte("1")})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,8 @@ func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 		says = "a pooler stands before the server, in " + mode + " mode"
 	}
 	if !past {
-		report("pooler", "note", says+": nothing can be heard through it, so new messages are looked for four times a second", namePast)
+		report("pooler", "note",
+			says+": nothing can be heard through it, so new messages are looked for four times a second", namePast)
 		return nil
 	}
 	c, _, err := s.connectPast(ctx, s.direct)
@@ -40,7 +41,8 @@ func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 	}
 	defer c.Close()
 	if c.Settings != "" {
-		report("pooler", "problem", says+"; direct names a pooler, too, so new messages are looked for four times a second", namePast)
+		report("pooler", "problem",
+			says+"; direct names a pooler, too, so new messages are looked for four times a second", namePast)
 		return nil
 	}
 	report("pooler", "ok", says+"; what processes tell each other goes by the address that direct names", "")

@@ -96,7 +96,6 @@ func TestCheckPlace(t *testing.T) {
 	initAt(t, ann)
 	finds(t, ann, "server: ok as the user ann", "acknowledged: ok on the disk of 1 node",
 		"audit user: ok reads no credentials")
-
 	sql(`GRANT SELECT ON mailroom.tokens TO mailroom_audit`)
 	finds(t, ann, "audit user: problem can read credentials: tokens")
 	initAt(t, ann)
@@ -114,8 +113,9 @@ func TestCheckPlace(t *testing.T) {
 	finds(t, ann)
 
 	// What a pool that takes no settings from its clients has: those of its user.
-	rows, err := postgrestest.SQL(t.Context(), ann, `SELECT current_setting('enable_seqscan'),
-		current_setting('search_path'), current_setting('statement_timeout')`)
+	rows, err := postgrestest.SQL(t.Context(), ann,
+		`SELECT current_setting('enable_seqscan'), current_setting('search_path'),
+			current_setting('statement_timeout')`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,13 +53,13 @@ var aboutQuery = fmt.Sprintf(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; S
 // there is no such user.
 func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, params ...any) (store.Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the query holds a NUL or is not valid UTF-8")
+		return store.Table{},
+			orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
 	}
 	if !reads().MatchString(statement) {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the query does something other than reading").
-			WithHint("sql takes one SELECT over the tables of this database")
+		return store.Table{},
+			orchestrator.Errorf(orchestrator.InvalidParams, "the query does something other than reading").
+				WithHint("sql takes one SELECT over the tables of this database")
 	}
 	if err := s.Look(ctx, func(*store.Conn) error { return nil }); err != nil {
 		return store.Table{}, err
@@ -174,7 +174,8 @@ func noAuditor(err error) error {
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " +
 		auditRole + " of the server, which cannot enter",
-		Hint: "Run there: " + makeAuditor + "; then `mailroom init` again, which lets it read. If it needs a password, put that into ~/.pgpass"}
+		Hint: "Run there: " + makeAuditor +
+			"; then `mailroom init` again, which lets it read. If it needs a password, put that into ~/.pgpass"}
 }
 
 func queryError(ctx context.Context, err error) error {

@@ -20,8 +20,8 @@ func TestQueryCannotKeepOthersFromWriting(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
 	for name, address := range map[string]string{
-		"direct": postgrestest.Place(server), "pooled": postgrestest.Place(postgrestest.Pool(t, server,
-			"transaction").Past(server)),
+		"direct": postgrestest.Place(server),
+		"pooled": postgrestest.Place(postgrestest.Pool(t, server, "transaction").Past(server)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -32,8 +32,8 @@ func TestQueryCannotKeepOthersFromWriting(t *testing.T) {
 			lock := s.LockOfWriters()
 			numbers := lock[strings.IndexByte(lock, '('):]
 			for _, call := range []string{
-				lock, `U&"pg\005fadvisory_xact_lock"` + numbers, "pg_advisory_lock" + numbers, "pg_try_advisory_lock" +
-					numbers,
+				lock, `U&"pg\005fadvisory_xact_lock"` + numbers, "pg_advisory_lock" + numbers,
+				"pg_try_advisory_lock" + numbers,
 				`query_to_xml('SELECT pg_' || 'advisory_xact_lock` + numbers + `', true, false, '')`,
 			} {
 				ended := make(chan error, 1)
@@ -62,8 +62,9 @@ func TestQueryCannotKeepOthersFromWriting(t *testing.T) {
 			if err := write(s, waiting); err != nil {
 				t.Error(err)
 			}
-			table, err := s.Query(t.Context(), `SELECT count(*), current_setting('client_connection_check_interval'),
-				'pg_advisory_lock' FROM settings`, store.Bound{Rows: 1})
+			table, err := s.Query(t.Context(),
+				`SELECT count(*), current_setting('client_connection_check_interval'), 'pg_advisory_lock'
+					FROM settings`, store.Bound{Rows: 1})
 			if err != nil || table.Rows.Values()[0][1] != "1s" {
 				t.Errorf("a query that only reads, and ends with its program: %v, %v", table.Rows.Values(), err)
 			}
@@ -75,16 +76,16 @@ func TestQueryCannotKeepOthersFromWriting(t *testing.T) {
 func TestQueryOfALongRow(t *testing.T) {
 	t.Parallel()
 	s := initAt(t, postgrestest.Place(postgrestest.Start(t, postgrestest.Careless)))
-	for _, query := range []string{`SELECT repeat('x', 40000000)`, `SELECT repeat('x', 20000000) AS a, repeat('x',
-		20000000) AS b`} {
+	for _, query := range []string{`SELECT repeat('x', 40000000)`,
+		`SELECT repeat('x', 20000000) AS a, repeat('x', 20000000) AS b`} {
 		_, err := s.Query(t.Context(), query, store.Bound{Rows: 1})
 		want.Code(t, err, orchestrator.InvalidParams)
 		if !strings.Contains(fmt.Sprint(err), "a row of the answer takes more than 33554432 bytes") {
 			t.Errorf("%s: %v", query, err)
 		}
 	}
-	table, err := s.Query(t.Context(), `SELECT repeat('x', 1000000) FROM generate_series(1, 10)`, store.Bound{Rows: 100,
-		Bytes: 3 << 20})
+	table, err := s.Query(t.Context(), `SELECT repeat('x', 1000000) FROM generate_series(1, 10)`,
+		store.Bound{Rows: 100, Bytes: 3 << 20})
 	if err != nil || len(table.Rows.Values()) != 3 || !table.Truncated {
 		t.Errorf("%d rows, truncated %t, %v", len(table.Rows.Values()), table.Truncated, err)
 	}

@@ -18,23 +18,23 @@ var errNone = errors.New("it has none of mailroom's tables")
 
 // noDatabase is the error for a place without a database.
 func noDatabase(s *Store) error {
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errNone, Message: "there is no database at " +
-		s.path,
-		Hint: "`mailroom --db " + orchestrator.ShellWord(s.path) + " init` makes one"}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errNone,
+		Message: "there is no database at " + s.path,
+		Hint:    "`mailroom --db " + orchestrator.ShellWord(s.path) + " init` makes one"}
 }
 
 // mayNotEnter is the error for a database that is another user's.
 func mayNotEnter(s *Store) error {
-	return &orchestrator.Error{Code: orchestrator.PermissionDenied, Message: "the user of " + s.path +
-		" may not use its schema " + s.schema,
-		Hint: "Use the address with which the database was made; mailroom's tables belong to one user"}
+	return &orchestrator.Error{Code: orchestrator.PermissionDenied,
+		Message: "the user of " + s.path + " may not use its schema " + s.schema,
+		Hint:    "Use the address with which the database was made; mailroom's tables belong to one user"}
 }
 
 // takesNoWrites is the error for a server that can only be read.
 func takesNoWrites(s *Store, err error) error {
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the server of " + s.path +
-		" takes no writes: it is a standby, or was made read-only",
-		Hint: nameAll}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err,
+		Message: "the server of " + s.path + " takes no writes: it is a standby, or was made read-only",
+		Hint:    nameAll}
 }
 
 // nameAll is what to do about a server that is a standby.
@@ -131,8 +131,8 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" has no connection left",
 			"Raise its max_connections, or end what holds them")
 	case code == outOfMemory:
-		return fail(orchestrator.Unavailable, "the server of "+s.path+
-			" has no memory left, or no room for locks; nothing was written",
+		return fail(orchestrator.Unavailable,
+			"the server of "+s.path+" has no memory left, or no room for locks; nothing was written",
 			"Look at its log. For locks, raise its max_locks_per_transaction")
 	case refusesTransactions(err):
 		return fail(orchestrator.Unavailable, "the pooler before the server of "+s.path+
@@ -167,8 +167,10 @@ func (s *Store) Explain(err error) error {
 	case refusesRow(err):
 		return store.Refused(err)
 	case code == queryCanceled:
-		return fail(orchestrator.Busy, "the server of "+s.path+
-			" has ended a statement, for its statement_timeout or an administrator; nothing was written", "Try again")
+		return fail(orchestrator.Busy,
+			"the server of "+s.path+
+				" has ended a statement, for its statement_timeout or an administrator; nothing was written",
+			"Try again")
 	}
 	return err
 }

@@ -76,9 +76,9 @@ func (w *backend) fate(lost error) error {
 			return nil
 		}
 	}
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: lost, Message: "the server of " + w.s.path +
-		" did not answer, and it is not known whether it has written this",
-		Hint: "See whether it is there before you try again"}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: lost,
+		Message: "the server of " + w.s.path + " did not answer, and it is not known whether it has written this",
+		Hint:    "See whether it is there before you try again"}
 }
 
 // outcome reports whether a transaction of another connection is over, and then whether it was committed.
@@ -112,6 +112,7 @@ func outcome(c *conn, ctx context.Context, xid string, m *mark) (over, done bool
 // endAbandoned ends the session of a transaction of ours whose connection was lost, if it waits for its client: it
 // would hold its locks until the server notices. One that works, or waits for the disk or for a standby, is let alone.
 func endAbandoned(c *conn, ctx context.Context, xid string) error {
-	return c.Do(ctx, fmt.Sprintf(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-		WHERE backend_xid = '%s'::xid8::xid AND state LIKE 'idle in transaction%%'`, xid))
+	return c.Do(ctx,
+		fmt.Sprintf(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = '%s'::xid8::xid
+			AND state LIKE 'idle in transaction%%'`, xid))
 }

@@ -48,8 +48,8 @@ func made(t *testing.T, address string, names ...string) *delivery.Engine {
 
 // trace writes an event of a message.
 func trace(s *postgrestest.Session, message, event string) {
-	s.Run(fmt.Sprintf(`INSERT INTO message_trace (message_id, at, event) VALUES ('%s', '2026-01-01T00:00:00.000Z',
-		'%s')`, message, event))
+	s.Run(fmt.Sprintf(`INSERT INTO message_trace (message_id, at, event)
+		VALUES ('%s', '2026-01-01T00:00:00.000Z', '%s')`, message, event))
 }
 
 // follower follows the trace.
@@ -232,12 +232,12 @@ func followBesideEngines(t *testing.T, server string) {
 		own, to := engine(t, address), names[(i+1)%len(names)]
 		writers.Go(func() {
 			for range 15 {
-				if _, err := messages.Send(t.Context(), own.Ledger, orchestrator.Draft{Sender: name, Recipient: to,
-					Type: "note", Payload: []byte(`1`)}); err != nil {
+				if _, err := messages.Send(t.Context(), own.Ledger,
+					orchestrator.Draft{Sender: name, Recipient: to, Type: "note", Payload: []byte(`1`)}); err != nil {
 					t.Error(err)
 				}
-				if _, _, err := reading.Wait(t.Context(), own.Ledger, reading.Options{Recipient: name,
-					Timeout: time.Millisecond, Limit: 10}); err != nil {
+				if _, _, err := reading.Wait(t.Context(), own.Ledger,
+					reading.Options{Recipient: name, Timeout: time.Millisecond, Limit: 10}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -28,8 +28,8 @@ const inboxView = `
 // MakeInboxView makes the view of an agent's inbox. Error: conflict when something else has its name.
 func (c *conn) MakeInboxView(name, _ string) error {
 	var schema, kind string
-	err := (&store.Conn{Driver: c}).Query(`SELECT current_schema(), coalesce((SELECT relkind::text FROM pg_class
-		WHERE oid = to_regclass('"' || ?1 || '_inbox"')), '')`,
+	err := (&store.Conn{Driver: c}).Query(`SELECT current_schema(),
+		coalesce((SELECT relkind::text FROM pg_class WHERE oid = to_regclass('"' || ?1 || '_inbox"')), '')`,
 		func(row store.Row) error {
 			schema, kind = row.Text(0), row.Text(1)
 			return nil

@@ -302,8 +302,8 @@ func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	lockless := withoutLocks(t, server)
-	for _, i := range append(interleavingsOfMessages(), append(interleavingsOfRecords(),
-		interleavingsOfHosts()...)...) {
+	for _, i := range append(interleavingsOfMessages(),
+		append(interleavingsOfRecords(), interleavingsOfHosts()...)...) {
 		t.Run(i.name, func(t *testing.T) {
 			t.Parallel()
 			if faults := i.play(t, server); len(faults) > 0 {

@@ -59,13 +59,13 @@ func exportings() interleaving {
 		name: "two hosts send the traces", byLock: true, set: three,
 		check: func(s *scene) { s.fine(); s.count(1, `SELECT 1 FROM exports WHERE lease_owner = 'a'`) },
 	}, func(s *scene, e *delivery.Engine, n int) error {
-		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w,
-				"{}")
+		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			io.WriteString(w, "{}")
 		}))
 		defer receiver.Close()
-		stop := exports.Start(s.ctx, e.Ledger, slog.New(slog.DiscardHandler), otlp.Options{URL: receiver.URL,
-			Timeout: time.Minute}, false, "v0")
+		stop := exports.Start(s.ctx, e.Ledger, slog.New(slog.DiscardHandler),
+			otlp.Options{URL: receiver.URL, Timeout: time.Minute}, false, "v0")
 		defer stop()
 		for !taken(s) && s.ctx.Err() == nil {
 		}
@@ -73,7 +73,6 @@ func exportings() interleaving {
 			<-s.doneB // or the lease would be free
 			return nil
 		}
-		// behind what b waited for
-		return e.Write(s.ctx, store.Shared, func(t *ledger.Tx) error { return t.Run(`DELETE FROM waits`) })
+		return e.Write(s.ctx, store.Shared, func(t *ledger.Tx) error { return t.Run(`DELETE FROM waits`) }) // behind what b waited for
 	})
 }

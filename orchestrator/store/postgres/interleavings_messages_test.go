@@ -114,8 +114,8 @@ func sendings() []interleaving {
 				if _, err := agents.SetGroup(s.ctx, s.a.Ledger, "crew", []string{"y"}); err != nil {
 					s.T.Fatal(err)
 				}
-				// b knows the group
 				if err := s.send(s.b, orchestrator.Draft{Sender: "x", Recipient: "crew"}); err != nil {
+					// b knows the group
 					s.T.Fatal(err)
 				}
 			},
@@ -219,8 +219,7 @@ func deliveries() []interleaving {
 		},
 		{
 			name: "times say in which order two deliver to an inbox",
-			// it has read its clock, and has not taken the recipient yet
-			set: one, at: `SELECT EXISTS (SELECT 1 FROM agent_message m`,
+			set:  one, at: `SELECT EXISTS (SELECT 1 FROM agent_message m`, // it has read its clock, and has not taken the recipient yet
 			a: func(s *scene) error { return s.deliver(s.a, delivery.Options{}) },
 			b: func(s *scene) error {
 				s.Clock.Advance(time.Second)
@@ -283,8 +282,8 @@ func readings() []interleaving {
 	wait := func(s *scene, e *delivery.Engine, who, whom string, until <-chan struct{}) error {
 		ctx, cancel := context.WithCancel(s.ctx)
 		defer cancel()
-		_, _, err := reading.Wait(ctx, e.Ledger, reading.Options{Recipient: who, For: []string{whom}, Limit: 1,
-			Timeout: time.Hour, Waiting: func() {
+		_, _, err := reading.Wait(ctx, e.Ledger,
+			reading.Options{Recipient: who, For: []string{whom}, Limit: 1, Timeout: time.Hour, Waiting: func() {
 				<-until
 				cancel()
 			}})
@@ -293,8 +292,7 @@ func readings() []interleaving {
 	now := make(chan struct{})
 	close(now)
 	return []interleaving{
-		// an inbox has a message once
-		both(interleaving{name: "two are handed what is due", set: one, check: func(s *scene) { s.fine(); each(s) }},
+		both(interleaving{name: "two are handed what is due", set: one, check: func(s *scene) { s.fine(); each(s) }}, // an inbox has a message once
 			func(s *scene, e *delivery.Engine, n int) error { return s.take(e, n, "y") }),
 		{
 			name: "a message is cancelled while it is handed out", byLock: true, set: one,
@@ -345,12 +343,11 @@ func readings() []interleaving {
 					s.T.Fatal(err)
 				}
 			},
-			// it has seen whom x waits for, but not yet what x has to read
-			at: `SELECT EXISTS (SELECT 1 FROM agent_inbox i`, skip: 1,
+			at: `SELECT EXISTS (SELECT 1 FROM agent_inbox i`, skip: 1, // it has seen whom x waits for, but not yet what x has to read
 			a: func(s *scene) error { return wait(s, s.a, "y", "x", now) },
 			b: func(s *scene) error {
-				return errors.Join(s.take(s.b, 1, "x"), s.b.Write(s.ctx, store.Shared,
-					func(t *ledger.Tx) error { return t.Run(`DELETE FROM waits`) }))
+				return errors.Join(s.take(s.b, 1, "x"),
+					s.b.Write(s.ctx, store.Shared, func(t *ledger.Tx) error { return t.Run(`DELETE FROM waits`) }))
 			},
 			check: func(s *scene) { s.must(orchestrator.CodeOf(s.errA) != orchestrator.Conflict, "a: %v", s.errA) },
 		},
@@ -377,8 +374,8 @@ func endings() []interleaving {
 		{
 			name: "a message is answered while it is archived", byLock: true, set: delivered, a: clear,
 			b: func(s *scene) error {
-				return s.send(s.b, orchestrator.Draft{Sender: "y", Recipient: "x", ReplyTo: s.ids[0],
-					Acknowledges: true})
+				return s.send(s.b,
+					orchestrator.Draft{Sender: "y", Recipient: "x", ReplyTo: s.ids[0], Acknowledges: true})
 			},
 			check: func(s *scene) {
 				s.fine()

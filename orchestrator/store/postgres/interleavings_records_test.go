@@ -62,8 +62,8 @@ func decisions() []interleaving {
 					`SELECT 1 FROM signal_devices`)
 			},
 		}, func(s *scene, e *delivery.Engine, n int) error {
-			_, _, err := questions.Pair(s.ctx, e.Ledger, questions.PairRequest{Code: s.ids[0], Name: "phone",
-				Recipient: fmt.Sprint("age1", n)})
+			_, _, err := questions.Pair(s.ctx, e.Ledger,
+				questions.PairRequest{Code: s.ids[0], Name: "phone", Recipient: fmt.Sprint("age1", n)})
 			return err
 		}),
 		both(interleaving{
@@ -122,8 +122,8 @@ func decisions() []interleaving {
 		both(interleaving{
 			name: "a scheduled run is claimed twice",
 			set: func(s *scene) {
-				if _, err := schedules.Add(s.ctx, s.a.Ledger, orchestrator.Schedule{Name: "often", Spec: "@every 1m",
-					Command: "deliver_all"}); err != nil {
+				if _, err := schedules.Add(s.ctx, s.a.Ledger,
+					orchestrator.Schedule{Name: "often", Spec: "@every 1m", Command: "deliver_all"}); err != nil {
 					s.T.Fatal(err)
 				}
 			},
@@ -168,8 +168,9 @@ func configurations() []interleaving {
 				s.count(2, `SELECT 1 FROM agent_message`)
 			},
 		}, func(s *scene, e *delivery.Engine, n int) error {
-			return s.send(e, orchestrator.Draft{Sender: "x", Recipient: "y",
-				Presence: []orchestrator.PresenceStatus{orchestrator.Working, orchestrator.Idle}[n]})
+			return s.send(e,
+				orchestrator.Draft{Sender: "x", Recipient: "y",
+					Presence: []orchestrator.PresenceStatus{orchestrator.Working, orchestrator.Idle}[n]})
 		}),
 		{
 			name: "an agent stops while it is heard of elsewhere",
@@ -177,8 +178,8 @@ func configurations() []interleaving {
 				three(s)
 				silent := time.Minute
 				s.Add(agents.Update{Name: "x", SilentAfter: &silent})
-				if err := s.send(s.a, orchestrator.Draft{Sender: "x", Recipient: "y",
-					Presence: orchestrator.Working}); err != nil {
+				if err := s.send(s.a,
+					orchestrator.Draft{Sender: "x", Recipient: "y", Presence: orchestrator.Working}); err != nil {
 					s.T.Fatal(err)
 				}
 			},

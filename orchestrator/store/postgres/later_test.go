@@ -28,8 +28,8 @@ func TestInsertedTogether(t *testing.T) {
 			if i%2 == 0 {
 				e.OldStatus = e.Error
 			}
-			want = append(want, fmt.Sprintf("%s %d %v %v %s", e.MessageID, e.Attempt, e.OldStatus, e.NewStatus,
-				e.Error))
+			want = append(want,
+				fmt.Sprintf("%s %d %v %v %s", e.MessageID, e.Attempt, e.OldStatus, e.NewStatus, e.Error))
 			if err := tracing.Record(t, e); err != nil {
 				return err
 			}

@@ -16,12 +16,11 @@ import (
 type lockKind int32
 
 const (
-	// changing the settings of users, of any schema: the server refuses two at once
-	settingUp lockKind = 0x4d41494b + iota
-	making             // making the tables, or changing them
-	writing            // by every transaction that writes: shared, or to be alone
-	waiting            // noting whom a wait waits for
-	recipient          // changing messages of a recipient, in the order of their hashes
+	settingUp lockKind = 0x4d41494b + iota // changing the settings of users, of any schema: the server refuses two at once
+	making                                 // making the tables, or changing them
+	writing                                // by every transaction that writes: shared, or to be alone
+	waiting                                // noting whom a wait waits for
+	recipient                              // changing messages of a recipient, in the order of their hashes
 )
 
 // lock is the call that takes a lock, waiting for it.
@@ -46,8 +45,9 @@ const maxHeld = 64
 // what was committed before; and whether that leaves the transaction alone.
 func (s *Store) locks(scope store.Scope) (calls []wire.Call, alone bool) {
 	take := func(function string, kind lockKind, number int32) {
-		calls = append(calls, wire.Call{Text: "SELECT " + function + "($1::int, $2::int)",
-			Values: [][]byte{strconv.AppendInt(nil, int64(kind), 10), strconv.AppendInt(nil, int64(number), 10)}})
+		calls = append(calls,
+			wire.Call{Text: "SELECT " + function + "($1::int, $2::int)",
+				Values: [][]byte{strconv.AppendInt(nil, int64(kind), 10), strconv.AppendInt(nil, int64(number), 10)}})
 	}
 	const exclusive, shared = "pg_advisory_xact_lock", "pg_advisory_xact_lock_shared"
 	if scope.IsAlone() || len(scope.Recipients()) > maxHeld {

@@ -73,8 +73,8 @@ func TestSessionsEnd(t *testing.T) {
 	server := postgrestest.Start(t)
 	st := opened(t, postgrestest.Place(server))
 	end := func() {
-		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE application_name = 'mailroom'`); err != nil {
+		if _, err := postgrestest.SQL(t.Context(), server,
+			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mailroom'`); err != nil {
 			t.Error(err)
 		}
 	}
@@ -87,8 +87,7 @@ func TestSessionsEnd(t *testing.T) {
 			t.Errorf("%s: %d rows", key, n)
 		}
 		end()
-		// a reader that was in use just now is lost
-		_ = st.Look(t.Context(), func(c *store.Conn) error { _, err := c.Number(`SELECT 1`); return err })
+		_ = st.Look(t.Context(), func(c *store.Conn) error { _, err := c.Number(`SELECT 1`); return err }) // a reader that was in use just now is lost
 	}
 	runs := 0
 	err := write(st, job(func(tx *store.Transaction) error {
@@ -121,8 +120,9 @@ func TestSessionEndsWithinARead(t *testing.T) {
 			if err := write(st, add(key)); err != nil {
 				return err
 			}
-			_, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-				WHERE application_name = 'mailroom' AND state LIKE 'idle in%'`)
+			_, err := postgrestest.SQL(t.Context(), server,
+				`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mailroom'
+					AND state LIKE 'idle in%'`)
 			if err != nil {
 				return err
 			}
@@ -324,8 +324,8 @@ func TestRingOnALostConnection(t *testing.T) {
 		case <-t.Context().Done():
 			t.Fatal("not heard")
 		}
-		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE query LIKE 'SELECT pg_notify%'`); err != nil {
+		if _, err := postgrestest.SQL(t.Context(), server,
+			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_notify%'`); err != nil {
 			t.Fatal(err)
 		}
 	}

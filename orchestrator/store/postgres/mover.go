@@ -70,8 +70,8 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 			t.Ordered = true
 			return nil
 		}
-		t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) == int8OID,
-			Never: row.Int(3) != 0})
+		t.Columns = append(t.Columns,
+			store.MovedColumn{Name: row.Text(1), Number: row.Int(2) == int8OID, Never: row.Int(3) != 0})
 		return nil
 	})
 	if err != nil {
@@ -217,8 +217,8 @@ func (c *conn) Numbers() (map[string]int64, error) {
 func (c *conn) Filled(last map[string]int64) error {
 	for _, n := range store.Numbered {
 		if _, err := (&store.Conn{Driver: c}).Number(fmt.Sprintf(
-			`SELECT setval(pg_get_serial_sequence('%[1]s', '%[2]s'), greatest(%[3]d, (SELECT max(%[2]s)
-				FROM %[1]s), 1), greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 0) > 0)`,
+			`SELECT setval(pg_get_serial_sequence('%[1]s', '%[2]s'), greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 1),
+				greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 0) > 0)`,
 			n.Table, n.Column, last[n.Table])); err != nil {
 			return err
 		}
@@ -240,8 +240,7 @@ func (c *conn) Shut() error {
 	script := `CREATE OR REPLACE FUNCTION is_closed() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$;`
 	for _, table := range store.WrittenByHand {
-		// which waits for no reader
-		script += "CREATE OR REPLACE TRIGGER closed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON " + table +
+		script += "CREATE OR REPLACE TRIGGER closed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON " + table + // which waits for no reader
 			" FOR EACH STATEMENT EXECUTE FUNCTION is_closed('" + strings.ReplaceAll(says, "'", "''") + "');"
 	}
 	return c.Script(script)

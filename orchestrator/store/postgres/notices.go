@@ -220,8 +220,7 @@ func (n *notices) poll(why error) {
 // hear listens on one connection until that is lost. ready is called when the server knows.
 func (n *notices) hear(ready func()) error {
 	config := n.s.direct.Copy()
-	// what waits here has nothing to cancel
-	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler { // what waits here has nothing to cancel
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}
 	config.OnNotification = func(_ *pgconn.PgConn, heard *pgconn.Notification) {

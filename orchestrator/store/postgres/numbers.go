@@ -20,8 +20,8 @@ func isTaken(err error) bool {
 		return false
 	}
 	table, isPrimary := strings.CutSuffix(own.ConstraintName, "_pkey")
-	return isPrimary && slices.ContainsFunc(store.Numbered,
-		func(n struct{ Table, Column string }) bool { return n.Table == table })
+	return isPrimary &&
+		slices.ContainsFunc(store.Numbered, func(n struct{ Table, Column string }) bool { return n.Table == table })
 }
 
 // RenumberMessages gives messages whose numbers are out of range those that come next, in their order.
@@ -59,7 +59,8 @@ func (c *conn) RenumberArchived() error {
 func renumber(c *conn, ctx context.Context) error {
 	var script strings.Builder
 	for _, n := range store.Numbered {
-		fmt.Fprintf(&script, "SELECT setval(s, greatest(nextval(s), (SELECT max(%[2]s) FROM %[1]s WHERE %[2]s <= %[3]d))) FROM pg_get_serial_sequence('%[1]s', '%[2]s') AS s;",
+		fmt.Fprintf(&script,
+			"SELECT setval(s, greatest(nextval(s), (SELECT max(%[2]s) FROM %[1]s WHERE %[2]s <= %[3]d))) FROM pg_get_serial_sequence('%[1]s', '%[2]s') AS s;",
 			n.Table, n.Column, store.MaxNumber)
 	}
 	return c.Do(ctx, script.String())

@@ -55,8 +55,8 @@ func TestOneStandsStill(t *testing.T) {
 	}
 	defer l.Close()
 
-	s := opens(t, strings.Replace(place, url.QueryEscape(hostOf(t, server)), url.QueryEscape(hostOf(t, standby)+","+
-		still), 1)+"&connect_timeout=3600", slog.DiscardHandler)
+	s := opens(t, strings.Replace(place, url.QueryEscape(hostOf(t, server)),
+		url.QueryEscape(hostOf(t, standby)+","+still), 1)+"&connect_timeout=3600", slog.DiscardHandler)
 	written := make(chan error)
 	go func() { written <- write(s, add("after")) }()
 	c, err := l.Accept() // the standby was asked before

@@ -43,8 +43,8 @@ func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*con
 		if err == nil {
 			said, err = greet(s, ctx, c, config)
 		}
-		// what does not even know that is no pooler: see suits
 		if said.own || c != nil && codeOf(err) != "" && !isLost(err) {
+			// what does not even know that is no pooler: see suits
 			return c, said, nil
 		}
 		if c != nil {

@@ -178,8 +178,8 @@ func TestPoolerRestarts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, err := postgrestest.SQL(t.Context(), address, `SELECT substr(key, 11) FROM settings
-			WHERE key LIKE 'storetest.%' ORDER BY key`)
+		got, err := postgrestest.SQL(t.Context(), address,
+			`SELECT substr(key, 11) FROM settings WHERE key LIKE 'storetest.%' ORDER BY key`)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, the rows are %v", mode, err, got)
 		}

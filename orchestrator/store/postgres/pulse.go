@@ -137,8 +137,9 @@ func (p *pulse) tick() error {
 		if err := p.lock(ctx); err != nil {
 			return err
 		}
-		return p.c.Do(ctx, fmt.Sprintf(`INSERT INTO pulse (key, seen_at) VALUES (%d, clock_timestamp())
-			ON CONFLICT (key) DO UPDATE SET seen_at = excluded.seen_at`, p.key))
+		return p.c.Do(ctx,
+			fmt.Sprintf(`INSERT INTO pulse (key, seen_at) VALUES (%d, clock_timestamp()) ON CONFLICT (key) DO UPDATE
+				SET seen_at = excluded.seen_at`, p.key))
 	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,8 +249,8 @@ func (p *pulse) look(ctx context.Context) error {
 		SELECT key FROM pulse WHERE seen_at BETWEEN clock_timestamp() - interval '%[1]d ms'
 			AND clock_timestamp() + interval '%[1]d ms'
 		UNION SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
-		WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND database = (SELECT oid FROM pg_database
-			WHERE datname = current_database())`, silent))
+		WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, silent))
 	if err != nil {
 		return err
 	}

@@ -74,8 +74,8 @@ func TestCutLosesNoLease(t *testing.T) {
 	st := opened(t, address)
 	p, token := holder(t, address)
 	for range 3 {
-		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE application_name = 'mailroom'`); err != nil {
+		if _, err := postgrestest.SQL(t.Context(), server,
+			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mailroom'`); err != nil {
 			t.Fatal(err)
 		}
 		killed(t, st, address, token)

@@ -55,27 +55,26 @@ func TestFewestRights(t *testing.T) {
 		return err
 	}
 	for _, statement := range []string{
-		// the next number is larger than his
-		fmt.Sprintf(byHand, "m1"), fmt.Sprintf(byHandAsLast, 500, "m2"), fmt.Sprintf(byHand, "m3"),
+		fmt.Sprintf(byHand, "m1"), fmt.Sprintf(byHandAsLast, 500, "m2"), fmt.Sprintf(byHand, "m3"), // the next number is larger than his
 		`CREATE FUNCTION pg_temp.mine() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN CREATE TABLE mailroom.mine (); RETURN 1; END $$;
-		CREATE TEMP VIEW agent_message_seq_seq AS SELECT pg_temp.mine() AS last_value; ` + fmt.Sprintf(byHandAsLast,
-			600, "m4"),
+		CREATE TEMP VIEW agent_message_seq_seq AS SELECT pg_temp.mine() AS last_value; ` +
+			fmt.Sprintf(byHandAsLast, 600, "m4"),
 	} {
 		if err := writes(statement); err != nil {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}
 	for _, statement := range []string{
-		`SELECT setval('mailroom.agent_message_seq_seq', 9223372036854775807)`, `UPDATE mailroom.agent_message
-			SET seq = 1`, `SELECT * FROM mailroom.agent_message`,
+		`SELECT setval('mailroom.agent_message_seq_seq', 9223372036854775807)`,
+		`UPDATE mailroom.agent_message SET seq = 1`, `SELECT * FROM mailroom.agent_message`,
 		`CREATE TEMP TABLE mine (seq bigint); CREATE TRIGGER mine AFTER INSERT ON mine FOR EACH ROW EXECUTE FUNCTION mailroom.agent_message_numbered()`,
 	} {
 		if err := writes(statement); err == nil || !strings.Contains(err.Error(), "permission denied") {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}
-	rows, err := postgrestest.SQL(t.Context(), ann, `SELECT message_id, seq FROM agent_message
-		ORDER BY seq; SELECT to_regclass('mailroom.mine') IS NULL`)
+	rows, err := postgrestest.SQL(t.Context(), ann,
+		`SELECT message_id, seq FROM agent_message ORDER BY seq; SELECT to_regclass('mailroom.mine') IS NULL`)
 	if err != nil {
 		t.Fatal(err)
 	}

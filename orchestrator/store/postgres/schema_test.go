@@ -70,12 +70,10 @@ ALTER TABLE message_trace SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum
 `
 
 var (
-	comments = regexp.MustCompile(`(?m)^ *--.*\n| +--.*$`)
-	// PostgreSQL's have another form
-	agentViews = regexp.MustCompile(`(?ms)^CREATE VIEW inbox_reading .*?;\n|^CREATE TRIGGER .*?^END;\n`)
-	// a column of PostgreSQL holds one type
-	types   = regexp.MustCompile(`(?s),\n    CONSTRAINT \w+_types CHECK \(.*?\)(,\n    CONSTRAINT|\n\);)`)
-	columns = []struct {
+	comments   = regexp.MustCompile(`(?m)^ *--.*\n| +--.*$`)
+	agentViews = regexp.MustCompile(`(?ms)^CREATE VIEW inbox_reading .*?;\n|^CREATE TRIGGER .*?^END;\n`)      // PostgreSQL's have another form
+	types      = regexp.MustCompile(`(?s),\n    CONSTRAINT \w+_types CHECK \(.*?\)(,\n    CONSTRAINT|\n\);)`) // a column of PostgreSQL holds one type
+	columns    = []struct {
 		from *regexp.Regexp
 		to   string
 	}{

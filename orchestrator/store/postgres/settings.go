@@ -80,8 +80,8 @@ func makeSchema(s *Store, c *store.Conn) error {
 	err = c.Script(`CREATE SCHEMA "` + s.schema + `"`)
 	if codeOf(err) == noRight {
 		user, database := s.config.User, s.config.Database
-		return &orchestrator.Error{Code: orchestrator.PermissionDenied, Err: err, Message: "the user " + user +
-			" may not make the schema " + s.schema + " in the database " + database,
+		return &orchestrator.Error{Code: orchestrator.PermissionDenied, Err: err,
+			Message: "the user " + user + " may not make the schema " + s.schema + " in the database " + database,
 			Hint: "Run there, as its owner: CREATE SCHEMA \"" + s.schema + `" AUTHORIZATION "` + user +
 				`"; or: GRANT CREATE ON DATABASE "` + database + `" TO "` + user + `"; then ` + "`mailroom init` again"}
 	}
@@ -95,8 +95,8 @@ func setRole(s *Store, ctx context.Context, raw *conn) error {
 	if super, err := c.Number(`SELECT rolsuper FROM pg_roles WHERE rolname = current_user`); err != nil || super != 0 {
 		return err
 	}
-	known, err := c.Texts(`SELECT unnest(setconfig) FROM pg_db_role_setting WHERE setrole = (SELECT oid FROM pg_roles
-		WHERE rolname = current_user)
+	known, err := c.Texts(`SELECT unnest(setconfig) FROM pg_db_role_setting
+		WHERE setrole = (SELECT oid FROM pg_roles WHERE rolname = current_user)
 		AND setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	if err != nil {
 		return err
@@ -116,8 +116,8 @@ func setRole(s *Store, ctx context.Context, raw *conn) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	if err := raw.Do(ctx, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(%d, 0)",
-		settingUp)); err != nil {
+	if err := raw.Do(ctx,
+		fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(%d, 0)", settingUp)); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {

@@ -21,8 +21,8 @@ import (
 // engineAt opens an engine until the test ends.
 func engineAt(t *testing.T, address string) *delivery.Engine {
 	t.Helper()
-	e, err := router.Open(t.Context(), ledger.Options{Path: address,
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
+	e, err := router.Open(t.Context(),
+		ledger.Options{Path: address, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +31,8 @@ func engineAt(t *testing.T, address string) *delivery.Engine {
 }
 
 func send(t *testing.T, e *delivery.Engine) error {
-	_, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note",
-		Payload: []byte(`"hello"`)})
+	_, err := messages.Send(t.Context(), e.Ledger,
+		orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: []byte(`"hello"`)})
 	return err
 }
 

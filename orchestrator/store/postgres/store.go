@@ -163,11 +163,10 @@ func configOf(dsn string) (*pgconn.Config, error) {
 		return nil, wrong
 	}
 	maps.Copy(config.RuntimeParams, settings)
-	maps.Copy(config.RuntimeParams, map[string]string{"client_encoding": "UTF8", "client_min_messages": "warning",
-		"tcp_user_timeout": "10s",
-		// or the locks of a host that has vanished last for hours
-		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "4",
-	})
+	maps.Copy(config.RuntimeParams,
+		map[string]string{"client_encoding": "UTF8", "client_min_messages": "warning", "tcp_user_timeout": "10s",
+			"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "4", // or the locks of a host that has vanished last for hours
+		})
 	config.RuntimeParams["search_path"] = cmp.Or(config.RuntimeParams["search_path"], "mailroom")
 	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "mailroom")
 	if schema := config.RuntimeParams["search_path"]; !orchestrator.IsName(schema) || strings.Contains(schema, "-") ||
@@ -203,8 +202,8 @@ func isLocal(config *pgconn.Config) bool {
 		hosts = append(hosts, other.Host)
 	}
 	return !slices.ContainsFunc(hosts, func(host string) bool {
-		return host != "" && host != "localhost" && host != "127.0.0.1" && host != "::1" && !strings.HasPrefix(host,
-			"/")
+		return host != "" && host != "localhost" && host != "127.0.0.1" && host != "::1" &&
+			!strings.HasPrefix(host, "/")
 	})
 }
 

@@ -108,8 +108,8 @@ func (c *crowd) act(e *delivery.Engine, name string, random *rand.Rand) {
 			}
 		}
 	case 9:
-		_, _, err := reading.Wait(c.ctx, e.Ledger, reading.Options{Recipient: name, Limit: 1, Peek: true,
-			For: []string{to}, Timeout: time.Millisecond})
+		_, _, err := reading.Wait(c.ctx, e.Ledger,
+			reading.Options{Recipient: name, Limit: 1, Peek: true, For: []string{to}, Timeout: time.Millisecond})
 		c.try("waiting", err, orchestrator.Conflict)
 	}
 }
@@ -182,6 +182,6 @@ func (c *crowd) end() {
 	want.Equal(c.T, "messages", len(c.rows(`SELECT 1 FROM agent_message`)), all+c.own)
 	c.checkTrace()
 	want.Lines(c.T, c.faults)
-	c.T.Log(all, "messages; commits, rollbacks and deadlocks:", c.rows(`SELECT xact_commit, xact_rollback, deadlocks
-		FROM pg_stat_database WHERE datname = current_database()`))
+	c.T.Log(all, "messages; commits, rollbacks and deadlocks:",
+		c.rows(`SELECT xact_commit, xact_rollback, deadlocks FROM pg_stat_database WHERE datname = current_database()`))
 }

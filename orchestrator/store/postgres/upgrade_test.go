@@ -79,8 +79,9 @@ func TestUpgrade(t *testing.T) {
 	for _, p := range all {
 		p.Expect("ended <nil>")
 	}
-	rows, err := postgrestest.SQL(t.Context(), address, `SELECT session_id, second(), (SELECT value FROM settings
-		WHERE key = 'schema.version'), (SELECT count(*) FROM settings WHERE key LIKE 'row _') FROM agent_message`)
+	rows, err := postgrestest.SQL(t.Context(), address,
+		`SELECT session_id, second(), (SELECT value FROM settings WHERE key = 'schema.version'),
+			(SELECT count(*) FROM settings WHERE key LIKE 'row _') FROM agent_message`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +91,9 @@ func TestUpgrade(t *testing.T) {
 		"one that has it open": old.Look(t.Context(), func(c *store.Conn) error { return c.Admit() }),
 		"a new one":            at(t, address).Look(t.Context(), func(*store.Conn) error { return nil }),
 	} {
-		if !errors.Is(err, store.ErrOutdated) || !strings.Contains(fmt.Sprint(err),
-			fmt.Sprintf("the database has version %d of the tables; this program knows %d", this+1, this)) {
+		if !errors.Is(err, store.ErrOutdated) ||
+			!strings.Contains(fmt.Sprint(err),
+				fmt.Sprintf("the database has version %d of the tables; this program knows %d", this+1, this)) {
 			t.Errorf("an older program, %s: %v", name, err)
 		}
 	}
@@ -144,8 +146,8 @@ func TestUpgradeThatFails(t *testing.T) {
 		rows := []string{}
 		for len(rows) == 0 && t.Context().Err() == nil { // until it waits
 			var err error
-			if rows, err = postgrestest.SQL(t.Context(), address, `SELECT 1 FROM pg_locks WHERE locktype = 'advisory'
-				AND NOT granted`); err != nil {
+			if rows, err = postgrestest.SQL(t.Context(), address,
+				`SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`); err != nil {
 				return err
 			}
 		}

@@ -100,10 +100,8 @@ func TestNextBatchDuringASync(t *testing.T) {
 	<-inside
 	answers := []<-chan error{first}
 	for range 64 { // more than gather behind one sync
-		answers = append(answers, storetest.Queue(t.Context(), t, func(ctx context.Context) error {
-			return s.write(ctx,
-				writeOne)
-		}))
+		answers = append(answers,
+			storetest.Queue(t.Context(), t, func(ctx context.Context) error { return s.write(ctx, writeOne) }))
 	}
 	close(leave)
 	for end := time.Now().Add(time.Minute); w.wal.last.Load() < before+2 && time.Now().Before(end); {

@@ -44,7 +44,8 @@ func (d *dbFile) checkFile(report store.Report) {
 		report("permissions", "ok", "only its owner can reach the database", "")
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
-		report("names", "problem", fmt.Sprintf("the database has %d names (hard links): what is sent while it is open under two of them is lost", stat.Nlink),
+		report("names", "problem",
+			fmt.Sprintf("the database has %d names (hard links): what is sent while it is open under two of them is lost", stat.Nlink),
 			"Use one name, and remove the other; `mailroom backup` makes copies")
 	}
 	folder := filepath.Dir(d.path)
@@ -98,7 +99,8 @@ func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool
 		return true
 	}
 	report("lock", "problem", says+"its lock is held by "+strings.Join(who, " and "),
-		"`ps -fp "+strings.Join(pids, ",")+"` shows what that is. Let it end its transaction, or end it: what it has not committed is undone")
+		"`ps -fp "+strings.Join(pids, ",")+
+			"` shows what that is. Let it end its transaction, or end it: what it has not committed is undone")
 	return true
 }
 
@@ -126,7 +128,8 @@ func (s *Store) CheckTables(c *store.Conn, all bool, report store.Report) error 
 		report("journal", "ok", "write-ahead log", "")
 	}
 	if wal := s.logSize(); wal > 256<<20 {
-		report("wal size", "problem", fmt.Sprintf("the write-ahead log has %d MB: some reader keeps it from being folded", wal>>20),
+		report("wal size", "problem",
+			fmt.Sprintf("the write-ahead log has %d MB: some reader keeps it from being folded", wal>>20),
 			"`mailroom checkpoint --truncate`; if it stays, end the program that holds a read transaction")
 	}
 	return nil
@@ -162,9 +165,10 @@ func (s *Store) CheckCopies(folders []string, report store.Report) {
 		report("copies", "ok", "no killed backup or restore has left one", "")
 		return
 	}
-	report("copies", "problem", fmt.Sprintf("a killed backup or restore has left copies of the database, with its messages, %.1f MB: %s",
-		float64(bytes)/1e6, strings.Join(left, " ")), "rm -r "+strings.Join(left, " ")+
-		" (or make the next backup to the same folder, which removes them)")
+	report("copies", "problem",
+		fmt.Sprintf("a killed backup or restore has left copies of the database, with its messages, %.1f MB: %s",
+			float64(bytes)/1e6, strings.Join(left, " ")),
+		"rm -r "+strings.Join(left, " ")+" (or make the next backup to the same folder, which removes them)")
 }
 
 // Ready reports whether the database can be read and written now: it takes the write lock, and looks at the settings

@@ -117,8 +117,8 @@ func databaseError(path string, err error) error {
 	case code == sqlite3.ErrCantOpen, ofSystem:
 		return fail(orchestrator.Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))
 	}
-	// RAISE of a trigger
 	if e, is := errors.AsType[sqlite3.Error](err); is && e.ExtendedCode == sqlite3.ErrConstraintTrigger {
+		// RAISE of a trigger
 		return store.Refused(err)
 	}
 	return err

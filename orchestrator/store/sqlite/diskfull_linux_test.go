@@ -38,8 +38,8 @@ func TestFullDisk(t *testing.T) {
 		if sent > 1000 {
 			t.Fatal("the disk never fills")
 		}
-		_, failure = messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
-			Payload: payload})
+		_, failure = messages.Send(t.Context(), r.Ledger,
+			orchestrator.Draft{Sender: "a", Recipient: "b", Payload: payload})
 	}
 	sent--
 	want.Code(t, failure, orchestrator.Unavailable)

@@ -78,8 +78,8 @@ func (c *conn) CountInboxViews() (int64, error) {
 
 // Triggers calls each with every trigger of a table, and the statement that made it.
 func (c *conn) Triggers(each func(name, text string)) error {
-	return c.Query(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN (SELECT name
-		FROM sqlite_schema WHERE type = 'table')`,
+	return c.Query(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'
+		AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')`,
 		func(row store.Row) error {
 			each(row.Text(0), row.Text(1))
 			return nil

@@ -29,8 +29,8 @@ const shortBusy = 100 * time.Millisecond
 // lockable opens a database with the agents a and b of which another program takes the write lock when lock is called.
 func lockable(t *testing.T, bell orchestrator.Bell) (r *delivery.Engine, lock func()) {
 	t.Helper()
-	r = enginetest.OpenWith(t, ledger.Options{Path: filepath.Join(t.TempDir(), "a.db"), Bell: bell,
-		BusyTimeout: shortBusy})
+	r = enginetest.OpenWith(t,
+		ledger.Options{Path: filepath.Join(t.TempDir(), "a.db"), Bell: bell, BusyTimeout: shortBusy})
 	for _, name := range []string{"a", "b"} {
 		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 			t.Fatal(err)
@@ -63,8 +63,8 @@ func TestBusyAfterOneTimeout(t *testing.T) {
 			lock func()) error {
 			ended := make(chan error)
 			go func() {
-				_, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "a", Timeout: time.Hour, Limit: 1,
-					For: []string{"b"}})
+				_, _, err := reading.Wait(ctx, r.Ledger,
+					reading.Options{Recipient: "a", Timeout: time.Hour, Limit: 1, For: []string{"b"}})
 				ended <- err
 			}()
 			synctest.Wait()

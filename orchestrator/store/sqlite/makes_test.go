@@ -33,8 +33,8 @@ func TestAllThatIsMadeIsLookedFor(t *testing.T) {
 		}
 	}
 	for v := firstVersion; v < schemaVersion; v++ {
-		if names, want := madeBy(migration(v)), strings.Count(migration(v), "CREATE ")+strings.Count(migration(v),
-			" RENAME TO "); len(names) != want {
+		if names, want := madeBy(migration(v)),
+			strings.Count(migration(v), "CREATE ")+strings.Count(migration(v), " RENAME TO "); len(names) != want {
 			t.Errorf("a migration makes %d, of which these are looked for: %q", want, names)
 		}
 	}

@@ -285,8 +285,7 @@ func checkVersion(c *conn) (int, error) {
 	case version <= schemaVersion:
 		return version, nil
 	}
-	// a damaged one says nothing
-	noted, _, _ := c.Text(`SELECT value FROM settings WHERE key = '` + store.SchemaOldest + `'`)
+	noted, _, _ := c.Text(`SELECT value FROM settings WHERE key = '` + store.SchemaOldest + `'`) // a damaged one says nothing
 	return version, store.Outgrown(version, schemaVersion, noted)
 }
 

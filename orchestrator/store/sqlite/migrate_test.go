@@ -25,8 +25,8 @@ func TestMigratedFromOlderVersion(t *testing.T) {
 	db := enginetest.Plain(t, old)
 	if _, err := db.Exec(`CREATE VIEW names AS SELECT name FROM agents;
 		INSERT INTO settings VALUES ('pass_env.a', 'PG*', ''), ('bounce', 'off', '');
-		INSERT INTO reading_lease (message_id, recipient, session, shown_at, until) VALUES ('m2', 'a', 's', '',
-			'2026-01-01T00:00:00.000Z')`); err != nil {
+		INSERT INTO reading_lease (message_id, recipient, session, shown_at, until)
+			VALUES ('m2', 'a', 's', '', '2026-01-01T00:00:00.000Z')`); err != nil {
 		t.Fatal(err)
 	}
 	r := enginetest.Open(t, old)
@@ -79,7 +79,9 @@ func TestTooOldVersions(t *testing.T) {
 		if _, err := enginetest.Plain(t, path).Exec(fmt.Sprintf(`PRAGMA user_version = %d`, version)); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, path, fmt.Sprintf("the database has version %d of the tables; this mailroom can bring version 9 and later ones", version))
+		refused(t, path,
+			fmt.Sprintf("the database has version %d of the tables; this mailroom can bring version 9 and later ones",
+				version))
 	}
 }
 
@@ -93,18 +95,19 @@ func TestOddRowsOfOlderVersion(t *testing.T) {
 			VALUES ('Upper', '', '')`: "agents WHERE rowid = 2",
 		`INSERT INTO agents (name, created_at, updated_at)
 			VALUES (NULL, '', '')`: "agents WHERE rowid = 2",
-		`UPDATE agents SET batch = 'never'`:     "agents WHERE rowid = 1",
-		`UPDATE agents SET batch = 1.5`:         "agents WHERE rowid = 1",
-		`UPDATE agents SET role = x'ff'`:        "agents WHERE rowid = 1",
-		`INSERT INTO groups VALUES ('all', '')`: "groups WHERE rowid = 1",
-		`INSERT INTO group_members VALUES ('g', 'operator',
-			1)`: "group_members WHERE rowid = 1",
-		`INSERT INTO settings VALUES ('bounce', x'ff',
-			'')`: "settings WHERE rowid = ",
-		`INSERT INTO schedules (name, spec, command, created_at) VALUES ('s', x'ff', 'poll',
-			'')`: "schedules WHERE rowid = 1",
-		`INSERT INTO tokens (hash, agent, admin, created_at) VALUES ('h', 'a', 'yes',
-			'')`: "tokens WHERE rowid = 1",
+		`UPDATE agents SET batch = 'never'`: "agents WHERE rowid = 1",
+		`UPDATE agents SET batch = 1.5`:     "agents WHERE rowid = 1",
+		`UPDATE agents SET role = x'ff'`:    "agents WHERE rowid = 1",
+		`INSERT INTO groups
+			VALUES ('all', '')`: "groups WHERE rowid = 1",
+		`INSERT INTO group_members
+			VALUES ('g', 'operator', 1)`: "group_members WHERE rowid = 1",
+		`INSERT INTO settings
+			VALUES ('bounce', x'ff', '')`: "settings WHERE rowid = ",
+		`INSERT INTO schedules (name, spec, command, created_at)
+			VALUES ('s', x'ff', 'poll', '')`: "schedules WHERE rowid = 1",
+		`INSERT INTO tokens (hash, agent, admin, created_at)
+			VALUES ('h', 'a', 'yes', '')`: "tokens WHERE rowid = 1",
 		`INSERT INTO signal_devices (device_id, name, created_at)
 			VALUES ('d', x'ff', '')`: "signal_devices WHERE rowid = 1",
 	} {

@@ -76,8 +76,8 @@ func TestReplacedDatabase(t *testing.T) {
 			if backlog, err := delivery.Poll(t.Context(), r.Ledger, "b", 10); err != nil || backlog.Pending != 1 {
 				t.Errorf("a reader of the same process sees %d messages, %v; want the one", backlog.Pending, err)
 			}
-			ms, _, err := reading.Wait(t.Context(), enginetest.Open(t, path).Ledger, reading.Options{Recipient: "b",
-				Limit: 10})
+			ms, _, err := reading.Wait(t.Context(), enginetest.Open(t, path).Ledger,
+				reading.Options{Recipient: "b", Limit: 10})
 			if err != nil || len(ms) != 1 {
 				t.Errorf("another process reads %d messages, %v; want the one", len(ms), err)
 			}
@@ -199,8 +199,8 @@ func TestRemovedDatabase(t *testing.T) {
 					"poll":   func() error { _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); return err },
 					"create": func() error { _, err := r.Store.Create(); return err },
 					"wait": func() error {
-						_, _, err := reading.Wait(t.Context(), r.Ledger, reading.Options{Recipient: "b", Limit: 1,
-							Timeout: time.Minute})
+						_, _, err := reading.Wait(t.Context(), r.Ledger,
+							reading.Options{Recipient: "b", Limit: 1, Timeout: time.Minute})
 						return err
 					},
 				} {
@@ -259,8 +259,8 @@ func TestRemovedAndBegunAnew(t *testing.T) {
 	} {
 		err := use()
 		want.Code(t, err, orchestrator.Unavailable)
-		for _, says := range []string{"begin a new one there: it is used from then on", "`mailroom --db " + path +
-			" agent add NAME`"} {
+		for _, says := range []string{"begin a new one there: it is used from then on",
+			"`mailroom --db " + path + " agent add NAME`"} {
 			if !strings.Contains(err.Error(), says) {
 				t.Errorf("%v; want %q", err, says)
 			}

@@ -39,8 +39,8 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 				list = append(list, store.MovedTable{Name: row.Text(0), Foreign: !ours[row.Text(0)], Ordered: true})
 			}
 			t := &list[len(list)-1]
-			t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) != 0,
-				Never: row.Int(3) != 0})
+			t.Columns = append(t.Columns,
+				store.MovedColumn{Name: row.Text(1), Number: row.Int(2) != 0, Never: row.Int(3) != 0})
 			return nil
 		})
 	for i := range list {
@@ -68,8 +68,8 @@ func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) error {
 
 // Fill adds rows to a table.
 func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error {
-	insert := `INSERT INTO ` + t.Name + ` (` + t.ColumnList() + `) VALUES (?` + strings.Repeat(", ?",
-		len(t.Columns)-1) + `)`
+	insert := `INSERT INTO ` + t.Name + ` (` + t.ColumnList() + `) VALUES (?` +
+		strings.Repeat(", ?", len(t.Columns)-1) + `)`
 	args := make([]any, len(t.Columns))
 	for row, err := range rows {
 		if err != nil {

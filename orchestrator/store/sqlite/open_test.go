@@ -56,10 +56,10 @@ func TestMigratedEqualsFresh(t *testing.T) {
 	}
 	db := enginetest.Plain(t, old)
 	for _, statement := range []string{enginetest.DocumentTable,
-		`INSERT INTO agent_message (message_id, sender, recipient, payload, status, created_at) VALUES ('m1', 'A', 'b',
-			'{"n":1.0}', 'pending', CURRENT_TIMESTAMP)`,
-		`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m0', 'a', 'b', '7',
-			'failed')`} {
+		`INSERT INTO agent_message (message_id, sender, recipient, payload, status, created_at)
+			VALUES ('m1', 'A', 'b', '{"n":1.0}', 'pending', CURRENT_TIMESTAMP)`,
+		`INSERT INTO agent_message (message_id, sender, recipient, payload, status)
+			VALUES ('m0', 'a', 'b', '7', 'failed')`} {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatal(err)
 		}

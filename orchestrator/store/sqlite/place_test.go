@@ -94,8 +94,8 @@ func TestCloseAfterAFailedBatch(t *testing.T) {
 		})
 	})
 	go func() { closed <- s.Close() }()
-	// nothing is taken once the last request waits
 	for refusal := error(nil); orchestrator.CodeOf(refusal) != orchestrator.Unavailable; {
+		// nothing is taken once the last request waits
 		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		refusal = s.write(soon, writeOne)
 		cancel()

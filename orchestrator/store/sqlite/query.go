@@ -42,8 +42,8 @@ const maxSorters = 32
 // as unavailable.
 func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, params ...any) (store.Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the query holds a NUL or is not valid UTF-8")
+		return store.Table{},
+			orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
 	}
 	// A pooled reader makes sure that the file exists and has this version's tables.
 	if err := admit(ctx, s); err != nil {
@@ -66,10 +66,11 @@ func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, 
 		return store.Table{}, databaseError(s.path, c.queryError(ctx, err))
 	}
 	if w.sorters > maxSorters {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the query sorts, groups or looks for distinct rows in %d places; at most %d are allowed", w.sorters,
-			maxSorters).
-			WithHint("Ask several shorter queries")
+		return store.Table{},
+			orchestrator.Errorf(orchestrator.InvalidParams,
+				"the query sorts, groups or looks for distinct rows in %d places; at most %d are allowed", w.sorters,
+				maxSorters).
+				WithHint("Ask several shorter queries")
 	}
 	c.raw.RegisterAuthorizer(nil)
 	if err := c.Script(fmt.Sprint("PRAGMA cache_size = -", sortMemory/max(1, w.sorters))); err != nil {
@@ -122,8 +123,9 @@ func (c *conn) audit(ctx context.Context, statement string, w weight, bound stor
 			WithHint("sql takes one SELECT")
 	}
 	if want := stmt.NumInput(); want != len(params) {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the query has %d parameters, and %d values were given", want, len(params))
+		return store.Table{},
+			orchestrator.Errorf(orchestrator.InvalidParams, "the query has %d parameters, and %d values were given",
+				want, len(params))
 	}
 	rows, err := stmt.QueryContext(ctx, c.Bind(params))
 	if err != nil {

@@ -145,8 +145,9 @@ func TestRestoreTakesTheJournal(t *testing.T) {
 		}
 	})
 	var torn int
-	if err := enginetest.Plain(t, r.Path()).QueryRow(`SELECT count(*) FROM agent_message
-		WHERE payload NOT LIKE '"xxx%'`).Scan(&torn); err != nil || torn != 0 {
+	if err := enginetest.Plain(t,
+		r.Path()).QueryRow(`SELECT count(*) FROM agent_message
+			WHERE payload NOT LIKE '"xxx%'`).Scan(&torn); err != nil || torn != 0 {
 		t.Errorf("%d messages of the transaction, %v", torn, err)
 	}
 }
@@ -164,8 +165,8 @@ func TestRestoreOfALivingDatabase(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			if _, err := messages.Send(t.Context(), source.Ledger, orchestrator.Draft{Sender: "a",
-				Recipient: "b"}); err != nil {
+			if _, err := messages.Send(t.Context(), source.Ledger,
+				orchestrator.Draft{Sender: "a", Recipient: "b"}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -219,8 +220,9 @@ func TestRestoreRefusesForeignTables(t *testing.T) {
 		refused(f, orchestrator.InvalidParams, names, backedUp(t, f, statement))
 	}
 	refused(f, orchestrator.Conflict, "such as notes", backedUp(t, f, `CREATE TABLE notes (x)`))
-	refused(f, orchestrator.Conflict, "such as spy", backedUp(t, f,
-		`CREATE TRIGGER spy AFTER INSERT ON agent_message BEGIN UPDATE agents SET deliver = 'exec:x'; END`))
+	refused(f, orchestrator.Conflict, "such as spy",
+		backedUp(t, f, `CREATE TRIGGER spy AFTER INSERT ON agent_message BEGIN UPDATE agents
+			SET deliver = 'exec:x'; END`))
 	plain := backedUp(t, f)
 	f.SQL(`CREATE TABLE notes (x)`)
 	refused(f, orchestrator.Conflict, "such as notes", plain)
@@ -265,10 +267,10 @@ func TestRestoreSaysWhatItBrings(t *testing.T) {
 	f := enginetest.New(t, "a", "b", "c")
 	f.Send("a", "b")
 	f.Add(agents.Update{Name: "c", Deliver: new("jsonl:" + filepath.Join(t.TempDir(), "c"))})
-	backup := backedUp(t, f, `UPDATE agents SET deliver = 'exec:touch x', folder = '/tmp', start_command = 'claude'
-		WHERE name = 'b'`,
-		`INSERT INTO schedules (name, spec, command, params, created_at) VALUES ('nightly', '@daily', 'clear_old',
-			'{"days":1}', '')`,
+	backup := backedUp(t, f,
+		`UPDATE agents SET deliver = 'exec:touch x', folder = '/tmp', start_command = 'claude' WHERE name = 'b'`,
+		`INSERT INTO schedules (name, spec, command, params, created_at)
+			VALUES ('nightly', '@daily', 'clear_old', '{"days":1}', '')`,
 		`INSERT INTO schedules (name, spec, command, enabled, created_at) VALUES ('off', '@daily', 'clear_old', 0, '')`,
 		`INSERT INTO settings (key, value, updated_at) VALUES ('signal.url', 'https://x.example.com', '')`)
 	f.Send("a", "b")

@@ -146,9 +146,9 @@ func readBack(c *store.Conn, first, second int64) error {
 		SELECT message_id, seq, summary, status, ttl_seconds, crashes, hops, priority FROM agent_message
 		WHERE recipient = ?1 ORDER BY seq`, func(row store.Row) error {
 		n, err := c.Number(`SELECT count(*) FROM agent_message WHERE seq <= ?1`, row.Int(1))
-		got = append(got, fmt.Sprintf("%d: %s %d %q %s %d %t %d %d %d", n, row.Text(0), row.Int(1), row.Text(2),
-			row.Text(3),
-			row.Int(4), row[4] == nil, row.Int(5), row.Int(6), row.Int(7)))
+		got = append(got,
+			fmt.Sprintf("%d: %s %d %q %s %d %t %d %d %d", n, row.Text(0), row.Int(1), row.Text(2), row.Text(3),
+				row.Int(4), row[4] == nil, row.Int(5), row.Int(6), row.Int(7)))
 		return err
 	}, "b")
 	want := []string{

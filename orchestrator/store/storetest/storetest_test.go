@@ -36,10 +36,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 				t.Fatalf("there is no promise that %s", f.breaks)
 			}
 			address := f.says + "|" + filepath.Join(t.TempDir(), "a.db")
-			found := record(t, func(r *recorder) {
-				promises[i].check(&scene{TB: r, address: address,
-					open: openFaulty})
-			})
+			found := record(t,
+				func(r *recorder) { promises[i].check(&scene{TB: r, address: address, open: openFaulty}) })
 			if !strings.Contains(strings.Join(found, "\n"), f.shows) {
 				t.Errorf("%s: found %q; want %q in it", f.breaks, found, f.shows)
 			}

@@ -55,8 +55,8 @@ func Copy(ctx context.Context, server string, fill func(ctx context.Context, add
 }
 
 // connectToTemplate connects to a server, and makes the template there unless another process has.
-func connectToTemplate(ctx context.Context, server string, fill func(ctx context.Context,
-	address string) error) (*pgconn.PgConn, error) {
+func connectToTemplate(ctx context.Context, server string,
+	fill func(ctx context.Context, address string) error) (*pgconn.PgConn, error) {
 	c, err := pgconn.Connect(ctx, server)
 	if err != nil {
 		return nil, err
@@ -71,15 +71,15 @@ func connectToTemplate(ctx context.Context, server string, fill func(ctx context
 	return c, nil
 }
 
-func makeTemplate(ctx context.Context, c *pgconn.PgConn, server string, fill func(ctx context.Context,
-	address string) error) error {
+func makeTemplate(ctx context.Context, c *pgconn.PgConn, server string,
+	fill func(ctx context.Context, address string) error) error {
 	found, err := c.Exec(ctx, "SELECT 1 FROM pg_database WHERE datname = '"+template+"'").ReadAll()
 	if err != nil || len(found[0].Rows) > 0 {
 		return err
 	}
 	const begun = template + "_begun" // so that one that somebody was killed at is not taken for made
-	for _, statement := range []string{"DROP DATABASE IF EXISTS " + begun + " WITH (FORCE)", "CREATE DATABASE " +
-		begun} {
+	for _, statement := range []string{"DROP DATABASE IF EXISTS " + begun + " WITH (FORCE)",
+		"CREATE DATABASE " + begun} {
 		if err := c.Exec(ctx, statement).Close(); err != nil {
 			return err
 		}

@@ -100,8 +100,8 @@ func Standby(t testing.TB, primary, name string) (dsn string) {
 			t.Error(err)
 		}
 	})
-	if err := s.run("pg_basebackup", "-D", s.data(), "-R", "-X", "stream", "-c", "fast", "-d", "host="+from.folder+
-		" user=postgres application_name="+name); err != nil {
+	if err := s.run("pg_basebackup", "-D", s.data(), "-R", "-X", "stream", "-c", "fast", "-d",
+		"host="+from.folder+" user=postgres application_name="+name); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.start(""); err != nil {

@@ -14,8 +14,8 @@ const unpacked = "programs"
 // installed is where npm has installed a version.
 func installed(version int) string {
 	_, here, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(here), "..", "testdata", "servers", "node_modules", fmt.Sprint("postgres-",
-		version), "native")
+	return filepath.Join(filepath.Dir(here), "..", "testdata", "servers", "node_modules",
+		fmt.Sprint("postgres-", version), "native")
 }
 
 // unpack copies the programs of a version into a server's folder, since the user as whom it runs may not enter the one

@@ -80,8 +80,9 @@ func Foreign(c, ours *store.Conn) (foreign map[string]string, err error) {
 	}
 	want, err := definitionsIn(ours)
 	maps.DeleteFunc(foreign, func(name, _ string) bool {
-		return want.made[name] != "" || slices.ContainsFunc(store.WrittenByHand,
-			func(table string) bool { return strings.HasPrefix(name, table+"_closed_to_") })
+		return want.made[name] != "" ||
+			slices.ContainsFunc(store.WrittenByHand,
+				func(table string) bool { return strings.HasPrefix(name, table+"_closed_to_") })
 	})
 	return foreign, err
 }
@@ -127,8 +128,7 @@ func Compare(present, backup *store.Conn, outside []string) (found store.Compare
 			return found, err
 		}
 		for _, query := range outside {
-			// tables of an earlier version may have no such column: then nothing of the kind is there
-			list, _ := present.Texts(query)
+			list, _ := present.Texts(query) // tables of an earlier version may have no such column: then nothing of the kind is there
 			for _, does := range list {
 				there[does] = true
 			}
