@@ -189,7 +189,7 @@ func (s *site) known(ctx context.Context, env commands.Env) error {
 
 // Codes and words of findings.
 const (
-	hostCode   = "connected"
+	hostCode   = "connected host"
 	allFolders = "all folders"
 )
 
@@ -308,7 +308,7 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found overview.Find
 		list, err = sites(ctx, env, at)
 	}
 	if err != nil {
-		return overview.Findings{{Code: "connected hosts", Level: overview.Problem, Says: err.Error()}}
+		return overview.Findings{{Code: hostCode, Level: overview.Problem, Says: err.Error()}}
 	}
 	for _, s := range list {
 		found = append(found, s.look(ctx, env, mend))

@@ -20,7 +20,6 @@ export const state = {
 };
 export const read = new Map(); // what records say, by id; decrypted once
 
-
 // names are the views by what an address calls them.
 export const names = { questions: "Questions", alerts: "Alerts", history: "History", settings: "Settings" };
 const nameOf = (hash) => (Object.hasOwn(names, hash) ? hash : hash.startsWith("a-") ? "alerts" : "questions");
