@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // google is the dialect of Gemini CLI.
@@ -125,6 +127,7 @@ func TestGemini(t *testing.T) {
 
 // TestGeminiKilled: what was shown to a session that is killed before its model answers comes to the next.
 func TestGeminiKilled(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := geminiDesk(t)
 	id := k.send("Look at the build.")

@@ -255,6 +255,7 @@ func TestOpenCodeIdle(t *testing.T) {
 // TestOpenCodeKilled: what was shown to a session that is killed before its model has answered is shown in the next
 // one.
 func TestOpenCodeKilled(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := openCodeDesk(t)
 	o := k.idleOpenCode()

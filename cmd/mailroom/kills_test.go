@@ -15,7 +15,7 @@ import (
 
 var (
 	killReaders = flag.Int("kills", -1,
-		"how many readers TestKilledReaders kills on each store; -1: with -short 200 on a file and 100 on a server, otherwise 1000")
+		"how many readers TestKilledReaders kills on each store; -1: with -short 120 on a file and 60 on a server, otherwise 1000")
 	killsSeed    = flag.Uint64("kills-seed", 0, "seed of TestKilledReaders; 0 draws one")
 	killsProgram = flag.String("kills-program", "",
 		"path of the program whose readers are killed, instead of the one under test")
@@ -60,9 +60,9 @@ func numberOfKills(store string) int {
 	case *killReaders >= 0:
 		return *killReaders
 	case testing.Short() && store == "server": // where each process has to connect first
-		return 100
+		return 60
 	case testing.Short():
-		return 200
+		return 120
 	}
 	return 1000
 }

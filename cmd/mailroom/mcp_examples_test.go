@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // example is a conversation: the examples of a document, as they stand there, in an order in which they make sense.
@@ -250,6 +252,9 @@ func TestExamples(t *testing.T) {
 		for way, dialOf := range transportsOf {
 			for beside, vocabulary := range map[string]string{"alone": e.vocabulary, "beside the others": ""} {
 				t.Run(e.vocabulary+" "+way+" "+beside, func(t *testing.T) {
+					if (way == "http") == (vocabulary != "") {
+						helper.Long(t) // every way and every offer is met once in the short form
+					}
 					t.Parallel()
 					o := newOffice(t)
 					o.run("setting", "set", "bounce", "on") // makes the database, and nobody known

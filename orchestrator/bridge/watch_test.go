@@ -239,13 +239,17 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 // thousand has other processes drop files while this one sends and delivers, and says how many of each there are.
 func (o *office) thousand() (files, sends int) {
 	o.T.Helper()
-	const droppers, each = 4, 250
+	const droppers = 4
+	each, sending := 250, 200
+	if testing.Short() {
+		each, sending = 60, 60
+	}
 	var dropping []*helper.Process
 	for i := range droppers {
 		dropping = append(dropping, helper.Start(o.T, "drop",
 			o.root, fmt.Sprint("d", i), fmt.Sprint(each), []string{"rename", "write"}[i%2], "developer", "qa", "pm"))
 	}
-	for sends = range 200 {
+	for sends = range sending {
 		_, err := messages.Send(o.T.Context(), o.Ledger, orchestrator.Draft{
 			Sender: "qa", Recipient: []string{"developer", "pm", "qa"}[sends%3], Type: "note", Payload: []byte(`{}`),
 		})

@@ -169,6 +169,9 @@ func TestTheLogOfAnotherSession(t *testing.T) {
 func TestWatchdogsAreKilled(t *testing.T) {
 	t.Parallel()
 	kills := 100
+	if testing.Short() {
+		kills = 40
+	}
 	if n, err := strconv.Atoi(os.Getenv("WATCHDOG_KILLS")); err == nil {
 		kills = n
 	}

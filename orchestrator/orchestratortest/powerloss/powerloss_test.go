@@ -42,11 +42,11 @@ func TestMain(m *testing.M) {
 func TestPowerLoss(t *testing.T) {
 	seed := number(t, "SEED", rand.Uint64())
 	t.Logf("seed %d", seed)
-	rec := recording(t, seed, int(number(t, "MESSAGES", 200)))
-	points := uint64(1000)
+	points, sends := uint64(1000), uint64(200)
 	if testing.Short() {
-		points = 150
+		points, sends = 100, 100
 	}
+	rec := recording(t, seed, int(number(t, "MESSAGES", sends)))
 	progress := func(t *testing.T) func(int) { // a sign of life
 		return func(cuts int) { t.Logf("%d power cuts", cuts) }
 	}
