@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
+	"sync"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -39,10 +40,8 @@ func (a Answer) MarshalJSON() ([]byte, error) {
 }
 
 func (a Answer) head() ([]byte, error) {
-	return orchestrator.JSON(struct {
-		Success bool   `json:"success"`
-		Action  string `json:"action"`
-	}{true, a.Action})
+	action, err := orchestrator.JSON(a.Action)
+	return slices.Concat([]byte(`{"success":true,"action":`), action, []byte("}")), err
 }
 
 // Pieced is a result whose JSON object may be so long that it is not to be in memory twice. Pieces returns it in
@@ -53,7 +52,7 @@ type Pieced interface{ Pieces() ([][]byte, error) }
 func (a Answer) Pieces() ([][]byte, error) {
 	long, ok := a.Result.(Pieced)
 	if !ok {
-		whole, err := orchestrator.JSON(a)
+		whole, err := a.MarshalJSON()
 		return [][]byte{whole}, err
 	}
 	pieces, err := long.Pieces()
@@ -70,23 +69,44 @@ func WithLists(result any) any {
 	if _, ownForm := result.(json.Marshaler); ownForm || v.Kind() != reflect.Struct {
 		return result
 	}
+	isMissing := func(list []int) bool { return v.FieldByIndex(list).IsNil() }
+	lists := listsOf(v.Type())
+	if !slices.ContainsFunc(lists, isMissing) {
+		return result
+	}
 	filled := reflect.New(v.Type()).Elem()
 	filled.Set(v)
-	fillLists(filled)
+	for _, list := range lists {
+		if isMissing(list) {
+			field := filled.FieldByIndex(list)
+			field.Set(reflect.MakeSlice(field.Type(), 0, 0))
+		}
+	}
 	return filled.Interface()
 }
 
-func fillLists(v reflect.Value) {
-	for i := range v.NumField() {
-		field, is := v.Field(i), v.Type().Field(i)
+var listsOfTypes sync.Map // of reflect.Type to [][]int
+
+// listsOf returns the indexes of the fields of a struct type that are lists among its own keys, as FieldByIndex takes
+// them.
+func listsOf(t reflect.Type) (lists [][]int) {
+	if known, ok := listsOfTypes.Load(t); ok {
+		return known.([][]int)
+	}
+	for i := range t.NumField() {
+		field := t.Field(i)
 		switch {
-		case is.Anonymous && field.Kind() == reflect.Struct && field.CanSet():
-			fillLists(field)
-		case field.Kind() == reflect.Slice && field.CanSet() && field.IsNil() &&
-			!is.Type.Implements(reflect.TypeFor[json.Marshaler]()):
-			field.Set(reflect.MakeSlice(is.Type, 0, 0))
+		case !field.IsExported():
+		case field.Anonymous && field.Type.Kind() == reflect.Struct:
+			for _, below := range listsOf(field.Type) {
+				lists = append(lists, append([]int{i}, below...))
+			}
+		case field.Type.Kind() == reflect.Slice && !field.Type.Implements(reflect.TypeFor[json.Marshaler]()):
+			lists = append(lists, []int{i})
 		}
 	}
+	listsOfTypes.Store(t, lists)
+	return lists
 }
 
 // Named is a result that answers under another action than its command's: a dispatcher's.

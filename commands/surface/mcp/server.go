@@ -190,7 +190,7 @@ func (s *Server) ready(ctx context.Context) error {
 }
 
 func toolResult(answer commands.Answer) (*sdk.CallToolResult, error) {
-	body, err := orchestrator.JSON(answer)
+	body, err := answer.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
