@@ -4,7 +4,7 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { dropToken, logIn, signIn, signOut, token, whoAmI } from "./api.js";
 import { Boundary } from "./boundary.jsx";
-import { releaseAll } from "./desk.js";
+import { releaseAll } from "./desk/outbox.js";
 import { connection, follow } from "./live.js";
 import { go, places, route } from "./route.js";
 import { me } from "./me.js";

@@ -1,7 +1,7 @@
 // What agents ask the user: what is open, and what became of the rest. A paired desk reads what is encrypted, and answers.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { look } from "../desk.js";
+import { look } from "../desk/pairing.js";
 import { useAnswer, useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
 import { connection } from "../live.js";

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { AlertCard } from "../../../../look/alert-card.jsx";
 import { groups } from "../../../../look/alerts.js";
 import { Icon } from "../../../../phone/app/icon.jsx";
-import { mark } from "../../desk.js";
+import { mark } from "../../desk/reading.js";
 import { Problem } from "../../parts.jsx";
 import { to } from "../../route.js";
 import { clock } from "../../time.js";

@@ -2,7 +2,9 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { spoken } from "../../../../look/answer.js";
-import { forget, guess, obstacle, pair, refused, unpair, wasRead } from "../../desk.js";
+import { refusedAnswers } from "../../desk/outbox.js";
+import { forget, guess, obstacle, pair, unpair } from "../../desk/pairing.js";
+import { wasRead } from "../../desk/reading.js";
 import { Command, Confirm, Hint, Problem } from "../../parts.jsx";
 
 // Offer is the button that pairs this desk; or the reason why it cannot be. quiet is for where another one stands that catches the eye.
@@ -34,7 +36,7 @@ export function Attention({ desk, reload }) {
     <section class="ask pairing">
       <h2>This desk was revoked</h2>
       <p>It reads and answers nothing any more. To use it again, remove its keys and pair it anew.</p>
-      {[...refused.value].map(([id, { says }]) => <NotTaken key={id} says={says} question={wasRead(id)} />)}
+      {refusedAnswers().map(([id, { says }]) => <NotTaken key={id} says={says} question={wasRead(id).what} />)}
       <Act look="btn first" act={forget} onDone={reload}>Remove its keys</Act>
     </section>
   );

@@ -5,7 +5,8 @@ import { spoken } from "../../../../look/answer.js";
 import { Held, Reply } from "../../../../look/reply.jsx";
 import { fate } from "../../../../phone/app/words.js";
 import { run } from "../../api.js";
-import { answerGiven, drafts, held, hold, refused, undo, wasRead } from "../../desk.js";
+import { answerTo, hold, typed, undo } from "../../desk/outbox.js";
+import { wasRead } from "../../desk/reading.js";
 import { mayAdminister } from "../../me.js";
 import { ago, now, span } from "../../time.js";
 import { Agent, Confirm, Hint, Icon, State, When } from "../../parts.jsx";
@@ -19,7 +20,7 @@ const asker = (q, what) => (q.encrypted && what ? what.from : q.source);
 
 // Question is one that can be read here, or that this desk should be able to read.
 export function Question({ question: q, desk, names, reload, forget }) {
-  const mine = desk.questions?.get(q.questionId), what = q.encrypted ? (mine?.what ?? (desk.state === "active" ? wasRead(q.questionId) : undefined)) : q;
+  const mine = desk.questions?.get(q.questionId), what = q.encrypted ? (mine?.what ?? (desk.state === "active" ? wasRead(q.questionId)?.what : undefined)) : q;
   const failed = q.pushes.filter((p) => p.error), open = q.status === "pending", active = desk.state === "active";
   return (
     <article class="ask" data-id={q.questionId} tabIndex={-1}>
@@ -45,26 +46,29 @@ const Choices = ({ options }) => (options?.length ? <ul class="options" aria-lab
 
 // said is what became of a question that was open while one looked at it.
 function said(q, what, desk, names) {
-  const given = answerGiven(q.questionId), mine = q.answeredBy === desk.device?.id;
+  const given = givenTo(q.questionId), mine = q.answeredBy === desk.device?.id;
   if (q.status === "answered" && !mine && names.has(q.answeredBy) && !given) return `Answered on ${names.get(q.answeredBy)}`;
   if (q.status === "answered" && mine && given?.late) return "Answered by this browser before your answer arrived";
   return fate({ status: q.status, mine, answer: given }, given?.taken && spoken(given.says, what?.options));
 }
 
+// givenTo returns the answer that was sent on this page to a question.
+const givenTo = (id) => ["sending", "given"].includes(answerTo(id).state) && answerTo(id);
+
 // Answer is what answers a question: its options, with words beside them, or a text; and what is about to be sent.
 function Answer({ q, what, reload }) {
   const id = q.questionId, options = what.options ?? [];
-  const holds = held.value.get(id), not = refused.value.get(id);
-  if (holds?.until) {
-    return <div><Held answer={holds.says} options={options} until={holds.until} onUndo={(draft) => undo(id, draft)} /></div>;
+  const answer = answerTo(id), refused = answer.state === "refused";
+  if (answer.state === "held") {
+    return <div><Held answer={answer.says} options={options} until={answer.until} onUndo={(draft) => undo(id, draft)} /></div>;
   }
-  if (holds) return <div>Sending your answer: {spoken(holds.says, options)}</div>;
+  if (answer.state === "sending") return <div>Sending your answer: {spoken(answer.says, options)}</div>;
   if (Date.parse(q.expiresAt) < now.value) return <p class="fate" role="status">{fate({ status: "expired" })}</p>;
-  const draft = drafts.get(id) ?? (not?.says.text ? not.says : undefined);
+  const draft = answer.draft ?? (refused && answer.says.text ? answer.says : undefined);
   return (
     <>
-      {not && <Refused says={not.says} failure={not.failure} options={options} />}
-      <div onInput={(e) => drafts.set(id, { text: e.target.value })}>
+      {refused && <Refused says={answer.says} failure={answer.failure} options={options} />}
+      <div onInput={(e) => typed(id, e.target.value)}>
         <Reply id={id} question={what.question} options={options} draft={draft} onAnswer={(says) => hold(id, says, reload)} />
       </div>
     </>
@@ -104,8 +108,8 @@ export function Locked({ questions, desk, reload }) {
 
 // Over is a question that has ended. What was encrypted can be read if this page has opened it.
 export function Over({ question: q, desk, names }) {
-  const on = names.get(q.answeredBy) ?? q.answeredBy, by = on ? `on ${on}` : "", what = q.encrypted ? desk.state === "active" && wasRead(q.questionId) : q;
-  const given = q.answeredBy === desk.device?.id && answerGiven(q.questionId), word = q.answer || (what && given?.taken && spoken(given.says, what.options));
+  const on = names.get(q.answeredBy) ?? q.answeredBy, by = on ? `on ${on}` : "", what = q.encrypted ? desk.state === "active" && wasRead(q.questionId)?.what : q;
+  const given = q.answeredBy === desk.device?.id && givenTo(q.questionId), word = q.answer || (what && given?.taken && spoken(given.says, what.options));
   return (
     <li>
       <p class="muted"><b class="agent">{asker(q, what)}</b><span><When at={q.endedAt || q.expiresAt} seconds={false} />{q.endedAt && `, waited ${span(Date.parse(q.endedAt) - Date.parse(q.createdAt))}`}</span></p>
