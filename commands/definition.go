@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/tracing"
@@ -40,9 +41,9 @@ type Call struct {
 	Patience  time.Duration // longest that a command may wait, since whoever asks abandons longer calls; 0 is any time
 	Model     bool          // a model reads the answer, of which its host shows only so much
 	// to which a command may tell a person why nothing happens; beside the answer, and nil where nobody sees it
-	Aside *Text
+	Aside *terminal.Text
 	// to which a command may tell what it does while it does it; nil if the answer is for programs
-	Narrator *Text
+	Narrator *terminal.Text
 
 	// Progress, unless it is nil, is told how far long work is, by several goroutines at once; a total of 0 is unknown.
 	Progress func(done, total int64, unit string)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/messages"
@@ -34,7 +35,7 @@ func LeaseEnd(ms []orchestrator.Message) string {
 }
 
 // TellRest says what is to be done with messages that come back, and that there are others.
-func TellRest(w *Text, until string, more bool) {
+func TellRest(w *terminal.Text, until string, more bool) {
 	if until != "" {
 		w.Printf("They come back at %s unless they are acknowledged.\n", until)
 	}

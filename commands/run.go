@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
@@ -44,6 +45,13 @@ func (a Answer) head() ([]byte, error) {
 		Action  string `json:"action"`
 	}{true, a.Action})
 }
+
+// Texter is a result that has a form for people of its own.
+type Texter interface{ Text(w *terminal.Text) }
+
+// ToolTexter is a result with a text for the clients of MCP, which show a model that text; programs read the structured
+// result beside it. It is not made harmless for a terminal.
+type ToolTexter interface{ ToolText() string }
 
 // Pieced is a result whose JSON object may be so long that it is not to be in memory twice. Pieces returns it in
 // pieces. The first has at least one of its members. They must not be changed.

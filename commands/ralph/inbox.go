@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge/letters"
@@ -103,7 +104,7 @@ func showInbox(agent string, ms []orchestrator.Message) InboxResult {
 }
 
 // Text shows each message.
-func (r InboxResult) Text(w *commands.Text) {
+func (r InboxResult) Text(w *terminal.Text) {
 	if r.Count == 0 {
 		w.Printf("The inbox of %s is empty.\n", r.Agent)
 	}

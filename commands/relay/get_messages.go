@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/reading"
@@ -117,7 +118,7 @@ func priorityBounds(word string) (low, high *int) {
 }
 
 // Text shows each message.
-func (r GetMessagesResult) Text(w *commands.Text) {
+func (r GetMessagesResult) Text(w *terminal.Text) {
 	if r.Count == 0 {
 		w.Printf("No unread messages.\n")
 	}

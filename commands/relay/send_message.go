@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 	"mailroom/tracing"
@@ -123,14 +124,14 @@ var uuid4 = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // Text says it in a sentence.
-func (r SendMessageResult) Text(w *commands.Text) {
+func (r SendMessageResult) Text(w *terminal.Text) {
 	switch {
 	case r.Idempotent:
 		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
 	case r.MulticastID != "":
-		w.Printf("%s is on disk, for %d programs.\n", w.Paint(commands.Bold, r.MulticastID), *r.Recipients)
+		w.Printf("%s is on disk, for %d programs.\n", w.Paint(terminal.Bold, r.MulticastID), *r.Recipients)
 	default:
-		w.Printf("%s is on disk.\n", w.Paint(commands.Bold, r.MessageID))
+		w.Printf("%s is on disk.\n", w.Paint(terminal.Bold, r.MessageID))
 	}
 	r.Replied.Text(w)
 	if r.Note != "" {

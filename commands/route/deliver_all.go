@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/tracing"
@@ -69,7 +70,7 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 }
 
 // Text says it in a sentence, and shows what failed.
-func (r DeliverAllResult) Text(w *commands.Text) {
+func (r DeliverAllResult) Text(w *terminal.Text) {
 	w.Printf("Delivered: %d. Failed attempts: %d.\n", r.Delivered, r.Failed)
 	if r.PutOff > 0 {
 		w.Printf("Put off, since the recipient asks to be tried later: %d. `mailroom why ID` says until when.\n",

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 )
@@ -46,7 +47,7 @@ func (r RouteResult) MarshalJSON() ([]byte, error) {
 }
 
 // Text writes the action's own answer for people.
-func (r RouteResult) Text(w *commands.Text) { r.answer.(commands.Texter).Text(w) }
+func (r RouteResult) Text(w *terminal.Text) { r.answer.(commands.Texter).Text(w) }
 
 var routeCommand = commands.Define(vocabulary, "route-inter-agent-messages", routeMessages)
 

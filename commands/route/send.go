@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/hosts"
@@ -95,8 +96,8 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 }
 
 // Text says it in a sentence, and who will deliver.
-func (r SendResult) Text(w *commands.Text) {
-	w.Printf("%s to %s is %s, and on disk.\n", w.Paint(commands.Bold, r.MessageID), r.Recipient, w.Status(r.Status))
+func (r SendResult) Text(w *terminal.Text) {
+	w.Printf("%s to %s is %s, and on disk.\n", w.Paint(terminal.Bold, r.MessageID), r.Recipient, w.Status(r.Status))
 	r.Replied.Text(w)
 	switch {
 	case r.Idempotent:
@@ -117,29 +118,29 @@ func (r SendResult) Text(w *commands.Text) {
 	whose, rest := "its", len(r.Recipients)-r.withheld
 	if r.withheld > 0 {
 		whose = "the other"
-		w.Printf("%s\n", w.Paint(commands.Yellow, "It "+r.Note+". "+ledger.NotTrustedHint+"."))
+		w.Printf("%s\n", w.Paint(terminal.Yellow, "It "+r.Note+". "+ledger.NotTrustedHint+"."))
 	}
 	switch {
 	case r.disabled:
 		name := orchestrator.ShellWord(r.Recipient)
 		w.Printf("%s\n",
-			w.Paint(commands.Yellow,
+			w.Paint(terminal.Yellow,
 				fmt.Sprintf("The transport of %s is disabled: it waits until `mailroom agent enable %s`.", r.Recipient,
 					name)))
 	case r.noHost != "":
 		w.Printf("%s\n",
-			w.Paint(commands.Yellow,
+			w.Paint(terminal.Yellow,
 				fmt.Sprintf("No daemon runs on %s, which alone delivers to %s: it waits until `mailroom serve` runs there.", r.noHost, r.Recipient)))
 	case !r.noDaemon:
 	case rest > 0:
-		w.Printf("%s\n", w.Paint(commands.Yellow,
+		w.Printf("%s\n", w.Paint(terminal.Yellow,
 			fmt.Sprintf("No daemon runs: %s %d messages are delivered by `mailroom deliver_all`, or when the members look for them.", whose, rest)))
 	case r.withheld > 0 || r.Note == orchestrator.WaitsForDevice:
 	case !r.looks:
-		w.NoDaemon("it is")
+		commands.TellNoDaemon(w, "it is")
 	default:
 		w.Printf("%s\n",
-			w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+
+			w.Paint(terminal.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+
 				" or a hook of its session looks for messages."))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/reading"
 	"mailroom/tracing"
@@ -76,7 +77,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 }
 
 // Text shows each message with its payload.
-func (r WaitResult) Text(w *commands.Text) {
+func (r WaitResult) Text(w *terminal.Text) {
 	if r.TimedOut {
 		w.Printf("There is no unread message for %s.\n", r.Recipient)
 		return
@@ -84,7 +85,7 @@ func (r WaitResult) Text(w *commands.Text) {
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		content := commands.ContentOf(m)
-		w.Printf("%s  %s from %s, %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, w.When(m.CreatedAt))
+		w.Printf("%s  %s from %s, %s\n", w.Paint(terminal.Bold, m.ID), m.Type, m.Sender, w.When(m.CreatedAt))
 		w.Body("  ", content.Text)
 		if data := string(content.Data); data != "" && data != content.Text {
 			w.Body("  ", data)

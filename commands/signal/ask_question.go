@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/person"
 	"mailroom/tracing"
 )
@@ -52,9 +53,9 @@ func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (As
 }
 
 // Text says it in a sentence.
-func (r AskQuestionResult) Text(w *commands.Text) {
+func (r AskQuestionResult) Text(w *terminal.Text) {
 	w.Printf("%s is asked (devices: %d). `mailroom signal get_response %s` has the answer.\n",
-		w.Paint(commands.Bold, r.QuestionID), r.Devices, r.QuestionID)
+		w.Paint(terminal.Bold, r.QuestionID), r.Devices, r.QuestionID)
 	if r.Note != "" {
 		w.Printf("%s.\n", r.Note)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 	"mailroom/tracing"
@@ -48,7 +49,7 @@ func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (Ge
 }
 
 // Text shows the answer.
-func (r GetResponseResult) Text(w *commands.Text) {
+func (r GetResponseResult) Text(w *terminal.Text) {
 	switch {
 	case r.Answered:
 		w.Block("", "  ", r.Response)

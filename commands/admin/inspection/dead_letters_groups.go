@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/messages"
 )
 
@@ -29,11 +30,11 @@ func deadLettersGroups(ctx context.Context, env commands.Env, p DeadLettersGroup
 }
 
 // Text shows a table.
-func (r DeadLettersGroupsResult) Text(w *commands.Text) {
+func (r DeadLettersGroupsResult) Text(w *terminal.Text) {
 	if r.Total == 0 {
 		w.Printf("No dead letters.\n")
 	} else {
-		commands.TableOf(w, []string{"MESSAGES", "TO", "FROM", "SINCE", "LATEST", "WHY"}, r.Groups,
+		terminal.TableOf(w, []string{"MESSAGES", "TO", "FROM", "SINCE", "LATEST", "WHY"}, r.Groups,
 			func(g *messages.DeadLetterGroup) []string {
 				return []string{fmt.Sprint(g.Messages), g.Recipient, strings.Join(g.Senders, ", "), w.When(g.Since),
 					w.When(g.Latest), g.Error}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 )
@@ -46,11 +47,11 @@ func deadLettersList(ctx context.Context, env commands.Env, p DeadLettersListPar
 }
 
 // Text shows a table.
-func (r DeadLettersListResult) Text(w *commands.Text) {
+func (r DeadLettersListResult) Text(w *terminal.Text) {
 	if r.Total == 0 {
 		w.Printf("No dead letters.\n")
 	} else {
-		commands.TableOf(w, []string{"MESSAGE", "FROM", "TO", "TYPE", "STATUS", "SINCE", "WHY"}, r.DeadLetters,
+		terminal.TableOf(w, []string{"MESSAGE", "FROM", "TO", "TYPE", "STATUS", "SINCE", "WHY"}, r.DeadLetters,
 			func(m *orchestrator.Message) []string {
 				return []string{m.ID, m.Sender, m.Recipient, m.Type, string(m.Status), w.When(m.EndedAt), m.Error}
 			})
@@ -62,7 +63,7 @@ func (r DeadLettersListResult) Text(w *commands.Text) {
 }
 
 // onlyNewest says so where not all dead letters were looked at.
-func onlyNewest(w *commands.Text, cut bool) {
+func onlyNewest(w *terminal.Text, cut bool) {
 	if cut {
 		w.Printf("Only the newest 20,000 dead letters were looked at.\n")
 	}

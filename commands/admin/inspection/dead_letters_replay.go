@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 )
@@ -81,13 +82,13 @@ func countReplayed(ctx context.Context, env commands.Env, p DeadLettersReplayPar
 }
 
 // Text says it in a sentence, and names the messages.
-func (r DeadLettersReplayResult) Text(w *commands.Text) {
+func (r DeadLettersReplayResult) Text(w *terminal.Text) {
 	w.Printf("Replayed %d, skipped %d.\n", len(r.Replayed), r.Skipped)
 	for _, id := range r.Replayed {
 		w.Printf("%s\n", id)
 	}
 	if r.noDaemon && len(r.Replayed) > 0 {
-		w.NoDaemon("they are")
+		commands.TellNoDaemon(w, "they are")
 	}
 	if r.Skipped > 0 {
 		w.Printf("Nobody is known under the names of the skipped ones' recipients or senders; add them with `mailroom agent add NAME`.\n")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/threads"
@@ -162,9 +163,9 @@ func (p *MessagesListParams) rows(ctx context.Context, env commands.Env, ms []or
 }
 
 // Text shows a line for each message, and how far the search has come.
-func (r MessagesListResult) Text(w *commands.Text) {
+func (r MessagesListResult) Text(w *terminal.Text) {
 	if r.Count > 0 {
-		commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "SAYS…"}, r.Messages,
+		terminal.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "SAYS…"}, r.Messages,
 			func(m *Listed) []string {
 				says := m.Says
 				if m.Error != "" && m.Status != orchestrator.Delivered {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/overview"
 )
@@ -35,14 +36,14 @@ func fewNames(names []string) string {
 }
 
 // Text shows a few lines for each finding.
-func (r NowResult) Text(w *commands.Text) {
+func (r NowResult) Text(w *terminal.Text) {
 	if len(r.Findings) == 0 {
 		w.Printf("Nothing needs you.\n")
 		return
 	}
-	w.Printf("%s\n", w.Paint(commands.Bold, orchestrator.Plural(len(r.Findings), "thing")+" to look at."))
+	w.Printf("%s\n", w.Paint(terminal.Bold, orchestrator.Plural(len(r.Findings), "thing")+" to look at."))
 	for _, n := range r.Findings {
-		w.Printf("\n%s.\n", w.Paint(commands.Red, n.Says))
+		w.Printf("\n%s.\n", w.Paint(terminal.Red, n.Says))
 		number := ""
 		if n.Count > 0 {
 			number = strconv.FormatInt(n.Count, 10) + " " + counted[n.Code]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/overview"
 )
 
@@ -19,8 +20,8 @@ func room(ctx context.Context, env commands.Env, _ struct{}) (RoomResult, error)
 }
 
 // Text shows a table of agents, and one of pairs.
-func (r RoomResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"AGENT", "STATE", "HEARD", "PENDING", "UNREAD", "OLDEST", "FAILED"}, r.Agents,
+func (r RoomResult) Text(w *terminal.Text) {
+	terminal.TableOf(w, []string{"AGENT", "STATE", "HEARD", "PENDING", "UNREAD", "OLDEST", "FAILED"}, r.Agents,
 		func(m *overview.Member) []string {
 			name := m.Name
 			if !m.Known {
@@ -34,7 +35,7 @@ func (r RoomResult) Text(w *commands.Text) {
 		return
 	}
 	w.Printf("\nSince %s:\n", w.When(r.Since))
-	commands.TableOf(w, []string{"FROM", "TO", "MESSAGES", "FAILED", "RETRY", "PENDING", "UNREAD", "LAST"}, r.Pairs,
+	terminal.TableOf(w, []string{"FROM", "TO", "MESSAGES", "FAILED", "RETRY", "PENDING", "UNREAD", "LAST"}, r.Pairs,
 		func(p *overview.Pair) []string {
 			return []string{p.Sender, p.Recipient, fmt.Sprint(p.Messages), fmt.Sprint(p.Failed), fmt.Sprint(p.Retry),
 				fmt.Sprint(p.Pending), fmt.Sprint(p.Unread), w.When(p.LastAt)}

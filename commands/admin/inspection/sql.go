@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
@@ -104,9 +105,9 @@ func (r SQLResult) Pieces() ([][]byte, error) {
 }
 
 // Text shows a table.
-func (r SQLResult) Text(w *commands.Text) {
+func (r SQLResult) Text(w *terminal.Text) {
 	if r.Named != nil {
-		commands.TableOf(w, []string{"NAME", "PARAMS", "WHAT IT ANSWERS"}, r.Named, func(a *Audit) []string {
+		terminal.TableOf(w, []string{"NAME", "PARAMS", "WHAT IT ANSWERS"}, r.Named, func(a *Audit) []string {
 			params := make([]string, len(a.Params))
 			for j, p := range a.Params {
 				params[j] = p.Name + "=" + p.Default

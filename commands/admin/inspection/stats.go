@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/traffic"
 )
@@ -65,7 +66,7 @@ func interval(since time.Duration) time.Duration {
 }
 
 // Text shows a line for each recipient, and a bar for each interval.
-func (r StatsResult) Text(w *commands.Text) {
+func (r StatsResult) Text(w *terminal.Text) {
 	if r.agent != "" && r.Total.Wrote > 0 {
 		w.Printf("%s itself has sent %s since %s.\n", r.agent, orchestrator.Plural(int(r.Total.Wrote), "message"),
 			w.When(r.Since))
@@ -83,7 +84,7 @@ func (r StatsResult) Text(w *commands.Text) {
 		r.Total.Delivered, r.Total.Read, r.Total.Failed, r.Total.Expired)
 	header := []string{"RECIPIENT", "SENT", "DELIVERED", "READ", "FAILED", "PENDING", "UNREAD", "DELIVERED IN",
 		"READ IN"}
-	rows := commands.Rows(r.Recipients, func(l *traffic.Line) []string {
+	rows := terminal.Rows(r.Recipients, func(l *traffic.Line) []string {
 		return []string{
 			l.Recipient, fmt.Sprint(l.Sent), fmt.Sprint(l.Delivered), fmt.Sprint(l.Read),
 			fmt.Sprint(l.Failed + l.Expired), fmt.Sprint(*l.Pending), fmt.Sprint(*l.Unread),
@@ -101,7 +102,7 @@ func (r StatsResult) Text(w *commands.Text) {
 		w.Table(append([]string{header[0]}, header[numbers:]...), times)
 	}
 	w.Printf("\n%s\n",
-		w.Paint(commands.Dim, "Times are of half, of 95 and of 99 percent of the messages. Sent, by "+r.Every+":"))
+		w.Paint(terminal.Dim, "Times are of half, of 95 and of 99 percent of the messages. Sent, by "+r.Every+":"))
 	most, longest := int64(1), int64(40)
 	if w.Width > 0 {
 		longest = max(10, min(longest, int64(w.Width)-20))
@@ -112,7 +113,7 @@ func (r StatsResult) Text(w *commands.Text) {
 	first := max(0, slices.IndexFunc(r.Intervals, func(l traffic.Line) bool { return l.Sent > 0 }))
 	for _, l := range r.Intervals[first:] {
 		w.Printf("%s  %s %d\n", orchestrator.ParseStamp(l.At).Local().Format("01-02 15:04"),
-			w.Paint(commands.Green, strings.Repeat("#", int((l.Sent*longest+most-1)/most))), l.Sent)
+			w.Paint(terminal.Green, strings.Repeat("#", int((l.Sent*longest+most-1)/most))), l.Sent)
 	}
 	if len(r.Waiting) > 0 {
 		r.sayWaiting(w, first)
@@ -120,8 +121,8 @@ func (r StatsResult) Text(w *commands.Text) {
 }
 
 // sayWaiting shows what waited at the end of each interval, from the first one on.
-func (r StatsResult) sayWaiting(w *commands.Text, first int) {
-	w.Printf("\n%s\n", w.Paint(commands.Dim, "Undelivered, or unread in an inbox, at the end of each:"))
+func (r StatsResult) sayWaiting(w *terminal.Text, first int) {
+	w.Printf("\n%s\n", w.Paint(terminal.Dim, "Undelivered, or unread in an inbox, at the end of each:"))
 	header, rows := []string{"UNTIL"}, make([][]string, len(r.Intervals))
 	for i := range rows {
 		rows[i] = []string{"now"}

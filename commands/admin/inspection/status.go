@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/overview"
 )
@@ -22,7 +23,7 @@ func status(ctx context.Context, env commands.Env, _ struct{}) (StatusResult, er
 }
 
 // Text shows the backlog as a table, and the rest in lines.
-func (r StatusResult) Text(w *commands.Text) {
+func (r StatusResult) Text(w *terminal.Text) {
 	w.Fields(
 		[2]string{"database", r.Database},
 		[2]string{"on disk",
@@ -35,7 +36,7 @@ func (r StatusResult) Text(w *commands.Text) {
 	)
 	if r.MovedTo != "" {
 		w.Printf("%s\n",
-			w.Paint(commands.Red,
+			w.Paint(terminal.Red,
 				"The database has moved to "+r.MovedTo+": use that from now on. This place takes no writes."))
 		return
 	}
@@ -46,19 +47,19 @@ func (r StatusResult) Text(w *commands.Text) {
 	}
 	if len(r.Daemons) == 0 {
 		w.Printf("%s\n",
-			w.Paint(commands.Yellow,
+			w.Paint(terminal.Yellow,
 				"No daemon runs: messages are delivered by deliver_all, or when recipients look for them."))
 	}
 	if r.Overdue > 0 {
 		w.Printf("%s\n",
-			w.Paint(commands.Red,
+			w.Paint(terminal.Red,
 				fmt.Sprintf("%d messages are overdue; `mailroom sql --named overdue` lists them.", r.Overdue)))
 	}
 	if len(r.Recipients) == 0 {
 		return
 	}
 	w.Printf("\n")
-	commands.TableOf(w,
+	terminal.TableOf(w,
 		[]string{"RECIPIENT", "PENDING", "LATER", "RETRY", "LEASED", "HELD", "UNREAD", "SHOWN", "OLDEST"}, r.Recipients,
 		func(b *overview.RecipientBacklog) []string {
 			name := cmp.Or(b.Recipient, "?")
@@ -75,7 +76,7 @@ func (r StatusResult) Text(w *commands.Text) {
 }
 
 // sayHosts shows the sessions of agent hosts.
-func (r *StatusResult) sayHosts(w *commands.Text) {
+func (r *StatusResult) sayHosts(w *terminal.Text) {
 	var rows [][]string
 	for i := range r.Recipients {
 		b := &r.Recipients[i]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/overview"
 	"mailroom/tracing"
@@ -46,7 +47,7 @@ func trace(ctx context.Context, env commands.Env, p MessageIDParams) (TraceResul
 }
 
 // Text shows each story as a tree: the message, the commands that had a part in it, and what each of them did.
-func (r TraceResult) Text(w *commands.Text) {
+func (r TraceResult) Text(w *terminal.Text) {
 	for i := range r.Stories {
 		if i > 0 {
 			w.Printf("\n")
@@ -55,7 +56,7 @@ func (r TraceResult) Text(w *commands.Text) {
 	}
 }
 
-func writeStory(w *commands.Text, s *overview.Story) {
+func writeStory(w *terminal.Text, s *overview.Story) {
 	m := &s.Message
 	kind, status := "", w.Status(string(m.Status))
 	if m.Type != "" {
@@ -67,7 +68,7 @@ func writeStory(w *commands.Text, s *overview.Story) {
 	if m.Sender+m.Recipient != "" {
 		kind += "  " + m.Sender + " " + string(w.Sign("→")) + " " + m.Recipient
 	}
-	w.Printf("%s%s  %s\n", w.Paint(commands.Bold, m.ID), kind, status)
+	w.Printf("%s%s  %s\n", w.Paint(terminal.Bold, m.ID), kind, status)
 	if len(s.Events) == 0 {
 		w.Printf("%s no events yet: it was written by hand, and no delivery run has come by\n", w.Sign("└─"))
 		return
@@ -91,13 +92,13 @@ func writeStory(w *commands.Text, s *overview.Story) {
 		writeSession(w, session, start, branch, trunk)
 	}
 	for _, receipt := range s.Receipts {
-		w.Printf("   %s %s (%s)\n", w.Paint(commands.Dim, fmt.Sprintf("%-12s", receipt.What)), receipt.At,
+		w.Printf("   %s %s (%s)\n", w.Paint(terminal.Dim, fmt.Sprintf("%-12s", receipt.What)), receipt.At,
 			receipt.Evidence)
 	}
 }
 
 // branches returns what stands before an entry of a tree, and before the lines below it.
-func branches(w *commands.Text, last bool) (branch, trunk commands.Painted) {
+func branches(w *terminal.Text, last bool) (branch, trunk terminal.Painted) {
 	if last {
 		return w.Sign("└─"), "   "
 	}
@@ -145,7 +146,7 @@ func sessionsOf(s *overview.Story) (list []*overview.CommandSpan) {
 }
 
 // writeSession shows how a session that was started for the message ended, and what it printed.
-func writeSession(w *commands.Text, s *overview.CommandSpan, start time.Time, branch, trunk commands.Painted) {
+func writeSession(w *terminal.Text, s *overview.CommandSpan, start time.Time, branch, trunk terminal.Painted) {
 	var end struct {
 		Outcome string `json:"outcome"`
 		Output  string `json:"output"`
@@ -160,33 +161,33 @@ func writeSession(w *commands.Text, s *overview.CommandSpan, start time.Time, br
 }
 
 // writePrinted shows what a command printed or a server answered, below what is told of it.
-func writePrinted(w *commands.Text, trunk commands.Painted, text string) {
+func writePrinted(w *terminal.Text, trunk terminal.Painted, text string) {
 	for line := range strings.Lines(text) {
-		w.Printf("%s      %s\n", trunk, w.Paint(commands.Dim, strings.TrimRight(line, "\r\n")))
+		w.Printf("%s      %s\n", trunk, w.Paint(terminal.Dim, strings.TrimRight(line, "\r\n")))
 	}
 }
 
-func (r *run) title(w *commands.Text, start time.Time) commands.Painted {
+func (r *run) title(w *terminal.Text, start time.Time) terminal.Painted {
 	if r.span == nil {
 		at := since(start, r.events[0].At)
-		return w.Paint(commands.Bold, "engine") + commands.Painted(commands.Inline(" of "+r.actor+"  "+at))
+		return w.Paint(terminal.Bold, "engine") + terminal.Painted(terminal.Inline(" of "+r.actor+"  "+at))
 	}
 	text := " by " + r.actor
 	if r.span.Caller != "" {
 		text += " for " + r.span.Caller
 	}
 	text += fmt.Sprintf("  %s  %s  trace %s", since(start, r.span.StartedAt), took(r.span), r.span.TraceID)
-	title := w.Paint(commands.Bold, r.span.Name) + commands.Painted(commands.Inline(text))
+	title := w.Paint(terminal.Bold, r.span.Name) + terminal.Painted(terminal.Inline(text))
 	if r.span.Status == "ERROR" {
-		title += "  " + w.Paint(commands.Red, r.span.StatusMessage)
+		title += "  " + w.Paint(terminal.Red, r.span.StatusMessage)
 	}
 	return title
 }
 
-func eventLine(w *commands.Text, e *overview.StoryEvent, start time.Time) commands.Painted {
-	style := commands.StatusStyle(e.Event)
+func eventLine(w *terminal.Text, e *overview.StoryEvent, start time.Time) terminal.Painted {
+	style := terminal.StatusStyle(e.Event)
 	name := fmt.Sprintf("%-14s", e.Event)
-	line := commands.Painted(name)
+	line := terminal.Painted(name)
 	if style != "" {
 		line = w.Paint(style, name)
 	}
@@ -200,7 +201,7 @@ func eventLine(w *commands.Text, e *overview.StoryEvent, start time.Time) comman
 	if e.Error != "" {
 		text += "  " + strings.ReplaceAll(e.Error, "\n", " ")
 	}
-	return line + commands.Painted(commands.Inline(text))
+	return line + terminal.Painted(terminal.Inline(text))
 }
 
 // since shows a time relative to the start of the story.

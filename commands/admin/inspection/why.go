@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/overview"
 )
 
@@ -26,7 +27,7 @@ func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, e
 }
 
 // Text explains in one screen.
-func (r WhyResult) Text(w *commands.Text) {
+func (r WhyResult) Text(w *terminal.Text) {
 	for i, reason := range r.Reasons {
 		if i > 0 {
 			w.Printf("\n")
@@ -35,7 +36,7 @@ func (r WhyResult) Text(w *commands.Text) {
 		if reason.Gone {
 			is = "was"
 		}
-		w.Printf("%s from %s to %s %s %s.\n", w.Paint(commands.Bold, reason.MessageID), cmp.Or(reason.Sender, "?"),
+		w.Printf("%s from %s to %s %s %s.\n", w.Paint(terminal.Bold, reason.MessageID), cmp.Or(reason.Sender, "?"),
 			cmp.Or(reason.Recipient, "?"), is, w.Status(string(reason.Status)))
 		overdue := ""
 		if reason.Overdue {
@@ -55,7 +56,7 @@ func (r WhyResult) Text(w *commands.Text) {
 		}
 		w.Fields(fields...)
 		if reason.LastReport != "" {
-			w.Printf("%s\n", w.Paint(commands.Dim, "its transport reported"))
+			w.Printf("%s\n", w.Paint(terminal.Dim, "its transport reported"))
 			w.Body("  ", reason.LastReport)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 )
 
 // CommandsParams name one command, or none for the list.
@@ -61,7 +62,7 @@ func listCommands(_ context.Context, env commands.Env, p CommandsParams) (Comman
 }
 
 // Text shows the list as a table, or the card as it is.
-func (r CommandsResult) Text(w *commands.Text) {
+func (r CommandsResult) Text(w *terminal.Text) {
 	if r.Command != nil {
 		w.Block("", "", r.Command.Text)
 		w.Printf("\nrights: %s %[2]s reads: %[3]s %[2]s writes: %[4]s\n", r.Command.Rights, w.Sign("·"),
@@ -72,7 +73,7 @@ func (r CommandsResult) Text(w *commands.Text) {
 		}
 		return
 	}
-	commands.TableOf(w, []string{"COMMAND", "WHAT IT DOES"}, r.Commands, func(c *CommandSummary) []string {
+	terminal.TableOf(w, []string{"COMMAND", "WHAT IT DOES"}, r.Commands, func(c *CommandSummary) []string {
 		return []string{c.Use, c.Description}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
@@ -78,7 +79,7 @@ type demonstration struct {
 	gone   string // folder that stays missing
 	result DemoResult
 
-	watcher *commands.Text // who is told what happens; nil is nobody
+	watcher *terminal.Text // who is told what happens; nil is nobody
 
 	climber, doomed, task string            // message ids
 	types                 map[string]string // of messages, by id
@@ -125,7 +126,7 @@ func (d *demonstration) ask(command string, params map[string]any, answer any) (
 // step begins a new step.
 func (d *demonstration) step(title string) {
 	d.result.Steps = append(d.result.Steps, DemoStep{Title: title, Lines: []string{}})
-	d.tell(func(w *commands.Text) { w.Printf("\n%s\n", w.Paint(commands.Bold, title)) })
+	d.tell(func(w *terminal.Text) { w.Printf("\n%s\n", w.Paint(terminal.Bold, title)) })
 }
 
 // say adds a line to the step.
@@ -133,11 +134,11 @@ func (d *demonstration) say(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	at := &d.result.Steps[len(d.result.Steps)-1]
 	at.Lines = append(at.Lines, line)
-	d.tell(func(w *commands.Text) { w.Printf("  %s\n", w.Sign(commands.Inline(line))) })
+	d.tell(func(w *terminal.Text) { w.Printf("  %s\n", w.Sign(terminal.Inline(line))) })
 }
 
 // tell tells something to whoever watches.
-func (d *demonstration) tell(what func(*commands.Text)) {
+func (d *demonstration) tell(what func(*terminal.Text)) {
 	if d.watcher != nil {
 		what(d.watcher)
 	}
@@ -379,11 +380,11 @@ func (d *demonstration) story() error {
 }
 
 // Text ends the narration, which was printed while it happened.
-func (r DemoResult) Text(w *commands.Text) {
+func (r DemoResult) Text(w *terminal.Text) {
 	w.Printf("\nAll of this is real and still there. Look at it in a browser, where one message still needs you:\n")
-	db := commands.Inline(r.Database)
-	w.Whole(commands.Painted("  mailroom --db " + db + " console\n"))
+	db := terminal.Inline(r.Database)
+	w.Whole(terminal.Painted("  mailroom --db " + db + " console\n"))
 	w.Printf("or in the terminal:\n")
-	w.Whole(commands.Painted("  mailroom --db " + db + " status\n  sqlite3 " + db +
-		" 'SELECT * FROM message_trace'\n  cat " + commands.Inline(r.File) + "\n"))
+	w.Whole(terminal.Painted("  mailroom --db " + db + " status\n  sqlite3 " + db +
+		" 'SELECT * FROM message_trace'\n  cat " + terminal.Inline(r.File) + "\n"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/overview"
 )
 
@@ -51,7 +52,7 @@ func brokenSchedules(ctx context.Context, env commands.Env) (found overview.Find
 }
 
 // Text shows one line per check, and below it what to do.
-func (r DoctorResult) Text(w *commands.Text) {
+func (r DoctorResult) Text(w *terminal.Text) {
 	w.Printf("%s\n", r.Database)
 	r.Examined.Text(w)
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
@@ -80,9 +81,9 @@ func initOnServer(ctx context.Context, env commands.Env) (InitResult, error) {
 }
 
 // Text says it in a sentence.
-func (r InitResult) Text(w *commands.Text) {
+func (r InitResult) Text(w *terminal.Text) {
 	if r.Note != "" {
-		defer w.Printf("%s\n", w.Paint(commands.Yellow, r.Note))
+		defer w.Printf("%s\n", w.Paint(terminal.Yellow, r.Note))
 	}
 	if !r.Created {
 		w.Printf("%s is there already.\n", r.Database)

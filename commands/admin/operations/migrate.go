@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/move"
 )
@@ -64,14 +65,14 @@ func migrate(ctx context.Context, env commands.Env, p MigrateParams) (MigrateRes
 }
 
 // Text says what a person wants to know of it.
-func (r MigrateResult) Text(w *commands.Text) {
+func (r MigrateResult) Text(w *terminal.Text) {
 	if r.Finished {
-		w.Printf("The database of %s has moved to %s already.\n", commands.Inline(r.From), commands.Inline(r.Database))
+		w.Printf("The database of %s has moved to %s already.\n", terminal.Inline(r.From), terminal.Inline(r.Database))
 		return
 	}
 	w.Printf("Moved %s from %s to %s, and compared them. Nobody could write for %g s.\n",
 		orchestrator.Plural(int(r.Rows), "row"),
-		commands.Inline(r.From), commands.Inline(r.Database), r.Standstill)
+		terminal.Inline(r.From), terminal.Inline(r.Database), r.Standstill)
 	for _, t := range r.Tables {
 		if t.Rows > 0 {
 			w.Printf("  %8d  %s\n", t.Rows, t.Name)
@@ -86,16 +87,16 @@ func (r MigrateResult) Text(w *commands.Text) {
 			orchestrator.Plural(int(r.Hosts), "agent"), r.host)
 	}
 	if len(r.Others) > 0 {
-		w.Printf("A file is for one machine. The files, commands and sessions of these were on others, and are looked for here from now on: %s.\n", commands.Inline(strings.Join(r.Others, ", ")))
+		w.Printf("A file is for one machine. The files, commands and sessions of these were on others, and are looked for here from now on: %s.\n", terminal.Inline(strings.Join(r.Others, ", ")))
 	}
 	if r.Repaired > 0 {
 		w.Printf("%s could not be kept as they were:\n", orchestrator.Plural(int(r.Repaired), "value"))
 		for _, line := range r.Repairs {
-			w.Printf("  %s\n", commands.Inline(line))
+			w.Printf("  %s\n", terminal.Inline(line))
 		}
 	}
 	for _, table := range r.Left {
-		w.Printf("The table %s, which is not Mailroom's, was left behind.\n", commands.Inline(table))
+		w.Printf("The table %s, which is not Mailroom's, was left behind.\n", terminal.Inline(table))
 	}
 	w.Printf("The old place can be read and not written. Name the new one with --db or MAILROOM_DB, and start anew what had the old one open.\n")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/traffic"
@@ -33,7 +34,7 @@ func recount(ctx context.Context, env commands.Env, _ struct{}) (RecountResult, 
 }
 
 // Text names each count that was wrong, and by how much.
-func (r RecountResult) Text(w *commands.Text) {
+func (r RecountResult) Text(w *terminal.Text) {
 	if len(r.Corrected) == 0 {
 		w.Printf("All counts of status were right.\n")
 	}

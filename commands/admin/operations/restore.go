@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
@@ -75,7 +76,7 @@ func changes(found store.Compared) (lines []string) {
 }
 
 // Text says what was done.
-func (r RestoreResult) Text(w *commands.Text) {
+func (r RestoreResult) Text(w *terminal.Text) {
 	w.Printf("Restored: %s.\n", orchestrator.Plural(int(r.Messages), "message"))
 	for _, line := range changes(store.Compared{Missing: r.Missing, Adds: r.Adds}) {
 		w.Printf("%s\n", line)

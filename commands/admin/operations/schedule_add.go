@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/schedules"
 )
@@ -46,7 +47,7 @@ func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (Sc
 }
 
 // Text says it in a sentence.
-func (r ScheduleAddResult) Text(w *commands.Text) {
+func (r ScheduleAddResult) Text(w *terminal.Text) {
 	w.Printf("%s runs %s with %s: %s.\n", r.Schedule.Name, r.Schedule.Command, string(r.Schedule.Params),
 		r.Schedule.Spec)
 }

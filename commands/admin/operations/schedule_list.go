@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/schedules"
 )
@@ -73,8 +74,8 @@ func listSchedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedu
 func removesSchedule(name string) string { return "`mailroom schedule remove " + name + "` removes it" }
 
 // Text shows a table.
-func (r ScheduleListResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, r.Schedules,
+func (r ScheduleListResult) Text(w *terminal.Text) {
+	terminal.TableOf(w, []string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, r.Schedules,
 		func(s *ListedSchedule) []string {
 			return []string{s.Name, s.Spec, s.Command, string(s.Params), w.When(s.LastRunAt)}
 		})

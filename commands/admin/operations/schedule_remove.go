@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/schedules"
 )
 
@@ -25,6 +26,6 @@ func scheduleRemove(ctx context.Context, env commands.Env, p ScheduleRemoveParam
 }
 
 // Text says it in a sentence.
-func (r ScheduleRemoveResult) Text(w *commands.Text) {
+func (r ScheduleRemoveResult) Text(w *terminal.Text) {
 	w.Printf("Removed the schedule %s; it runs no more.\n", r.Name)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/schedules"
 )
@@ -64,9 +65,9 @@ func scheduleRun(ctx context.Context, env commands.Env, p ScheduleRunParams) (r 
 }
 
 // Text says it in a sentence, and then what the command says.
-func (r ScheduleRunResult) Text(w *commands.Text) {
+func (r ScheduleRunResult) Text(w *terminal.Text) {
 	w.Printf("%s has run %s in %.1f s.\n", r.Name, r.Command, r.Seconds)
-	if told, ok := r.ran.Result.(interface{ Text(*commands.Text) }); ok {
+	if told, ok := r.ran.Result.(interface{ Text(*terminal.Text) }); ok {
 		told.Text(w)
 	}
 }

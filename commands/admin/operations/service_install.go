@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
@@ -129,7 +130,7 @@ func systemctl(ctx context.Context, words ...string) (left []string) {
 }
 
 // Text says it in sentences.
-func (r ServiceInstallResult) Text(w *commands.Text) {
+func (r ServiceInstallResult) Text(w *terminal.Text) {
 	switch {
 	case r.Content != "":
 		w.Body("", r.Content)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/ledger"
 )
 
@@ -20,8 +21,8 @@ func settingList(ctx context.Context, env commands.Env, _ struct{}) (SettingList
 }
 
 // Text shows a table.
-func (r SettingListResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"SETTING", "VALUE", "BOUNDS", "WHAT IT IS"}, r.Settings,
+func (r SettingListResult) Text(w *terminal.Text) {
+	terminal.TableOf(w, []string{"SETTING", "VALUE", "BOUNDS", "WHAT IT IS"}, r.Settings,
 		func(s *ledger.Setting) []string {
 			about := s.About
 			if s.Local {

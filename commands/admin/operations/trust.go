@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/schedules"
@@ -43,9 +44,9 @@ func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult,
 }
 
 // Text shows what the database does before it says whether it may. Nothing is cut: what matters could stand at the end.
-func (r TrustResult) Text(w *commands.Text) {
+func (r TrustResult) Text(w *terminal.Text) {
 	for _, o := range r.Outside {
-		w.Block(commands.Painted(o.What+" "+commands.Inline(o.Name)+": "), "    ", o.Does)
+		w.Block(terminal.Painted(o.What+" "+terminal.Inline(o.Name)+": "), "    ", o.Does)
 		if o.Folder != "" {
 			w.Body("    ", "in the folder "+o.Folder)
 		}

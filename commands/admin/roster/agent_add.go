@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 )
@@ -64,7 +65,7 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 }
 
 // Text says it in a sentence.
-func (r AgentResult) Text(w *commands.Text) {
+func (r AgentResult) Text(w *terminal.Text) {
 	what := "Changed"
 	if r.Created {
 		what = "Added"

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 )
@@ -40,7 +41,7 @@ func whoAsks(caller commands.Caller) string {
 }
 
 // Text says it in a sentence, and where its messages go.
-func (r AgentDisableResult) Text(w *commands.Text) {
+func (r AgentDisableResult) Text(w *terminal.Text) {
 	if !r.Disabled {
 		w.Printf("%s is disabled since %s\n", r.Agent.Name, r.Agent.Disabled)
 		return

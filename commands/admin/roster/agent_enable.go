@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 )
@@ -22,7 +23,7 @@ func agentEnable(ctx context.Context, env commands.Env, p AgentNameParams) (r Ag
 }
 
 // Text says it in a sentence.
-func (r AgentEnableResult) Text(w *commands.Text) {
+func (r AgentEnableResult) Text(w *terminal.Text) {
 	if !r.Enabled {
 		w.Printf("%s is not disabled; its messages go to %s.\n", r.Agent.Name, r.Agent.Deliver)
 		return

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/overview"
 )
@@ -65,7 +66,7 @@ func conceal(caller commands.Caller, a *overview.Standing) {
 }
 
 // Text shows a table.
-func (r AgentListResult) Text(w *commands.Text) {
+func (r AgentListResult) Text(w *terminal.Text) {
 	switch {
 	case r.Total > 0 && len(r.Agents) == 0:
 		w.Printf("There are %s, and --skip leaves them all out.\n", orchestrator.Plural(r.Total, "agent"))
@@ -107,7 +108,7 @@ func (r AgentListResult) Text(w *commands.Text) {
 }
 
 // waits says how much waits for an agent, how much is unread, and since when; nothing of one that was removed.
-func waits(w *commands.Text, b *overview.RecipientBacklog) []string {
+func waits(w *terminal.Text, b *overview.RecipientBacklog) []string {
 	if b == nil {
 		return []string{"", "", ""}
 	}
@@ -115,7 +116,7 @@ func waits(w *commands.Text, b *overview.RecipientBacklog) []string {
 }
 
 // standing says in a few words what an agent does, and since when.
-func standing(w *commands.Text, a *overview.Standing) string {
+func standing(w *terminal.Text, a *overview.Standing) string {
 	if a.Status == "" {
 		return ""
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/removal"
@@ -50,7 +51,7 @@ func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (Ag
 }
 
 // Text says it in a sentence, and what goes on.
-func (r AgentRemoveResult) Text(w *commands.Text) {
+func (r AgentRemoveResult) Text(w *terminal.Text) {
 	w.Printf("Removed %s.\n", r.Name)
 	switch {
 	case r.DeadLetters == 1:

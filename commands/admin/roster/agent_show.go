@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/overview"
@@ -55,7 +56,7 @@ func agentShow(ctx context.Context, env commands.Env, p AgentShowParams) (AgentS
 }
 
 // Text shows a line per field; what is not set is left out.
-func (r AgentShowResult) Text(w *commands.Text) {
+func (r AgentShowResult) Text(w *terminal.Text) {
 	a, b := r.Agent, r.Backlog
 	plan, private, output := "", "", ""
 	if a.PlanModeRequired {
@@ -87,7 +88,7 @@ func (r AgentShowResult) Text(w *commands.Text) {
 }
 
 // textLately shows who wrote to it, and to whom it wrote.
-func (r AgentShowResult) textLately(w *commands.Text) {
+func (r AgentShowResult) textLately(w *terminal.Text) {
 	if r.Lately == nil {
 		return
 	}
@@ -97,14 +98,14 @@ func (r AgentShowResult) textLately(w *commands.Text) {
 	}{{"WROTE TO IT", r.Lately.Senders}, {"IT WROTE TO", r.Lately.Recipients}} {
 		if len(of.peers) > 0 {
 			w.Printf("\n")
-			commands.TableOf(w, []string{of.heading, "MESSAGES", "FAILED", "LAST"}, of.peers,
+			terminal.TableOf(w, []string{of.heading, "MESSAGES", "FAILED", "LAST"}, of.peers,
 				func(p *messages.Peer) []string {
 					return []string{p.Agent, fmt.Sprint(p.Messages), fmt.Sprint(p.Failed), w.When(p.LastAt)}
 				})
 		}
 	}
 	w.Printf("\n%s\n",
-		w.Paint(commands.Dim, "Counted among the newest "+orchestrator.Plural(r.Lately.Among, "message")+" of all."))
+		w.Paint(terminal.Dim, "Counted among the newest "+orchestrator.Plural(r.Lately.Among, "message")+" of all."))
 }
 
 // set is a number with its unit, "" for 0.
@@ -116,7 +117,7 @@ func set(n int, unit string) string {
 }
 
 // runState says in a few words what became of the last run of an agent's start command.
-func runState(w *commands.Text, run *sessions.Run) string {
+func runState(w *terminal.Text, run *sessions.Run) string {
 	switch {
 	case run == nil:
 		return ""
@@ -127,7 +128,7 @@ func runState(w *commands.Text, run *sessions.Run) string {
 }
 
 // lastRun says in a sentence what became of the last run of an agent's start command.
-func lastRun(w *commands.Text, run *sessions.Run) string {
+func lastRun(w *terminal.Text, run *sessions.Run) string {
 	if run == nil {
 		return ""
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 )
@@ -73,7 +74,7 @@ func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (Agen
 }
 
 // Text shows the token, or what became of the present ones.
-func (r AgentTokenResult) Text(w *commands.Text) {
+func (r AgentTokenResult) Text(w *terminal.Text) {
 	switch {
 	case r.Revoked != nil && r.ID != "":
 		w.Printf("%s of %s is revoked.\n", r.ID, r.Agent)
@@ -82,7 +83,7 @@ func (r AgentTokenResult) Text(w *commands.Text) {
 	case r.Revoked != nil:
 		w.Printf("Revoked %d tokens of %s.\n", *r.Revoked, r.Agent)
 	case r.Token == "":
-		commands.TableOf(w, []string{"TOKEN", "AGENT", "RIGHT", "CREATED", "EXPIRES", "REVOKED"}, r.Tokens,
+		terminal.TableOf(w, []string{"TOKEN", "AGENT", "RIGHT", "CREATED", "EXPIRES", "REVOKED"}, r.Tokens,
 			func(t *agents.Token) []string {
 				right := "self"
 				if t.Admin {
@@ -91,7 +92,7 @@ func (r AgentTokenResult) Text(w *commands.Text) {
 				return []string{t.ID, t.Agent, right, w.When(t.CreatedAt), w.When(t.ExpiresAt), w.When(t.RevokedAt)}
 			})
 	default:
-		w.Printf("%s\n", w.Paint(commands.Bold, r.Token))
+		w.Printf("%s\n", w.Paint(terminal.Bold, r.Token))
 		w.Printf("It speaks for %s and is shown this once. Send it as `Authorization: Bearer ...`.\n", r.Agent)
 		if !*r.Known {
 			w.Printf("Nobody is known as %s yet; its first act adds it. If the name is mistyped, revoke the token.\n",

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 )
 
@@ -27,4 +28,4 @@ func groupAdd(ctx context.Context, env commands.Env, p GroupMembersParams) (Grou
 }
 
 // Text says it in a sentence.
-func (r GroupMembersResult) Text(w *commands.Text) { textOfGroup(w, &r.Group) }
+func (r GroupMembersResult) Text(w *terminal.Text) { textOfGroup(w, &r.Group) }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 )
 
@@ -27,7 +28,7 @@ func groupDelete(ctx context.Context, env commands.Env, p GroupDeleteParams) (Gr
 }
 
 // Text says it in a sentence.
-func (r GroupDeleteResult) Text(w *commands.Text) {
+func (r GroupDeleteResult) Text(w *terminal.Text) {
 	if len(r.Group.Members) == 0 {
 		w.Printf("The group %s is deleted; it had no members.\n", r.Group.Name)
 		return

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 )
 
@@ -21,8 +22,8 @@ func groupList(ctx context.Context, env commands.Env, _ struct{}) (GroupListResu
 }
 
 // Text shows a table.
-func (r GroupListResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"GROUP", "MEMBERS"}, r.Groups, func(g *agents.Group) []string {
+func (r GroupListResult) Text(w *terminal.Text) {
+	terminal.TableOf(w, []string{"GROUP", "MEMBERS"}, r.Groups, func(g *agents.Group) []string {
 		return []string{g.Name, strings.Join(g.Members, ", ")}
 	})
 }

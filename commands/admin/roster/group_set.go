@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 )
 
@@ -34,7 +35,7 @@ func groupSet(ctx context.Context, env commands.Env, p GroupSetParams) (GroupSet
 }
 
 // Text says it in a sentence.
-func (r GroupSetResult) Text(w *commands.Text) {
+func (r GroupSetResult) Text(w *terminal.Text) {
 	textOfGroup(w, &r.Group)
 	if r.Replaced != nil && !slices.Equal(*r.Replaced, r.Group.Members) && len(*r.Replaced) > 0 {
 		w.Printf("It was: %s.\n", strings.Join(*r.Replaced, ", "))
@@ -42,7 +43,7 @@ func (r GroupSetResult) Text(w *commands.Text) {
 }
 
 // textOfGroup says who is in a group.
-func textOfGroup(w *commands.Text, g *agents.Group) {
+func textOfGroup(w *terminal.Text, g *agents.Group) {
 	if len(g.Members) == 0 {
 		w.Printf("%s has no members now; nobody can send to it.\n", g.Name)
 		return

@@ -21,6 +21,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 )
@@ -172,7 +173,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	err = run(c.Context, env)
 	if other := p.Getenv("MAILROOM_DB"); path != "" && other != "" && err == nil {
 		fmt.Fprintf(p.Err, "mailroom: MAILROOM_DB is set: commands go on using %s until it is not\n",
-			commands.Inline(other))
+			terminal.Inline(other))
 	}
 	sayWhere(err, env.Engine.Path())
 	if cerr := env.Engine.Close(); cerr != nil && err == nil {

@@ -1,12 +1,12 @@
-package commands
+// Package terminal writes for people: in colours and columns where there are any, and so that nothing that somebody else
+// wrote can steer the terminal or pass for a line of ours.
+package terminal
 
 import (
 	"fmt"
 	"io"
 	"strings"
 	"time"
-
-	"mailroom/orchestrator/ledger"
 )
 
 // Text writes for people, on a terminal. What comes from messages can neither drive the terminal nor pass for a line of
@@ -24,13 +24,6 @@ type Text struct {
 	hang string // with what a line goes on that does not fit
 	err  error
 }
-
-// Texter is a result that has a form for people of its own.
-type Texter interface{ Text(w *Text) }
-
-// ToolTexter is a result with a text for the clients of MCP, which show a model that text; programs read the structured
-// result beside it. It is not made harmless for a terminal.
-type ToolTexter interface{ ToolText() string }
 
 // Err returns the first error of writing.
 func (w *Text) Err() error { return w.err }
@@ -115,13 +108,6 @@ func (w *Text) Status(status string) Painted {
 		return Painted(Inline(status))
 	}
 	return w.Paint(style, status)
-}
-
-// NotTrusted writes why a database does nothing outside of itself, and what to do about it; nothing where it does.
-func NotTrusted(w *Text, why string) {
-	if why != "" {
-		w.Printf("%s\n", w.Paint(Red, "Attention: "+ledger.NotTrusted+": "+why+". "+ledger.NotTrustedHint+"."))
-	}
 }
 
 // Fields writes key and value lines, the values aligned, each of their lines. Pairs whose value is empty are left out.
