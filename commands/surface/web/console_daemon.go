@@ -1,4 +1,4 @@
-package cli
+package web
 
 import (
 	"context"
@@ -15,14 +15,13 @@ import (
 	"strings"
 	"time"
 
-	"mailroom/commands/surface/web"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/ledger"
 )
 
-// consoleOfDaemon returns the address of a daemon of this machine that serves the console; "" if there is none. Nobody
+// ConsoleOfDaemon returns the address of a daemon of this machine that serves the console; "" if there is none. Nobody
 // is called for a database that is not trusted: somebody else may have written whom.
-func consoleOfDaemon(ctx context.Context, l *ledger.Ledger) (string, error) {
+func ConsoleOfDaemon(ctx context.Context, l *ledger.Ledger) (string, error) {
 	if why, err := l.Untrusted(ctx); why != "" || err != nil {
 		return "", err
 	}
@@ -50,19 +49,19 @@ func consoleAt(ctx context.Context, l *ledger.Ledger, listening string) string {
 	reached := ""
 	asking := httptrace.WithClientTrace(ctx,
 		&httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reached = i.Conn.RemoteAddr().String() }})
-	request, err := http.NewRequestWithContext(asking, http.MethodGet, at.String()+web.ProofPath, nil)
+	request, err := http.NewRequestWithContext(asking, http.MethodGet, at.String()+proofPath, nil)
 	if err != nil {
 		return ""
 	}
 	challenge := rand.Text()
-	request.Header.Set(web.ChallengeHeader, challenge)
+	request.Header.Set(challengeHeader, challenge)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
 	answer, err := transport.RoundTrip(request) // in place of a Client, which follows redirects
 	if err != nil {
 		return ""
 	}
 	defer answer.Body.Close()
-	var given web.Proof
+	var given proof
 	if json.NewDecoder(io.LimitReader(answer.Body, 4096)).Decode(&given) != nil ||
 		!daemons.Ours(ctx, l, challenge, reached, given.Proof) {
 		return ""
