@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
@@ -13,10 +14,10 @@ import (
 
 // DeliverAllParams say what a delivery run does. Source: document 004, "Operation 2: Deliver All Pending Messages".
 type DeliverAllParams struct {
-	Recipient string           `json:"recipient,omitempty" desc:"deliver to this agent only" check:"agent"`
-	Timeout   commands.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"longest attempt; left out: the agent's own, or the setting delivery.timeout" check:"min=1,max=3600"`
-	BatchSize int              `json:"batch_size,omitempty" desc:"messages of one claim; never a cap on the run; left out: the setting delivery.claim_size" check:"min=1,max=10000"`
-	Wait      bool             `json:"wait,omitempty" desc:"wait for slow transports; without it the run answers once the inboxes are served" default:"true"`
+	Recipient string            `json:"recipient,omitempty" desc:"deliver to this agent only" check:"agent"`
+	Timeout   parameter.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"longest attempt; left out: the agent's own, or the setting delivery.timeout" check:"min=1,max=3600"`
+	BatchSize int               `json:"batch_size,omitempty" desc:"messages of one claim; never a cap on the run; left out: the setting delivery.claim_size" check:"min=1,max=10000"`
+	Wait      bool              `json:"wait,omitempty" desc:"wait for slow transports; without it the run answers once the inboxes are served" default:"true"`
 }
 
 // DeliverAllResult is document 004's answer. Errors are the attempts of this run that failed.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
@@ -11,21 +12,21 @@ import (
 
 // AgentAddParams say what to add, or to change of a known agent. What is left out stays as it is.
 type AgentAddParams struct {
-	Name        string            `json:"name" desc:"name of the agent: a letter, then letters, digits, _ or -" check:"agent" arg:"1"`
-	Role        *string           `json:"role,omitempty" desc:"what it does, in a few words" check:"max=256"`
-	Groups      []string          `json:"group,omitempty" desc:"group to join; may be repeated" check:"agent|group"`
-	Deliver     *string           `json:"deliver,omitempty" desc:"transport: inbox, jsonl:PATH, dir:ROOT, exec:COMMAND or webhook:URL" check:"min=1,max=4112" remote:"inbox|webhook:*"`
-	Fallback    *string           `json:"fallback,omitempty" desc:"jsonl:PATH used when the first transport fails; '' removes it" check:"max=4096" remote:""`
-	Timeout     *commands.Seconds `json:"timeout,omitempty" desc:"longest delivery attempt; 0 is the setting delivery.timeout" check:"min=0,max=3600"`
-	Batch       *int              `json:"batch,omitempty" desc:"messages of one attempt; 0 is what is usual for the transport, one for exec" check:"min=0,max=1000"`
-	Concurrency *int              `json:"concurrency,omitempty" desc:"commands of an exec agent at the same time; 0 is one" check:"min=0,max=64"`
-	Private     *bool             `json:"allow_private,omitempty" desc:"its webhook may lead to an address of this machine or of a private network" remote:"false"`
-	Secret      *string           `json:"secret,omitempty" desc:"secret that signs the messages to its webhook, whsec_ and base64; an empty text makes a new one" check:"max=128"`
-	Start       *string           `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes it" check:"max=4096" remote:""`
-	PassEnv     *string           `json:"pass_env,omitempty" desc:"variables of the daemon's environment that its commands get, separated by commas; an empty text is all but passwords and keys of mailroom" check:"max=4096" remote:"-"`
-	Host        *string           `json:"host,omitempty" desc:"host that its files and commands are on, in a database on a server; an empty text is any" check:"max=253" remote:""`
-	SilentAfter *commands.Seconds `json:"silent_after,omitempty" desc:"silence after which it counts as lost; 0 is never" check:"min=0,max=2592000"`
-	PlanMode    *bool             `json:"plan_mode,omitempty" desc:"it must have its plans approved"`
+	Name        string             `json:"name" desc:"name of the agent: a letter, then letters, digits, _ or -" check:"agent" arg:"1"`
+	Role        *string            `json:"role,omitempty" desc:"what it does, in a few words" check:"max=256"`
+	Groups      []string           `json:"group,omitempty" desc:"group to join; may be repeated" check:"agent|group"`
+	Deliver     *string            `json:"deliver,omitempty" desc:"transport: inbox, jsonl:PATH, dir:ROOT, exec:COMMAND or webhook:URL" check:"min=1,max=4112" remote:"inbox|webhook:*"`
+	Fallback    *string            `json:"fallback,omitempty" desc:"jsonl:PATH used when the first transport fails; '' removes it" check:"max=4096" remote:""`
+	Timeout     *parameter.Seconds `json:"timeout,omitempty" desc:"longest delivery attempt; 0 is the setting delivery.timeout" check:"min=0,max=3600"`
+	Batch       *int               `json:"batch,omitempty" desc:"messages of one attempt; 0 is what is usual for the transport, one for exec" check:"min=0,max=1000"`
+	Concurrency *int               `json:"concurrency,omitempty" desc:"commands of an exec agent at the same time; 0 is one" check:"min=0,max=64"`
+	Private     *bool              `json:"allow_private,omitempty" desc:"its webhook may lead to an address of this machine or of a private network" remote:"false"`
+	Secret      *string            `json:"secret,omitempty" desc:"secret that signs the messages to its webhook, whsec_ and base64; an empty text makes a new one" check:"max=128"`
+	Start       *string            `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes it" check:"max=4096" remote:""`
+	PassEnv     *string            `json:"pass_env,omitempty" desc:"variables of the daemon's environment that its commands get, separated by commas; an empty text is all but passwords and keys of mailroom" check:"max=4096" remote:"-"`
+	Host        *string            `json:"host,omitempty" desc:"host that its files and commands are on, in a database on a server; an empty text is any" check:"max=253" remote:""`
+	SilentAfter *parameter.Seconds `json:"silent_after,omitempty" desc:"silence after which it counts as lost; 0 is never" check:"min=0,max=2592000"`
+	PlanMode    *bool              `json:"plan_mode,omitempty" desc:"it must have its plans approved"`
 }
 
 // AgentResult is one agent.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -11,12 +12,12 @@ import (
 
 // AgentTokenParams say for whom to issue a token, or whose to revoke or list.
 type AgentTokenParams struct {
-	Name    string           `json:"name,omitempty" desc:"agent that the token is for" check:"agent" arg:"1"`
-	Admin   bool             `json:"admin,omitempty" desc:"its holder may also run the commands for administrators"`
-	Expires commands.Seconds `json:"expires,omitempty" desc:"how long it is valid; left out: until it is revoked" check:"min=1,max=315360000"`
-	Revoke  bool             `json:"revoke,omitempty" desc:"revoke all tokens of the agent, or the one with this id, and issue none"`
-	ID      string           `json:"id,omitempty" desc:"with revoke: the one token to revoke, by the id that list shows" check:"min=12,max=12"`
-	List    bool             `json:"list,omitempty" desc:"list the tokens of the agent, or of all without a name, and issue none"`
+	Name    string            `json:"name,omitempty" desc:"agent that the token is for" check:"agent" arg:"1"`
+	Admin   bool              `json:"admin,omitempty" desc:"its holder may also run the commands for administrators"`
+	Expires parameter.Seconds `json:"expires,omitempty" desc:"how long it is valid; left out: until it is revoked" check:"min=1,max=315360000"`
+	Revoke  bool              `json:"revoke,omitempty" desc:"revoke all tokens of the agent, or the one with this id, and issue none"`
+	ID      string            `json:"id,omitempty" desc:"with revoke: the one token to revoke, by the id that list shows" check:"min=12,max=12"`
+	List    bool              `json:"list,omitempty" desc:"list the tokens of the agent, or of all without a name, and issue none"`
 }
 
 // AgentTokenResult holds a new token, which is shown this once, or what was asked of the present ones.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
@@ -24,7 +25,7 @@ const (
 
 // known are the values that a parameter can have: those that it names itself, or agents, groups, messages and what else
 // a command knows, of the database that the line means. Where the database cannot be had there are none.
-func known(p *Program, before *line, param *commands.Param) (list []candidate) {
+func known(p *Program, before *line, param *parameter.Param) (list []candidate) {
 	for _, value := range param.OneOf {
 		list = append(list, candidate{word: value})
 	}

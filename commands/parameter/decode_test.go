@@ -1,4 +1,4 @@
-package commands
+package parameter
 
 import (
 	"encoding/json"
@@ -9,7 +9,35 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/corpus"
+	"mailroom/orchestrator/orchestratortest/want"
 )
+
+// everything has a parameter of each kind.
+type everything struct {
+	Agent   string          `json:"agent,omitempty" desc:"an agent" check:"agent"`
+	Word    string          `json:"word,omitempty" desc:"one of some" check:"oneof=red|green" default:"red"`
+	Text    string          `json:"text,omitempty" desc:"a short text" check:"min=2,max=8"`
+	ID      string          `json:"id,omitempty" desc:"an id" check:"id"`
+	Count   int             `json:"count,omitempty" desc:"a count" check:"min=1,max=1000" default:"10"`
+	Maybe   *int            `json:"maybe,omitempty" desc:"a count that may be absent" check:"min=0"`
+	Ratio   float64         `json:"ratio,omitempty" desc:"a ratio" check:"max=1.5"`
+	Yes     bool            `json:"yes,omitempty" desc:"a switch"`
+	List    []string        `json:"list,omitempty" desc:"some words" check:"max=2"`
+	Any     json.RawMessage `json:"any,omitempty" desc:"any value" check:"max=40"`
+	Wait    Seconds         `json:"wait_seconds,omitempty" desc:"a time" check:"max=60"`
+	Element []string        `json:"agents,omitempty" desc:"agents" check:"agent"`
+}
+
+// decodeInto decodes raw into P as the parameters of a command are.
+func decodeInto[P any](t testing.TB, raw string, fold bool) (P, error) {
+	t.Helper()
+	var p P
+	params, err := Of(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, Decode(json.RawMessage(raw), params, fold, &p)
+}
 
 func TestDecodeTakes(t *testing.T) {
 	t.Parallel()
@@ -109,7 +137,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a key of a megabyte", `{"` + strings.Repeat("a", 1<<20) + `":1}`, "there is no parameter"},
 	} {
 		_, err := decodeInto[everything](t, test.raw, true)
-		codeIs(t, err, orchestrator.InvalidParams)
+		want.Code(t, err, orchestrator.InvalidParams)
 		if err != nil && (!strings.Contains(err.Error(), test.says) || len(err.Error()) > 600) {
 			t.Errorf("%s: %.700v; want it to say %q", test.name, err, test.says)
 		}
@@ -119,7 +147,7 @@ func TestDecodeRefuses(t *testing.T) {
 func TestDecodeKeepsCaseApartWithoutFolding(t *testing.T) {
 	t.Parallel()
 	_, err := decodeInto[everything](t, `{"COUNT":1}`, false)
-	codeIs(t, err, orchestrator.InvalidParams)
+	want.Code(t, err, orchestrator.InvalidParams)
 	if err != nil && !strings.Contains(err.Error(), "Did you mean count?") {
 		t.Errorf("%v; want the right spelling", err)
 	}
@@ -127,9 +155,12 @@ func TestDecodeKeepsCaseApartWithoutFolding(t *testing.T) {
 
 func TestDecodeMissesWhatIsRequired(t *testing.T) {
 	t.Parallel()
+	type needy struct {
+		Name string `json:"name" desc:"a name that must be there"`
+	}
 	for _, raw := range []string{``, `{}`, `{"name":null}`} {
 		_, err := decodeInto[needy](t, raw, true)
-		codeIs(t, err, orchestrator.InvalidParams)
+		want.Code(t, err, orchestrator.InvalidParams)
 		if err != nil && !strings.Contains(err.Error(), "name: it is missing (a name that must be there)") {
 			t.Errorf("%s: %v", raw, err)
 		}
@@ -150,7 +181,7 @@ var decodeSeeds = []string{
 func checkDecode(t *testing.T, raw string, fold bool) (malformed bool) {
 	got, err := decodeInto[everything](t, raw, fold)
 	if err != nil {
-		codeIs(t, err, orchestrator.InvalidParams)
+		want.Code(t, err, orchestrator.InvalidParams)
 		if says := err.Error(); says == "" || len(says) > 1000 || !utf8.ValidString(says) {
 			t.Errorf("%q: the error says %.1500q", raw, says)
 		}
@@ -186,7 +217,7 @@ func FuzzDecode(f *testing.F) {
 func TestMalformedParams(t *testing.T) {
 	t.Parallel()
 	corpus.Target{
-		Name: "FuzzDecode", Package: "mailroom/commands", Seeds: decodeSeeds,
+		Name: "FuzzDecode", Package: "mailroom/commands/parameter", Seeds: decodeSeeds,
 		Tokens: []string{`"`, `{`, `]`, `,`, `:`, `\`, `null`, `1e999`, `\u0000`, `\udc00`, "\xff", "\x00", `"count":`},
 		Check: func(t *testing.T, raw string) bool {
 			folded := checkDecode(t, raw, true)

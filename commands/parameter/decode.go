@@ -1,4 +1,4 @@
-package commands
+package parameter
 
 import (
 	"bytes"
@@ -19,10 +19,10 @@ import (
 // maxParams bounds the JSON of one call: the largest payload, and room for the rest.
 const maxParams = orchestrator.MaxPayload + 256<<10
 
-// decodeParams fills the struct that into points to from a JSON object. It is strict: unknown and repeated keys, wrong
+// Decode fills the struct that into points to from a JSON object. It is strict: unknown and repeated keys, wrong
 // types, values out of bounds, trailing data, NUL and invalid UTF-8 are errors that name the parameter. An empty raw
 // stands for {}.
-func decodeParams(raw json.RawMessage, params []Param, fold bool, into any) error {
+func Decode(raw json.RawMessage, params []Param, fold bool, into any) error {
 	values, err := objectOf(raw, params, fold)
 	if err != nil {
 		return err
@@ -59,11 +59,11 @@ func decodeParams(raw json.RawMessage, params []Param, fold bool, into any) erro
 // as parameters themselves are read. It panics when the struct's tags are wrong. Error: invalid_params, which names the
 // parameter and the key in it.
 func DecodeObject[P any](parameter string, raw json.RawMessage) (p P, err error) {
-	params, err := paramsOf(p)
+	params, err := Of(p)
 	if err != nil {
 		panic(fmt.Sprintf("%T: %v", p, err))
 	}
-	err = decodeParams(raw, params, false, &p)
+	err = Decode(raw, params, false, &p)
 	if e, ok := errors.AsType[*orchestrator.Error](err); ok {
 		e.Message = parameter + ": " + e.Message
 		if key, ok := e.Details["parameter"].(string); ok {

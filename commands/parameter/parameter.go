@@ -1,4 +1,6 @@
-package commands
+// Package parameter reads the parameters of commands: what the tags of a struct declare of them, and JSON into that
+// struct.
+package parameter
 
 import (
 	"cmp"
@@ -86,8 +88,8 @@ var (
 	stringsType = reflect.TypeFor[[]string]()
 )
 
-// paramsOf reads the tags of a params struct.
-func paramsOf(zero any) ([]Param, error) {
+// Of reads the tags of a struct of parameters.
+func Of(zero any) ([]Param, error) {
 	t := reflect.TypeOf(zero)
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("params are %s and no struct", t)
@@ -208,11 +210,11 @@ func (p *Param) readChecks(tag string) error {
 
 // Flag is the parameter's flag on the command line, without dashes: threadId and BATCH_SIZE give thread-id, batch-size.
 func (p *Param) Flag() string {
-	return cmp.Or(p.flag, strings.ReplaceAll(uncamel(p.Name), "_", "-"))
+	return cmp.Or(p.flag, strings.ReplaceAll(Uncamel(p.Name), "_", "-"))
 }
 
-// uncamel writes a name without capitals: SendMessage is send-message.
-func uncamel(name string) string {
+// Uncamel writes a name without capitals: SendMessage is send-message.
+func Uncamel(name string) string {
 	if name == strings.ToLower(name) {
 		return name
 	}
@@ -316,4 +318,15 @@ func (p *Param) checkText(s string) (string, error) {
 		return s, p.inBounds(float64(n), fmt.Sprintf("it has %d characters, which", n))
 	}
 	return s, p.inBounds(float64(len(s)), fmt.Sprintf("it has %d bytes, which", len(s)))
+}
+
+// Value returns the parameter's value in the struct of its command's parameters.
+func (p *Param) Value(params any) reflect.Value { return reflect.ValueOf(params).Field(p.index) }
+
+// OnlyHere reports whether a value of a parameter is refused to a caller over the network.
+func (p *Param) OnlyHere(value string) bool {
+	return p.Remote != nil && !slices.ContainsFunc(p.Remote, func(allowed string) bool {
+		prefix, open := strings.CutSuffix(allowed, "*")
+		return value == allowed || open && strings.HasPrefix(value, prefix)
+	})
 }
