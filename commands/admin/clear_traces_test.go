@@ -25,7 +25,8 @@ func TestClearTraces(t *testing.T) {
 	h.clock.Advance(8 * days)
 	ask[any](h.fixture, "clear_old", `{}`) // deletes m5-given-up, archives m1-read
 	h.clock.Advance(89 * days)
-	if r := ask[operations.ClearTracesResult](h.fixture, "clear_traces", `{}`); r.MessageTraces != 0 || !known("m5-given-up") {
+	if r := ask[operations.ClearTracesResult](h.fixture, "clear_traces", `{}`); r.MessageTraces != 0 ||
+		!known("m5-given-up") {
 		t.Errorf("%+v after 89 days", r)
 	}
 	h.clock.Advance(2 * days)
