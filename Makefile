@@ -308,7 +308,7 @@ fuzz: compiler ## run every fuzz target for a short while (FUZZTIME=10s)
 	done
 
 corpora: fuzz ## make the files of malformed inputs anew, from what the fuzzer finds (FUZZTIME=60s) and mutations
-	$(GO) test -p 1 -count 1 -run '^TestMalformed' ./commands ./orchestrator/agents ./orchestrator/transport ./cmd/mailroom -corpora
+	$(GO) test -p 1 -count 1 -run '^TestMalformed' ./commands/parameter ./orchestrator/agents ./orchestrator/transport ./cmd/mailroom -corpora
 
 # With KEEP=FOLDER the recording stays there, and is used again the next time.
 powerloss: tools ## cut the power at POINTS moments of a recording (POINTS=10000, MESSAGES=1000, SEED=)

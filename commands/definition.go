@@ -20,6 +20,8 @@ import (
 	"sync"
 	"time"
 
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/tracing"
@@ -40,9 +42,9 @@ type Call struct {
 	Patience  time.Duration // longest that a command may wait, since whoever asks abandons longer calls; 0 is any time
 	Model     bool          // a model reads the answer, of which its host shows only so much
 	// to which a command may tell a person why nothing happens; beside the answer, and nil where nobody sees it
-	Aside *Text
+	Aside *terminal.Text
 	// to which a command may tell what it does while it does it; nil if the answer is for programs
-	Narrator *Text
+	Narrator *terminal.Text
 
 	// Progress, unless it is nil, is told how far long work is, by several goroutines at once; a total of 0 is unknown.
 	Progress func(done, total int64, unit string)
@@ -91,7 +93,7 @@ type Definition struct {
 	foresee    func(ctx context.Context, env Env, raw json.RawMessage) (string, error)
 
 	read   sync.Once // fills in what follows
-	params []Param
+	params []parameter.Param
 	card   *Card
 }
 
@@ -170,7 +172,7 @@ func (handlerOf[P, R]) result() reflect.Type { return reflect.TypeFor[R]() }
 
 // decodeAs decodes the parameters of a command.
 func decodeAs[P any](d *Definition, raw json.RawMessage) (p P, err error) {
-	return p, decodeParams(raw, d.Params(), d.vocabulary.FoldCase, &p)
+	return p, parameter.Decode(raw, d.Params(), d.vocabulary.FoldCase, &p)
 }
 
 // Typed is a definition that still knows its types, as Define returns it.
@@ -183,7 +185,7 @@ type Typed[P, R any] struct{ *Definition }
 // first asked for: it is a mistake in the program, and whoever adds a command to a catalogue has a test that asks.
 func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env, P) (R, error)) Typed[P, R] {
 	d := &Definition{
-		Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(uncamel(words)),
+		Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(parameter.Uncamel(words)),
 		words: words, vocabulary: v, handler: handlerOf[P, R](run),
 	}
 	d.Name = v.Prefix + d.Tool
@@ -215,7 +217,7 @@ func (d *Definition) readDetails() error {
 	if want := "orchestrator." + d.vocabulary.Prefix + d.words; d.card.Command != want {
 		return fmt.Errorf("card: front matter: command is %q; it is %q", d.card.Command, want)
 	}
-	if d.params, err = paramsOf(d.handler.zeroParams()); err != nil {
+	if d.params, err = parameter.Of(d.handler.zeroParams()); err != nil {
 		return err
 	}
 	return d.checkNamed()
@@ -233,7 +235,7 @@ func (d *Definition) checkNamed() error {
 		names = append(names, d.ConfirmWith)
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(d.params, func(p Param) bool { return p.Name == name }) {
+		if !slices.ContainsFunc(d.params, func(p parameter.Param) bool { return p.Name == name }) {
 			return fmt.Errorf("it has no parameter %s", name)
 		}
 	}
@@ -304,16 +306,16 @@ func (d *Definition) DatabaseAt(raw json.RawMessage) string {
 }
 
 // Params returns the parameters in the order of their struct. The list is not to be changed.
-func (d *Definition) Params() []Param { return d.details().params }
+func (d *Definition) Params() []parameter.Param { return d.details().params }
 
 // Positional returns the parameters that may stand as arguments on the command line, in their order there.
-func (d *Definition) Positional() (list []*Param) {
+func (d *Definition) Positional() (list []*parameter.Param) {
 	for i := range d.Params() {
 		if d.Params()[i].Arg != "" {
 			list = append(list, &d.Params()[i])
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *Param) int { return strings.Compare(a.Arg, b.Arg) }) // "rest" sorts behind digits
+	slices.SortStableFunc(list, func(a, b *parameter.Param) int { return strings.Compare(a.Arg, b.Arg) }) // "rest" sorts behind digits
 	return list
 }
 

@@ -1,6 +1,9 @@
 package commands
 
-import "mailroom/orchestrator/overview"
+import (
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator/overview"
+)
 
 // Examined is the result of a command that looks for what is wrong.
 type Examined struct {
@@ -20,10 +23,10 @@ func (r Examined) ExitStatus() int {
 }
 
 // Text shows one line per finding, and below it what to do.
-func (r Examined) Text(w *Text) {
+func (r Examined) Text(w *terminal.Text) {
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		w.Block(w.Status(f.Level)+Painted("  "+Inline(f.Title())+": "), "    ", f.Text())
+		w.Block(w.Status(f.Level)+terminal.Painted("  "+terminal.Inline(f.Title())+": "), "    ", f.Text())
 		if f.Do != "" {
 			w.Body("    ", f.Do)
 		}

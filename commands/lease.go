@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/messages"
@@ -15,7 +17,7 @@ import (
 // Lease returns the lease under which a command takes messages for a caller. Until its answer was written it is this
 // process's. Then, with 0 seconds, the messages are read. Otherwise they come back after that time, or when the
 // caller's process has ended, unless they are acknowledged.
-func Lease(caller Caller, command string, seconds Seconds) messages.ReadingLease {
+func Lease(caller Caller, command string, seconds parameter.Seconds) messages.ReadingLease {
 	lease := messages.ReadingLease{For: seconds.Duration(), Holder: command, Writer: process.Self()}
 	if caller.Process > 0 {
 		lease.Reader = process.Of(caller.Process)
@@ -34,7 +36,7 @@ func LeaseEnd(ms []orchestrator.Message) string {
 }
 
 // TellRest says what is to be done with messages that come back, and that there are others.
-func TellRest(w *Text, until string, more bool) {
+func TellRest(w *terminal.Text, until string, more bool) {
 	if until != "" {
 		w.Printf("They come back at %s unless they are acknowledged.\n", until)
 	}

@@ -3,8 +3,6 @@ package commands
 import (
 	"fmt"
 	"reflect"
-	"slices"
-	"strings"
 
 	"mailroom/orchestrator"
 )
@@ -27,9 +25,9 @@ func (d *Definition) onlyHere(caller Caller, params any) error {
 	if !caller.Remote {
 		return nil
 	}
-	fields := reflect.ValueOf(params)
-	for _, p := range d.Params() {
-		value := fields.Field(p.index)
+	for i := range d.Params() {
+		p := &d.Params()[i]
+		value := p.Value(params)
 		if p.Remote == nil || value.IsZero() {
 			continue
 		}
@@ -38,12 +36,4 @@ func (d *Definition) onlyHere(caller Caller, params any) error {
 		}
 	}
 	return nil
-}
-
-// OnlyHere reports whether a value of a parameter is refused to a caller over the network.
-func (p *Param) OnlyHere(value string) bool {
-	return p.Remote != nil && !slices.ContainsFunc(p.Remote, func(allowed string) bool {
-		prefix, open := strings.CutSuffix(allowed, "*")
-		return value == allowed || open && strings.HasPrefix(value, prefix)
-	})
 }

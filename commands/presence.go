@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
@@ -34,7 +35,7 @@ func (p Presence) String() string {
 }
 
 // Text tells people when the recipients will see the message.
-func (p Presence) Text(w *Text) {
+func (p Presence) Text(w *terminal.Text) {
 	for _, says := range [][2]string{
 		{hosts.IsWorking, "Working, and about to see it with the next tool call or at the end of the turn: %s.\n"},
 		{hosts.IsIdle, "Idle, and woken if the host can be: %s.\n"},
@@ -75,8 +76,15 @@ func HostWithout(ctx context.Context, env Env, agent *ledger.Agent) string {
 	return agent.Host
 }
 
-// NoDaemon says so of what was sent: "it is" or "they are".
-func (w *Text) NoDaemon(sent string) {
-	w.Printf("%s\n",
-		w.Paint(Yellow, "No daemon runs: "+sent+" delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
+// TellNoDaemon writes that no daemon delivers what was sent: "it is" or "they are".
+func TellNoDaemon(w *terminal.Text, sent string) {
+	w.Printf("%s\n", w.Paint(terminal.Yellow,
+		"No daemon runs: "+sent+" delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
+}
+
+// NotTrusted writes why a database does nothing outside of itself, and what to do about it; nothing where it does.
+func NotTrusted(w *terminal.Text, why string) {
+	if why != "" {
+		w.Printf("%s\n", w.Paint(terminal.Red, "Attention: "+ledger.NotTrusted+": "+why+". "+ledger.NotTrustedHint+"."))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 )
@@ -24,7 +25,7 @@ func RepliedOf(sent *orchestrator.Sent) Replied {
 }
 
 // Text says it to people.
-func (r Replied) Text(w *Text) {
+func (r Replied) Text(w *terminal.Text) {
 	if r.JoinedThread != "" {
 		w.Printf("It stands in the thread %s.\n", r.JoinedThread)
 	}
@@ -35,7 +36,7 @@ func (r Replied) Text(w *Text) {
 		w.Printf("It answers the request %s.\n", r.RequestID)
 	}
 	if r.Presence == string(orchestrator.Stopped) {
-		w.Printf("%s\n", w.Paint(Yellow, "You have stopped: end your process."))
+		w.Printf("%s\n", w.Paint(terminal.Yellow, "You have stopped: end your process."))
 	}
 }
 

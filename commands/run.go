@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
@@ -43,6 +44,13 @@ func (a Answer) head() ([]byte, error) {
 	action, err := orchestrator.JSON(a.Action)
 	return slices.Concat([]byte(`{"success":true,"action":`), action, []byte("}")), err
 }
+
+// Texter is a result that has a form for people of its own.
+type Texter interface{ Text(w *terminal.Text) }
+
+// ToolTexter is a result with a text for the clients of MCP, which show a model that text; programs read the structured
+// result beside it. It is not made harmless for a terminal.
+type ToolTexter interface{ ToolText() string }
 
 // Pieced is a result whose JSON object may be so long that it is not to be in memory twice. Pieces returns it in
 // pieces. The first has at least one of its members. They must not be changed.

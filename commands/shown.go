@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
 )
 
@@ -94,7 +96,7 @@ func fit(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) 
 // hosts show, the handler runs again with a lower limit, and so says itself that there are more and how to go on.
 func (d *Definition) run(ctx context.Context, env Env, raw json.RawMessage) (any, error) {
 	result, err := d.handler.run(ctx, env, d, raw)
-	if !env.Call.Model || !d.Card().OnlyReads() || named("limit", d.Params(), false) == nil {
+	if !env.Call.Model || !d.Card().OnlyReads() || !slices.ContainsFunc(d.Params(), func(p parameter.Param) bool { return p.Name == "limit" }) {
 		return result, err
 	}
 	for last := math.MaxInt; err == nil && !ShownWhole(result); {

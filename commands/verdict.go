@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
 )
 
@@ -102,7 +103,7 @@ func approves(match []string) bool { return strings.HasPrefix(strings.ToLower(ma
 
 // verdictOfData reads an object; said is the text beside it.
 func verdictOfData(q orchestrator.Asked, data json.RawMessage, said string) (*orchestrator.Verdict, error) {
-	p, err := DecodeObject[struct {
+	p, err := parameter.DecodeObject[struct {
 		Approve   *bool   `json:"approve,omitempty" desc:"whether it approves"`
 		Reason    *string `json:"reason,omitempty" desc:"why not"`
 		Feedback  *string `json:"feedback,omitempty" desc:"what to change"`

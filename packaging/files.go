@@ -9,7 +9,7 @@ import (
 	"path"
 	"path/filepath"
 
-	"mailroom/commands/admin"
+	"mailroom/commands/admin/operations"
 )
 
 // file is a file of a package.
@@ -46,7 +46,7 @@ func (p *program) texts(ctx context.Context, parts []part) (*texts, error) {
 	}
 	t.copyright = []byte(copyright)
 	// That of `mailroom service install`, without --db: the database is that of whoever's systemd runs it.
-	t.unit = []byte(admin.ServiceUnit("From Mailroom's package; `mailroom service install` writes a unit that takes its place", "mailroom.service", "of the user",
+	t.unit = []byte(operations.ServiceUnit("From Mailroom's package; `mailroom service install` writes a unit that takes its place", "mailroom.service", "of the user",
 		[]string{"/usr/bin/mailroom", "serve", "--log-level", "info"}))
 	t.changelog, err = os.ReadFile(filepath.Join(top, "CHANGELOG.md"))
 	return &t, err

@@ -33,6 +33,9 @@ var engine = []string{
 var rows = []string{"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/messages",
 	"orchestrator/process", "orchestrator/push", "orchestrator/store", "tracing"}
 
+// vocabulary are the packages that every vocabulary may use.
+var vocabulary = and(engine, "commands", "commands/parameter", "commands/terminal")
+
 func and(list []string, more ...string) []string { return slices.Concat(list, more) }
 
 // mayImport says which packages of ours each package may import, floor by floor from the ground up. A RECORD is
@@ -100,14 +103,20 @@ var mayImport = map[string][]string{
 	"orchestrator/router": and(rows, "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions",
 		"orchestrator/reading", "orchestrator/sessions", "orchestrator/store/postgres", "orchestrator/store/sqlite",
 		"orchestrator/RECORD"),
-	"commands": and(engine, "orchestrator/bridge/letters", "orchestrator/confusables",
-		"orchestrator/process"),
-	"commands/VOCABULARY": and(engine, "commands"),
-	"commands/ralph": and(engine, "commands", "orchestrator/bridge", "orchestrator/bridge/letters",
-		"orchestrator/letter", "orchestrator/watchdog"),
-	"commands/admin":            and(engine, "commands", "orchestrator/person"),
-	"commands/signal":           and(engine, "commands", "orchestrator/letter", "orchestrator/person"),
-	"commands/surface":          {"commands", "orchestrator"},
+	"commands/parameter": {"orchestrator", "orchestrator/nearest"},
+	"commands/terminal":  {"orchestrator"},
+	"commands": and(engine, "commands/parameter", "commands/terminal", "orchestrator/bridge/letters",
+		"orchestrator/confusables", "orchestrator/process"),
+	"commands/VOCABULARY": vocabulary,
+	"commands/ralph": and(vocabulary, "orchestrator/bridge", "orchestrator/bridge/letters", "orchestrator/letter",
+		"orchestrator/watchdog"),
+	"commands/admin": {"commands", "commands/admin/inspection", "commands/admin/operations",
+		"commands/admin/roster"},
+	"commands/admin/inspection": vocabulary,
+	"commands/admin/operations": and(vocabulary, "orchestrator/person"),
+	"commands/admin/roster":     vocabulary,
+	"commands/signal":           and(vocabulary, "orchestrator/letter", "orchestrator/person"),
+	"commands/surface":          {"commands", "commands/parameter", "orchestrator"},
 	"commands/surface/listener": {"commands", "orchestrator"},
 	"commands/surface/console":  {"commands/surface/listener"},
 	"commands/surface/hook":     and(engine, "commands", "orchestrator/person", "orchestrator/process"),
@@ -119,7 +128,7 @@ var mayImport = map[string][]string{
 	"commands/surface/daemon": and(engine, "commands", "commands/surface/listener", "commands/surface/mcp",
 		"commands/surface/phone", "commands/surface/web",
 		"orchestrator/exports", "orchestrator/person", "orchestrator/watchdog", "tracing/otlp"),
-	"commands/surface/cli": and(engine, "commands", "commands/surface", "commands/surface/daemon",
+	"commands/surface/cli": and(vocabulary, "commands/surface", "commands/surface/daemon",
 		"commands/surface/hook", "commands/surface/mcp", "commands/surface/phone",
 		"commands/surface/web", "tracing/otlp"),
 

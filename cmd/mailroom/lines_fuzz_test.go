@@ -206,9 +206,10 @@ func TestCorporaAreLarge(t *testing.T) {
 	t.Parallel()
 	total := 0
 	for target, folder := range map[string]string{
-		"FuzzDecode": "commands", "FuzzName": "orchestrator/agents", "FuzzJSONLHealing": "orchestrator/transport",
-		"FuzzSendLines": "cmd/mailroom",
-		"FuzzJSONRPC":   "commands/surface/web", "FuzzCommandBody": "commands/surface/web",
+		"FuzzDecode": "commands/parameter", "FuzzName": "orchestrator/agents",
+		"FuzzJSONLHealing": "orchestrator/transport",
+		"FuzzSendLines":    "cmd/mailroom",
+		"FuzzJSONRPC":      "commands/surface/web", "FuzzCommandBody": "commands/surface/web",
 	} {
 		inputs, err := corpus.Load(filepath.Join("..", "..", filepath.FromSlash(folder), corpus.File(target)))
 		if err != nil {

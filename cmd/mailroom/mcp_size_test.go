@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/commands/surface/cli"
 )
 
@@ -153,7 +154,7 @@ func TestWholeNumbers(t *testing.T) {
 	tried := 0
 	for _, d := range config().Catalogue.All() {
 		for _, p := range d.Params() {
-			if p.Kind != commands.Integer && p.Kind != commands.Span {
+			if p.Kind != parameter.Integer && p.Kind != parameter.Span {
 				continue
 			}
 			tried++
@@ -182,8 +183,8 @@ func withRequired(d *commands.Definition, name, value string) json.RawMessage {
 		if !p.Required || p.Name == name {
 			continue
 		}
-		some := map[commands.Kind]string{commands.Integer: "1", commands.Span: "1", commands.Number: "1",
-			commands.Boolean: "true", commands.List: `["a"]`, commands.JSON: "{}"}[p.Kind]
+		some := map[parameter.Kind]string{parameter.Integer: "1", parameter.Span: "1", parameter.Number: "1",
+			parameter.Boolean: "true", parameter.List: `["a"]`, parameter.JSON: "{}"}[p.Kind]
 		if some == "" {
 			some = `"a"`
 		}

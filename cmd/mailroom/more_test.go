@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 )
 
@@ -30,7 +31,7 @@ func TestEveryVocabularySaysThatThereIsMore(t *testing.T) {
 				t.Errorf("count %s, %s %s; want 4, true", m.value(answer, "count"), c.key, m.value(answer, c.key))
 			}
 			var people strings.Builder
-			answer.Result.(commands.Texter).Text(&commands.Text{Out: &people})
+			answer.Result.(commands.Texter).Text(&terminal.Text{Out: &people})
 			if !strings.Contains(people.String(), "There are more") {
 				t.Errorf("people do not read that there are more")
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"mailroom/commands/admin/inspection"
 	"mailroom/orchestrator"
 )
 
@@ -25,11 +26,9 @@ func (h *history) audit(name string, params ...string) []string {
 	if len(params) > 0 {
 		quoted = `["` + strings.Join(params, `","`) + `"]`
 	}
-	r := ask[SQLResult](h.fixture, "sql", `{"named":"`+name+`","params":`+quoted+`}`)
-	a, err := findAudit(name)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	r := ask[inspection.SQLResult](h.fixture, "sql", `{"named":"`+name+`","params":`+quoted+`}`)
+	all := inspection.Audits()
+	a := all[slices.IndexFunc(all, func(a inspection.Audit) bool { return a.Name == name })]
 	if !slices.Equal(r.Columns, a.Columns) {
 		h.t.Errorf("%s: the columns are %q; its head says %q", name, r.Columns, a.Columns)
 	}
@@ -170,7 +169,7 @@ func TestAuditsTellAKnownHistory(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
 	names := []string{"commands_by_duration"} // first, since asking is a command too
-	for _, a := range audits() {
+	for _, a := range inspection.Audits() {
 		if a.Name != names[0] {
 			names = append(names, a.Name)
 		}
@@ -344,7 +343,7 @@ $ sqlite3 -readonly .mailroom/mailroom.db "SELECT at, event, actor, error FROM m
 2026-11-25T23:21:16.202Z|created|vm-6965|
 ` + "```" + `
 
-Each query below is a file in ` + "`commands/admin/audits/`" +
+Each query below is a file in ` + "`commands/admin/inspection/audits/`" +
 	`. In it ?1 is the present time and ?2 the parameter. Times are UTC.
 ` + "`go test ./commands/admin -run Documented -update`" + ` writes this page from the heads of those files.
 `
@@ -353,7 +352,7 @@ Each query below is a file in ` + "`commands/admin/audits/`" +
 func documentation() string {
 	var b strings.Builder
 	b.WriteString(documentHead)
-	for _, a := range audits() {
+	for _, a := range inspection.Audits() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n%s\n\n", a.Name, a.About, a.Notes)
 		for _, p := range a.Params {
 			fmt.Fprintf(&b, "- parameter: `%s`, %s by default\n", p.Name, p.Default)

@@ -7,11 +7,12 @@ import (
 	"sync"
 	"testing"
 
+	"mailroom/commands/admin/inspection"
+	"mailroom/commands/admin/operations"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
-	"mailroom/orchestrator/store"
 )
 
 // load sends from several goroutines and two routers until it is stopped.
@@ -141,7 +142,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	for i := range 3 {
 		before := l.more(40)
 		file := filepath.Join(t.TempDir(), "copy.db")
-		b := ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)
+		b := ask[operations.BackupResult](f, "backup", `{"file":"`+file+`"}`)
 		ids := idsIn(t, file)
 		for _, id := range before {
 			if !ids[id] {
@@ -160,13 +161,12 @@ func TestBackupUnderLoad(t *testing.T) {
 		}
 		defer copied.Close()
 		for _, name := range []string{"messages_without_trace", "trace_disagrees"} {
-			query, params, err := namedQuery(copied.Ledger, name, nil)
+			answer, err := f.try(copied, "sql", `{"named":"`+name+`","limit":10}`)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if table, err := copied.Query(t.Context(), query, store.Bound{Rows: 10}, params...); err != nil ||
-				len(table.Rows.Values()) > 0 {
-				t.Errorf("backup %d: %s: %v %v", i, name, table.Rows.Values(), err)
+			if rows := answer.Result.(inspection.SQLResult).Rows.Values(); len(rows) > 0 {
+				t.Errorf("backup %d: %s: %v", i, name, rows)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"mailroom/commands/admin/operations"
 	"mailroom/orchestrator"
 )
 
@@ -24,14 +25,15 @@ func TestClearTraces(t *testing.T) {
 	h.clock.Advance(8 * days)
 	ask[any](h.fixture, "clear_old", `{}`) // deletes m5-given-up, archives m1-read
 	h.clock.Advance(89 * days)
-	if r := ask[ClearTracesResult](h.fixture, "clear_traces", `{}`); r.MessageTraces != 0 || !known("m5-given-up") {
+	if r := ask[operations.ClearTracesResult](h.fixture, "clear_traces", `{}`); r.MessageTraces != 0 ||
+		!known("m5-given-up") {
 		t.Errorf("%+v after 89 days", r)
 	}
 	h.clock.Advance(2 * days)
 	// m5: created, claimed and attempt_failed twice, failed, deleted. m9 and m0: created, deleted. m7: created, claimed
 	// three times, failed twice, delivered, adopted as cancelled, deleted. m11: created, claimed, failed once, expired,
 	// deleted.
-	if r := ask[ClearTracesResult](h.fixture, "clear_traces", `{}`); r.MessageTraces != 7+2+2+9+5 {
+	if r := ask[operations.ClearTracesResult](h.fixture, "clear_traces", `{}`); r.MessageTraces != 7+2+2+9+5 {
 		t.Errorf("%+v after 91 days", r)
 	}
 	for label, want := range map[string]bool{"m5-given-up": false, "m7-climber": false, "m1-read": true,

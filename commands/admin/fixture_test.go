@@ -11,6 +11,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/route"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -139,6 +140,6 @@ func (f *fixture) byHand(statement string, args ...any) {
 // text is a result's form for people, without colours.
 func text(r commands.Texter) string {
 	var b bytes.Buffer
-	r.Text(&commands.Text{Out: &b})
+	r.Text(&terminal.Text{Out: &b})
 	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"mailroom/commands/admin/operations"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
@@ -14,12 +15,12 @@ func TestRestoreLosesNoSend(t *testing.T) {
 	enginetest.OfAFile(t, "a server has its own backups")
 	f := newPair(t)
 	file := filepath.Join(t.TempDir(), "copy.db")
-	ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)
+	ask[operations.BackupResult](f, "backup", `{"file":"`+file+`"}`)
 	l := startLoad(f)
 	var saved []string
 	for range 3 {
 		l.more(20)
-		saved = append(saved, ask[RestoreResult](f, "restore", `{"file":"`+file+`","force":true}`).Previous)
+		saved = append(saved, ask[operations.RestoreResult](f, "restore", `{"file":"`+file+`","force":true}`).Previous)
 	}
 	acked := l.more(20)
 	l.end()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mailroom/commands/admin/operations"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/messages"
@@ -22,7 +23,7 @@ func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 	f := newPair(t)
 	kept := f.send("a", "b", "note", "")
 	file := filepath.Join(t.TempDir(), "copy.db")
-	ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)
+	ask[operations.BackupResult](f, "backup", `{"file":"`+file+`"}`)
 
 	other := f.open("other", nil)
 	if _, _, err := agents.Add(t.Context(), other.Ledger, agents.Update{Name: "late"}); err != nil {
@@ -33,7 +34,7 @@ func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.refused("restore", `{"file":"`+file+`"}`, orchestrator.Conflict)
-	r := ask[RestoreResult](f, "restore", `{"file":"`+file+`","force":true}`)
+	r := ask[operations.RestoreResult](f, "restore", `{"file":"`+file+`","force":true}`)
 	if before := idsIn(t, r.Previous); r.Messages != 1 || !before[kept] || !before[later.MessageID] {
 		t.Errorf("%d messages restored; %s holds %v", r.Messages, r.Previous, before)
 	}
@@ -62,7 +63,7 @@ func TestRestoreRefuses(t *testing.T) {
 	enginetest.OfAFile(t, "a server has its own backups")
 	f := newPair(t)
 	file := filepath.Join(t.TempDir(), "copy.db")
-	ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)
+	ask[operations.BackupResult](f, "backup", `{"file":"`+file+`"}`)
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

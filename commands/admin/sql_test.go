@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mailroom/commands"
+	"mailroom/commands/admin/inspection"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/want"
 )
@@ -98,11 +99,11 @@ func TestQueriesOfTheLongestMessages(t *testing.T) {
 		"SELECT recipient, max(payload), min(payload), count(DISTINCT payload) FROM agent_message GROUP BY recipient",
 	}
 	for _, query := range queries {
-		if r := ask[SQLResult](f, "sql", `{"query":"`+query+`"}`); len(r.Rows.Values()) == 0 || r.Truncated {
+		if r := ask[inspection.SQLResult](f, "sql", `{"query":"`+query+`"}`); len(r.Rows.Values()) == 0 || r.Truncated {
 			t.Errorf("%s: %d rows, truncated %t", query, len(r.Rows.Values()), r.Truncated)
 		}
 	}
-	for _, audit := range audits() {
-		ask[SQLResult](f, "sql", `{"named":"`+audit.Name+`"}`)
+	for _, audit := range inspection.Audits() {
+		ask[inspection.SQLResult](f, "sql", `{"named":"`+audit.Name+`"}`)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"mailroom/commands/admin/inspection"
 	"mailroom/orchestrator"
 )
 
@@ -23,7 +24,7 @@ func (h *history) id(label string) string {
 // tell returns the text form of trace for a labelled message of the known history.
 func (h *history) tell(label string) string {
 	h.t.Helper()
-	shown := text(ask[TraceResult](h.fixture, "trace", `{"message_id":"`+h.id(label)+`"}`))
+	shown := text(ask[inspection.TraceResult](h.fixture, "trace", `{"message_id":"`+h.id(label)+`"}`))
 	shown = strings.NewReplacer(h.labels...).Replace(shown)
 	return strings.ReplaceAll(traceIDs.ReplaceAllString(shown, "TRACE"), day, "")
 }
@@ -104,7 +105,7 @@ func TestDeletedMessageIsTold(t *testing.T) {
 	const failure = "late does not exist; make it, and the next attempt gets through\n" // of the folder
 	h.clock.Advance(8 * 24 * time.Hour)
 	ask[any](h.fixture, "clear_old", `{}`)
-	shown, explained := h.tell("m5-given-up"), text(ask[WhyResult](h.fixture, "why", asked))
+	shown, explained := h.tell("m5-given-up"), text(ask[inspection.WhyResult](h.fixture, "why", asked))
 	for what, want := range map[string]string{
 		shown:     "m5-given-up  report  architect → clerk  deleted by retention; its trace is left\n",
 		explained: " from architect to clerk was failed.\n",
@@ -134,7 +135,7 @@ func TestWhyFitsOnAScreen(t *testing.T) {
 		"m15-plotted":   "the lease of stuck ended at 2026-01-02T11:59:00.000Z without a result",
 		"m16-waiting":   "it is due now",
 	} {
-		shown := text(ask[WhyResult](h.fixture, "why", `{"message_id":"`+h.id(label)+`"}`))
+		shown := text(ask[inspection.WhyResult](h.fixture, "why", `{"message_id":"`+h.id(label)+`"}`))
 		if lines := strings.Count(shown, "\n"); lines > 24 || !strings.Contains(shown, want) {
 			t.Errorf("%s: %d lines, and %q is missing in\n%s", label, lines, want, shown)
 		}

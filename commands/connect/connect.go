@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/hosts"
@@ -359,9 +360,9 @@ func placeOf(p Params) (*place, error) {
 }
 
 // Text says it for people.
-func (r Result) Text(w *commands.Text) {
+func (r Result) Text(w *terminal.Text) {
 	if r.Host == "" {
-		commands.TableOf(w, []string{"HOST", "AGENT", "STATE"}, r.Hosts, func(h *HostResult) []string {
+		terminal.TableOf(w, []string{"HOST", "AGENT", "STATE"}, r.Hosts, func(h *HostResult) []string {
 			return []string{h.Host, h.Agent, h.state()}
 		})
 		return
@@ -372,7 +373,7 @@ func (r Result) Text(w *commands.Text) {
 			w.Printf("%s: would be removed\n", f.Path)
 		} else if r.printed {
 			w.Printf("%s:\n", f.Path)
-			w.Whole(commands.Painted(strings.TrimRight(commands.Visible(f.Text), "\n") + "\n"))
+			w.Whole(terminal.Painted(strings.TrimRight(terminal.Visible(f.Text), "\n") + "\n"))
 		} else if f.Change != "none" {
 			w.Printf("%s: %s\n", f.Path, f.Change)
 		}
@@ -400,7 +401,7 @@ func (r *Result) changes() bool {
 }
 
 // connectedText says as whom a host is connected, and what is left to do.
-func (r *Result) connectedText(w *commands.Text) {
+func (r *Result) connectedText(w *terminal.Text) {
 	to := r.Agent
 	if to == orchestrator.Auto {
 		to = r.Host
@@ -420,7 +421,7 @@ func (r *Result) connectedText(w *commands.Text) {
 		w.Printf("Next: %s\n", next)
 	}
 	w.Printf("Test, while %s runs:\n", r.Host)
-	w.Whole(commands.Painted("  " + commands.Inline("mailroom send --db "+orchestrator.ShellWord(r.Database)+" "+to+
+	w.Whole(terminal.Painted("  " + terminal.Inline("mailroom send --db "+orchestrator.ShellWord(r.Database)+" "+to+
 		" hello") + "\n"))
 	if r.sleeps {
 		w.Printf("Then type anything into %s, which nothing wakes.\n", r.Host)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/threads"
 	"mailroom/tracing"
 )
@@ -62,7 +63,7 @@ func lines(what string, pairs ...[2]string) string {
 }
 
 // hanging makes a text safe to stand behind something else in a line.
-func hanging(text string) string { return strings.ReplaceAll(commands.Visible(text), "\n", "\n  ") }
+func hanging(text string) string { return strings.ReplaceAll(terminal.Visible(text), "\n", "\n  ") }
 
 // listed writes names in one line.
 func listed(names []string) string { return strings.Join(names, ", ") }

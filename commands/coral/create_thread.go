@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/threads"
 )
 
@@ -61,4 +62,4 @@ func (r ThreadResult) ToolText() string {
 }
 
 // Text is the same for people.
-func (r ThreadResult) Text(w *commands.Text) { w.Block("", "", r.ToolText()) }
+func (r ThreadResult) Text(w *terminal.Text) { w.Block("", "", r.ToolText()) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 )
@@ -109,8 +110,8 @@ func (r ListAgentsResult) ToolText() string {
 }
 
 // Text shows them as a table.
-func (r ListAgentsResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"AGENT", "NAME", "STATUS", "DESCRIPTION"}, r.Agents, func(a *Agent) []string {
+func (r ListAgentsResult) Text(w *terminal.Text) {
+	terminal.TableOf(w, []string{"AGENT", "NAME", "STATUS", "DESCRIPTION"}, r.Agents, func(a *Agent) []string {
 		return []string{a.AgentID, a.AgentName, a.Status, a.Description}
 	})
 }

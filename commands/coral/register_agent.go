@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 )
@@ -55,6 +56,6 @@ func (r RegisterAgentResult) ToolText() string {
 }
 
 // Text says it in a sentence.
-func (r RegisterAgentResult) Text(w *commands.Text) {
-	w.Printf("%s is registered in the session %s as %s.\n", w.Paint(commands.Bold, r.AgentID), r.SessionID, r.AgentName)
+func (r RegisterAgentResult) Text(w *terminal.Text) {
+	w.Printf("%s is registered in the session %s as %s.\n", w.Paint(terminal.Bold, r.AgentID), r.SessionID, r.AgentName)
 }

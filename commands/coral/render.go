@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/threads"
@@ -216,15 +217,15 @@ func (v *view) message(m *orchestrator.Message, in *Thread, real bool) Message {
 }
 
 // write shows a thread to people.
-func (t *Thread) write(w *commands.Text) {
-	w.Printf("%s  %s (%s)\n", w.Paint(commands.Bold, t.ID), t.Name, t.Status)
+func (t *Thread) write(w *terminal.Text) {
+	w.Printf("%s  %s (%s)\n", w.Paint(terminal.Bold, t.ID), t.Name, t.Status)
 	for i := range t.Messages {
 		m := &t.Messages[i]
 		from := m.Sender.ID
 		if m.Sender.Name != from {
 			from = m.Sender.Name + " (" + from + ")"
 		}
-		w.Printf("  %s from %s  %s\n", m.Type, from, w.Paint(commands.Dim, m.ID))
+		w.Printf("  %s from %s  %s\n", m.Type, from, w.Paint(terminal.Dim, m.ID))
 		w.Body("    ", string(m.Content))
 		if m.DataText != "" {
 			w.Body("    ", string(m.DataText))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/threads"
@@ -156,4 +157,4 @@ func (r SendMessageResult) ToolText() string {
 }
 
 // Text is the same for people.
-func (r SendMessageResult) Text(w *commands.Text) { w.Block("", "", r.ToolText()) }
+func (r SendMessageResult) Text(w *terminal.Text) { w.Block("", "", r.ToolText()) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/reading"
 	"mailroom/tracing"
@@ -150,7 +151,7 @@ func marshaled(b []byte, err error) string {
 }
 
 // Text shows each message below its thread.
-func (r WaitForMentionsResult) Text(w *commands.Text) {
+func (r WaitForMentionsResult) Text(w *terminal.Text) {
 	if r.TimedOut {
 		w.Printf("Nothing came for %s.\n", r.AgentID)
 		return

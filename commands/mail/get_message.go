@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/threads"
 )
@@ -92,7 +93,7 @@ func getPart(view *threads.MessageView, p *GetMessageParams) (GetMessageResult, 
 }
 
 // Text shows the message, what belongs to it, and what happened to it.
-func (r GetMessageResult) Text(w *commands.Text) {
+func (r GetMessageResult) Text(w *terminal.Text) {
 	r.write(w)
 	w.Fields(
 		[2]string{"part", r.Says}, [2]string{"status", r.Status}, [2]string{"error", r.Error},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/threads"
 )
@@ -149,7 +150,7 @@ func renderThreads(list []threads.Overview) []OwnThread {
 }
 
 // Text shows a line for each thread.
-func (r ListThreadsResult) Text(w *commands.Text) {
+func (r ListThreadsResult) Text(w *terminal.Text) {
 	switch {
 	case r.Count == 0 && r.More:
 		w.Printf("None among those that were looked at; go on with --continue %s\n", r.Continue)
@@ -161,7 +162,7 @@ func (r ListThreadsResult) Text(w *commands.Text) {
 		w.Printf("No threads of %s.\n", r.Agent)
 		return
 	}
-	commands.TableOf(w, []string{"THREAD", "NAME", "STATUS", "UNREAD", "LAST POST", "PARTICIPANTS"}, r.Threads,
+	terminal.TableOf(w, []string{"THREAD", "NAME", "STATUS", "UNREAD", "LAST POST", "PARTICIPANTS"}, r.Threads,
 		func(th *OwnThread) []string {
 			last := ""
 			if th.LastPost != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/reading"
 )
@@ -59,12 +60,12 @@ func hitOf(m *orchestrator.Message) Hit {
 }
 
 // Text shows a line for each message.
-func (r ListUnreadResult) Text(w *commands.Text) {
+func (r ListUnreadResult) Text(w *terminal.Text) {
 	if r.Count == 0 {
 		w.Printf("%s has no unread messages.\n", r.Agent)
 		return
 	}
-	rows := commands.Rows(r.Messages, func(h *Hit) []string {
+	rows := terminal.Rows(r.Messages, func(h *Hit) []string {
 		return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.Type, h.Excerpt}
 	})
 	if !w.SideBySide([]string{"MESSAGE", "SENT", "FROM", "TYPE", "TEXT…"}, rows) {

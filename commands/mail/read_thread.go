@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/threads"
 	"mailroom/tracing"
@@ -85,8 +86,8 @@ func renderPosts(ms []orchestrator.Message) []Message {
 }
 
 // Text shows each post.
-func (r ReadThreadResult) Text(w *commands.Text) {
-	w.Printf("%s  %s, %s\n", w.Paint(commands.Bold, r.ThreadID), r.Name, r.Status)
+func (r ReadThreadResult) Text(w *terminal.Text) {
+	w.Printf("%s  %s, %s\n", w.Paint(terminal.Bold, r.ThreadID), r.Name, r.Status)
 	for i := range r.Posts {
 		r.Posts[i].write(w)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 )
@@ -59,12 +60,12 @@ func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseRes
 }
 
 // Text says it in a sentence.
-func (r ReleaseResult) Text(w *commands.Text) {
+func (r ReleaseResult) Text(w *terminal.Text) {
 	switch r.Count {
 	case 0:
 		w.Printf("Nothing of %s had to be handed back: it is unread already, or there is nothing.\n", r.Agent)
 	case 1:
-		w.Printf("%s is unread again for %s.\n", w.Paint(commands.Bold, r.Released[0]), r.Agent)
+		w.Printf("%s is unread again for %s.\n", w.Paint(terminal.Bold, r.Released[0]), r.Agent)
 	default:
 		w.Printf("%d messages are unread again for %s.\n", r.Count, r.Agent)
 	}

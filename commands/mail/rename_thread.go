@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/threads"
 )
@@ -47,10 +48,10 @@ func renameThread(ctx context.Context, env commands.Env, p RenameThreadParams) (
 }
 
 // Text says it in a sentence.
-func (r RenameThreadResult) Text(w *commands.Text) {
+func (r RenameThreadResult) Text(w *terminal.Text) {
 	if !r.Renamed {
 		w.Printf("%s is called %s already.\n", r.ThreadID, r.Name)
 		return
 	}
-	w.Printf("%s is called %s now.\n", w.Paint(commands.Bold, r.ThreadID), r.Name)
+	w.Printf("%s is called %s now.\n", w.Paint(terminal.Bold, r.ThreadID), r.Name)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 )
 
@@ -65,8 +66,8 @@ func render(m *orchestrator.Message) Message {
 }
 
 // write shows it to people.
-func (m *Message) write(w *commands.Text) {
-	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(commands.Bold, m.MessageID), m.Type, m.Sender, m.Recipient,
+func (m *Message) write(w *terminal.Text) {
+	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(terminal.Bold, m.MessageID), m.Type, m.Sender, m.Recipient,
 		w.When(m.CreatedAt))
 	for _, text := range []string{m.Summary, m.Text, string(m.Data)} {
 		if text != "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 )
@@ -93,10 +94,10 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 }
 
 // writeHits shows messages where there is no room for a table: a heading and the beginning of the text of each.
-func writeHits(w *commands.Text, list []Hit) {
+func writeHits(w *terminal.Text, list []Hit) {
 	for i := range list {
 		h := &list[i]
-		w.Printf("%s  %s from %s to %s, %s, %s\n", w.Paint(commands.Bold, h.MessageID), h.Type, h.Sender, h.Recipient,
+		w.Printf("%s  %s from %s to %s, %s, %s\n", w.Paint(terminal.Bold, h.MessageID), h.Type, h.Sender, h.Recipient,
 			w.When(h.CreatedAt), w.Status(h.Status))
 		if h.Excerpt != "" {
 			w.Body("  ", h.Excerpt)
@@ -105,9 +106,9 @@ func writeHits(w *commands.Text, list []Hit) {
 }
 
 // Text shows a line for each message, and how far the search has come.
-func (r SearchMessagesResult) Text(w *commands.Text) {
+func (r SearchMessagesResult) Text(w *terminal.Text) {
 	if r.Count > 0 {
-		rows := commands.Rows(r.Messages, func(h *Hit) []string {
+		rows := terminal.Rows(r.Messages, func(h *Hit) []string {
 			return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.Recipient, h.Type, h.Status, h.Excerpt}
 		})
 		if !w.SideBySide([]string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT…"}, rows) {

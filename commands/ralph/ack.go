@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge"
@@ -110,10 +111,10 @@ func removeOwn(root *os.Root, path, id string) (removed bool, err error) {
 }
 
 // Text says it in a sentence.
-func (r AckResult) Text(w *commands.Text) {
+func (r AckResult) Text(w *terminal.Text) {
 	if r.FileRemoved {
-		w.Printf("%s is acknowledged, and its file removed.\n", w.Paint(commands.Bold, r.ID))
+		w.Printf("%s is acknowledged, and its file removed.\n", w.Paint(terminal.Bold, r.ID))
 		return
 	}
-	w.Printf("%s is acknowledged.\n", w.Paint(commands.Bold, r.ID))
+	w.Printf("%s is acknowledged.\n", w.Paint(terminal.Bold, r.ID))
 }

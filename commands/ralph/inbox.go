@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge/letters"
@@ -14,11 +16,11 @@ import (
 
 // InboxParams say whose messages to show.
 type InboxParams struct {
-	Agent      string           `json:"agent,omitempty" desc:"agent whose inbox to show; may be left out if the caller's credential names it" check:"agent"`
-	MarkAsRead bool             `json:"markAsRead,omitempty" desc:"mark the messages as read; false only looks" default:"true"`
-	Limit      int              `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
-	Lease      commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read once they are shown" check:"min=1,max=86400"`
-	Wait       commands.Seconds `json:"wait,omitempty" desc:"seconds to wait for one when there is none; left out: not at all" check:"min=0,max=3600"`
+	Agent      string            `json:"agent,omitempty" desc:"agent whose inbox to show; may be left out if the caller's credential names it" check:"agent"`
+	MarkAsRead bool              `json:"markAsRead,omitempty" desc:"mark the messages as read; false only looks" default:"true"`
+	Limit      int               `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
+	Lease      parameter.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read once they are shown" check:"min=1,max=86400"`
+	Wait       parameter.Seconds `json:"wait,omitempty" desc:"seconds to wait for one when there is none; left out: not at all" check:"min=0,max=3600"`
 }
 
 // InboxResult holds the messages: by priority, then oldest first.
@@ -103,7 +105,7 @@ func showInbox(agent string, ms []orchestrator.Message) InboxResult {
 }
 
 // Text shows each message.
-func (r InboxResult) Text(w *commands.Text) {
+func (r InboxResult) Text(w *terminal.Text) {
 	if r.Count == 0 {
 		w.Printf("The inbox of %s is empty.\n", r.Agent)
 	}

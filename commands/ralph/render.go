@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/letter"
 )
@@ -73,7 +73,7 @@ func render(m *orchestrator.Message) Received {
 }
 
 // text shows a message to people.
-func (m *Message) text(w *commands.Text) {
-	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.From, m.To, m.Timestamp)
+func (m *Message) text(w *terminal.Text) {
+	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(terminal.Bold, m.ID), m.Type, m.From, m.To, m.Timestamp)
 	w.Body("  ", string(m.Payload))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
@@ -134,14 +135,14 @@ func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender st
 }
 
 // Text says it in a sentence.
-func (r SendResult) Text(w *commands.Text) {
+func (r SendResult) Text(w *terminal.Text) {
 	switch {
 	case r.Idempotent:
-		w.Printf("%s had been sent before; nothing was sent now.\n", w.Paint(commands.Bold, r.ID))
+		w.Printf("%s had been sent before; nothing was sent now.\n", w.Paint(terminal.Bold, r.ID))
 	case len(r.Messages) > 0:
-		w.Printf("%s is on disk, for %d agents.\n", w.Paint(commands.Bold, r.ID), len(r.Messages))
+		w.Printf("%s is on disk, for %d agents.\n", w.Paint(terminal.Bold, r.ID), len(r.Messages))
 	default:
-		w.Printf("%s is on disk.\n", w.Paint(commands.Bold, r.ID))
+		w.Printf("%s is on disk.\n", w.Paint(terminal.Bold, r.ID))
 	}
 	switch r.Note {
 	case "":

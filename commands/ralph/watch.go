@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/bridge"
 	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/watchdog"
@@ -50,7 +51,7 @@ func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, e
 }
 
 // Text says it in a sentence, and where to look for what went wrong.
-func (r WatchResult) Text(w *commands.Text) {
+func (r WatchResult) Text(w *terminal.Text) {
 	w.Printf("Taken in: %d. Delivered: %d. Acknowledged: %d. Problems: %d.\n", r.TakenIn, r.Delivered, r.Acknowledged,
 		r.Problems)
 	for _, p := range r.Found {

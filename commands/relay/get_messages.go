@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/reading"
@@ -13,14 +15,14 @@ import (
 
 // GetMessagesParams say whose unread messages to get. Source: document 000, "get_messages".
 type GetMessagesParams struct {
-	SessionID  string           `json:"sessionId,omitempty" desc:"the program, or a session that it takes part in; may be left out if the caller's credential names it" check:"max=256"`
-	Target     string           `json:"target,omitempty" desc:"only to this program or group" check:"agent|group|role"`
-	MarkAsRead bool             `json:"markAsRead,omitempty" desc:"false only looks" default:"true"`
-	Type       string           `json:"message_type,omitempty" desc:"only of this type: any word" check:"min=1"`
-	Priority   string           `json:"priority,omitempty" desc:"only of this priority" check:"oneof=low|normal|high|urgent"`
-	Limit      int              `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
-	Lease      commands.Seconds `json:"lease_seconds,omitempty" desc:"seconds after which they come back unless an ACK confirms them" check:"min=1,max=86400"`
-	Wait       commands.Seconds `json:"wait_seconds,omitempty" desc:"how long to wait for one" check:"min=0,max=3600"`
+	SessionID  string            `json:"sessionId,omitempty" desc:"the program, or a session that it takes part in; may be left out if the caller's credential names it" check:"max=256"`
+	Target     string            `json:"target,omitempty" desc:"only to this program or group" check:"agent|group|role"`
+	MarkAsRead bool              `json:"markAsRead,omitempty" desc:"false only looks" default:"true"`
+	Type       string            `json:"message_type,omitempty" desc:"only of this type: any word" check:"min=1"`
+	Priority   string            `json:"priority,omitempty" desc:"only of this priority" check:"oneof=low|normal|high|urgent"`
+	Limit      int               `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
+	Lease      parameter.Seconds `json:"lease_seconds,omitempty" desc:"seconds after which they come back unless an ACK confirms them" check:"min=1,max=86400"`
+	Wait       parameter.Seconds `json:"wait_seconds,omitempty" desc:"how long to wait for one" check:"min=0,max=3600"`
 }
 
 // GetMessagesResult holds the messages: interrupts first, then by priority, then oldest first.
@@ -117,7 +119,7 @@ func priorityBounds(word string) (low, high *int) {
 }
 
 // Text shows each message.
-func (r GetMessagesResult) Text(w *commands.Text) {
+func (r GetMessagesResult) Text(w *terminal.Text) {
 	if r.Count == 0 {
 		w.Printf("No unread messages.\n")
 	}

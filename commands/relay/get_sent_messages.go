@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 )
@@ -137,8 +138,8 @@ func copiesOf(ctx context.Context, env commands.Env, ms []orchestrator.Message) 
 }
 
 // Text shows a line for each message.
-func (r SentMessagesResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"MESSAGE", "TYPE", "SOURCE", "TARGET", "STATUS", "SENT", "TEXT…"}, r.Messages,
+func (r SentMessagesResult) Text(w *terminal.Text) {
+	terminal.TableOf(w, []string{"MESSAGE", "TYPE", "SOURCE", "TARGET", "STATUS", "SENT", "TEXT…"}, r.Messages,
 		func(m *SentMessage) []string {
 			return []string{m.MessageID, m.Type, m.Source, m.Recipient, m.Status, w.When(m.SentAt), m.Message.Message}
 		})

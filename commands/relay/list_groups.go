@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/agents"
 )
 
@@ -37,8 +38,8 @@ func listGroups(ctx context.Context, env commands.Env, _ struct{}) (ListGroupsRe
 }
 
 // Text shows a line for each group.
-func (r ListGroupsResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"GROUP", "MEMBERS"}, r.Groups, func(g *agents.Group) []string {
+func (r ListGroupsResult) Text(w *terminal.Text) {
+	terminal.TableOf(w, []string{"GROUP", "MEMBERS"}, r.Groups, func(g *agents.Group) []string {
 		return []string{g.Name, strings.Join(g.Members, ", ")}
 	})
 	for _, o := range r.Others {

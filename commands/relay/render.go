@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 )
 
@@ -49,8 +50,8 @@ func render(m *orchestrator.Message) Message {
 }
 
 // write shows it to people.
-func (m *Message) write(w *commands.Text) {
-	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(commands.Bold, m.MessageID), m.Type, m.Source, m.Target, m.SentAt)
+func (m *Message) write(w *terminal.Text) {
+	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(terminal.Bold, m.MessageID), m.Type, m.Source, m.Target, m.SentAt)
 	w.Body("  ", m.Message)
 	if len(m.Payload) > 0 {
 		w.Body("  ", string(m.Payload))

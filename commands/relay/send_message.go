@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 	"mailroom/tracing"
@@ -17,21 +19,21 @@ import (
 // SendMessageParams ask for one message to a program, or to every member of a group.
 // Source: document 000, "send_message".
 type SendMessageParams struct {
-	Message        string           `json:"message" desc:"at most 64 KiB" check:"min=1,max=65536"`
-	Source         string           `json:"source,omitempty" desc:"program that sends; may be left out if the caller's credential names it" check:"agent"`
-	Target         string           `json:"target" desc:"program, group (list_groups) or role:ROLE" check:"agent|group|role"`
-	Type           string           `json:"message_type" desc:"QUERY asks for a RESULT; ACK confirms" check:"oneof=PING|PONG|HANDSHAKE|DIRECTIVE|STATUS|ACK|QUERY|RESULT"`
-	Priority       string           `json:"priority,omitempty" desc:"left out: normal" check:"oneof=low|normal|high|urgent"`
-	Action         string           `json:"action,omitempty" desc:"interrupt is read first; left out: queue" check:"oneof=interrupt|queue"`
-	Context        string           `json:"context,omitempty" desc:"background" check:"max=8192"`
-	SessionID      string           `json:"sessionId,omitempty" desc:"left out: the caller's" check:"max=256"`
-	ReplyTo        string           `json:"reply_to,omitempty" desc:"message that this answers or confirms" check:"max=256"`
-	ThreadID       string           `json:"threadId,omitempty" desc:"conversation" check:"max=256"`
-	TTL            commands.Seconds `json:"ttl,omitempty" desc:"seconds until it expires unread" check:"min=1,max=2592000"`
-	Payload        json.RawMessage  `json:"payload,omitempty" desc:"structured data" check:"object,max=1000000"`
-	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"UUID v4; a repeat with it sends nothing" check:"max=36"`
-	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are told if nobody confirmed or answered" check:"min=1,max=2592000"`
-	HoldUnknown    bool             `json:"hold_unknown,omitempty" desc:"wait for a target that nobody knows yet"`
+	Message        string            `json:"message" desc:"at most 64 KiB" check:"min=1,max=65536"`
+	Source         string            `json:"source,omitempty" desc:"program that sends; may be left out if the caller's credential names it" check:"agent"`
+	Target         string            `json:"target" desc:"program, group (list_groups) or role:ROLE" check:"agent|group|role"`
+	Type           string            `json:"message_type" desc:"QUERY asks for a RESULT; ACK confirms" check:"oneof=PING|PONG|HANDSHAKE|DIRECTIVE|STATUS|ACK|QUERY|RESULT"`
+	Priority       string            `json:"priority,omitempty" desc:"left out: normal" check:"oneof=low|normal|high|urgent"`
+	Action         string            `json:"action,omitempty" desc:"interrupt is read first; left out: queue" check:"oneof=interrupt|queue"`
+	Context        string            `json:"context,omitempty" desc:"background" check:"max=8192"`
+	SessionID      string            `json:"sessionId,omitempty" desc:"left out: the caller's" check:"max=256"`
+	ReplyTo        string            `json:"reply_to,omitempty" desc:"message that this answers or confirms" check:"max=256"`
+	ThreadID       string            `json:"threadId,omitempty" desc:"conversation" check:"max=256"`
+	TTL            parameter.Seconds `json:"ttl,omitempty" desc:"seconds until it expires unread" check:"min=1,max=2592000"`
+	Payload        json.RawMessage   `json:"payload,omitempty" desc:"structured data" check:"object,max=1000000"`
+	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"UUID v4; a repeat with it sends nothing" check:"max=36"`
+	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are told if nobody confirmed or answered" check:"min=1,max=2592000"`
+	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"wait for a target that nobody knows yet"`
 }
 
 // SendMessageResult names the message; for a group, its multicast id and one target per member.
@@ -123,14 +125,14 @@ var uuid4 = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // Text says it in a sentence.
-func (r SendMessageResult) Text(w *commands.Text) {
+func (r SendMessageResult) Text(w *terminal.Text) {
 	switch {
 	case r.Idempotent:
 		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
 	case r.MulticastID != "":
-		w.Printf("%s is on disk, for %d programs.\n", w.Paint(commands.Bold, r.MulticastID), *r.Recipients)
+		w.Printf("%s is on disk, for %d programs.\n", w.Paint(terminal.Bold, r.MulticastID), *r.Recipients)
 	default:
-		w.Printf("%s is on disk.\n", w.Paint(commands.Bold, r.MessageID))
+		w.Printf("%s is on disk.\n", w.Paint(terminal.Bold, r.MessageID))
 	}
 	r.Replied.Text(w)
 	if r.Note != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/messages"
 )
 
@@ -36,6 +37,6 @@ func acknowledge(ctx context.Context, env commands.Env, p AcknowledgeParams) (Ac
 }
 
 // Text says it in a sentence.
-func (r AcknowledgeResult) Text(w *commands.Text) {
+func (r AcknowledgeResult) Text(w *terminal.Text) {
 	w.Printf("%s is acknowledged by %s, %s.\n", r.MessageID, r.Recipient, w.When(r.AcknowledgedAt))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 )
@@ -41,10 +42,10 @@ func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult
 }
 
 // Text says it in a sentence.
-func (r CancelResult) Text(w *commands.Text) {
+func (r CancelResult) Text(w *terminal.Text) {
 	if len(r.Cancelled) == 1 {
-		w.Printf("%s is cancelled; nobody gets it.\n", w.Paint(commands.Bold, r.Cancelled[0]))
+		w.Printf("%s is cancelled; nobody gets it.\n", w.Paint(terminal.Bold, r.Cancelled[0]))
 		return
 	}
-	w.Printf("%s is cancelled: %d messages that nobody gets.\n", w.Paint(commands.Bold, r.MessageID), len(r.Cancelled))
+	w.Printf("%s is cancelled: %d messages that nobody gets.\n", w.Paint(terminal.Bold, r.MessageID), len(r.Cancelled))
 }

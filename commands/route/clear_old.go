@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/retention"
 )
 
@@ -53,7 +54,7 @@ func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOld
 }
 
 // Text says it in a sentence.
-func (r ClearOldResult) Text(w *commands.Text) {
+func (r ClearOldResult) Text(w *terminal.Text) {
 	archived := r.Statuses["delivered"]
 	w.Printf("Archived %d delivered messages, where they can still be read; deleted %d others, and %d from the archive.\n",
 		archived, r.Deleted-archived, r.ArchiveDeleted)

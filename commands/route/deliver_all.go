@@ -5,6 +5,8 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/tracing"
@@ -12,10 +14,10 @@ import (
 
 // DeliverAllParams say what a delivery run does. Source: document 004, "Operation 2: Deliver All Pending Messages".
 type DeliverAllParams struct {
-	Recipient string           `json:"recipient,omitempty" desc:"deliver to this agent only" check:"agent"`
-	Timeout   commands.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"longest attempt; left out: the agent's own, or the setting delivery.timeout" check:"min=1,max=3600"`
-	BatchSize int              `json:"batch_size,omitempty" desc:"messages of one claim; never a cap on the run; left out: the setting delivery.claim_size" check:"min=1,max=10000"`
-	Wait      bool             `json:"wait,omitempty" desc:"wait for slow transports; without it the run answers once the inboxes are served" default:"true"`
+	Recipient string            `json:"recipient,omitempty" desc:"deliver to this agent only" check:"agent"`
+	Timeout   parameter.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"longest attempt; left out: the agent's own, or the setting delivery.timeout" check:"min=1,max=3600"`
+	BatchSize int               `json:"batch_size,omitempty" desc:"messages of one claim; never a cap on the run; left out: the setting delivery.claim_size" check:"min=1,max=10000"`
+	Wait      bool              `json:"wait,omitempty" desc:"wait for slow transports; without it the run answers once the inboxes are served" default:"true"`
 }
 
 // DeliverAllResult is document 004's answer. Errors are the attempts of this run that failed.
@@ -69,7 +71,7 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 }
 
 // Text says it in a sentence, and shows what failed.
-func (r DeliverAllResult) Text(w *commands.Text) {
+func (r DeliverAllResult) Text(w *terminal.Text) {
 	w.Printf("Delivered: %d. Failed attempts: %d.\n", r.Delivered, r.Failed)
 	if r.PutOff > 0 {
 		w.Printf("Put off, since the recipient asks to be tried later: %d. `mailroom why ID` says until when.\n",

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/delivery"
 )
 
@@ -17,7 +17,7 @@ func TestDeliverAllTellsWhyWhole(t *testing.T) {
 	r := DeliverAllResult{Failed: 1,
 		Errors: []AttemptError{{FailedAttempt: delivery.FailedAttempt{MessageID: "m", Recipient: "hook",
 			Message: why}}}}
-	r.Text(&commands.Text{Out: &b, Width: 100})
+	r.Text(&terminal.Text{Out: &b, Width: 100})
 	why = strings.Replace(why, ": 127", ":\n          127", 1)
 	want := "Delivered: 0. Failed attempts: 1.\n\nmessage   m\nto        hook\nagain at  given up\nwhy       " + why +
 		"\n"

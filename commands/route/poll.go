@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 )
@@ -72,12 +73,12 @@ func polled(m *orchestrator.Message) PolledMessage {
 }
 
 // Text shows the backlog as a table.
-func (r PollResult) Text(w *commands.Text) {
+func (r PollResult) Text(w *terminal.Text) {
 	w.Printf("messages pending for %s: %d; delivered and unread: %d\n", r.Recipient, r.Pending, r.Unread)
 	if len(r.Messages) == 0 {
 		return
 	}
-	commands.TableOf(w, []string{"MESSAGE", "FROM", "TYPE", "STATUS", "SINCE", "NEXT ATTEMPT", "PAYLOAD…"}, r.Messages,
+	terminal.TableOf(w, []string{"MESSAGE", "FROM", "TYPE", "STATUS", "SINCE", "NEXT ATTEMPT", "PAYLOAD…"}, r.Messages,
 		func(m *PolledMessage) []string {
 			return []string{m.MessageID, m.Sender, m.Type, m.Status, w.When(m.CreatedAt), w.When(m.NextAttemptAt),
 				string(m.Payload)}

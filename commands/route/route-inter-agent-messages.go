@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 )
@@ -14,21 +16,21 @@ import (
 // mean something to it. Source: document 004, "Parameters" and "Message Operations",
 // whose spelling a client is offered; any other case is taken, too.
 type RouteParams struct {
-	Action         string           `json:"ACTION" desc:"what to do" check:"oneof=poll|deliver|deliver_all|send|clear|clear_old"`
-	Recipient      string           `json:"RECIPIENT,omitempty" desc:"agent, group or role:ROLE to send to" check:"agent|group|role"`
-	BatchSize      int              `json:"BATCH_SIZE,omitempty" desc:"poll: messages to list at most (10); deliver_all: messages of one claim" check:"min=1,max=1000"`
-	Timeout        commands.Seconds `json:"DELIVERY_TIMEOUT_SECONDS,omitempty" desc:"deliver_all: longest attempt" check:"min=1,max=3600"`
-	InstanceID     string           `json:"ORCHESTRATOR_INSTANCE_ID,omitempty" desc:"recorded as lease owner and trace actor of this run" check:"min=1,max=128"`
-	Sender         string           `json:"SENDER,omitempty" desc:"send: agent that sends" check:"agent"`
-	Type           string           `json:"MESSAGE_TYPE,omitempty" desc:"send: any word" check:"min=1,max=64"`
-	Payload        json.RawMessage  `json:"PAYLOAD,omitempty" desc:"send: any JSON value, at most 1 MiB"`
-	MaxRetries     *int             `json:"MAX_RETRIES,omitempty" desc:"send: retries before it fails" check:"min=0,max=100"`
-	Priority       int              `json:"PRIORITY,omitempty" desc:"send: higher goes first" check:"min=-9,max=9"`
-	TTL            commands.Seconds `json:"TTL_SECONDS,omitempty" desc:"send: expires undelivered or unread after this long" check:"min=1,max=2592000"`
-	IdempotencyKey string           `json:"IDEMPOTENCY_KEY,omitempty" desc:"send: a repeat with this key sends nothing" check:"max=256"`
-	ReplyTo        string           `json:"REPLY_TO,omitempty" desc:"send: message_id that this one answers" check:"max=256"`
-	NotBefore      string           `json:"NOT_BEFORE,omitempty" desc:"send: deliver no earlier: an RFC 3339 time, or a time from now such as 2h" check:"max=64"`
-	OlderThanDays  *int             `json:"OLDER_THAN_DAYS,omitempty" desc:"clear_old: age of messages that have ended" check:"min=0,max=3650"`
+	Action         string            `json:"ACTION" desc:"what to do" check:"oneof=poll|deliver|deliver_all|send|clear|clear_old"`
+	Recipient      string            `json:"RECIPIENT,omitempty" desc:"agent, group or role:ROLE to send to" check:"agent|group|role"`
+	BatchSize      int               `json:"BATCH_SIZE,omitempty" desc:"poll: messages to list at most (10); deliver_all: messages of one claim" check:"min=1,max=1000"`
+	Timeout        parameter.Seconds `json:"DELIVERY_TIMEOUT_SECONDS,omitempty" desc:"deliver_all: longest attempt" check:"min=1,max=3600"`
+	InstanceID     string            `json:"ORCHESTRATOR_INSTANCE_ID,omitempty" desc:"recorded as lease owner and trace actor of this run" check:"min=1,max=128"`
+	Sender         string            `json:"SENDER,omitempty" desc:"send: agent that sends" check:"agent"`
+	Type           string            `json:"MESSAGE_TYPE,omitempty" desc:"send: any word" check:"min=1,max=64"`
+	Payload        json.RawMessage   `json:"PAYLOAD,omitempty" desc:"send: any JSON value, at most 1 MiB"`
+	MaxRetries     *int              `json:"MAX_RETRIES,omitempty" desc:"send: retries before it fails" check:"min=0,max=100"`
+	Priority       int               `json:"PRIORITY,omitempty" desc:"send: higher goes first" check:"min=-9,max=9"`
+	TTL            parameter.Seconds `json:"TTL_SECONDS,omitempty" desc:"send: expires undelivered or unread after this long" check:"min=1,max=2592000"`
+	IdempotencyKey string            `json:"IDEMPOTENCY_KEY,omitempty" desc:"send: a repeat with this key sends nothing" check:"max=256"`
+	ReplyTo        string            `json:"REPLY_TO,omitempty" desc:"send: message_id that this one answers" check:"max=256"`
+	NotBefore      string            `json:"NOT_BEFORE,omitempty" desc:"send: deliver no earlier: an RFC 3339 time, or a time from now such as 2h" check:"max=64"`
+	OlderThanDays  *int              `json:"OLDER_THAN_DAYS,omitempty" desc:"clear_old: age of messages that have ended" check:"min=0,max=3650"`
 }
 
 // RouteResult is the answer of the action that ran.
@@ -46,7 +48,7 @@ func (r RouteResult) MarshalJSON() ([]byte, error) {
 }
 
 // Text writes the action's own answer for people.
-func (r RouteResult) Text(w *commands.Text) { r.answer.(commands.Texter).Text(w) }
+func (r RouteResult) Text(w *terminal.Text) { r.answer.(commands.Texter).Text(w) }
 
 var routeCommand = commands.Define(vocabulary, "route-inter-agent-messages", routeMessages)
 

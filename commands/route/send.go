@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/hosts"
@@ -19,18 +21,18 @@ import (
 // SendParams asks for one message to one agent, or to every member of a group.
 // Source: document 004, "Operation 3: Send Message".
 type SendParams struct {
-	Sender         string           `json:"sender,omitempty" desc:"agent that sends; may be left out when --as or MAILROOM_AGENT names it" check:"agent"`
-	Recipient      string           `json:"recipient" desc:"agent, group or role:ROLE" check:"agent|group|role" arg:"1"`
-	Type           string           `json:"message_type" desc:"task_assignment, error_report, ...: any word" check:"min=1,max=64" also:"type" with:"payload=message"`
-	Payload        json.RawMessage  `json:"payload,omitempty" desc:"any JSON value, at most 1 MiB; left out it is null" arg:"rest"`
-	MaxRetries     *int             `json:"max_retries,omitempty" desc:"retries before it fails; left out: the setting retry.max_retries" check:"min=0,max=100"`
-	Priority       int              `json:"priority,omitempty" desc:"higher goes first" check:"min=-9,max=9"`
-	TTL            commands.Seconds `json:"ttl_seconds,omitempty" desc:"expires undelivered or unread after this long" check:"min=1,max=2592000"`
-	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"a repeat of the same send with this key sends nothing and answers with the first result" check:"max=256"`
-	ReplyTo        string           `json:"reply_to,omitempty" desc:"message_id that this one answers" check:"max=256"`
-	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"tell the sender, once, when nobody has acknowledged or answered it after this long" check:"min=1,max=2592000"`
-	NotBefore      string           `json:"not_before,omitempty" desc:"deliver no earlier: an RFC 3339 time, or a time from now such as 2h; at most 30 days ahead" check:"max=64"`
-	HoldUnknown    bool             `json:"hold_unknown,omitempty" desc:"keep a message to a name that nobody has yet, until that agent is added"`
+	Sender         string            `json:"sender,omitempty" desc:"agent that sends; may be left out when --as or MAILROOM_AGENT names it" check:"agent"`
+	Recipient      string            `json:"recipient" desc:"agent, group or role:ROLE" check:"agent|group|role" arg:"1"`
+	Type           string            `json:"message_type" desc:"task_assignment, error_report, ...: any word" check:"min=1,max=64" also:"type" with:"payload=message"`
+	Payload        json.RawMessage   `json:"payload,omitempty" desc:"any JSON value, at most 1 MiB; left out it is null" arg:"rest"`
+	MaxRetries     *int              `json:"max_retries,omitempty" desc:"retries before it fails; left out: the setting retry.max_retries" check:"min=0,max=100"`
+	Priority       int               `json:"priority,omitempty" desc:"higher goes first" check:"min=-9,max=9"`
+	TTL            parameter.Seconds `json:"ttl_seconds,omitempty" desc:"expires undelivered or unread after this long" check:"min=1,max=2592000"`
+	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"a repeat of the same send with this key sends nothing and answers with the first result" check:"max=256"`
+	ReplyTo        string            `json:"reply_to,omitempty" desc:"message_id that this one answers" check:"max=256"`
+	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"tell the sender, once, when nobody has acknowledged or answered it after this long" check:"min=1,max=2592000"`
+	NotBefore      string            `json:"not_before,omitempty" desc:"deliver no earlier: an RFC 3339 time, or a time from now such as 2h; at most 30 days ahead" check:"max=64"`
+	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep a message to a name that nobody has yet, until that agent is added"`
 }
 
 // SendResult is document 004's answer, and what a send to a group adds to it.
@@ -95,8 +97,8 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 }
 
 // Text says it in a sentence, and who will deliver.
-func (r SendResult) Text(w *commands.Text) {
-	w.Printf("%s to %s is %s, and on disk.\n", w.Paint(commands.Bold, r.MessageID), r.Recipient, w.Status(r.Status))
+func (r SendResult) Text(w *terminal.Text) {
+	w.Printf("%s to %s is %s, and on disk.\n", w.Paint(terminal.Bold, r.MessageID), r.Recipient, w.Status(r.Status))
 	r.Replied.Text(w)
 	switch {
 	case r.Idempotent:
@@ -117,29 +119,29 @@ func (r SendResult) Text(w *commands.Text) {
 	whose, rest := "its", len(r.Recipients)-r.withheld
 	if r.withheld > 0 {
 		whose = "the other"
-		w.Printf("%s\n", w.Paint(commands.Yellow, "It "+r.Note+". "+ledger.NotTrustedHint+"."))
+		w.Printf("%s\n", w.Paint(terminal.Yellow, "It "+r.Note+". "+ledger.NotTrustedHint+"."))
 	}
 	switch {
 	case r.disabled:
 		name := orchestrator.ShellWord(r.Recipient)
 		w.Printf("%s\n",
-			w.Paint(commands.Yellow,
+			w.Paint(terminal.Yellow,
 				fmt.Sprintf("The transport of %s is disabled: it waits until `mailroom agent enable %s`.", r.Recipient,
 					name)))
 	case r.noHost != "":
 		w.Printf("%s\n",
-			w.Paint(commands.Yellow,
+			w.Paint(terminal.Yellow,
 				fmt.Sprintf("No daemon runs on %s, which alone delivers to %s: it waits until `mailroom serve` runs there.", r.noHost, r.Recipient)))
 	case !r.noDaemon:
 	case rest > 0:
-		w.Printf("%s\n", w.Paint(commands.Yellow,
+		w.Printf("%s\n", w.Paint(terminal.Yellow,
 			fmt.Sprintf("No daemon runs: %s %d messages are delivered by `mailroom deliver_all`, or when the members look for them.", whose, rest)))
 	case r.withheld > 0 || r.Note == orchestrator.WaitsForDevice:
 	case !r.looks:
-		w.NoDaemon("it is")
+		commands.TellNoDaemon(w, "it is")
 	default:
 		w.Printf("%s\n",
-			w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+
+			w.Paint(terminal.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+
 				" or a hook of its session looks for messages."))
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/reading"
 	"mailroom/tracing"
@@ -11,12 +13,12 @@ import (
 
 // WaitParams say whose messages to wait for.
 type WaitParams struct {
-	Recipient string           `json:"recipient,omitempty" desc:"agent whose unread messages to take; may be left out when --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
-	Timeout   commands.Seconds `json:"timeout,omitempty" desc:"how long to wait when there are none" check:"min=0,max=86400" default:"30"`
-	BatchSize int              `json:"batch_size,omitempty" desc:"messages to take at most" check:"min=1,max=1000" default:"10"`
-	Lease     commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read once they are printed" check:"min=1,max=86400"`
-	WaitFor   string           `json:"wait_for,omitempty" desc:"agent that is waited for; refused when it waits for the recipient, be it through others" check:"agent"`
-	ReplyTo   string           `json:"reply_to,omitempty" desc:"message of the recipient's own whose answer is waited for; the same as naming those who got it" check:"id"`
+	Recipient string            `json:"recipient,omitempty" desc:"agent whose unread messages to take; may be left out when --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
+	Timeout   parameter.Seconds `json:"timeout,omitempty" desc:"how long to wait when there are none" check:"min=0,max=86400" default:"30"`
+	BatchSize int               `json:"batch_size,omitempty" desc:"messages to take at most" check:"min=1,max=1000" default:"10"`
+	Lease     parameter.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read once they are printed" check:"min=1,max=86400"`
+	WaitFor   string            `json:"wait_for,omitempty" desc:"agent that is waited for; refused when it waits for the recipient, be it through others" check:"agent"`
+	ReplyTo   string            `json:"reply_to,omitempty" desc:"message of the recipient's own whose answer is waited for; the same as naming those who got it" check:"id"`
 }
 
 // WaitResult holds the messages, which are marked as read, or shown under a lease. A wait that ended without one is not
@@ -76,7 +78,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 }
 
 // Text shows each message with its payload.
-func (r WaitResult) Text(w *commands.Text) {
+func (r WaitResult) Text(w *terminal.Text) {
 	if r.TimedOut {
 		w.Printf("There is no unread message for %s.\n", r.Recipient)
 		return
@@ -84,7 +86,7 @@ func (r WaitResult) Text(w *commands.Text) {
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		content := commands.ContentOf(m)
-		w.Printf("%s  %s from %s, %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, w.When(m.CreatedAt))
+		w.Printf("%s  %s from %s, %s\n", w.Paint(terminal.Bold, m.ID), m.Type, m.Sender, w.When(m.CreatedAt))
 		w.Body("  ", content.Text)
 		if data := string(content.Data); data != "" && data != content.Text {
 			w.Body("  ", data)

@@ -4,22 +4,24 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/person"
 	"mailroom/tracing"
 )
 
 // AskQuestionParams ask the person something. Source: document 000, "ask_question".
 type AskQuestionParams struct {
-	Question  string           `json:"question" desc:"the question to ask" check:"private,characters,min=1,max=2000"`
-	Options   []string         `json:"options,omitempty" desc:"choices, which differ, each of at most 100 characters; left out, or empty: the answer is a text" check:"private,max=5"`
-	Context   string           `json:"context,omitempty" desc:"background for the person" check:"private,characters,max=500"`
-	Priority  string           `json:"priority,omitempty" desc:"how the notification comes: low is silent, high stays until the person acts on it; left out: normal" check:"oneof=low|normal|high"`
-	Encrypt   bool             `json:"encrypt,omitempty" desc:"encrypt it end to end, so that only the person's devices can read it" default:"true"`
-	ThreadID  string           `json:"threadId,omitempty" desc:"thread of follow-up questions" check:"max=256"`
-	InReplyTo string           `json:"inReplyTo,omitempty" desc:"question that this one follows" check:"max=256"`
-	ProjectID string           `json:"projectId,omitempty" desc:"project that it belongs to" check:"max=256"`
-	TTL       commands.Seconds `json:"ttl,omitempty" desc:"seconds after which it expires unanswered" check:"min=1,max=2592000" default:"604800"`
-	Source    string           `json:"source,omitempty" desc:"program that asks; may be left out if the caller's credential names it" check:"agent"`
+	Question  string            `json:"question" desc:"the question to ask" check:"private,characters,min=1,max=2000"`
+	Options   []string          `json:"options,omitempty" desc:"choices, which differ, each of at most 100 characters; left out, or empty: the answer is a text" check:"private,max=5"`
+	Context   string            `json:"context,omitempty" desc:"background for the person" check:"private,characters,max=500"`
+	Priority  string            `json:"priority,omitempty" desc:"how the notification comes: low is silent, high stays until the person acts on it; left out: normal" check:"oneof=low|normal|high"`
+	Encrypt   bool              `json:"encrypt,omitempty" desc:"encrypt it end to end, so that only the person's devices can read it" default:"true"`
+	ThreadID  string            `json:"threadId,omitempty" desc:"thread of follow-up questions" check:"max=256"`
+	InReplyTo string            `json:"inReplyTo,omitempty" desc:"question that this one follows" check:"max=256"`
+	ProjectID string            `json:"projectId,omitempty" desc:"project that it belongs to" check:"max=256"`
+	TTL       parameter.Seconds `json:"ttl,omitempty" desc:"seconds after which it expires unanswered" check:"min=1,max=2592000" default:"604800"`
+	Source    string            `json:"source,omitempty" desc:"program that asks; may be left out if the caller's credential names it" check:"agent"`
 }
 
 // AskQuestionResult names the question.
@@ -52,9 +54,9 @@ func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (As
 }
 
 // Text says it in a sentence.
-func (r AskQuestionResult) Text(w *commands.Text) {
+func (r AskQuestionResult) Text(w *terminal.Text) {
 	w.Printf("%s is asked (devices: %d). `mailroom signal get_response %s` has the answer.\n",
-		w.Paint(commands.Bold, r.QuestionID), r.Devices, r.QuestionID)
+		w.Paint(terminal.Bold, r.QuestionID), r.Devices, r.QuestionID)
 	if r.Note != "" {
 		w.Printf("%s.\n", r.Note)
 	}

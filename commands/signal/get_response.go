@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 	"mailroom/tracing"
@@ -11,8 +13,8 @@ import (
 
 // GetResponseParams say which answer is wanted. Source: document 000, "get_response".
 type GetResponseParams struct {
-	QuestionID string           `json:"questionId" desc:"id that ask_question returned" check:"id" arg:"1"`
-	Wait       commands.Seconds `json:"wait_seconds,omitempty" desc:"how long to wait for the answer when there is none; left out: not at all" check:"min=0,max=55"`
+	QuestionID string            `json:"questionId" desc:"id that ask_question returned" check:"id" arg:"1"`
+	Wait       parameter.Seconds `json:"wait_seconds,omitempty" desc:"how long to wait for the answer when there is none; left out: not at all" check:"min=0,max=55"`
 }
 
 // GetResponseResult says whether there is an answer, and which.
@@ -48,7 +50,7 @@ func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (Ge
 }
 
 // Text shows the answer.
-func (r GetResponseResult) Text(w *commands.Text) {
+func (r GetResponseResult) Text(w *terminal.Text) {
 	switch {
 	case r.Answered:
 		w.Block("", "  ", r.Response)

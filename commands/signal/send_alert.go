@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/person"
 	"mailroom/tracing"
 )
@@ -49,11 +50,11 @@ func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAl
 }
 
 // Text says it in a sentence.
-func (r SendAlertResult) Text(w *commands.Text) {
+func (r SendAlertResult) Text(w *terminal.Text) {
 	if r.Devices == 0 {
-		w.Printf("%s is kept, and told to nobody yet.\n", w.Paint(commands.Bold, r.AlertID))
+		w.Printf("%s is kept, and told to nobody yet.\n", w.Paint(terminal.Bold, r.AlertID))
 	} else {
-		w.Printf("%s is told (devices: %d).\n", w.Paint(commands.Bold, r.AlertID), r.Devices)
+		w.Printf("%s is told (devices: %d).\n", w.Paint(terminal.Bold, r.AlertID), r.Devices)
 	}
 	if r.Note != "" {
 		w.Printf("%s.\n", r.Note)

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/person"
 )
 
@@ -35,7 +36,7 @@ func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult
 }
 
 // Text says it in a sentence.
-func (r CancelResult) Text(w *commands.Text) {
-	w.Printf("%s is %s; its notification goes from the devices that had one.\n", w.Paint(commands.Bold, r.QuestionID),
+func (r CancelResult) Text(w *terminal.Text) {
+	w.Printf("%s is %s; its notification goes from the devices that had one.\n", w.Paint(terminal.Bold, r.QuestionID),
 		r.Status)
 }

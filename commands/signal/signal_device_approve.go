@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/person"
 )
 
@@ -28,6 +29,6 @@ func deviceApprove(ctx context.Context, env commands.Env, p DeviceApproveParams)
 }
 
 // Text says it in a sentence.
-func (r DeviceResult) Text(w *commands.Text) {
-	w.Printf("%s (%s) is %s.\n", w.Paint(commands.Bold, r.Device.ID), r.Device.Name, r.Device.State)
+func (r DeviceResult) Text(w *terminal.Text) {
+	w.Printf("%s (%s) is %s.\n", w.Paint(terminal.Bold, r.Device.ID), r.Device.Name, r.Device.State)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
@@ -64,12 +65,12 @@ func deviceList(ctx context.Context, env commands.Env, _ struct{}) (DeviceListRe
 }
 
 // Text shows a line for each device.
-func (r DeviceListResult) Text(w *commands.Text) {
+func (r DeviceListResult) Text(w *terminal.Text) {
 	if len(r.Devices) == 0 {
 		w.Printf("There is no device. `mailroom signal pair` pairs a phone.\n")
 		return
 	}
-	commands.TableOf(w, []string{"DEVICE", "NAME", "STATE", "FINGERPRINT", "SEEN", "PUSHED THROUGH", "LAST PUSH"},
+	terminal.TableOf(w, []string{"DEVICE", "NAME", "STATE", "FINGERPRINT", "SEEN", "PUSHED THROUGH", "LAST PUSH"},
 		r.Devices, func(d *Device) []string {
 			state, push := d.State, d.PushHost
 			if d.State == questions.DeviceActive && d.Kind != questions.DeviceNtfy && !d.Approved {

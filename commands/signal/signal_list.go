@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/push"
@@ -148,12 +149,12 @@ func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) 
 }
 
 // Text shows a line for each question, or says that there is none.
-func (r ListResult) Text(w *commands.Text) {
+func (r ListResult) Text(w *terminal.Text) {
 	if len(r.Questions) == 0 {
 		w.Printf("There are no such questions. `mailroom signal ask_question` asks one.\n")
 		return
 	}
-	commands.TableOf(w, []string{"QUESTION", "SOURCE", "STATUS", "ASKED", "EXPIRES", "PUSHED", "TEXT…"}, r.Questions,
+	terminal.TableOf(w, []string{"QUESTION", "SOURCE", "STATUS", "ASKED", "EXPIRES", "PUSHED", "TEXT…"}, r.Questions,
 		func(q *Listed) []string {
 			says := q.Question
 			if q.Encrypted {

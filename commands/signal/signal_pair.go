@@ -11,6 +11,7 @@ import (
 	"rsc.io/qr"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
@@ -84,7 +85,7 @@ func draw(picture *os.File, text string) error {
 }
 
 // Text shows the QR code, and the code to type where an installed app cannot scan it.
-func (r PairResult) Text(w *commands.Text) {
+func (r PairResult) Text(w *terminal.Text) {
 	var picture bytes.Buffer
 	if w.ASCII {
 		qrterminal.GenerateWithConfig(r.URL,
@@ -93,10 +94,10 @@ func (r PairResult) Text(w *commands.Text) {
 	} else {
 		qrterminal.GenerateHalfBlock(r.URL, qrterminal.M, &picture)
 	}
-	w.Whole(commands.Painted(picture.String() + "\n"))
+	w.Whole(terminal.Painted(picture.String() + "\n"))
 	w.Printf("Scan it with the phone, or open %s there.\n", r.URL)
 	w.Printf("Code: %s, good once until %s. An app on the home screen of an iPhone wants it typed.\n",
-		w.Paint(commands.Bold, r.Code), r.ExpiresAt)
+		w.Paint(terminal.Bold, r.Code), r.ExpiresAt)
 	w.Printf("Then compare the fingerprint that the phone shows: `mailroom signal device approve FINGERPRINT`\n")
 	if r.PNG != "" {
 		w.Printf("The picture is in %s. Remove it afterwards.\n", r.PNG)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
 )
 
@@ -178,14 +179,14 @@ var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"[^
 func (o Offer) parametersOf(d *commands.Definition, rest string) (given []string, onlyThere bool) {
 	arguments, words := d.Positional(), word().FindAllString(rest, -1)
 	for i := 0; i < len(words); i++ {
-		var p *commands.Param
+		var p *parameter.Param
 		flag, value, has := strings.Cut(words[i], "=")
 		if flag, is := strings.CutPrefix(flag, "--"); is {
-			if n := slices.IndexFunc(d.Params(), func(p commands.Param) bool { return p.Flag() == flag }); n >= 0 {
+			if n := slices.IndexFunc(d.Params(), func(p parameter.Param) bool { return p.Flag() == flag }); n >= 0 {
 				p = &d.Params()[n]
 			}
 			switch {
-			case p != nil && p.Kind == commands.Boolean && !has:
+			case p != nil && p.Kind == parameter.Boolean && !has:
 				value, has = "true", true
 			case !has && i+1 < len(words):
 				i++
@@ -253,7 +254,7 @@ func (o Offer) meant(d *commands.Definition, arguments json.RawMessage) string {
 // takesAll reports whether a command has a parameter for every key.
 func takesAll(d *commands.Definition, given map[string]json.RawMessage) bool {
 	for key := range given {
-		if !slices.ContainsFunc(d.Params(), func(p commands.Param) bool { return p.Name == key }) {
+		if !slices.ContainsFunc(d.Params(), func(p parameter.Param) bool { return p.Name == key }) {
 			return false
 		}
 	}

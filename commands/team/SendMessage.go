@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/teams"
 	"mailroom/tracing"
@@ -141,12 +142,12 @@ func refuseUUID(ctx context.Context, env commands.Env, to string) error {
 }
 
 // Text says it in a sentence, and shows what came for the sender.
-func (r SendMessageResult) Text(w *commands.Text) {
+func (r SendMessageResult) Text(w *terminal.Text) {
 	to := r.To
 	if r.MulticastID != "" {
 		to = strings.Join(r.Recipients, ", ")
 	}
-	w.Printf("%s to %s is %s: %s\n", w.Paint(commands.Bold, r.MessageID), to, w.Status(r.Status), r.Summary)
+	w.Printf("%s to %s is %s: %s\n", w.Paint(terminal.Bold, r.MessageID), to, w.Status(r.Status), r.Summary)
 	if r.Note != "" {
 		w.Printf("It %s.\n", r.Note)
 	}
@@ -154,7 +155,7 @@ func (r SendMessageResult) Text(w *commands.Text) {
 	case r.RequestID != "" && (r.Type == orchestrator.ShutdownRequest || r.Type == orchestrator.PlanApprovalRequest):
 		w.Printf("%s is to answer it under the id %s.\n", r.To, r.RequestID)
 	case r.Presence == string(orchestrator.Stopped):
-		w.Printf("%s\n", w.Paint(commands.Yellow, r.From+" has stopped: end your process."))
+		w.Printf("%s\n", w.Paint(terminal.Yellow, r.From+" has stopped: end your process."))
 	}
 	if len(r.Stopped) > 0 && r.MulticastID != "" {
 		w.Printf("Left out, since stopped: %s.\n", strings.Join(r.Stopped, ", "))

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/reading"
@@ -76,7 +77,7 @@ func takePart(ctx context.Context, env commands.Env, agent string, began bool) e
 }
 
 // text shows the messages, if there are any.
-func (a Arrivals) text(w *commands.Text) {
+func (a Arrivals) text(w *terminal.Text) {
 	for i := range a.Messages {
 		a.Messages[i].text(w)
 	}

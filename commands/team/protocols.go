@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/teams"
 )
@@ -56,7 +57,7 @@ func readText(raw json.RawMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	body, err := commands.DecodeObject[textBody]("message", object)
+	body, err := parameter.DecodeObject[textBody]("message", object)
 	if err == nil && strings.TrimSpace(body.Message) == "" {
 		err = emptyMessage()
 	}
@@ -127,7 +128,7 @@ func asking(kind orchestrator.RequestKind, preview string, body requestBody) con
 }
 
 func readShutdownRequest(object json.RawMessage) (content, error) {
-	p, err := commands.DecodeObject[struct {
+	p, err := parameter.DecodeObject[struct {
 		Type   string  `json:"type" desc:"shutdown_request"`
 		Reason *string `json:"reason,omitempty" desc:"why the teammate should shut down"`
 	}]("message", object)
@@ -136,7 +137,7 @@ func readShutdownRequest(object json.RawMessage) (content, error) {
 }
 
 func readPlanRequest(object json.RawMessage) (content, error) {
-	p, err := commands.DecodeObject[struct {
+	p, err := parameter.DecodeObject[struct {
 		Type string `json:"type" desc:"plan_approval_request"`
 		Plan string `json:"plan" desc:"the plan to approve" check:"min=1"`
 	}]("message", object)
@@ -161,7 +162,7 @@ func answering(q orchestrator.Asked, approve bool, why *string) (content, error)
 }
 
 func readShutdownResponse(object json.RawMessage) (content, error) {
-	p, err := commands.DecodeObject[struct {
+	p, err := parameter.DecodeObject[struct {
 		Type      string  `json:"type" desc:"shutdown_response"`
 		RequestID string  `json:"request_id" desc:"the requestId of the request" check:"id"`
 		Approve   bool    `json:"approve" desc:"whether the sender shuts down"`
@@ -174,7 +175,7 @@ func readShutdownResponse(object json.RawMessage) (content, error) {
 }
 
 func readPlanResponse(object json.RawMessage) (content, error) {
-	p, err := commands.DecodeObject[struct {
+	p, err := parameter.DecodeObject[struct {
 		Type      string  `json:"type" desc:"plan_approval_response"`
 		RequestID string  `json:"request_id" desc:"the requestId of the request" check:"id"`
 		Approve   bool    `json:"approve" desc:"whether the plan may be carried out"`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 )
 
@@ -53,10 +54,10 @@ func rendered(m *orchestrator.Message) Message {
 }
 
 // text shows one message.
-func (m *Message) text(w *commands.Text) {
+func (m *Message) text(w *terminal.Text) {
 	said := string(m.Message)
 	_ = json.Unmarshal(m.Message, &said) // an object stays as it is
-	w.Printf("%s  %s from %s, %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.From, m.Timestamp)
+	w.Printf("%s  %s from %s, %s\n", w.Paint(terminal.Bold, m.ID), m.Type, m.From, m.Timestamp)
 	w.Body("  ", said)
 	if m.Payload != nil && string(m.Payload) != said {
 		w.Body("  ", string(m.Payload))

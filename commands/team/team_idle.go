@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/teams"
 	"mailroom/tracing"
 )
@@ -50,7 +51,7 @@ func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, erro
 }
 
 // Text says it in a sentence, and shows what came for the caller.
-func (r IdleResult) Text(w *commands.Text) {
+func (r IdleResult) Text(w *terminal.Text) {
 	switch {
 	case r.Notified:
 		w.Printf("%s is %s; %s was told.\n", r.Agent, r.Presence, r.Lead)

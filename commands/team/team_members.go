@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator/teams"
 )
 
@@ -38,8 +39,8 @@ func members(ctx context.Context, env commands.Env, _ struct{}) (MembersResult, 
 }
 
 // Text shows a table, and what came for the caller.
-func (r MembersResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"TEAMMATE", "PART", "ROLE", "PRESENCE", "SINCE", "PLANS"}, r.Members,
+func (r MembersResult) Text(w *terminal.Text) {
+	terminal.TableOf(w, []string{"TEAMMATE", "PART", "ROLE", "PRESENCE", "SINCE", "PLANS"}, r.Members,
 		func(m *teams.Member) []string {
 			part := "member"
 			switch {

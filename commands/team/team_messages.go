@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/tracing"
 )
 
@@ -30,7 +31,7 @@ func messages(ctx context.Context, env commands.Env, _ struct{}) (MessagesResult
 }
 
 // Text shows each message.
-func (r MessagesResult) Text(w *commands.Text) {
+func (r MessagesResult) Text(w *terminal.Text) {
 	if r.Count == 0 {
 		w.Printf("There is nothing unread for %s.\n", r.Agent)
 	}

@@ -21,6 +21,8 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 )
@@ -172,7 +174,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	err = run(c.Context, env)
 	if other := p.Getenv("MAILROOM_DB"); path != "" && other != "" && err == nil {
 		fmt.Fprintf(p.Err, "mailroom: MAILROOM_DB is set: commands go on using %s until it is not\n",
-			commands.Inline(other))
+			terminal.Inline(other))
 	}
 	sayWhere(err, env.Engine.Path())
 	if cerr := env.Engine.Close(); cerr != nil && err == nil {
@@ -275,7 +277,7 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 		values[param.Name] = value
 	}
 	args := c.Args().Slice()
-	var flagged *commands.Param // the first that is given as a flag and that an argument can be, too
+	var flagged *parameter.Param // the first that is given as a flag and that an argument can be, too
 	for _, param := range d.Positional() {
 		if len(args) == 0 {
 			break
@@ -288,7 +290,7 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 		if param.Arg == "rest" {
 			taken = args
 		}
-		if flagged != nil && param.Kind == commands.JSON && len(taken) > 1 {
+		if flagged != nil && param.Kind == parameter.JSON && len(taken) > 1 {
 			return nil, orchestrator.InvalidParam(flagged.Name, "it is given twice: as --%s, and as %q", flagged.Flag(),
 				orchestrator.Clip(args[0])).
 				WithHint("If that is the beginning of a text, put quotes around the text: `%s --%s ... \"TEXT\"`",
@@ -330,21 +332,21 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 	return orchestrator.Unmended(values)
 }
 
-func (p *Program) flagValue(c *urfave.Context, param *commands.Param) (json.RawMessage, error) {
+func (p *Program) flagValue(c *urfave.Context, param *parameter.Param) (json.RawMessage, error) {
 	switch param.Kind {
-	case commands.Boolean:
+	case parameter.Boolean:
 		return orchestrator.JSON(c.Bool(param.Flag()))
-	case commands.List:
+	case parameter.List:
 		return list(param, c.StringSlice(param.Flag()))
 	}
 	return p.scalar(c.Context, param, c.String(param.Flag()))
 }
 
-func (p *Program) argument(ctx context.Context, param *commands.Param, words []string) (json.RawMessage, error) {
+func (p *Program) argument(ctx context.Context, param *parameter.Param, words []string) (json.RawMessage, error) {
 	switch param.Kind {
-	case commands.List:
+	case parameter.List:
 		return list(param, words)
-	case commands.JSON:
+	case parameter.JSON:
 		if param.Arg == "rest" {
 			return plainText(ctx, p, param, strings.Join(words, " "))
 		}
@@ -354,7 +356,7 @@ func (p *Program) argument(ctx context.Context, param *commands.Param, words []s
 
 // list turns words into a list. Names may stand in one word with commas or spaces between them, since no name holds
 // one; mentions with commas only, since a display name may hold spaces.
-func list(param *commands.Param, words []string) (json.RawMessage, error) {
+func list(param *parameter.Param, words []string) (json.RawMessage, error) {
 	if param.NameOf != "" {
 		parts := strings.FieldsFunc(strings.Join(words, ","),
 			func(r rune) bool { return r == ',' || r == ' ' && param.NameOf != "mention" })
@@ -374,19 +376,19 @@ func list(param *commands.Param, words []string) (json.RawMessage, error) {
 }
 
 // notUTF8 refuses a word of the command line that JSON could only carry by changing it.
-func notUTF8(param *commands.Param) error {
+func notUTF8(param *parameter.Param) error {
 	return badValue(param.Name, errors.New("it is not valid UTF-8"), "")
 }
 
 // scalar turns the text of a flag or argument into JSON.
-func (p *Program) scalar(ctx context.Context, param *commands.Param, text string) (json.RawMessage, error) {
-	if !utf8.ValidString(text) && (param.Kind != commands.JSON || !strings.HasPrefix(text, "@")) {
+func (p *Program) scalar(ctx context.Context, param *parameter.Param, text string) (json.RawMessage, error) {
+	if !utf8.ValidString(text) && (param.Kind != parameter.JSON || !strings.HasPrefix(text, "@")) {
 		return nil, notUTF8(param)
 	}
 	switch param.Kind {
-	case commands.JSON:
+	case parameter.JSON:
 		return p.jsonText(ctx, param, text)
-	case commands.Span:
+	case parameter.Span:
 		d, err := orchestrator.ParseDuration(text)
 		if err != nil {
 			return nil, badValue(param.Name, err, "")
@@ -395,7 +397,7 @@ func (p *Program) scalar(ctx context.Context, param *commands.Param, text string
 			return nil, badValue(param.Name, fmt.Errorf("%q is not a whole number of seconds", text), "")
 		}
 		return json.RawMessage(strconv.FormatInt(int64(d/1e9), 10)), nil
-	case commands.Integer, commands.Number, commands.Boolean:
+	case parameter.Integer, parameter.Number, parameter.Boolean:
 		if !json.Valid([]byte(text)) {
 			return orchestrator.JSON(text) // the decoder says what is wrong with it
 		}

@@ -304,8 +304,8 @@ func saidIn(place string, err error) error {
 // Standard returns a program that uses the standard streams and the environment of this process.
 func Standard(cfg Config) *Program {
 	p := &Program{Config: cfg, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
-	p.OutTerminal, p.Width = terminal(os.Stdout)
-	p.ErrTerminal, _ = terminal(os.Stderr)
-	p.InTerminal, _ = terminal(os.Stdin)
+	p.OutTerminal, p.Width = isTerminal(os.Stdout)
+	p.ErrTerminal, _ = isTerminal(os.Stderr)
+	p.InTerminal, _ = isTerminal(os.Stdin)
 	return p
 }

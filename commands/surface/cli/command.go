@@ -9,6 +9,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
 )
 
@@ -159,7 +160,7 @@ func globalFlags() []urfave.Flag {
 
 // flagOf makes the flag of a parameter. All but switches and lists take a text: the surface turns it into JSON, so that
 // the one strict decoder judges it.
-func flagOf(param *commands.Param) urfave.Flag {
+func flagOf(param *parameter.Param) urfave.Flag {
 	usage := param.Desc
 	if bounds := param.Bounds(); bounds != "" {
 		usage += " (" + bounds + ")"
@@ -177,12 +178,12 @@ func flagOf(param *commands.Param) urfave.Flag {
 		also = []string{param.Also}
 	}
 	switch param.Kind {
-	case commands.Boolean:
+	case parameter.Boolean:
 		return &urfave.BoolFlag{Name: name, Usage: usage, Value: param.Default == "true",
 			DisableDefaultText: param.Default != "true"}
-	case commands.List:
+	case parameter.List:
 		return &urfave.StringSliceFlag{Name: name, Usage: usage}
-	case commands.JSON:
+	case parameter.JSON:
 		if param.TextOrObject {
 			return &urfave.StringFlag{Name: name, Usage: usage + "; `TEXT|JSON|@FILE|-`"}
 		}

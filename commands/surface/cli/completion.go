@@ -7,7 +7,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
 )
 
@@ -122,7 +122,7 @@ func (p *Program) flagValues(before *line) (list []candidate) {
 	case "output":
 		return []candidate{{word: "json"}, {word: "text"}}
 	case "as":
-		return known(p, before, &commands.Param{NameOf: "agent"})
+		return known(p, before, &parameter.Param{NameOf: "agent"})
 	case "log-level":
 		return []candidate{{word: "debug"}, {word: "info"}, {word: "warn"}, {word: "error"}}
 	}

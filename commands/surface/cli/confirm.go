@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 )
 
@@ -18,7 +19,7 @@ func canAsk(p *Program) bool { return p.text() && p.InTerminal && p.ErrTerminal 
 
 // agrees asks, and reports whether the answer is yes, which is typed after that. What is asked ends in " [y/N] ".
 // Error: that of a context that ends meanwhile.
-func agrees(ctx context.Context, p *Program, w *commands.Text, question string) (bool, error) {
+func agrees(ctx context.Context, p *Program, w *terminal.Text, question string) (bool, error) {
 	dropTypeahead(p.In)
 	w.Printf("%s [y/N] ", question)
 	answer, err := typed(ctx, p)

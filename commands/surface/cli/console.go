@@ -56,7 +56,7 @@ func runConsole(c *urfave.Context, p *Program) error {
 		return err
 	}
 	o := opening{p: p, ledger: env.Ledger, print: c.Bool("print")}
-	address, err := consoleOfDaemon(ctx, env.Ledger)
+	address, err := web.ConsoleOfDaemon(ctx, env.Ledger)
 	if err != nil {
 		return err
 	}

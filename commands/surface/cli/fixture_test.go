@@ -9,21 +9,22 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/orchestrator"
 )
 
 // tryParams has a parameter of each kind, in each spelling.
 type tryParams struct {
-	Word    string           `json:"word,omitempty" desc:"one of some" check:"oneof=red|green|blue" arg:"1"`
-	Rest    []string         `json:"REST,omitempty" desc:"further words" arg:"rest"`
-	Thread  string           `json:"threadId,omitempty" desc:"a thread"`
-	Size    int              `json:"BATCH_SIZE,omitempty" desc:"a size" check:"min=-9,max=1000" default:"10"`
-	Ratio   float64          `json:"ratio,omitempty" desc:"a ratio"`
-	Yes     bool             `json:"yes,omitempty" desc:"a switch"`
-	Groups  []string         `json:"group,omitempty" desc:"groups"`
-	Payload json.RawMessage  `json:"payload,omitempty" desc:"any value"`
-	Wait    commands.Seconds `json:"timeout,omitempty" desc:"a time" default:"30"`
+	Word    string            `json:"word,omitempty" desc:"one of some" check:"oneof=red|green|blue" arg:"1"`
+	Rest    []string          `json:"REST,omitempty" desc:"further words" arg:"rest"`
+	Thread  string            `json:"threadId,omitempty" desc:"a thread"`
+	Size    int               `json:"BATCH_SIZE,omitempty" desc:"a size" check:"min=-9,max=1000" default:"10"`
+	Ratio   float64           `json:"ratio,omitempty" desc:"a ratio"`
+	Yes     bool              `json:"yes,omitempty" desc:"a switch"`
+	Groups  []string          `json:"group,omitempty" desc:"groups"`
+	Payload json.RawMessage   `json:"payload,omitempty" desc:"any value"`
+	Wait    parameter.Seconds `json:"timeout,omitempty" desc:"a time" default:"30"`
 }
 
 // echo answers with its own params.

@@ -9,6 +9,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/nearest"
 )
@@ -89,14 +90,14 @@ func (l *line) takesText() bool {
 		return false
 	}
 	last := params[len(params)-1]
-	return last.Kind == commands.JSON || last.Kind == commands.String && last.NameOf == ""
+	return last.Kind == parameter.JSON || last.Kind == parameter.String && last.NameOf == ""
 }
 
 // textMayFollow reports whether the next word may be a text: what stands before it, as a recipient, is given.
 func (l *line) textMayFollow() bool {
 	return l.takesText() &&
 		(len(l.arguments) > 0 || l.definition != nil &&
-			slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool {
+			slices.ContainsFunc(l.definition.Positional(), func(p *parameter.Param) bool {
 				return slices.Contains(l.named, p.Flag())
 			}))
 }
@@ -111,7 +112,7 @@ func (l *line) noFlag(name string) error {
 	if hint := flagsElsewhere[l.name()+" "+dashed(name)]; hint != "" {
 		return e.WithHint("%s", hint)
 	}
-	near := commands.Meant(name, slices.Concat(slices.Sorted(maps.Keys(l.own)), slices.Sorted(maps.Keys(l.global))))
+	near := parameter.Meant(name, slices.Concat(slices.Sorted(maps.Keys(l.own)), slices.Sorted(maps.Keys(l.global))))
 	typo := len(nearest.Nearest(name, near)) > 0
 	hints := []string{"`" + l.name() + " --help` lists them"}
 	for i := range near {
@@ -122,7 +123,7 @@ func (l *line) noFlag(name string) error {
 	}
 	if len(near) > 0 && !typo && l.definition != nil &&
 		slices.ContainsFunc(l.definition.Positional(),
-			func(p *commands.Param) bool { return "--"+p.Flag() == near[0] }) {
+			func(p *parameter.Param) bool { return "--"+p.Flag() == near[0] }) {
 		hints = append(hints, fmt.Sprintf("Or write it without a flag: `%s %s`", l.name(), argsUsage(l.definition)))
 	}
 	if mayBeText {

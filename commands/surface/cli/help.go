@@ -9,6 +9,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 )
 
 func argsUsage(d *commands.Definition) string {
@@ -73,8 +74,8 @@ var groups = []struct {
 }
 
 // overview shows the whole program on one screen.
-func overview(p *Program, w *commands.Text) error {
-	w.Printf("%s - messages between agents, around one SQL table\n", w.Paint(commands.Bold, "mailroom"))
+func overview(p *Program, w *terminal.Text) error {
+	w.Printf("%s - messages between agents, around one SQL table\n", w.Paint(terminal.Bold, "mailroom"))
 	helpPart(w, "Usage", "  mailroom COMMAND [arguments] [--flags]\n  mailroom help COMMAND\n")
 	all := p.below(nil)
 	taken := map[string]bool{}
@@ -135,7 +136,7 @@ func (p *Program) help(l *line) error {
 		usage = l.name() + " COMMAND [--flags] [arguments]"
 	}
 	w := p.people(p.Out, p.OutTerminal)
-	w.Printf("%s - %s\n", w.Paint(commands.Bold, l.name()), c.Usage)
+	w.Printf("%s - %s\n", w.Paint(terminal.Bold, l.name()), c.Usage)
 	helpPart(w, "Usage", "  "+usage+"\n")
 	if text != "" {
 		w.Printf("\n")
@@ -149,7 +150,7 @@ func (p *Program) help(l *line) error {
 
 // helpProse writes the text of a help. On a terminal paragraphs and items are broken anew; examples are there to be
 // copied, and stay as they are.
-func helpProse(w *commands.Text, text string) {
+func helpProse(w *terminal.Text, text string) {
 	var part string // a paragraph or an item as far as it has been read
 	flush := func() {
 		indent := ""
@@ -157,10 +158,10 @@ func helpProse(w *commands.Text, text string) {
 			indent = "  "
 		}
 		if part != "" && w.Width > 0 {
-			part = strings.Join(commands.Lines(part, w.Width-len(indent)), "\n"+indent)
+			part = strings.Join(terminal.Lines(part, w.Width-len(indent)), "\n"+indent)
 		}
 		if part != "" {
-			w.Whole(commands.Painted(part + "\n"))
+			w.Whole(terminal.Painted(part + "\n"))
 		}
 		part = ""
 	}
@@ -168,7 +169,7 @@ func helpProse(w *commands.Text, text string) {
 		switch {
 		case line == "" || strings.HasPrefix(line, "    "):
 			flush()
-			w.Whole(commands.Painted(line + "\n"))
+			w.Whole(terminal.Painted(line + "\n"))
 		case part == "" || w.Width == 0 || strings.HasPrefix(line, "- "):
 			flush()
 			part = line
@@ -180,9 +181,9 @@ func helpProse(w *commands.Text, text string) {
 }
 
 // helpPart writes a titled part of a help; nothing when there is nothing in it.
-func helpPart(w *commands.Text, title, text string) {
+func helpPart(w *terminal.Text, title, text string) {
 	if text != "" {
-		w.Printf("\n%s\n%s", w.Paint(commands.Bold, title+":"), commands.Painted(text))
+		w.Printf("\n%s\n%s", w.Paint(terminal.Bold, title+":"), terminal.Painted(text))
 	}
 }
 

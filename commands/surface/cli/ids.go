@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 )
@@ -125,8 +126,8 @@ func (f *idFinder) meansOther(ctx context.Context, name, text string, whole *orc
 
 // inShort is a message on one line.
 func inShort(p *Program, m *orchestrator.Message) string {
-	text := p.people(p.Err, p.ErrTerminal).Cut(commands.Inline(commands.ContentOf(m).Text), 60)
-	return commands.Inline(fmt.Sprintf("%s  %s from %s to %s, %s: %s", m.ID, m.Type, m.Sender, m.Recipient, m.CreatedAt,
+	text := p.people(p.Err, p.ErrTerminal).Cut(terminal.Inline(commands.ContentOf(m).Text), 60)
+	return terminal.Inline(fmt.Sprintf("%s  %s from %s to %s, %s: %s", m.ID, m.Type, m.Sender, m.Recipient, m.CreatedAt,
 		text))
 }
 

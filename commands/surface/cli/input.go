@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/jsonfault"
 )
@@ -22,7 +22,7 @@ const maxInput = 8 << 20
 
 // jsonText reads a JSON value: itself, @FILE, or - for standard input. Where a text or an object is wanted, whatever
 // opens with no brace and is no JSON string is the text.
-func (p *Program) jsonText(ctx context.Context, param *commands.Param, text string) (json.RawMessage, error) {
+func (p *Program) jsonText(ctx context.Context, param *parameter.Param, text string) (json.RawMessage, error) {
 	name, content := param.Name, []byte(text)
 	var err error
 	switch {
@@ -57,7 +57,7 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 }
 
 // plainText reads a text that is an argument: itself, or - for standard input, whose last line ends are left out.
-func plainText(ctx context.Context, p *Program, param *commands.Param, text string) (json.RawMessage, error) {
+func plainText(ctx context.Context, p *Program, param *parameter.Param, text string) (json.RawMessage, error) {
 	if text == "-" {
 		content, err := p.standardInput(ctx)
 		if err != nil {
@@ -151,7 +151,7 @@ func readBounded(r io.Reader) ([]byte, error) {
 	if err == nil && len(content) > maxInput {
 		err = fmt.Errorf("it has more than %d bytes", maxInput)
 	}
-	if err == nil && commands.IsUTF16(content) {
+	if err == nil && parameter.IsUTF16(content) {
 		err = errors.New("it is UTF-16: save it as UTF-8")
 	}
 	return orchestrator.WithoutMark(content), err

@@ -10,6 +10,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
 )
 
@@ -36,7 +37,7 @@ func invokeCommand(p *Program) *urfave.Command {
 			}
 			raw := json.RawMessage("{}")
 			if c.NArg() == 2 {
-				if raw, err = p.jsonText(c.Context, &commands.Param{Name: "parameters"}, c.Args().Get(1)); err != nil {
+				if raw, err = p.jsonText(c.Context, &parameter.Param{Name: "parameters"}, c.Args().Get(1)); err != nil {
 					return err
 				}
 			}

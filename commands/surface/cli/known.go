@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -23,7 +25,7 @@ const (
 
 // known are the values that a parameter can have: those that it names itself, or agents, groups, messages and what else
 // a command knows, of the database that the line means. Where the database cannot be had there are none.
-func known(p *Program, before *line, param *commands.Param) (list []candidate) {
+func known(p *Program, before *line, param *parameter.Param) (list []candidate) {
 	for _, value := range param.OneOf {
 		list = append(list, candidate{word: value})
 	}
@@ -57,7 +59,7 @@ func known(p *Program, before *line, param *commands.Param) (list []candidate) {
 		return list
 	}
 	for _, name := range slices.Sorted(maps.Keys(conf.Agents)) {
-		list = append(list, candidate{name, commands.Inline(conf.Agents[name].Role)})
+		list = append(list, candidate{name, terminal.Inline(conf.Agents[name].Role)})
 	}
 	if strings.Contains(param.NameOf, "group") {
 		for _, name := range slices.Sorted(maps.Keys(conf.Groups)) {
@@ -78,7 +80,7 @@ func ownValues(ctx context.Context, p *Program, before *line, engine *delivery.E
 	}
 	for _, v := range values {
 		if strings.Trim(v.Value, "-_."+orchestrator.Alphanumeric) == "" { // a word of a shell
-			list = append(list, candidate{v.Value, commands.Inline(v.About)})
+			list = append(list, candidate{v.Value, terminal.Inline(v.About)})
 		}
 	}
 	return list
@@ -98,7 +100,7 @@ func knownMessages(ctx context.Context, p *Program, l *ledger.Ledger) (list []ca
 			continue // written by hand: not a word of a shell
 		}
 		list = append(list,
-			candidate{m.ID, p.people(p.Out, false).Cut(commands.Inline(m.Sender+" to "+m.Recipient+": "+
+			candidate{m.ID, p.people(p.Out, false).Cut(terminal.Inline(m.Sender+" to "+m.Recipient+": "+
 				commands.ContentOf(m).Text), 60)})
 	}
 	return list

@@ -8,6 +8,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 )
 
 func manCommand(p *Program) *urfave.Command {
@@ -77,7 +78,7 @@ func paragraphs(text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func manUsage(param *commands.Param) string {
+func manUsage(param *parameter.Param) string {
 	usage := param.Desc
 	if bounds := param.Bounds(); bounds != "" {
 		usage += " (" + bounds + ")"

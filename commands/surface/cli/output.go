@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 )
 
@@ -24,8 +25,8 @@ func (p *Program) text() bool {
 }
 
 // people returns a writer of text for people to w, in colours if that is a terminal and nothing speaks against them.
-func (p *Program) people(w io.Writer, terminal bool) *commands.Text {
-	return &commands.Text{Out: w, Color: terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb",
+func (p *Program) people(w io.Writer, onTerminal bool) *terminal.Text {
+	return &terminal.Text{Out: w, Color: onTerminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb",
 		Width: p.Width, ASCII: plainLocale(p.Getenv), Now: p.Now}
 }
 
@@ -58,7 +59,7 @@ func (p *Program) failure(out io.Writer, err error) {
 	if p.text() {
 		p.sayFailure(err)
 	} else if werr := writeLine(out, commands.Failure{Err: err}); werr != nil {
-		fmt.Fprintln(p.Err, "mailroom:", commands.Inline(err.Error()))
+		fmt.Fprintln(p.Err, "mailroom:", terminal.Inline(err.Error()))
 	}
 }
 
@@ -67,10 +68,10 @@ func (p *Program) sayFailure(err error) {
 	w := p.people(p.Err, p.ErrTerminal)
 	var e *orchestrator.Error
 	if !errors.As(err, &e) {
-		w.Block(w.Paint(commands.Red, "mailroom:")+" ", "  ", err.Error())
+		w.Block(w.Paint(terminal.Red, "mailroom:")+" ", "  ", err.Error())
 		return
 	}
-	w.Block(w.Paint(commands.Red, "mailroom:")+" ", "  ", e.WithoutHint())
+	w.Block(w.Paint(terminal.Red, "mailroom:")+" ", "  ", e.WithoutHint())
 	if e.Hint != "" {
 		w.Block("", "  ", e.Hint)
 	}
@@ -114,8 +115,8 @@ func fieldsOf(result any) (fields [][2]string) {
 	return fields
 }
 
-// terminal reports whether f is a terminal, and how wide it is.
-func terminal(f *os.File) (is bool, width int) {
+// isTerminal reports whether f is a terminal, and how wide it is.
+func isTerminal(f *os.File) (is bool, width int) {
 	if !term.IsTerminal(int(f.Fd())) {
 		return false, 0
 	}

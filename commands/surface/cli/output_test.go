@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/commands"
 	"mailroom/commands/surface/surfacetest"
+	"mailroom/commands/terminal"
 )
 
 func TestFieldsOfAResult(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	w := &commands.Text{Out: &b}
+	w := &terminal.Text{Out: &b}
 	w.Fields(fieldsOf(struct {
 		MessageID string   `json:"message_id"`
 		N         float64  `json:"n"`

@@ -7,7 +7,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"mailroom/commands"
+	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
@@ -114,7 +114,7 @@ func (t *tailing) note(key string, value any, words string) error {
 		return notWritten(writeLine(t.p.Out, map[string]any{key: value}))
 	}
 	w := t.p.people(t.p.Out, t.p.OutTerminal)
-	w.Printf("%s\n", w.Paint(commands.Yellow, words))
+	w.Printf("%s\n", w.Paint(terminal.Yellow, words))
 	return notWritten(w.Err())
 }
 
@@ -197,8 +197,8 @@ func (t *tailing) write(list []messages.Event) error {
 			continue
 		}
 		at := orchestrator.ParseStamp(e.At).Local().Format("15:04:05")
-		w.Printf("%s  %s%s  %s", w.Paint(commands.Dim, at), w.Status(e.Event),
-			commands.Painted(strings.Repeat(" ", max(0, len("acknowledged")-len(e.Event)))), e.MessageID)
+		w.Printf("%s  %s%s  %s", w.Paint(terminal.Dim, at), w.Status(e.Event),
+			terminal.Painted(strings.Repeat(" ", max(0, len("acknowledged")-len(e.Event)))), e.MessageID)
 		if e.Sender != "" {
 			w.Printf("  %s %s %s", e.Sender, w.Sign("→"), e.Recipient)
 		}

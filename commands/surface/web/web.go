@@ -121,7 +121,7 @@ func (w *Server) routes() (http.Handler, error) {
 		"POST": http.HandlerFunc(w.logIn), "GET": w.authenticated(http.HandlerFunc(w.whoAsks)),
 		"DELETE": w.authenticated(http.HandlerFunc(w.logOut)),
 	})
-	handle(mux, "GET", ProofPath, http.HandlerFunc(w.prove))
+	handle(mux, "GET", proofPath, http.HandlerFunc(w.prove))
 	mux.Handle(DeskPath+"/", w.desk())
 	page, err := console.Handler(nothingAt)
 	mux.Handle("/", page)

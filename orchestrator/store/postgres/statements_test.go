@@ -41,7 +41,7 @@ func prepareAll(t *testing.T, server string) {
 // TestAudits has a server prepare every query that ships with the product.
 func TestAudits(t *testing.T) {
 	db := open(t)
-	folder := filepath.Join("..", "..", "..", "commands", "admin", "audits")
+	folder := filepath.Join("..", "..", "..", "commands", "admin", "inspection", "audits")
 	files, err := os.ReadDir(folder)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,154 @@
+package inspection
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/nearest"
+)
+
+//go:embed audits/*.sql
+var auditFiles embed.FS
+
+// Audit is a query that ships with the product: a file of audits/. The comment at its head is one line that says what
+// it answers, lines that say what to make of it, `params: NAME=DEFAULT ...` if it takes any, and `columns: ...`. In the
+// query ?1 is the present time, ?2 the first parameter, and so on.
+type Audit struct {
+	Name    string       `json:"name"`
+	About   string       `json:"about"`
+	Notes   string       `json:"notes"`
+	Params  []AuditParam `json:"params"`
+	Columns []string     `json:"columns"`
+	SQL     string       `json:"sql"`
+
+	usesNow bool
+}
+
+// AuditParam is a parameter of an audit. One whose default is a whole number takes nothing else.
+type AuditParam struct {
+	Name    string `json:"name"`
+	Default string `json:"default"`
+}
+
+// Audits returns the files, in the order of their names. The list is not to be changed.
+func Audits() []Audit { return audits() }
+
+var audits = sync.OnceValue(readAudits) // once they are asked for: most commands need none of them
+
+// readAudits panics if a file is wrong: that is a mistake in the program, which its tests find.
+func readAudits() (list []Audit) {
+	files, err := fs.Glob(auditFiles, "audits/*.sql")
+	if err != nil {
+		panic(err)
+	}
+	for _, file := range files {
+		text, err := fs.ReadFile(auditFiles, file)
+		if err != nil {
+			panic(err)
+		}
+		a := Audit{Name: strings.TrimSuffix(path.Base(file), ".sql"), Params: []AuditParam{}, SQL: string(text)}
+		if err := a.readHead(); err != nil {
+			panic(fmt.Sprintf("%s: %v", file, err))
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// readHead takes the description from the comment lines at the top.
+func (a *Audit) readHead() error {
+	rest := a.SQL
+	var notes []string
+	for strings.HasPrefix(rest, "-- ") {
+		line, after, _ := strings.Cut(rest, "\n")
+		rest, line = after, strings.TrimPrefix(line, "-- ")
+		key, value, _ := strings.Cut(line, ": ")
+		switch {
+		case a.About == "":
+			a.About = line
+		case key == "columns":
+			a.Columns = strings.Split(value, ", ")
+		case key == "params":
+			for _, field := range strings.Fields(value) {
+				name, preset, ok := strings.Cut(field, "=")
+				if !ok {
+					return fmt.Errorf("parameter %s has no default", name)
+				}
+				a.Params = append(a.Params, AuditParam{name, preset})
+			}
+		default:
+			notes = append(notes, line)
+		}
+	}
+	a.Notes, a.usesNow = strings.Join(notes, " "), strings.Contains(rest, "?1")
+	if a.About == "" || a.Notes == "" || a.Columns == nil {
+		return fmt.Errorf("its head does not say what it answers, what to make of it, and in which columns")
+	}
+	return nil
+}
+
+// findAudit finds an audit by name, with '-' or '_', in any case. Error: not_found, with the near names.
+func findAudit(name string) (*Audit, error) {
+	folded := strings.ReplaceAll(strings.ToLower(name), "-", "_")
+	list := audits()
+	names := make([]string, len(list))
+	for i := range list {
+		if list[i].Name == folded {
+			return &list[i], nil
+		}
+		names[i] = list[i].Name
+	}
+	e := orchestrator.Errorf(orchestrator.NotFound, "there is no named query %q", name)
+	if near := nearest.Nearest(folded, names); len(near) > 0 {
+		return nil, e.WithHint("Did you mean %s?", strings.Join(near, " or "))
+	}
+	return nil, e.WithHint("`mailroom sql --list` lists them")
+}
+
+// namedQuery returns the text of an audit and its parameters. given are the values of the first ones, and the others
+// have their defaults. The present time is the engine's clock, so that a known history gives known rows.
+func namedQuery(l *ledger.Ledger, name string, given []string) (query string, params []any, err error) {
+	a, err := findAudit(name)
+	if err != nil {
+		return "", nil, err
+	}
+	if params, err = a.bind(given); err != nil {
+		return "", nil, err
+	}
+	if a.usesNow || len(params) > 0 {
+		params = append([]any{orchestrator.Stamp(l.Now())}, params...)
+	}
+	return a.SQL, params, nil
+}
+
+// bind returns the values of ?2, ?3, ...
+func (a *Audit) bind(given []string) (values []any, err error) {
+	if len(given) > len(a.Params) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "params: %s takes %d, and %d were given", a.Name,
+			len(a.Params), len(given))
+	}
+	for i, p := range a.Params {
+		value := p.Default
+		if i < len(given) {
+			value = given[i]
+		}
+		if isCount(p.Default) && !isCount(value) {
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+				"params: %s of %s is a whole number from 0 to 1000000, and not %q", p.Name, a.Name, value)
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+func isCount(s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n >= 0 && n <= 1_000_000
+}

@@ -1,0 +1,70 @@
+package inspection
+
+import (
+	"context"
+	"fmt"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+)
+
+// DeadLettersListParams select dead letters.
+type DeadLettersListParams struct {
+	Recipient string `json:"recipient,omitempty" desc:"only those to this name" check:"max=1024"`
+	Sender    string `json:"sender,omitempty" desc:"only those from this name" check:"agent"`
+	Error     string `json:"error,omitempty" desc:"only those with an error like this one" check:"max=65536"`
+	Continue  string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=64"`
+	Limit     int    `json:"limit,omitempty" desc:"how many at most, newest first" check:"min=1,max=1000" default:"50"`
+}
+
+// DeadLettersListResult lists dead letters, newest first.
+type DeadLettersListResult struct {
+	messages.DeadLetterList        // whose total is of those from where the answer goes on
+	Continue                string `json:"continue,omitempty"` // of the call that goes on, if there are more
+}
+
+var deadLettersListCommand = commands.Define(vocabulary, "dead_letters list", deadLettersList)
+
+func deadLettersList(ctx context.Context, env commands.Env, p DeadLettersListParams) (DeadLettersListResult, error) {
+	before, err := commands.Place(p.Continue)
+	if err != nil {
+		return DeadLettersListResult{}, err
+	}
+	list, err := messages.DeadLetters(ctx, env.Ledger,
+		messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Error: p.Error, Limit: p.Limit,
+			Before: before})
+	answer := func(ms []orchestrator.Message) any {
+		r := DeadLettersListResult{DeadLetterList: list}
+		r.DeadLetters = ms
+		if n := len(ms); n > 0 && int64(n) < list.Total {
+			r.Continue = fmt.Sprint(ms[n-1].Seq)
+		}
+		return r
+	}
+	return answer(env.Shown(list.DeadLetters, answer)).(DeadLettersListResult), err
+}
+
+// Text shows a table.
+func (r DeadLettersListResult) Text(w *terminal.Text) {
+	if r.Total == 0 {
+		w.Printf("No dead letters.\n")
+	} else {
+		terminal.TableOf(w, []string{"MESSAGE", "FROM", "TO", "TYPE", "STATUS", "SINCE", "WHY"}, r.DeadLetters,
+			func(m *orchestrator.Message) []string {
+				return []string{m.ID, m.Sender, m.Recipient, m.Type, string(m.Status), w.When(m.EndedAt), m.Error}
+			})
+	}
+	if int64(len(r.DeadLetters)) < r.Total {
+		w.Printf("%d of %d; --limit shows more, and --continue %s the next.\n", len(r.DeadLetters), r.Total, r.Continue)
+	}
+	onlyNewest(w, r.Cut)
+}
+
+// onlyNewest says so where not all dead letters were looked at.
+func onlyNewest(w *terminal.Text, cut bool) {
+	if cut {
+		w.Printf("Only the newest 20,000 dead letters were looked at.\n")
+	}
+}

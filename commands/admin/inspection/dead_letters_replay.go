@@ -1,0 +1,96 @@
+package inspection
+
+import (
+	"context"
+	"strconv"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+)
+
+// DeadLettersReplayParams name a dead letter, or select many.
+type DeadLettersReplayParams struct {
+	MessageID string `json:"message_id,omitempty" desc:"dead letter, or multicast_id of a send to a group" check:"id" arg:"1"`
+	All       bool   `json:"all,omitempty" desc:"replay all that match recipient, sender and error"`
+	Recipient string `json:"recipient,omitempty" desc:"with all: only those to this name" check:"agent"`
+	Sender    string `json:"sender,omitempty" desc:"with all: only those from this name" check:"agent"`
+	Error     string `json:"error,omitempty" desc:"with all: only those with an error like this one" check:"max=65536"`
+	Limit     int    `json:"limit,omitempty" desc:"with all: how many at most" check:"min=1,max=100000" default:"1000"`
+}
+
+// DeadLettersReplayResult says what is pending again. Skipped are those whose recipient or sender nobody knows.
+type DeadLettersReplayResult struct {
+	Replayed []string `json:"replayed"`
+	Skipped  int      `json:"skipped"`
+
+	noDaemon bool // for people
+}
+
+var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).
+	With(commands.Traits{
+		Confirm: "This sends dead letters again: {foreseen}.", ConfirmWith: "all",
+		Last: func(m *orchestrator.Message) bool {
+			return m.Status == orchestrator.Failed || m.Status == orchestrator.Lapsed
+		},
+	}).Foreseeing(countReplayed)
+
+func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (DeadLettersReplayResult,
+	error) {
+	var r DeadLettersReplayResult
+	if p.All == (p.MessageID != "") {
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "message_id: name one dead letter, or say all").
+			WithHint("`mailroom dead_letters replay ID`; or `mailroom dead_letters replay --all` with a recipient or a sender")
+	}
+	var ms []orchestrator.Message
+	var err error
+	if p.All {
+		var filter messages.DeadLetterFilter
+		if filter, err = p.filter(env.Caller); err != nil {
+			return r, err
+		}
+		ms, r.Skipped, err = messages.ReplayAll(ctx, env.Ledger, filter)
+	} else {
+		ms, err = messages.Replay(ctx, env.Ledger, p.MessageID, env.Caller.Name)
+	}
+	for i := range ms {
+		r.Replayed = append(r.Replayed, ms[i].ID)
+	}
+	r.noDaemon = commands.NoDaemon(ctx, env)
+	return r, err
+}
+
+// filter selects the dead letters that all means: those that an agent has sent itself.
+func (p *DeadLettersReplayParams) filter(caller commands.Caller) (f messages.DeadLetterFilter, err error) {
+	f = messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Error: p.Error, Limit: p.Limit,
+		Own: caller.Name != ""}
+	if f.Own {
+		f.Sender, err = commands.ActAs(caller, p.Sender)
+	}
+	return f, err
+}
+
+// countReplayed counts the dead letters that all means; those that are skipped are among them.
+func countReplayed(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (string, error) {
+	filter, err := p.filter(env.Caller)
+	if err != nil {
+		return "", err
+	}
+	n, err := messages.CountForReplay(ctx, env.Ledger, filter)
+	return strconv.FormatInt(n, 10), err
+}
+
+// Text says it in a sentence, and names the messages.
+func (r DeadLettersReplayResult) Text(w *terminal.Text) {
+	w.Printf("Replayed %d, skipped %d.\n", len(r.Replayed), r.Skipped)
+	for _, id := range r.Replayed {
+		w.Printf("%s\n", id)
+	}
+	if r.noDaemon && len(r.Replayed) > 0 {
+		commands.TellNoDaemon(w, "they are")
+	}
+	if r.Skipped > 0 {
+		w.Printf("Nobody is known under the names of the skipped ones' recipients or senders; add them with `mailroom agent add NAME`.\n")
+	}
+}

@@ -1,0 +1,46 @@
+package inspection
+
+import (
+	"context"
+	"fmt"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator/overview"
+)
+
+// RoomResult is who is there, and who wrote to whom.
+type RoomResult struct{ overview.Room }
+
+var roomCommand = commands.Define(vocabulary, "room", room)
+
+func room(ctx context.Context, env commands.Env, _ struct{}) (RoomResult, error) {
+	room, err := overview.LookAround(ctx, env.Ledger)
+	return RoomResult{room}, err
+}
+
+// Text shows a table of agents, and one of pairs.
+func (r RoomResult) Text(w *terminal.Text) {
+	terminal.TableOf(w, []string{"AGENT", "STATE", "HEARD", "PENDING", "UNREAD", "OLDEST", "FAILED"}, r.Agents,
+		func(m *overview.Member) []string {
+			name := m.Name
+			if !m.Known {
+				name += " (unknown)"
+			}
+			return []string{name, string(m.State), w.When(m.HeardAt), fmt.Sprint(m.Pending), fmt.Sprint(m.Unread),
+				w.When(m.OldestAt), fmt.Sprint(m.Failed)}
+		})
+	if len(r.Pairs) == 0 {
+		w.Printf("\nNobody wrote to anybody since %s.\n", w.When(r.Since))
+		return
+	}
+	w.Printf("\nSince %s:\n", w.When(r.Since))
+	terminal.TableOf(w, []string{"FROM", "TO", "MESSAGES", "FAILED", "RETRY", "PENDING", "UNREAD", "LAST"}, r.Pairs,
+		func(p *overview.Pair) []string {
+			return []string{p.Sender, p.Recipient, fmt.Sprint(p.Messages), fmt.Sprint(p.Failed), fmt.Sprint(p.Retry),
+				fmt.Sprint(p.Pending), fmt.Sprint(p.Unread), w.When(p.LastAt)}
+		})
+	if r.Cut {
+		w.Printf("There were more messages; these are the newest.\n")
+	}
+}

@@ -1,0 +1,164 @@
+package inspection
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/traffic"
+)
+
+// StatsParams say what traffic to show.
+type StatsParams struct {
+	Since   string `json:"since,omitempty" desc:"how far back, such as 1h, 24h or 7d; at most 90d" check:"max=16" default:"24h"`
+	Every   string `json:"every,omitempty" desc:"length of an interval, such as 10m, 1h or 1d: whole hours, or minutes where --since is at most 48h; left out: about a dozen intervals, or by the hour" check:"max=16"`
+	Agent   string `json:"agent,omitempty" desc:"only what was sent to this recipient, and how much it wrote" check:"agent" arg:"1"`
+	Waiting bool   `json:"waiting,omitempty" desc:"also how many messages waited for each recipient at the end of each interval"`
+}
+
+// StatsResult is the traffic of some time.
+type StatsResult struct {
+	traffic.Report
+	agent string
+}
+
+var statsCommand = commands.Define(vocabulary, "stats", stats)
+
+func stats(ctx context.Context, env commands.Env, p StatsParams) (r StatsResult, err error) {
+	q := traffic.Query{Recipient: p.Agent, Waiting: p.Waiting}
+	if q.Since, err = period("since", p.Since); err != nil {
+		return r, err
+	}
+	if q.Every = interval(q.Since); p.Every != "" {
+		if q.Every, err = period("every", p.Every); err != nil {
+			return r, err
+		}
+	}
+	r.agent = p.Agent
+	r.Report, err = traffic.Of(ctx, env.Ledger, q)
+	return r, err
+}
+
+// period is a duration that a parameter names.
+func period(param, text string) (time.Duration, error) {
+	d, err := orchestrator.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is no length of time", param, text).
+			WithHint("Write it as 90s, 10m, 1h or 7d")
+	}
+	return d, nil
+}
+
+// interval is the length of the intervals where none is named.
+func interval(since time.Duration) time.Duration {
+	switch {
+	case since > 7*orchestrator.Day:
+		return orchestrator.Day
+	case since > 3*time.Hour:
+		return time.Hour
+	}
+	return max(time.Minute, (since / 12).Truncate(time.Minute))
+}
+
+// Text shows a line for each recipient, and a bar for each interval.
+func (r StatsResult) Text(w *terminal.Text) {
+	if r.agent != "" && r.Total.Wrote > 0 {
+		w.Printf("%s itself has sent %s since %s.\n", r.agent, orchestrator.Plural(int(r.Total.Wrote), "message"),
+			w.When(r.Since))
+	}
+	if len(r.Recipients) == 0 {
+		toWhom := ""
+		if r.agent != "" {
+			toWhom = " to " + r.agent
+		}
+		w.Printf("Nothing has been sent%s since %s.\n", toWhom, w.When(r.Since))
+		return
+	}
+	w.Printf("Since %s: %s sent, %d delivered, %d read, %d failed, %d expired.\n\n", w.When(r.Since),
+		orchestrator.Plural(int(r.Total.Sent), "message"),
+		r.Total.Delivered, r.Total.Read, r.Total.Failed, r.Total.Expired)
+	header := []string{"RECIPIENT", "SENT", "DELIVERED", "READ", "FAILED", "PENDING", "UNREAD", "DELIVERED IN",
+		"READ IN"}
+	rows := terminal.Rows(r.Recipients, func(l *traffic.Line) []string {
+		return []string{
+			l.Recipient, fmt.Sprint(l.Sent), fmt.Sprint(l.Delivered), fmt.Sprint(l.Read),
+			fmt.Sprint(l.Failed + l.Expired), fmt.Sprint(*l.Pending), fmt.Sprint(*l.Unread),
+			spread(l.DeliveredAfter), spread(l.ReadAfter),
+		}
+	})
+	if !w.SideBySide(header, rows) { // the numbers in one table, and the times in another
+		const numbers = 7
+		times := make([][]string, len(rows))
+		for i, row := range rows {
+			times[i] = append([]string{row[0]}, row[numbers:]...)
+		}
+		w.Table(header[:numbers], rows)
+		w.Printf("\n")
+		w.Table(append([]string{header[0]}, header[numbers:]...), times)
+	}
+	w.Printf("\n%s\n",
+		w.Paint(terminal.Dim, "Times are of half, of 95 and of 99 percent of the messages. Sent, by "+r.Every+":"))
+	most, longest := int64(1), int64(40)
+	if w.Width > 0 {
+		longest = max(10, min(longest, int64(w.Width)-20))
+	}
+	for _, l := range r.Intervals {
+		most = max(most, l.Sent)
+	}
+	first := max(0, slices.IndexFunc(r.Intervals, func(l traffic.Line) bool { return l.Sent > 0 }))
+	for _, l := range r.Intervals[first:] {
+		w.Printf("%s  %s %d\n", orchestrator.ParseStamp(l.At).Local().Format("01-02 15:04"),
+			w.Paint(terminal.Green, strings.Repeat("#", int((l.Sent*longest+most-1)/most))), l.Sent)
+	}
+	if len(r.Waiting) > 0 {
+		r.sayWaiting(w, first)
+	}
+}
+
+// sayWaiting shows what waited at the end of each interval, from the first one on.
+func (r StatsResult) sayWaiting(w *terminal.Text, first int) {
+	w.Printf("\n%s\n", w.Paint(terminal.Dim, "Undelivered, or unread in an inbox, at the end of each:"))
+	header, rows := []string{"UNTIL"}, make([][]string, len(r.Intervals))
+	for i := range rows {
+		rows[i] = []string{"now"}
+		if i+1 < len(rows) {
+			rows[i][0] = orchestrator.ParseStamp(r.Intervals[i+1].At).Local().Format("01-02 15:04")
+		}
+	}
+	for _, of := range r.Waiting {
+		header = append(header, of.Recipient)
+		for i, n := range of.Messages {
+			rows[i] = append(rows[i], fmt.Sprint(n))
+		}
+	}
+	w.Table(header, rows[first:])
+}
+
+// spread shows percentiles of durations; nothing where nothing was counted.
+func spread(p *traffic.Percentiles) string {
+	if p == nil {
+		return ""
+	}
+	return lasted(p.P50) + " / " + lasted(p.P95) + " / " + lasted(p.P99)
+}
+
+// lasted shows a duration of so many milliseconds in two digits or three.
+func lasted(ms float64) string {
+	d := time.Duration(ms * float64(time.Millisecond))
+	switch {
+	case d < time.Millisecond:
+		return "<1 ms"
+	case d < time.Second:
+		return fmt.Sprintf("%.0f ms", ms)
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f h", d.Hours())
+}

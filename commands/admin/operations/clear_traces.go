@@ -1,0 +1,32 @@
+package operations
+
+import (
+	"context"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator/retention"
+)
+
+// ClearTracesParams say what is old.
+type ClearTracesParams struct {
+	OlderThanDays *int `json:"older_than_days,omitempty" desc:"age in days; left out: the setting retention.trace" check:"min=1,max=3650"`
+}
+
+// ClearTracesResult counts rows.
+type ClearTracesResult struct {
+	MessageTraces int64 `json:"message_traces_deleted"`
+	CommandTraces int64 `json:"command_traces_deleted"`
+}
+
+var clearTracesCommand = commands.Define(vocabulary, "clear_traces", clearTraces).
+	With(commands.Traits{Confirm: "This deletes traces, which nothing brings back."})
+
+func clearTraces(ctx context.Context, env commands.Env, p ClearTracesParams) (ClearTracesResult, error) {
+	var age time.Duration
+	if p.OlderThanDays != nil {
+		age = time.Duration(*p.OlderThanDays) * 24 * time.Hour
+	}
+	messages, spans, err := retention.ClearTraces(ctx, env.Ledger, age)
+	return ClearTracesResult{MessageTraces: messages, CommandTraces: spans}, err
+}

@@ -1,0 +1,58 @@
+package operations
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator/overview"
+)
+
+// DoctorResult is what was found in a database.
+type DoctorResult struct {
+	Database string `json:"database"`
+	commands.Examined
+}
+
+// DoctorParams say what to look at.
+type DoctorParams struct {
+	Try   bool `json:"try,omitempty" desc:"send a test message through the transport of each agent, and mend paths of connected hosts"`
+	Quick bool `json:"quick,omitempty" desc:"leave out the checks that read every row of a large database, which may take a minute"`
+}
+
+// doctorCommand goes on after a check that fails. Without trials it reads only, and over the network it mends no files.
+func doctorCommand(looks []Look) commands.Typed[DoctorParams, DoctorResult] {
+	return commands.Define(vocabulary, "doctor",
+		func(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
+			found := append(overview.Doctor(ctx, env.Ledger, overview.Examination{Try: p.Try, Quick: p.Quick}),
+				brokenSchedules(ctx, env)...)
+			for _, look := range looks {
+				found = append(found, look(ctx, env, p.Try && !env.Caller.Remote && env.Caller.Shell)...)
+			}
+			return DoctorResult{Database: env.Ledger.Path(), Examined: commands.NewExamined(found)}, nil
+		}).With(commands.Traits{LooksOnly: true})
+}
+
+// brokenSchedules looks for schedules that no daemon can run. Where they cannot be read, the engine's checks have said
+// why.
+func brokenSchedules(ctx context.Context, env commands.Env) (found overview.Findings) {
+	list, err := listSchedules(ctx, env)
+	if err != nil {
+		return nil
+	}
+	for _, s := range list {
+		if s.Problem != "" {
+			found.ReportOf("schedule", s.Name, overview.Problem, s.Problem, removesSchedule(s.Name))
+		}
+	}
+	if found == nil {
+		found.Report("schedule", overview.Fine, "a daemon can run each of them", "")
+	}
+	return found
+}
+
+// Text shows one line per check, and below it what to do.
+func (r DoctorResult) Text(w *terminal.Text) {
+	w.Printf("%s\n", r.Database)
+	r.Examined.Text(w)
+}

@@ -1,0 +1,97 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// InitParams say where the project is.
+type InitParams struct {
+	Folder string `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"." arg:"1"`
+	Nested bool   `json:"nested,omitempty" desc:"also below a folder that has a database"`
+}
+
+// InitResult says where the database is now.
+type InitResult struct {
+	Database string `json:"database"`
+	Created  bool   `json:"created"`
+	Note     string `json:"note,omitempty"` // what does not work yet
+}
+
+var initCommand = commands.Define(vocabulary, "init", initProject).
+	With(commands.Traits{HereOnly: true, MakesOne: true}).WithDatabaseAt(func(p InitParams) string {
+	return commands.ProjectDatabase(p.Folder)
+})
+
+// initProject makes the database of a project, which every mailroom command below that folder finds by itself.
+func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResult, error) {
+	if env.Ledger.IsCentral() {
+		return initOnServer(ctx, env)
+	}
+	folder := filepath.Dir(env.Ledger.Path())
+	above := commands.NearestDatabase(filepath.Dir(filepath.Dir(folder)))
+	if above != "" && !p.Nested && env.Ledger.NoneYet() {
+		return InitResult{},
+			orchestrator.Errorf(orchestrator.Conflict, "this folder uses the database %s already", above).
+				WithHint("Agents in different databases cannot write to each other. If this folder is to have its own: `mailroom init --nested`")
+	}
+	created, err := env.Ledger.Store.Create()
+	if err == nil {
+		err = ledger.TakesWrites(ctx, env.Ledger)
+	}
+	if err != nil {
+		return InitResult{}, err
+	}
+	ignore := filepath.Join(folder, ".gitignore")
+	if filepath.Base(folder) != commands.ProjectFolder { // --db names another place
+		return InitResult{Database: env.Ledger.Path(), Created: created}, nil
+	}
+	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
+		if err := os.WriteFile(ignore, []byte("*\n"), 0o600); err != nil {
+			env.Log.Warn("the folder could not be kept out of version control", "error", err)
+		}
+	}
+	return InitResult{Database: env.Ledger.Path(), Created: created}, nil
+}
+
+// initOnServer makes a database on a server, or brings the settings and rights of one that is there up to date.
+func initOnServer(ctx context.Context, env commands.Env) (InitResult, error) {
+	r := InitResult{Database: env.Ledger.Path()}
+	var err error
+	if r.Created, err = env.Ledger.Store.Create(); err == nil {
+		err = ledger.TakesWrites(ctx, env.Ledger)
+	}
+	if err != nil {
+		return InitResult{}, err
+	}
+	var refused *orchestrator.Error
+	if _, err := env.Ledger.Query(ctx, `SELECT 1`, store.Bound{Rows: 1}); errors.As(err, &refused) {
+		r.Note = "`mailroom sql` does not work yet: " + refused.Message + ". " + refused.Hint
+	}
+	return r, nil
+}
+
+// Text says it in a sentence.
+func (r InitResult) Text(w *terminal.Text) {
+	if r.Note != "" {
+		defer w.Printf("%s\n", w.Paint(terminal.Yellow, r.Note))
+	}
+	if !r.Created {
+		w.Printf("%s is there already.\n", r.Database)
+		return
+	}
+	found := "Commands run in that project find it by themselves"
+	if filepath.Base(filepath.Dir(r.Database)) != commands.ProjectFolder {
+		found = "Commands find it where --db or MAILROOM_DB names it"
+	}
+	w.Printf("Made %s. %s.\nNext: `mailroom connect HOST`, or `mailroom agent add NAME`.\n", r.Database, found)
+}

@@ -1,0 +1,102 @@
+package operations
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/move"
+)
+
+// MigrateParams name the place that the database leaves; the one to which it moves is that of --db.
+type MigrateParams struct {
+	From string `json:"from" desc:"old place: a file, or postgres://USER@HOST/DATABASE" check:"min=1,max=4096"`
+}
+
+// MigrateResult says what was moved.
+type MigrateResult struct {
+	Database string       `json:"database"`
+	From     string       `json:"from"`
+	Finished bool         `json:"finished_before,omitempty"` // an earlier run had moved all of it
+	Rows     int64        `json:"rows"`
+	Tables   []move.Table `json:"tables"`
+	// Standstill is for how long nobody could write.
+	Standstill float64 `json:"standstill_seconds"`
+	Leases     int64   `json:"leases_ended"`
+	Hosts      int64   `json:"agents_of_host"`
+	// as "bob of db2": whose files, commands and sessions are on that machine
+	Others   []string `json:"agents_of_other_hosts"`
+	Repaired int64    `json:"repaired"`
+	Repairs  []string `json:"repairs"` // the first of them
+	Left     []string `json:"left"`    // tables of other programs
+
+	// For people only.
+	central bool
+	host    string
+}
+
+var migrateCommand = commands.Define(vocabulary, "migrate", migrate).With(commands.Traits{
+	HereOnly: true, MakesOne: true,
+	Confirm: "This moves the database from {from} to {database}; the old place takes no messages any more.",
+})
+
+// migrate opens the old place beside the one of the call.
+func migrate(ctx context.Context, env commands.Env, p MigrateParams) (MigrateResult, error) {
+	old, err := env.Engine.OpenOther(ctx, p.From)
+	if err != nil {
+		return MigrateResult{}, err
+	}
+	defer old.Close()
+	m, err := move.Run(ctx, old.Ledger, env.Ledger, nil)
+	if err != nil {
+		return MigrateResult{}, err
+	}
+	r := MigrateResult{Database: env.Ledger.Path(), From: old.Path(), Finished: m.Before, Rows: m.Rows(),
+		Tables:     []move.Table{},
+		Standstill: m.Standstill.Round(time.Millisecond).Seconds(), Leases: m.Leases, Hosts: m.Hosts,
+		Others: []string{}, Repaired: m.Repairs.N, Repairs: []string{}, Left: []string{},
+		central: env.Ledger.IsCentral(), host: env.Ledger.Host()}
+	r.Tables, r.Others = append(r.Tables, m.Tables...), append(r.Others, m.Others...)
+	r.Repairs, r.Left = append(r.Repairs, m.Repairs.First...), append(r.Left, m.Left...)
+	return r, nil
+}
+
+// Text says what a person wants to know of it.
+func (r MigrateResult) Text(w *terminal.Text) {
+	if r.Finished {
+		w.Printf("The database of %s has moved to %s already.\n", terminal.Inline(r.From), terminal.Inline(r.Database))
+		return
+	}
+	w.Printf("Moved %s from %s to %s, and compared them. Nobody could write for %g s.\n",
+		orchestrator.Plural(int(r.Rows), "row"),
+		terminal.Inline(r.From), terminal.Inline(r.Database), r.Standstill)
+	for _, t := range r.Tables {
+		if t.Rows > 0 {
+			w.Printf("  %8d  %s\n", t.Rows, t.Name)
+		}
+	}
+	if r.Leases > 0 {
+		w.Printf("%s that were being delivered will be delivered again, from here.\n",
+			orchestrator.Plural(int(r.Leases), "message"))
+	}
+	if r.Hosts > 0 && r.central {
+		w.Printf("%s with files or commands, which are on this machine: they belong to the host %s from now on.\n",
+			orchestrator.Plural(int(r.Hosts), "agent"), r.host)
+	}
+	if len(r.Others) > 0 {
+		w.Printf("A file is for one machine. The files, commands and sessions of these were on others, and are looked for here from now on: %s.\n", terminal.Inline(strings.Join(r.Others, ", ")))
+	}
+	if r.Repaired > 0 {
+		w.Printf("%s could not be kept as they were:\n", orchestrator.Plural(int(r.Repaired), "value"))
+		for _, line := range r.Repairs {
+			w.Printf("  %s\n", terminal.Inline(line))
+		}
+	}
+	for _, table := range r.Left {
+		w.Printf("The table %s, which is not Mailroom's, was left behind.\n", terminal.Inline(table))
+	}
+	w.Printf("The old place can be read and not written. Name the new one with --db or MAILROOM_DB, and start anew what had the old one open.\n")
+}

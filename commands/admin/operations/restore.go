@@ -1,0 +1,98 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// RestoreParams name a backup.
+type RestoreParams struct {
+	File  string `json:"file" desc:"backup to restore" check:"min=1,max=4096" arg:"1"`
+	Force bool   `json:"force,omitempty" desc:"even if undelivered messages are there"`
+}
+
+// RestoreResult says what is there now, how many tokens and phones of the backup are revoked, and where that is which
+// was there before.
+type RestoreResult struct {
+	Messages int64 `json:"messages"`
+	// Missing counts the messages that were there before and are not in the backup.
+	Missing int64 `json:"messages_not_in_backup"`
+	// Adds lists the commands, addresses and schedules that came with the backup and were not there before.
+	Adds    []string `json:"outside_added,omitempty"`
+	Revoked int64    `json:"tokens_revoked"`
+	Devices int64    `json:"devices_revoked"`
+	// Untrusted is why the database does nothing outside of itself until it is trusted.
+	Untrusted string `json:"untrusted,omitempty"`
+	Previous  string `json:"previous,omitempty"`
+}
+
+var restoreCommand = commands.Define(vocabulary, "restore", restore).With(commands.Traits{
+	HereOnly: true, MakesOne: true,
+	Confirm: "This puts the messages of {file} in the place of those that are here.{foreseen}",
+}).Foreseeing(foreseeRestore)
+
+// restore is one transaction: other processes need not be stopped.
+func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreResult, error) {
+	r, err := env.Ledger.Restore(ctx, p.File, p.Force)
+	return RestoreResult{
+		Messages: r.Messages, Missing: r.Missing, Adds: r.Adds, Revoked: r.Ended["tokens"], Devices: r.Ended["devices"],
+		Untrusted: r.Untrusted, Previous: r.Previous,
+	}, err
+}
+
+// foreseeRestore says what goes and what comes, before it is done.
+func foreseeRestore(ctx context.Context, env commands.Env, p RestoreParams) (string, error) {
+	found, err := ledger.CompareBackup(ctx, env.Ledger, p.File)
+	if err != nil {
+		return "", err
+	}
+	says := fmt.Sprintf(" It has %s.", orchestrator.Plural(int(found.Messages), "message"))
+	for _, line := range changes(found) {
+		says += "\n" + line
+	}
+	return says, nil
+}
+
+// changes says what a restore takes and brings, in lines.
+func changes(found store.Compared) (lines []string) {
+	if found.Missing > 0 {
+		lines = append(lines, orchestrator.Plural(int(found.Missing), "message")+
+			" of the present database are not in the backup.")
+	}
+	if len(found.Adds) > 0 {
+		lines = append(lines, "The backup acts outside of the database in ways that the present one does not:")
+		for _, does := range found.Adds {
+			lines = append(lines, "  "+strings.ReplaceAll(does, "\n", " "))
+		}
+	}
+	return lines
+}
+
+// Text says what was done.
+func (r RestoreResult) Text(w *terminal.Text) {
+	w.Printf("Restored: %s.\n", orchestrator.Plural(int(r.Messages), "message"))
+	for _, line := range changes(store.Compared{Missing: r.Missing, Adds: r.Adds}) {
+		w.Printf("%s\n", line)
+	}
+	for _, revoked := range []struct {
+		n    int64
+		what string
+	}{{r.Revoked, "token"}, {r.Devices, "device"}} {
+		if revoked.n > 0 {
+			w.Printf("Revoked: %s.\n", orchestrator.Plural(int(revoked.n), revoked.what))
+		}
+	}
+	if r.Untrusted != "" {
+		w.Printf("The database does nothing outside of itself until `mailroom trust`: %s.\n", r.Untrusted)
+	}
+	if r.Previous != "" {
+		w.Printf("The database as it was before is saved in %s.\n", r.Previous)
+	}
+}

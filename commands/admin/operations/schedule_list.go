@@ -1,0 +1,95 @@
+package operations
+
+import (
+	"context"
+	"errors"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/schedules"
+)
+
+// ScheduleListResult lists the schedules.
+type ScheduleListResult struct {
+	Schedules []ListedSchedule `json:"schedules"`
+}
+
+// ListedSchedule is a schedule, and what is known of its runs.
+type ListedSchedule struct {
+	orchestrator.Schedule
+	NextRunAt string         `json:"next_run_at,omitempty"` // where a daemon runs; "" is often, or not known
+	LastRun   *schedules.Run `json:"last_run,omitempty"`    // for administrators
+}
+
+var scheduleListCommand = commands.Define(vocabulary, "schedule list", scheduleList)
+
+func scheduleList(ctx context.Context, env commands.Env, _ struct{}) (r ScheduleListResult, err error) {
+	list, err := listSchedules(ctx, env)
+	if err != nil {
+		return r, err
+	}
+	last := map[string]schedules.Run{}
+	if env.Caller.Admin {
+		if last, err = schedules.LastRuns(ctx, env.Ledger, list); err != nil {
+			return r, err
+		}
+	}
+	for _, s := range list {
+		listed := ListedSchedule{Schedule: s}
+		if run, ran := last[s.Name]; ran {
+			listed.LastRun = &run
+		}
+		if _, plan, err := env.Catalogue.Runs(&s, env.Ledger.Now()); err == nil {
+			if next := commands.NextRun(&s, plan, env.Ledger.Now()); !next.IsZero() {
+				listed.NextRunAt = orchestrator.Stamp(next)
+			}
+		}
+		r.Schedules = append(r.Schedules, listed)
+	}
+	return r, nil
+}
+
+// listSchedules lists the schedules, and says of one that no daemon can run why that is.
+func listSchedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedule, error) {
+	list, err := schedules.List(ctx, env.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if list[i].Problem != "" {
+			continue
+		}
+		_, _, err := env.Catalogue.Runs(&list[i], env.Ledger.Now())
+		if own, ok := errors.AsType[*orchestrator.Error](err); ok {
+			list[i].Problem = "it does not run: " + own.Message // without advice on how to call a command
+		} else if err != nil {
+			list[i].Problem = "it does not run: " + err.Error()
+		}
+	}
+	return list, nil
+}
+
+// removesSchedule is the advice about one that does not run.
+func removesSchedule(name string) string { return "`mailroom schedule remove " + name + "` removes it" }
+
+// Text shows a table.
+func (r ScheduleListResult) Text(w *terminal.Text) {
+	terminal.TableOf(w, []string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, r.Schedules,
+		func(s *ListedSchedule) []string {
+			return []string{s.Name, s.Spec, s.Command, string(s.Params), w.When(s.LastRunAt)}
+		})
+	for _, s := range r.Schedules {
+		if s.Problem != "" {
+			w.Printf("%s: %s. %s.\n", s.Name, s.Problem, removesSchedule(s.Name))
+		}
+	}
+}
+
+// knownSchedules are the schedules that a shell offers where a command line is completed.
+func knownSchedules(ctx context.Context, env commands.Env) ([]commands.Known, error) {
+	list, err := schedules.List(ctx, env.Ledger)
+	return commands.KnownOf(list, func(s *orchestrator.Schedule) commands.Known {
+		return commands.Known{Value: s.Name, About: s.Spec + " " + s.Command}
+	}), err
+}

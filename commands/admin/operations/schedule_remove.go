@@ -1,0 +1,31 @@
+package operations
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator/schedules"
+)
+
+// ScheduleRemoveParams name a schedule.
+type ScheduleRemoveParams struct {
+	Name string `json:"name" desc:"schedule to remove" check:"agent|group" arg:"1"`
+}
+
+// ScheduleRemoveResult names what is gone.
+type ScheduleRemoveResult struct {
+	Name string `json:"name"`
+}
+
+var scheduleRemoveCommand = commands.Define(vocabulary, "schedule remove", scheduleRemove).Knowing("name",
+	knownSchedules)
+
+func scheduleRemove(ctx context.Context, env commands.Env, p ScheduleRemoveParams) (ScheduleRemoveResult, error) {
+	return ScheduleRemoveResult(p), schedules.Remove(ctx, env.Ledger, p.Name)
+}
+
+// Text says it in a sentence.
+func (r ScheduleRemoveResult) Text(w *terminal.Text) {
+	w.Printf("Removed the schedule %s; it runs no more.\n", r.Name)
+}

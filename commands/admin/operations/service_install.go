@@ -1,0 +1,146 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// ServiceInstallParams say how the daemon is to run.
+type ServiceInstallParams struct {
+	Listen string `json:"listen,omitempty" desc:"address of tools and commands over HTTP, such as 127.0.0.1:9464; without it none" check:"max=256"`
+	Phone  string `json:"phone,omitempty" desc:"address of the app for phones, such as 127.0.0.1:8420; without it none" check:"max=256"`
+	Name   string `json:"name,omitempty" desc:"name of the unit: one for each database" check:"agent" default:"mailroom"`
+	Print  bool   `json:"print,omitempty" desc:"show the unit, and change nothing"`
+	Remove bool   `json:"remove,omitempty" desc:"stop the daemon, and remove the unit"`
+}
+
+// ServiceInstallResult says what was written and what is left to do.
+type ServiceInstallResult struct {
+	Unit     string   `json:"unit"` // its file
+	Database string   `json:"database"`
+	Changed  bool     `json:"changed"`
+	Content  string   `json:"content,omitempty"` // of the unit, if it was only asked for
+	Next     []string `json:"next,omitempty"`    // commands that could not be run here, and why
+
+	removed bool
+}
+
+var serviceInstallCommand = commands.Define(vocabulary, "service install", serviceInstall).
+	With(commands.Traits{HereOnly: true, MakesOne: true})
+
+// serviceInstall has the user's systemd run the daemon of this database now and after each start of the machine.
+func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParams) (ServiceInstallResult, error) {
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return ServiceInstallResult{},
+			orchestrator.Errorf(orchestrator.Unavailable, "the user's folder of configurations is not known: %v", err)
+	}
+	name := p.Name + ".service"
+	r := ServiceInstallResult{Unit: filepath.Join(folder, "systemd", "user", name), Database: env.Ledger.Path(),
+		removed: p.Remove}
+	if p.Remove {
+		r.Next = systemctl(ctx, "disable", "--now", name)
+		err := os.Remove(r.Unit)
+		if r.Changed = err == nil; errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return r, unitError(err)
+	}
+	text, err := unitText(name, env.Ledger, p)
+	if err != nil {
+		return r, err
+	}
+	if p.Print {
+		r.Content = text
+		return r, nil
+	}
+	if err := env.Ledger.Create(ctx); err != nil {
+		return r, err
+	}
+	before, _ := os.ReadFile(r.Unit)
+	if r.Changed = string(before) != text; r.Changed {
+		if err := store.ReplaceFile(r.Unit, []byte(text), 0o644); err != nil {
+			return r, unitError(err)
+		}
+	}
+	if r.Next = systemctl(ctx, "daemon-reload"); len(r.Next) == 0 && r.Changed && before != nil {
+		r.Next = systemctl(ctx, "restart", name)
+	}
+	r.Next = append(r.Next, systemctl(ctx, "enable", "--now", name)...)
+	return r, nil
+}
+
+func unitError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return orchestrator.Errorf(orchestrator.Unavailable, "the unit cannot be changed: %v", err)
+}
+
+// unitText is the unit of a daemon: this program, where it lies, under the name that this host has here.
+func unitText(name string, l *ledger.Ledger, p ServiceInstallParams) (string, error) {
+	program, err := os.Executable()
+	if err == nil {
+		program, err = filepath.EvalSymlinks(program)
+	}
+	if err != nil {
+		return "", orchestrator.Errorf(orchestrator.Unavailable, "it cannot be told where this program lies: %v", err)
+	}
+	words := []string{program, "serve", "--db", l.Path(), "--log-level", "info"}
+	if hostname, _ := os.Hostname(); l.Host() != hostname {
+		words = append(words, "--host-name", l.Host())
+	}
+	if p.Listen != "" {
+		words = append(words, "--listen", p.Listen)
+	}
+	if p.Phone != "" {
+		words = append(words, "--phone", p.Phone)
+	}
+	for _, word := range words {
+		if strings.ContainsAny(word, "\n\x00") {
+			return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q cannot stand in a unit", word)
+		}
+	}
+	return ServiceUnit("Written by `mailroom service install`", name, "of "+l.Path(), words), nil
+}
+
+// systemctl asks the user's systemd for something. If that cannot be had, it returns the command for the user to run.
+func systemctl(ctx context.Context, words ...string) (left []string) {
+	words = append([]string{"--user"}, words...)
+	said, err := exec.CommandContext(ctx, "systemctl", words...).CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	why := orchestrator.LastLines(string(said))
+	if why == "" {
+		why = err.Error()
+	}
+	return []string{"systemctl " + strings.Join(words, " ") + " (" + why + ")"}
+}
+
+// Text says it in sentences.
+func (r ServiceInstallResult) Text(w *terminal.Text) {
+	switch {
+	case r.Content != "":
+		w.Body("", r.Content)
+		return
+	case r.removed:
+		w.Printf("%s is removed.\n", r.Unit)
+	default:
+		w.Printf("%s runs the daemon of %s.\n", r.Unit, r.Database)
+	}
+	for _, next := range r.Next {
+		w.Printf("Not done, run it yourself: %s\n", next)
+	}
+}

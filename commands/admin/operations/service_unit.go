@@ -1,0 +1,47 @@
+package operations
+
+import (
+	"fmt"
+	"strings"
+)
+
+const serviceUnit = `# %[1]s. journalctl --user -u %[2]s shows what it says.
+[Unit]
+Description=Mailroom, messages between agents, %[3]s
+
+[Service]
+ExecStart=%[4]s
+Restart=on-failure
+RestartSec=1
+# serve finishes what is claimed and exits within 10 s.
+TimeoutStopSec=15
+KillSignal=SIGTERM
+# The sessions of agents that it started (agent add --start) go on when it stops; the next serve finds them.
+KillMode=process
+# One of them that is killed for want of memory does not end it.
+OOMPolicy=continue
+NoNewPrivileges=true
+LockPersonality=true
+RestrictRealtime=true
+RestrictSUIDSGID=true
+
+[Install]
+WantedBy=default.target
+`
+
+// ServiceUnit returns a systemd unit of the user's own that runs the daemon. Its first line says where it comes from,
+// name is that of its file, of ends its description, and words are the daemon's command line, of which none may have a
+// line break or a zero byte. The Debian package has one, too.
+func ServiceUnit(from, name, of string, words []string) string {
+	line := make([]string, len(words))
+	for i, word := range words {
+		line[i] = unitWord.Replace(word)
+		if strings.ContainsAny(word, " \t\"'\\;") {
+			line[i] = `"` + line[i] + `"`
+		}
+	}
+	return fmt.Sprintf(serviceUnit, from, name, strings.ReplaceAll(of, "%", "%%"), strings.Join(line, " "))
+}
+
+// unitWord writes a word so that systemd reads it as it is. Source: systemd.service(5), "Command lines".
+var unitWord = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$")

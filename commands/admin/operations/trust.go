@@ -1,0 +1,71 @@
+package operations
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/schedules"
+)
+
+// TrustParams say what is done about a database; without any it is trusted.
+type TrustParams struct {
+	Show   bool `json:"show,omitempty" desc:"only show what the database does outside itself"`
+	Remove bool `json:"remove,omitempty" desc:"end the trust"`
+	List   bool `json:"list,omitempty" desc:"list the databases that are trusted on this machine"`
+}
+
+// TrustResult is how things stand with the database, and with --list all that are trusted.
+type TrustResult struct {
+	schedules.TrustState
+	Databases []ledger.TrustedDatabase `json:"databases,omitempty"`
+}
+
+// It is marked as a command that looks only, so that its span makes no database in the place of one that is gone.
+var trustCommand = commands.Define(vocabulary, "trust", trust).With(commands.Traits{HereOnly: true, LooksOnly: true})
+
+// trust answers with what the database does outside of itself, whatever else it is asked for.
+func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult, err error) {
+	switch {
+	case p.Remove && (p.Show || p.List):
+		return r, orchestrator.Errorf(orchestrator.InvalidParams,
+			"remove: it does not go with show and list, which change nothing")
+	case p.Show || p.List:
+		r.TrustState, err = schedules.Trusted(ctx, env.Ledger)
+	default:
+		r.TrustState, err = schedules.SetTrusted(ctx, env.Ledger, !p.Remove)
+	}
+	if err == nil && p.List {
+		r.Databases, err = schedules.TrustedDatabases(env.Ledger)
+	}
+	return r, err
+}
+
+// Text shows what the database does before it says whether it may. Nothing is cut: what matters could stand at the end.
+func (r TrustResult) Text(w *terminal.Text) {
+	for _, o := range r.Outside {
+		w.Block(terminal.Painted(o.What+" "+terminal.Inline(o.Name)+": "), "    ", o.Does)
+		if o.Folder != "" {
+			w.Body("    ", "in the folder "+o.Folder)
+		}
+	}
+	switch {
+	case r.Gone:
+		w.Printf("%s is gone, and is not trusted any more.\n", r.Database)
+	case !r.Trusted:
+		w.Printf("%s is not trusted: %s. Nothing of what it says is done outside of it.\n", r.Database, r.Reason)
+	case len(r.Outside) == 0:
+		w.Printf("%s is trusted. It says nothing yet that is done outside of it.\n", r.Database)
+	default:
+		w.Printf("%s is trusted: all of this is done. `mailroom trust --remove` ends it.\n", r.Database)
+	}
+	for _, d := range r.Databases {
+		gone := ""
+		if d.Gone {
+			gone = ", which is gone (`mailroom --db PATH trust --remove` takes it off the list)"
+		}
+		w.Printf("trusted since %s: %s%s\n", d.Since, d.Path, gone)
+	}
+}

@@ -1,0 +1,55 @@
+package roster
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+)
+
+// AgentDisableParams say whose transport is not to be used any more.
+type AgentDisableParams struct {
+	Name string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
+	Why  string `json:"why,omitempty" desc:"why, in a few words; it is shown wherever it is said that the agent is disabled" check:"max=256"`
+}
+
+// AgentDisableResult is an agent that is disabled now.
+type AgentDisableResult struct {
+	Agent    ledger.Agent `json:"agent"`
+	Disabled bool         `json:"disabled"` // false: it was before
+}
+
+var agentDisableCommand = commands.Define(vocabulary, "agent disable", agentDisable)
+
+func agentDisable(ctx context.Context, env commands.Env, p AgentDisableParams) (r AgentDisableResult, err error) {
+	r.Agent, r.Disabled, err = agents.Disable(ctx, env.Ledger,
+		agents.Disabling{Agent: p.Name, Why: p.Why, By: whoAsks(env.Caller)})
+	return r, err
+}
+
+// whoAsks says who asks, for those who read of it later: an agent, or a person and where.
+func whoAsks(caller commands.Caller) string {
+	switch {
+	case caller.Name != "" || !caller.Shell:
+		return caller.Name
+	case caller.Remote:
+		return "the operator, in the console"
+	}
+	return "the operator, in a terminal"
+}
+
+// Text says it in a sentence, and where its messages go.
+func (r AgentDisableResult) Text(w *terminal.Text) {
+	if !r.Disabled {
+		w.Printf("%s is disabled since %s\n", r.Agent.Name, r.Agent.Disabled)
+		return
+	}
+	if r.Agent.KeptBack() {
+		w.Printf("Disabled %[1]s; its messages wait until `mailroom agent enable %[1]s`.\n", r.Agent.Name)
+		return
+	}
+	w.Printf("Disabled %[1]s; its messages go to %[2]s until `mailroom agent enable %[1]s`.\n", r.Agent.Name,
+		r.Agent.Fallback)
+}

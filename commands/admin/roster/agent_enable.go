@@ -1,0 +1,32 @@
+package roster
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+)
+
+// AgentEnableResult is an agent whose transport is used.
+type AgentEnableResult struct {
+	Agent   ledger.Agent `json:"agent"`
+	Enabled bool         `json:"enabled"` // false: it was before
+}
+
+var agentEnableCommand = commands.Define(vocabulary, "agent enable", agentEnable)
+
+func agentEnable(ctx context.Context, env commands.Env, p AgentNameParams) (r AgentEnableResult, err error) {
+	r.Agent, r.Enabled, err = agents.Enable(ctx, env.Ledger, p.Name)
+	return r, err
+}
+
+// Text says it in a sentence.
+func (r AgentEnableResult) Text(w *terminal.Text) {
+	if !r.Enabled {
+		w.Printf("%s is not disabled; its messages go to %s.\n", r.Agent.Name, r.Agent.Deliver)
+		return
+	}
+	w.Printf("Enabled %s; what waited for it goes to %s with the next delivery run.\n", r.Agent.Name, r.Agent.Deliver)
+}

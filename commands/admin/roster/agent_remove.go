@@ -1,0 +1,65 @@
+package roster
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/removal"
+	"mailroom/orchestrator/sessions"
+	"mailroom/orchestrator/store"
+)
+
+// AgentRemoveParams name the agent to forget.
+type AgentRemoveParams struct {
+	Name       string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
+	Force      bool   `json:"force,omitempty" desc:"turn what is undelivered or unread into dead letters and tell the senders"`
+	DeadLetter bool   `json:"dead_letter,omitempty" desc:"the same as force"`
+}
+
+// AgentRemoveResult says what became of its mail.
+type AgentRemoveResult struct {
+	Name        string `json:"name"`
+	DeadLetters int    `json:"dead_letters"`          // undelivered and unread messages that were given up
+	SessionPID  int    `json:"session_pid,omitempty"` // of its session, which goes on
+}
+
+var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove).
+	With(commands.Traits{Confirm: "This removes the agent {name}: what it has not read is lost, and whoever has the name next does not inherit it."})
+
+func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (AgentRemoveResult, error) {
+	r := AgentRemoveResult{Name: p.Name}
+	agent, err := agents.Get(ctx, env.Ledger, p.Name)
+	if err != nil {
+		return r, err
+	}
+	run, err := ledger.ReadValue(ctx, env.Ledger, func(c *store.Conn) (*sessions.Run, error) {
+		return sessions.LastRun(c,
+			agent.Name)
+	})
+	if err != nil {
+		return r, err
+	}
+	if run != nil && run.State == sessions.Running {
+		r.SessionPID = run.PID
+	}
+	r.DeadLetters, err = removal.Remove(ctx, env.Ledger,
+		removal.Request{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
+	return r, err
+}
+
+// Text says it in a sentence, and what goes on.
+func (r AgentRemoveResult) Text(w *terminal.Text) {
+	w.Printf("Removed %s.\n", r.Name)
+	switch {
+	case r.DeadLetters == 1:
+		w.Printf("1 message to it is a dead letter now, and its sender is told.\n")
+	case r.DeadLetters > 1:
+		w.Printf("%d messages to it are dead letters now, and their senders are told.\n", r.DeadLetters)
+	}
+	if r.SessionPID != 0 {
+		w.Printf("Its session goes on: process %d.\n", r.SessionPID)
+	}
+}

@@ -1,0 +1,37 @@
+package roster
+
+import (
+	"context"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator/agents"
+)
+
+// GroupDeleteParams name a group.
+type GroupDeleteParams struct {
+	Name string `json:"name" desc:"name of the group" check:"agent|group" arg:"1"`
+}
+
+// GroupDeleteResult is the group as it was.
+type GroupDeleteResult struct {
+	Group agents.Group `json:"group"`
+}
+
+var groupDeleteCommand = commands.Define(vocabulary, "group delete", groupDelete).
+	With(commands.Traits{Confirm: "This deletes the group {name}."}).Knowing("name", knownGroups)
+
+func groupDelete(ctx context.Context, env commands.Env, p GroupDeleteParams) (GroupDeleteResult, error) {
+	group, err := agents.DeleteGroup(ctx, env.Ledger, p.Name)
+	return GroupDeleteResult{group}, err
+}
+
+// Text says it in a sentence.
+func (r GroupDeleteResult) Text(w *terminal.Text) {
+	if len(r.Group.Members) == 0 {
+		w.Printf("The group %s is deleted; it had no members.\n", r.Group.Name)
+		return
+	}
+	w.Printf("The group %s is deleted; it was: %s.\n", r.Group.Name, strings.Join(r.Group.Members, ", "))
+}

@@ -1,0 +1,52 @@
+package roster
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator/agents"
+)
+
+// GroupSetParams say who is in a group.
+type GroupSetParams struct {
+	Name    string   `json:"name" desc:"name of the group" check:"agent|group" arg:"1"`
+	Members []string `json:"members,omitempty" desc:"agents in it, all of them; none empties it" check:"agent" arg:"rest"`
+}
+
+// GroupSetResult is the group as it is now, and whom it had before.
+type GroupSetResult struct {
+	Group    agents.Group `json:"group"`
+	Replaced *[]string    `json:"replaced,omitempty"` // its members before; left out when the group is new
+}
+
+var groupSetCommand = commands.Define(vocabulary, "group set", groupSet).Knowing("name", knownGroups)
+
+// groupSet replaces the members; repeating it changes nothing.
+func groupSet(ctx context.Context, env commands.Env, p GroupSetParams) (GroupSetResult, error) {
+	change, err := agents.SetGroup(ctx, env.Ledger, p.Name, p.Members)
+	r := GroupSetResult{Group: change.Group}
+	if change.Before != nil {
+		r.Replaced = &change.Before
+	}
+	return r, err
+}
+
+// Text says it in a sentence.
+func (r GroupSetResult) Text(w *terminal.Text) {
+	textOfGroup(w, &r.Group)
+	if r.Replaced != nil && !slices.Equal(*r.Replaced, r.Group.Members) && len(*r.Replaced) > 0 {
+		w.Printf("It was: %s.\n", strings.Join(*r.Replaced, ", "))
+	}
+}
+
+// textOfGroup says who is in a group.
+func textOfGroup(w *terminal.Text, g *agents.Group) {
+	if len(g.Members) == 0 {
+		w.Printf("%s has no members now; nobody can send to it.\n", g.Name)
+		return
+	}
+	w.Printf("%s: %s.\n", g.Name, strings.Join(g.Members, ", "))
+}

@@ -1,0 +1,183 @@
+package terminal
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	gap       = 2  // columns between those of a table
+	short     = 20 // columns of a cell that is never broken or cut
+	mostLines = 4  // of a cell; where one would have more, each row is a record
+)
+
+// freeText ends the title of a column of free text, such as that of messages. It is not shown.
+const freeText = "…"
+
+// Table writes rows in columns under a header. Where the terminal is too narrow for them, a column of free text, whose
+// title ends with "…", is cut, and any other is broken between words; where that is not enough, each row is a record
+// with a line for each cell, and nothing is cut.
+func (w *Text) Table(header []string, rows [][]string) {
+	if t := newTable(header, rows); !t.write(w) {
+		t.records(w)
+	}
+}
+
+// SideBySide writes a table as Table does if there is room for its columns, and otherwise nothing. It reports which.
+func (w *Text) SideBySide(header []string, rows [][]string) bool {
+	return newTable(header, rows).write(w)
+}
+
+func newTable(header []string, rows [][]string) *table {
+	t := &table{titles: make([]string, len(header)), free: make([]bool, len(header)),
+		cells: make([][]string, len(rows))}
+	for i, title := range header {
+		title, t.free[i] = strings.CutSuffix(title, freeText)
+		t.titles[i] = Inline(title)
+	}
+	for i, row := range rows {
+		t.cells[i] = make([]string, len(header))
+		for j, cell := range row[:min(len(row), len(header))] {
+			t.cells[i][j] = Inline(strings.ReplaceAll(cell, "\n", " "))
+		}
+	}
+	return t
+}
+
+// write writes the table if there is room for it.
+func (t *table) write(w *Text) bool {
+	if !t.lay(w.Width) {
+		return false
+	}
+	lines := t.lines(w, t.titles)
+	w.raw(string(w.Paint(Bold, lines[0])) + "\n")
+	for _, row := range t.cells {
+		w.raw(strings.Join(t.lines(w, row), "\n") + "\n")
+	}
+	return true
+}
+
+// TableOf writes a table that has a row for each element of a list.
+func TableOf[T any](w *Text, header []string, list []T, row func(*T) []string) {
+	w.Table(header, Rows(list, row))
+}
+
+// Rows makes a row of each element of a list.
+func Rows[T any](list []T, row func(*T) []string) [][]string {
+	rows := make([][]string, len(list))
+	for i := range list {
+		rows[i] = row(&list[i])
+	}
+	return rows
+}
+
+type table struct {
+	titles []string
+	free   []bool // columns of free text
+	cells  [][]string
+	widths []int // of the columns
+}
+
+// lay finds how wide each column is to be. It reports whether they have room side by side; a width of 0 has any.
+func (t *table) lay(width int) bool {
+	t.widths = make([]int, len(t.titles))
+	left, whole := width-gap*(len(t.titles)-1), make([]int, len(t.titles))
+	for i, title := range t.titles {
+		t.widths[i], whole[i] = columns(title), columns(title)
+		for _, row := range t.cells {
+			n := columns(row[i])
+			whole[i] = max(whole[i], n)
+			if n > short && !t.free[i] {
+				n = short
+				for word := range strings.FieldsSeq(row[i]) {
+					n = max(n, columns(word))
+				}
+			}
+			t.widths[i] = max(t.widths[i], min(n, whole[i]))
+			if t.free[i] {
+				t.widths[i] = max(columns(title), min(short, whole[i]))
+			}
+		}
+		left -= t.widths[i]
+	}
+	if width == 0 {
+		t.widths = whole
+		return true
+	}
+	if left < 0 {
+		return false
+	}
+	for _, free := range []bool{false, true} {
+		for more := true; more && left > 0; {
+			more = false
+			for i := range t.widths {
+				if t.free[i] == free && t.widths[i] < whole[i] && left > 0 {
+					t.widths[i]++
+					left--
+					more = true
+				}
+			}
+		}
+	}
+	return !slices.ContainsFunc(t.cells, func(row []string) bool {
+		for i, cell := range row {
+			if !t.free[i] && len(Lines(cell, t.widths[i])) > mostLines {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// lines lays out one row.
+func (t *table) lines(w *Text, row []string) []string {
+	cells, height := make([][]string, len(row)), 1
+	for i, cell := range row {
+		if cells[i] = Lines(cell, t.widths[i]); t.free[i] {
+			cells[i] = []string{w.Cut(cell, t.widths[i])}
+		}
+		height = max(height, len(cells[i]))
+	}
+	lines := make([]string, height)
+	for i := range lines {
+		var b strings.Builder
+		for j := range cells {
+			cell := ""
+			if i < len(cells[j]) {
+				cell = cells[j][i]
+			}
+			b.WriteString(cell + strings.Repeat(" ", max(0, t.widths[j]-columns(cell))+gap))
+		}
+		lines[i] = strings.TrimRight(b.String(), " ")
+	}
+	return lines
+}
+
+// Lines breaks a text between words into lines of at most width columns. One that has room stays as it is.
+func Lines(text string, width int) (lines []string) {
+	if columns(text) <= width {
+		return []string{text}
+	}
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && columns(line)+1+columns(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimLeft(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
+
+// records writes each row as lines of title and cell.
+func (t *table) records(w *Text) {
+	for i, row := range t.cells {
+		if i > 0 {
+			w.raw("\n")
+		}
+		pairs := make([][2]string, len(row))
+		for j, cell := range row {
+			pairs[j] = [2]string{strings.ToLower(t.titles[j]), cell}
+		}
+		w.Fields(pairs...)
+	}
+}

@@ -1,0 +1,36 @@
+package terminal
+
+import (
+	"fmt"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// When returns a time for people: how long ago it was or how far it is, within a day; otherwise the local date and
+// time. A text that is no time stays as it is. JSON has the time itself.
+func (w *Text) When(stamp string) string {
+	at := orchestrator.ParseStamp(stamp)
+	if at.IsZero() {
+		return stamp
+	}
+	now := time.Now()
+	if w.Now != nil {
+		now = w.Now()
+	}
+	past, ago := now.Sub(at), " ago"
+	if past < 0 {
+		past, ago = -past, " from now"
+	}
+	switch {
+	case past < 5*time.Second:
+		return "now"
+	case past < time.Minute:
+		return fmt.Sprintf("%d s%s", past/time.Second, ago)
+	case past < time.Hour:
+		return fmt.Sprintf("%d min%s", past/time.Minute, ago)
+	case past < orchestrator.Day:
+		return fmt.Sprintf("%d h%s", past/time.Hour, ago)
+	}
+	return at.Local().Format("2006-01-02 15:04")
+}
