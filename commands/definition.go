@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/pattern"
 	"mailroom/tracing"
 )
 
@@ -226,7 +226,7 @@ func (d *Definition) readDetails() error {
 // checkNamed checks the names of parameters that Traits and Knowing have.
 func (d *Definition) checkNamed() error {
 	names := slices.Collect(maps.Keys(d.known))
-	for _, inText := range InConfirm.FindAllString(d.Confirm, -1) {
+	for _, inText := range InConfirm().FindAllString(d.Confirm, -1) {
 		if inText != "{foreseen}" && inText != "{database}" {
 			names = append(names, strings.Trim(inText, "{}"))
 		}
@@ -243,7 +243,7 @@ func (d *Definition) checkNamed() error {
 }
 
 // InConfirm finds the names of parameters in Traits.Confirm, {database} and {foreseen}, with their braces.
-var InConfirm = regexp.MustCompile(`\{[^}]*\}`)
+var InConfirm = pattern.New(`\{[^}]*\}`)
 
 // With sets the traits of the command.
 func (t Typed[P, R]) With(traits Traits) Typed[P, R] {

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -11,6 +10,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/confusables"
+	"mailroom/orchestrator/pattern"
 )
 
 // Told returns what a message says, in whichever vocabulary it was sent, as models are told it: its summary, text and
@@ -28,7 +28,7 @@ func Told(m *orchestrator.Message) string {
 
 // tags are how texts begin that hosts, or models, take for more than a message, in a text that is folded. Gemini CLI
 // gives its model &lt; for <. Each is broken behind its first group, or its second.
-var tags = regexp.MustCompile(`(?i)(<|\\u003c|&(?:amp;)*(?:lt|#0*60|#x0*3c);?)` +
+var tags = pattern.New(`(?i)(<|\\u003c|&(?:amp;)*(?:lt|#0*60|#x0*3c);?)` +
 	`(?:[\s/\\|]*(?:` +
 	alike("antml|assistant|bash-|channel|command|cross[-_]session|developer|end_of_|environment|function|hook|human|im_|instruction|invoke|"+
 		"local-command|mailroom|new-diagnostics|parameter|permissions|persisted-output|session_context|start_of_|subagent|system|task-notification|teammate|thinking|"+
@@ -58,7 +58,7 @@ func Harmless(s string) string {
 	folded, from := fold(s)
 	var b strings.Builder
 	done := 0
-	for _, found := range tags.FindAllStringSubmatchIndex(folded, -1) {
+	for _, found := range tags().FindAllStringSubmatchIndex(folded, -1) {
 		at := max(found[3], found[5]) // where the group ends that was found
 		if from != nil {
 			_, size := utf8.DecodeRuneInString(s[from[at-1]:])

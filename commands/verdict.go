@@ -2,12 +2,11 @@ package commands
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
-	"sync"
 
 	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 )
 
 // TeamVerdict makes the answer to a team's request, in the form in which it was asked. why is what speaks against it,
@@ -86,9 +85,7 @@ func VerdictIfClear(payload json.RawMessage) func(orchestrator.Asked) (*orchestr
 }
 
 // verdictWords matches a text that approves or rejects.
-var verdictWords = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?is)^\s*(approved?|reject(?:ed)?)\s*(?:[.!]?\s*|:(.*))$`)
-})
+var verdictWords = pattern.New(`(?is)^\s*(approved?|reject(?:ed)?)\s*(?:[.!]?\s*|:(.*))$`)
 
 func verdictOfText(q orchestrator.Asked, text string) (*orchestrator.Verdict, error) {
 	match := verdictWords().FindStringSubmatch(text)

@@ -23,7 +23,7 @@ import (
 var engine = []string{
 	"orchestrator", "orchestrator/agenthost", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery",
 	"orchestrator/jsonfault", "orchestrator/ledger", "orchestrator/messages", "orchestrator/move",
-	"orchestrator/nearest",
+	"orchestrator/nearest", "orchestrator/pattern",
 	"orchestrator/hosts", "orchestrator/overview", "orchestrator/push", "orchestrator/questions",
 	"orchestrator/reading", "orchestrator/removal", "orchestrator/retention",
 	"orchestrator/schedules", "orchestrator/sessions", "orchestrator/store", "tracing", "orchestrator/RECORD",
@@ -43,8 +43,9 @@ func and(list []string, more ...string) []string { return slices.Concat(list, mo
 var mayImport = map[string][]string{
 	"":                     {},
 	"tracing":              {},
-	"tracing/otlp":         {},
 	"orchestrator/nearest": {},
+	"orchestrator/pattern": {},
+	"tracing/otlp":         {"orchestrator/pattern"},
 	"orchestrator/process": {},
 
 	"orchestrator/jsonfault": {},
@@ -53,17 +54,18 @@ var mayImport = map[string][]string{
 
 	"orchestrator/confusables": {"orchestrator"},
 	"orchestrator/letter":      {"orchestrator", "orchestrator/nearest"},
-	"orchestrator/program":     {"orchestrator", "orchestrator/process"},
+	"orchestrator/program":     {"orchestrator", "orchestrator/pattern", "orchestrator/process"},
 	"orchestrator/push":        {"orchestrator"},
 	"orchestrator/store":       {"orchestrator"},
 
 	// The stores know requests and no rows, and not each other. Nothing but router knows them.
 	"orchestrator/store/bell": {"orchestrator", "orchestrator/store"},
 	"orchestrator/store/sqlite": {"", "orchestrator", "orchestrator/store", "orchestrator/store/bell",
-		"orchestrator/store/sqlite/copies", "tracing"},
-	"orchestrator/store/sqlite/copies": {"orchestrator", "orchestrator/store"},
-	"orchestrator/store/postgres":      {"orchestrator", "orchestrator/store", "orchestrator/store/postgres/wire"},
-	"orchestrator/store/postgres/wire": {"orchestrator/store"},
+		"orchestrator/store/sqlite/copies", "orchestrator/pattern", "tracing"},
+	"orchestrator/store/sqlite/copies": {"orchestrator", "orchestrator/pattern", "orchestrator/store"},
+	"orchestrator/store/postgres": {"orchestrator", "orchestrator/pattern", "orchestrator/store",
+		"orchestrator/store/postgres/wire"},
+	"orchestrator/store/postgres/wire": {"orchestrator/pattern", "orchestrator/store"},
 	// What carries messages outward gets no ledger.
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
 	"orchestrator/agenthost": {"orchestrator/process", "orchestrator/store"},
@@ -104,7 +106,7 @@ var mayImport = map[string][]string{
 		"orchestrator/reading", "orchestrator/sessions", "orchestrator/store/postgres", "orchestrator/store/sqlite",
 		"orchestrator/RECORD"),
 	"commands/parameter": {"orchestrator", "orchestrator/nearest"},
-	"commands/terminal":  {"orchestrator"},
+	"commands/terminal":  {"orchestrator", "orchestrator/pattern"},
 	"commands": and(engine, "commands/parameter", "commands/terminal", "orchestrator/bridge/letters",
 		"orchestrator/confusables", "orchestrator/process"),
 	"commands/VOCABULARY": vocabulary,

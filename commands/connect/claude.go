@@ -3,13 +3,14 @@ package connect
 import (
 	"os"
 	"path/filepath"
-	"regexp"
+
+	"mailroom/orchestrator/pattern"
 )
 
 // claude is Claude Code. Source: hosts.md, "Per host".
 var claude = host{
 	name: "claude", program: "claude",
-	files: claudeFiles, refuses: claudeRefuses, replaces: regexp.MustCompile(`\$\{`),
+	files: claudeFiles, refuses: claudeRefuses, replaces: pattern.New(`\$\{`),
 	next: []string{
 		"Restart claude in this folder: it asks once whether to trust the folder and its MCP server.",
 	},

@@ -9,11 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"mailroom/orchestrator/pattern"
 )
 
 // codexHook is one of our hooks, as Codex knows it.
@@ -82,7 +83,7 @@ func digest(text []byte) string {
 }
 
 // innerCapital finds the beginnings of words in the name of an event.
-var innerCapital = regexp.MustCompile(`\B[A-Z]`)
+var innerCapital = pattern.New(`\B[A-Z]`)
 
 // codexHooks lists our hooks in Codex's file.
 func codexHooks(text []byte) (list []codexHook) {
@@ -101,7 +102,7 @@ func codexHooks(text []byte) (list []codexHook) {
 		return nil
 	}
 	for _, event := range codexEvents {
-		name := strings.ToLower(innerCapital.ReplaceAllString(event, "_$0"))
+		name := strings.ToLower(innerCapital().ReplaceAllString(event, "_$0"))
 		for i, group := range file.Hooks[event] {
 			for j, h := range group.Hooks {
 				if hookEvent(h.Command) != event {

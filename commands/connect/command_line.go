@@ -2,11 +2,11 @@ package connect
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 )
 
 // Command lines of ours are known by their words, whatever the program, the agent and the database are. A user may have
@@ -99,9 +99,11 @@ func joined(words []string) string {
 
 // A word of a shell's line, and the parts of which it consists. What a shell does more with than take it as it is, is
 // none.
+const partOfWord = `[^\s'"\\;&|<>()$` + "`" + `]+|'[^']*'|"[^"\\$` + "`" + `]*"|\\[^\n]`
+
 var (
-	wordPart  = regexp.MustCompile(`[^\s'"\\;&|<>()$` + "`" + `]+|'[^']*'|"[^"\\$` + "`" + `]*"|\\[^\n]`)
-	shellWord = regexp.MustCompile(`^(?:` + wordPart.String() + `)+`)
+	wordPart  = pattern.New(partOfWord)
+	shellWord = pattern.New(`^(?:` + partOfWord + `)+`)
 )
 
 // split returns the words of a shell's line that is one plain command, and where each starts; nothing for any other
@@ -112,11 +114,11 @@ func split(line string) (words []string, starts []int) {
 		if at == len(line) {
 			return words, starts
 		}
-		raw := shellWord.FindString(line[at:])
+		raw := shellWord().FindString(line[at:])
 		if raw == "" {
 			return nil, nil
 		}
-		words = append(words, wordPart.ReplaceAllStringFunc(raw, func(part string) string {
+		words = append(words, wordPart().ReplaceAllStringFunc(raw, func(part string) string {
 			switch part[0] {
 			case '\'', '"':
 				return part[1 : len(part)-1]
@@ -160,7 +162,7 @@ func commandOf(entry any) (words []string) {
 }
 
 // runs finds a command line that runs Mailroom's tools or hooks, whoever wrote it.
-var runs = regexp.MustCompile(`\bmailroom['"]?\s+(?:mcp|hook)\b|\bmcp --as \S+ --vocabulary |\bhook \w+ --host \w+ --as `)
+var runs = pattern.New(`\bmailroom['"]?\s+(?:mcp|hook)\b|\bmcp --as \S+ --vocabulary |\bhook \w+ --host \w+ --as `)
 
 // others lists the command lines in a configuration that run Mailroom and are not connect's: somebody has written or
 // changed them, so that they are neither replaced nor removed. name is under which the value stands.
@@ -177,7 +179,7 @@ func others(v any, name string) (lines []string) {
 				line = joined(words)
 			}
 			ours := hookEvent(line) != "" || name == "mailroom" && own(words, toolsAt) != nil
-			if !ours && (runs.MatchString(line) || runs.MatchString(strings.Join(words, " "))) {
+			if !ours && (runs().MatchString(line) || runs().MatchString(strings.Join(words, " "))) {
 				lines = append(lines, line)
 			}
 			return lines

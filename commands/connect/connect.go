@@ -65,7 +65,7 @@ type host struct {
 	next          []string              // what the person has to do when it was connected
 	sleeps        bool                  // nothing wakes a session that has nothing to do
 	// what it replaces in the command lines of its configuration, by an environment variable; nil is nothing
-	replaces *regexp.Regexp
+	replaces func() *regexp.Regexp
 }
 
 // known are the hosts that can be connected.

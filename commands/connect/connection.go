@@ -78,10 +78,10 @@ func connectionOf(ctx context.Context, env commands.Env, h *host, at *place, p P
 			"the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
 	}
 	for _, path := range []string{c.program, c.database} {
-		if h.replaces != nil && h.replaces.MatchString(path) {
+		if h.replaces != nil && h.replaces().MatchString(path) {
 			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
 				"the path %q has %s in it, in whose place %s puts an environment variable", path,
-				h.replaces.FindString(path), h.name).
+				h.replaces().FindString(path), h.name).
 				WithHint("Give it a name without a dollar sign, or keep the database at another place")
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 )
 
 // document is a configuration file: JSON in which comments and trailing commas may stand. What is not changed keeps its
@@ -76,12 +76,12 @@ func parse(text []byte) (hujson.Value, error) {
 }
 
 // skipped are what brackets mean nothing in: strings and comments.
-var skipped = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/`)
+var skipped = pattern.New(`(?s)"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/`)
 
 // depth returns how many objects and lists stand in each other.
 func depth(text []byte) (deepest int) {
 	at := 0
-	for _, b := range skipped.ReplaceAll(text, nil) {
+	for _, b := range skipped().ReplaceAll(text, nil) {
 		switch b {
 		case '[', '{':
 			at++
@@ -370,7 +370,7 @@ func margin(before hujson.Extra) string {
 
 // substituted is what OpenCode replaces in the text of its configuration, strings included. It knows it by the brace
 // alone, which JSON can write otherwise.
-var substituted = regexp.MustCompile(`\{(env|file):`)
+var substituted = pattern.New(`\{(env|file):`)
 
 // value returns a value in the form in which a person would write it on a line with such a margin.
 func (d *document) value(margin string, value any) hujson.Value {
@@ -379,7 +379,7 @@ func (d *document) value(margin string, value any) hujson.Value {
 		panic(err) // strings, numbers, booleans, lists and structs of them
 	}
 	var indented bytes.Buffer
-	if err := json.Indent(&indented, substituted.ReplaceAll(text, []byte(`\u007b$1:`)), margin, d.unit); err != nil {
+	if err := json.Indent(&indented, substituted().ReplaceAll(text, []byte(`\u007b$1:`)), margin, d.unit); err != nil {
 		panic(err)
 	}
 	v, err := hujson.Parse(bytes.ReplaceAll(indented.Bytes(), []byte("\n"), []byte(d.eol)))

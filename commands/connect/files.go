@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 	"mailroom/orchestrator/store"
 )
 
@@ -58,7 +59,7 @@ func (f *file) tools(text []byte) []string {
 
 // others lists the command lines in a text of the file that run Mailroom and are not connect's.
 func (f *file) others(text []byte) []string {
-	if f.decode == nil || !carried.Match(text) {
+	if f.decode == nil || !carried().Match(text) {
 		return nil
 	}
 	return others(f.decode(text), "")
@@ -131,7 +132,7 @@ func resolved(path string) string {
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
 // carried is what stands in every file that runs Mailroom: the words of the tools, of a hook, or of the plugin.
-var carried = regexp.MustCompile(`(?s)\bmcp\b["',\s]{1,80}--as\b|\bhook\s+\w+\s+--host\b|\bmailroom\b.{1,40}\b(?:mcp|hook)\b|` + regexp.QuoteMeta(pluginWords))
+var carried = pattern.New(`(?s)\bmcp\b["',\s]{1,80}--as\b|\bhook\s+\w+\s+--host\b|\bmailroom\b.{1,40}\b(?:mcp|hook)\b|` + regexp.QuoteMeta(pluginWords))
 
 // mark is the byte order mark, with which some editors begin a file.
 var mark = []byte("\xef\xbb\xbf")
@@ -193,7 +194,7 @@ func (f *file) planRemove(at *place, b book) (change, error) {
 		return change{path: path}, nil
 	}
 	kept, found := b.find(at.scope(), path, before)
-	if !found && !carried.Match(before) {
+	if !found && !carried().Match(before) {
 		return change{path, before, before}, nil
 	}
 	after, err := f.without(before, &kept)
@@ -229,7 +230,7 @@ func (c *change) put(f *file, h *host, at *place, own *connection) (err error) {
 	if found && c.before != nil {
 		made = last.Made
 	}
-	if c.before != nil && (found || carried.Match(c.before)) {
+	if c.before != nil && (found || carried().Match(c.before)) {
 		if before, err = f.without(c.before, &last); err != nil {
 			return err
 		}

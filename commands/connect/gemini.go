@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
-	"regexp"
+
+	"mailroom/orchestrator/pattern"
 )
 
 // gemini is the Gemini CLI.
 var gemini = host{
 	name: "gemini", program: "gemini",
-	files: geminiFiles, refuses: geminiRefuses, sleeps: true, replaces: regexp.MustCompile(`\$(\w|\{[^}])`),
+	files: geminiFiles, refuses: geminiRefuses, sleeps: true, replaces: pattern.New(`\$(\w|\{[^}])`),
 	next: []string{"Restart gemini in this folder: it asks whether to trust the folder, and warns once that there are new hooks. Without trust it takes neither tools nor hooks."},
 }
 

@@ -328,7 +328,7 @@ func leftOver(b book, at *place) (found overview.Findings) {
 		_, connected := b.findTools(h, at)
 		for _, f := range h.files(at, &connection{}) {
 			text, path, err := read(f.path)
-			if err != nil || !carried.Match(text) {
+			if err != nil || !carried().Match(text) {
 				continue
 			}
 			about := h.name + " in " + cmp.Or(at.scope(), allFolders)

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 )
 
 // opencode is OpenCode, which runs plugins in place of hooks.
@@ -86,14 +86,14 @@ func (c *connection) addPlugin(before []byte) ([]byte, error) {
 	}
 	words := []string{c.program, "hook", "stream", "--host", "opencode", "--as", c.agent, "--db", c.database}
 	var has []string
-	if found := pluginCommand.FindSubmatch(before); found != nil && json.Unmarshal(found[1], &has) == nil {
+	if found := pluginCommand().FindSubmatch(before); found != nil && json.Unmarshal(found[1], &has) == nil {
 		words = replaced(has, words, hookAt)
 	}
 	return pluginRunning(words...)
 }
 
 // pluginCommand is the line of the plugin with the command that it runs.
-var pluginCommand = regexp.MustCompile(`(?m)^const COMMAND = (\[.*\])\r?$`)
+var pluginCommand = pattern.New(`(?m)^const COMMAND = (\[.*\])\r?$`)
 
 // pluginRunning returns the plugin with a command.
 func pluginRunning(command ...string) ([]byte, error) {

@@ -2,20 +2,20 @@ package connect
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 )
 
 // released is the version of a release, as it stands in a manifest.
-var released = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+var released = pattern.New(`^v\d+\.\d+\.\d+$`)
 
 // Packages returns what hosts install as a plugin or an extension, by path. They are for anybody, so they name neither
 // an agent nor a database: each process of a host is an agent of its own, in the database of its folder. A version that
 // is no release is 0.0.0.
 func Packages(version string) map[string][]byte {
-	if !released.MatchString(version) {
+	if !released().MatchString(version) {
 		version = "v0.0.0"
 	}
 	version = strings.TrimPrefix(version, "v")

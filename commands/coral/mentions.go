@@ -1,12 +1,11 @@
 package coral
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 )
 
 // mentioned reads mentions as agents write them: NAME or @NAME, in any case. What is no name stays as it was.
@@ -24,10 +23,8 @@ func mentioned(mentions []string) []string {
 
 // The content's names as @NAME. Code has such words, too, so that what stands in backquotes counts for nothing.
 var (
-	code  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("(?s)```.*?```|`[^`\n]*`") })
-	named = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:^|[^\pL\pN_.@/-])@([A-Za-z][A-Za-z0-9_-]*)`)
-	})
+	code  = pattern.New("(?s)```.*?```|`[^`\n]*`")
+	named = pattern.New(`(?:^|[^\pL\pN_.@/-])@([A-Za-z][A-Za-z0-9_-]*)`)
 )
 
 // maxPointedOut bounds the names that an answer points out.

@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"regexp"
 	"strings"
-	"sync"
 
 	"mailroom/commands"
 	"mailroom/commands/parameter"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/pattern"
 	"mailroom/tracing"
 )
 
@@ -120,9 +119,7 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 }
 
 // uuid4 matches a UUID of version 4 in its usual form. Source: RFC 9562, part 5.4.
-var uuid4 = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
-})
+var uuid4 = pattern.New(`(?i)^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 // Text says it in a sentence.
 func (r SendMessageResult) Text(w *terminal.Text) {

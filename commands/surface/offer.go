@@ -3,14 +3,13 @@ package surface
 import (
 	"encoding/json"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"mailroom/commands"
 	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 )
 
 // Offer is what is offered to a caller over MCP or HTTP. Errors advise the caller in terms of it, since there may be no
@@ -114,7 +113,7 @@ func (o Offer) WithoutShell(err error) error {
 }
 
 // quoted matches what stands in backquotes.
-var quoted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`[^`]*`") })
+var quoted = pattern.New("`[^`]*`")
 
 // sentences takes a hint apart behind each ". " and "; " that does not stand in backquotes.
 func sentences(hint string) (parts []string) {
@@ -172,7 +171,7 @@ func (o Offer) onlyShows(line string) bool {
 }
 
 // word matches a word of a line for a shell, as hints have them.
-var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`) })
+var word = pattern.New(`"[^"]*"|'[^']*'|\S+`)
 
 // parametersOf returns the parameters that stand behind a command's name in a line for a shell, each as "name: value".
 // onlyThere tells that one of them is refused to whoever calls.

@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"regexp"
 	"strings"
-	"sync"
 
 	"mailroom/commands"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 	"mailroom/orchestrator/teams"
 	"mailroom/tracing"
 )
@@ -113,9 +112,7 @@ func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.
 }
 
 // uuid matches what looks like a UUID, with or without dashes.
-var uuid = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^(urn:uuid:)?\{?[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$`)
-})
+var uuid = pattern.New(`(?i)^(urn:uuid:)?\{?[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$`)
 
 // refuseUUID refuses an address that looks like a UUID, and says which names there are.
 func refuseUUID(ctx context.Context, env commands.Env, to string) error {

@@ -123,7 +123,7 @@ func TestNoWordReachesTheMargin(t *testing.T) {
 				w.Body("    ", "a\n"+text)
 				w.Fields([2]string{"key", text})
 				w.Table([]string{"A", "B"}, [][]string{{"id", text}})
-				for i, line := range strings.Split(escapes.ReplaceAllString(b.String(), ""), "\n") {
+				for i, line := range strings.Split(escapes().ReplaceAllString(b.String(), ""), "\n") {
 					at := 0
 					for _, r := range line {
 						if at += columnsOf(r); r == '\t' {

@@ -1,13 +1,14 @@
 package terminal
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/width"
+
+	"mailroom/orchestrator/pattern"
 )
 
 const (
@@ -59,7 +60,7 @@ func (w *Text) raw(s string) {
 }
 
 // piece is blanks and a word. What stands in backquotes is to be typed, and is one word.
-var piece = regexp.MustCompile("^[ \t]*(?:[^` \t]*`[^`]+`[^ \t]*|[^ \t]+|$)")
+var piece = pattern.New("^[ \t]*(?:[^` \t]*`[^`]+`[^ \t]*|[^ \t]+|$)")
 
 // fit writes a line, or a part of one.
 func (w *Text) fit(line string) {
@@ -73,7 +74,7 @@ func (w *Text) fit(line string) {
 	var b strings.Builder
 	text, ends := strings.CutSuffix(line, "\n")
 	for text != "" {
-		next := piece.FindString(text)
+		next := piece().FindString(text)
 		word := strings.TrimLeft(next, " \t")
 		blanks, hang := next[:len(next)-len(word)], columns(w.hang)
 		if strings.ContainsAny(word, " \t") && hang+columns(word) > w.Width { // too long to stay whole
@@ -121,12 +122,12 @@ func (w *Text) spell(b *strings.Builder, word string) {
 }
 
 // column finds the beginning of the second column of a line: behind two blanks or more.
-var column = regexp.MustCompile(`\S( {2,})\S`)
+var column = pattern.New(`\S( {2,})\S`)
 
 // hangOf returns what the further lines of a line of ours begin with where it is broken: its indent, or blanks up to
 // its second column, and the trunk of a tree.
 func hangOf(line string, width int) string {
-	line = escapes.ReplaceAllString(line, "")
+	line = escapes().ReplaceAllString(line, "")
 	var b strings.Builder
 	text := strings.TrimLeftFunc(line, func(r rune) bool {
 		switch r {
@@ -144,7 +145,7 @@ func hangOf(line string, width int) string {
 		text = text[3:]
 	}
 	hang := b.String()
-	if at := column.FindStringSubmatchIndex(text); at != nil {
+	if at := column().FindStringSubmatchIndex(text); at != nil {
 		most := width / 2
 		if strings.TrimSpace(hang) != "" || hang == "" {
 			most = width / 3
@@ -160,12 +161,12 @@ func hangOf(line string, width int) string {
 }
 
 // escapes are the colours of Paint.
-var escapes = regexp.MustCompile("\x1b\\[[0-9]*m")
+var escapes = pattern.New("\x1b\\[[0-9]*m")
 
 // columns is how many columns of a terminal a text takes.
 func columns(s string) (n int) {
 	if strings.Contains(s, "\x1b") {
-		s = escapes.ReplaceAllString(s, "")
+		s = escapes().ReplaceAllString(s, "")
 	}
 	for _, r := range s {
 		n += columnsOf(r)

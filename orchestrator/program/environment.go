@@ -2,9 +2,10 @@ package program
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"mailroom/orchestrator/pattern"
 )
 
 // MaxValue is the longest value of a variable of Command.Env, in bytes. Linux starts nothing with one of 128 KiB, name
@@ -32,7 +33,7 @@ var usual = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR
 	"MAILROOM_HOST_NAME"}
 
 // passable is the form of an entry of a list: a name, or the beginning of names and *.
-var passable = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\*?|\*)$`)
+var passable = pattern.New(`^([A-Za-z_][A-Za-z0-9_]*\*?|\*)$`)
 
 // CheckPasses brings a list of variables, separated by commas, into canonical form. An entry is a name or, with * at
 // its end, the beginning of names. The error names what is wrong.
@@ -43,7 +44,7 @@ func CheckPasses(list string) (string, error) {
 		switch {
 		case name == "":
 			continue
-		case !passable.MatchString(name):
+		case !passable().MatchString(name):
 			return "", fmt.Errorf("%q is no name of a variable", name)
 		case isOfMessage(strings.TrimSuffix(name, "*")):
 			return "", fmt.Errorf("%s describes a message, and is set for each", name)

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"mailroom/orchestrator/pattern"
 )
 
 // Options say where spans are sent, and how. The zero value sends none.
@@ -136,7 +137,7 @@ func headers(text string) (map[string]string, error) {
 	const variable = "OTEL_EXPORTER_OTLP_HEADERS"
 	all, err := pairs(variable, text)
 	for name, value := range all {
-		if !fieldName.MatchString(name) ||
+		if !fieldName().MatchString(name) ||
 			strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 			return nil, fmt.Errorf("%s holds what is no header: write name=value, with %%20 for a space in the value",
 				variable)
@@ -146,7 +147,7 @@ func headers(text string) (map[string]string, error) {
 }
 
 // fieldName matches the name of a header. Source: RFC 9110, section 5.6.2.
-var fieldName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+var fieldName = pattern.New("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // resource reads the attributes that describe what sends.
 func resource(getenv func(string) string) (list []Attribute, err error) {

@@ -228,8 +228,12 @@ func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 // parser makes the flag parser of the one command that a line names. It knows no other command, since it would set up
 // all that it knows of.
 func (p *Program) parser(l *line) *urfave.App {
+	flags := slices.Concat(globalFlags(), l.called.Flags)
+	for i, f := range flags {
+		flags[i] = fixedFlag{f, f.Names()}
+	}
 	return &urfave.App{
-		Name: "mailroom", Flags: slices.Concat(globalFlags(), l.called.Flags), Action: l.called.Action,
+		Name: "mailroom", Flags: flags, Action: l.called.Action,
 		DisableSliceFlagSeparator: true,
 		HideHelp:                  true, // --help and --version are ours: urfave's are shared by all programs of a process
 		HideVersion:               true,
@@ -241,6 +245,16 @@ func (p *Program) parser(l *line) *urfave.App {
 		},
 	}
 }
+
+// fixedFlag is a flag that keeps its names. The parser asks each flag for its names whenever it looks one up, and its own
+// flags make them anew with a regular expression.
+type fixedFlag struct {
+	urfave.Flag
+	names []string
+}
+
+// Names implements urfave.Flag.
+func (f fixedFlag) Names() []string { return f.names }
 
 const helpListsFlags = "`--help` after the command lists its flags"
 

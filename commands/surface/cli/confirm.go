@@ -46,7 +46,7 @@ func goesOn(ctx context.Context, p *Program, env commands.Env, d *commands.Defin
 	if env.Engine != nil {
 		values["database"], _ = json.Marshal(env.Ledger.Path())
 	}
-	says := commands.InConfirm.ReplaceAllStringFunc(d.Confirm, func(name string) string {
+	says := commands.InConfirm().ReplaceAllStringFunc(d.Confirm, func(name string) string {
 		value := values[strings.Trim(name, "{}")]
 		text := string(value)
 		_ = json.Unmarshal(value, &text) // what is no text is shown as JSON

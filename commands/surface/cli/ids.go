@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"mailroom/commands"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/pattern"
 )
 
 // last stands for the newest message that the caller has sent or got, of those that the command can do something with.
@@ -97,12 +97,12 @@ func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.M
 }
 
 // madeHere are the ids that messages get whose sender has not chosen one.
-var madeHere = regexp.MustCompile(`^(msg|mc)-[0-9A-HJKMNP-TV-Z]{26}$|^msg-.+-\d{8}-\d{6}-\d{3,}$`)
+var madeHere = pattern.New(`^(msg|mc)-[0-9A-HJKMNP-TV-Z]{26}$|^msg-.+-\d{8}-\d{6}-\d{3,}$`)
 
 // meansOther refuses a whole id that is the ending of another message's: its sender may have chosen it so that what is
 // meant for the other hits this one. nil for any other, since ids that senders choose may well end alike.
 func (f *idFinder) meansOther(ctx context.Context, name, text string, whole *orchestrator.Message) error {
-	if madeHere.MatchString(text) {
+	if madeHere().MatchString(text) {
 		return nil
 	}
 	const most = 5
@@ -112,7 +112,7 @@ func (f *idFinder) meansOther(ctx context.Context, name, text string, whole *orc
 	}
 	lines := []string{inShort(f.p, whole)}
 	for i := range found {
-		if madeHere.MatchString(found[i].ID) {
+		if madeHere().MatchString(found[i].ID) {
 			lines = append(lines, inShort(f.p, &found[i]))
 		}
 	}

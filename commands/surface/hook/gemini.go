@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/pattern"
 )
 
 // gemini is Gemini CLI. What its model is to be shown at the end of a turn it shows to the user as a warning, and then
@@ -21,7 +21,7 @@ var gemini = Host{
 		"SessionEnd": hosts.Ended,
 	},
 	nothing: "{}\n",
-	nudges:  []nudge{{ourNudge, hosts.Nudged}, {regexp.MustCompile(`^User steering update`), hosts.Woken}},
+	nudges:  []nudge{{ourNudge, hosts.Nudged}, {pattern.New(`^User steering update`), hosts.Woken}},
 	shows:   true,
 	forgets: true,
 	late:    true,

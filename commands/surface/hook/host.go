@@ -11,6 +11,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/pattern"
 	"mailroom/orchestrator/process"
 )
 
@@ -50,7 +51,7 @@ type Host struct {
 
 // nudge tells a prompt that is not the user's.
 type nudge struct {
-	is   *regexp.Regexp
+	is   func() *regexp.Regexp
 	kind hosts.Kind // of the event
 }
 
@@ -72,7 +73,7 @@ var claude = Host{
 		"PostToolUseFailure": hosts.Worked,
 		"Stop":               hosts.Stopped, "SessionEnd": hosts.Ended,
 	},
-	nudges: []nudge{{regexp.MustCompile(`^<task-notification>`), hosts.Woken}},
+	nudges: []nudge{{pattern.New(`^<task-notification>`), hosts.Woken}},
 	form: func(event, text string) []byte {
 		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event,
 			"additionalContext": text}, "suppressOutput": true})
@@ -116,7 +117,7 @@ var opencode = Host{Name: "opencode", streams: true}
 // prompted returns of which kind a prompt is: the user's, or not.
 func (h *Host) prompted(prompt string) hosts.Kind {
 	for _, n := range h.nudges {
-		if n.is.MatchString(strings.TrimSpace(prompt)) {
+		if n.is().MatchString(strings.TrimSpace(prompt)) {
 			return n.kind
 		}
 	}

@@ -1,13 +1,12 @@
 package hook
 
 import (
-	"regexp"
-
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 )
 
 // ourNudge tells a prompt by which Mailroom begins a turn, or goes on with one: one that nudgeText wrote.
-var ourNudge = regexp.MustCompile(`^mailroom: \d+ new messages? from `)
+var ourNudge = pattern.New(`^mailroom: \d+ new messages? from `)
 
 // nudgeText says how many new messages there are, where the host shows it to its user, or takes it for what its user
 // says: nothing that an agent wrote. It is "" if there are none.

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"regexp"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/pattern"
 )
 
 // maxTranscript is how much of the end of a transcript is read. What is asked for was shown a moment ago.
@@ -41,7 +41,7 @@ type entry struct {
 
 // marked finds the mark of a message in a transcript, where JSON escapes the quotation marks of the frame: at its
 // beginning, since a host may have left the beginning out and kept the end.
-var marked = regexp.MustCompile(`\\" mark=\\"(\d{1,19}\.[0-9a-f]{24})\\"`)
+var marked = pattern.New(`\\" mark=\\"(\d{1,19}\.[0-9a-f]{24})\\"`)
 
 // Sights implements hosts.Transcript. A message is there where a line has its mark. The model has seen it once it
 // speaks in a later line.
@@ -111,7 +111,7 @@ func (l *looking) at(line []byte) {
 	}
 	var found []string
 	if bytes.Contains(line, []byte(`mark=\"`)) {
-		for _, match := range marked.FindAllSubmatch(line, -1) {
+		for _, match := range marked().FindAllSubmatch(line, -1) {
 			if mark := string(match[1]); l.sights.Of[mark] == hosts.Unknown {
 				found = append(found, mark)
 			}

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"math/rand/v2"
-	"regexp"
 	"strconv"
 	"sync"
 
@@ -11,6 +10,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 )
 
 // exchange is what the calls of tools have in common that come over one connection, or in one HTTP request: who asks,
@@ -87,7 +87,7 @@ func (x *exchange) expect(result *sdk.CallToolResult, settled func(written bool)
 }
 
 // answerNumbers finds the numbers of answers in what is written to a client.
-var answerNumbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"` + callKey + `":(\d+)`) })
+var answerNumbers = pattern.New(`"` + callKey + `":(\d+)`)
 
 // settle has it noted whether the answers in a text were written.
 func (x *exchange) settle(text []byte, written bool) {

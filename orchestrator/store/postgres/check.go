@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 	"mailroom/orchestrator/store"
 )
 
@@ -126,7 +125,7 @@ func sameSetting(value, wanted string) bool {
 }
 
 // counted matches how many standbys synchronous_standby_names waits for; without a number it is one.
-var counted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^\s*(?:FIRST|ANY)?\s*(\d+)\s*\(`) })
+var counted = pattern.New(`(?i)^\s*(?:FIRST|ANY)?\s*(\d+)\s*\(`)
 
 // checkAcknowledged says what an answered send means on this server.
 func checkAcknowledged(_ *Store, c *store.Conn, report store.Report) error {

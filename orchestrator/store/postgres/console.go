@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/postgres/wire"
 )
@@ -38,9 +37,7 @@ END
 $$`
 
 // reads matches how a query begins.
-var reads = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^(\s|--[^\n]*\n|/\*([^*]|\*[^/])*\*/|\()*(SELECT|WITH|VALUES|TABLE|EXPLAIN|SHOW)\b`)
-})
+var reads = pattern.New(`(?i)^(\s|--[^\n]*\n|/\*([^*]|\*[^/])*\*/|\()*(SELECT|WITH|VALUES|TABLE|EXPLAIN|SHOW)\b`)
 
 // aboutQuery are the settings of a query's transaction. The server also ends a query once its client is gone, if its
 // operating system reports that.

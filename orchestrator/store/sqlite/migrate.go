@@ -5,14 +5,13 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"mailroom"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 	"mailroom/orchestrator/store"
 )
 
@@ -138,9 +137,7 @@ func checkRoom(c *conn, version int) error {
 }
 
 // makes matches the name of what a statement of our scripts makes, or renames something to.
-var makes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^(?:CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW|TRIGGER)|ALTER TABLE \w+ RENAME TO) (\w+)`)
-})
+var makes = pattern.New(`(?m)^(?:CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW|TRIGGER)|ALTER TABLE \w+ RENAME TO) (\w+)`)
 
 // adoptedTable is the name that the document's own agent_message has while it is copied.
 const adoptedTable = "agent_message_adopted"

@@ -3,12 +3,12 @@ package wire
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"mailroom/orchestrator/pattern"
 )
 
 // bulk inserts many rows with one statement: what an INSERT of one row says of its parameters, said of arrays. That
@@ -16,9 +16,7 @@ import (
 type bulk struct{ name, text string }
 
 // insertOfOne matches an INSERT of one row of nothing but parameters.
-var insertOfOne = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?s)^\s*(INSERT INTO \w+\s*\([^)]*\))\s*VALUES\s*\(([$\d\s,]+)\)\s*$`)
-})
+var insertOfOne = pattern.New(`(?s)^\s*(INSERT INTO \w+\s*\([^)]*\))\s*VALUES\s*\(([$\d\s,]+)\)\s*$`)
 
 var arrayTypes = map[uint32]string{pgtype.TextOID: "text[]", pgtype.Int8OID: "bigint[]"}
 

@@ -4,14 +4,13 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"mailroom/orchestrator/pattern"
 	"mailroom/orchestrator/store"
 )
 
@@ -35,9 +34,7 @@ const (
 )
 
 // inBatch matches the statements that change the rows at hand, up to what says which.
-var inBatch = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*(INSERT INTO temp\.batch \(seq\)|DELETE FROM temp\.batch)`)
-})
+var inBatch = pattern.New(`^\s*(INSERT INTO temp\.batch \(seq\)|DELETE FROM temp\.batch)`)
 
 // reading returns what a statement that changes the rows at hand asks of the database: which rows.
 func reading(text string) (query string, does batchWork) {
@@ -86,9 +83,7 @@ func (c *Conn) prepare(text string) (*statement, error) {
 }
 
 // writes matches statements that may change something.
-var writes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^\s*(INSERT|UPDATE|DELETE|WITH\b[^;]*\b(INSERT INTO|UPDATE|DELETE FROM)\b|CREATE|DROP|ALTER)\b`)
-})
+var writes = pattern.New(`(?i)^\s*(INSERT|UPDATE|DELETE|WITH\b[^;]*\b(INSERT INTO|UPDATE|DELETE FROM)\b|CREATE|DROP|ALTER)\b`)
 
 // ExecBound runs a statement. Its result has how many rows it changed.
 func (c *Conn) ExecBound(text string, args []driver.NamedValue) (driver.Result, error) {

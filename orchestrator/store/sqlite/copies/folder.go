@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator/pattern"
 )
 
 // Folder is a folder in which a copy of the database is made before it is put in its place, with whatever SQLite puts
@@ -27,9 +27,7 @@ type Folder struct {
 const fileName = "copy.db"
 
 // folderName matches the names of such folders, and of the files in which earlier versions made their copies.
-var folderName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\.mailroom-(backup|restore|doctor)-[0-9]+(-wal|-shm|-journal)?$`)
-})
+var folderName = pattern.New(`^\.mailroom-(backup|restore|doctor)-[0-9]+(-wal|-shm|-journal)?$`)
 
 // NewFolder makes a folder for copies, for a purpose (backup, restore) in a folder.
 func NewFolder(folder, purpose string) (*Folder, error) {
