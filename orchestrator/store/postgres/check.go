@@ -220,17 +220,10 @@ func checkAuditor(s *Store, c *store.Conn, report store.Report) error {
 
 // CheckLock reports whether a transaction keeps all others from writing.
 func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool) {
-	short, cancel := context.WithTimeout(ctx, lockPatience)
-	defer cancel()
-	looked := errors.New("looked")
-	err := s.Write(&store.Request{Ctx: short, Scope: store.Shared, Work: look(func() error { return looked })})
-	if errors.Is(err, looked) {
-		report("lock", "ok", "nobody keeps others from writing", "")
+	if !store.IsLocked(ctx, s.Write, report) {
+		return false
 	}
-	if orchestrator.CodeOf(err) != orchestrator.Busy || ctx.Err() != nil {
-		return false // what else keeps from writing, the other checks name
-	}
-	says := "nobody could write the database for " + orchestrator.FormatDuration(lockPatience)
+	says := "nobody could write the database for " + orchestrator.FormatDuration(store.LockPatience)
 	_ = s.Look(ctx, func(c *store.Conn) error {
 		who, err := c.Texts(`SELECT ` + session +
 			` FROM pg_stat_activity a WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid()
@@ -244,16 +237,3 @@ func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool
 		"Let it end its transaction, or end it: SELECT pg_terminate_backend(PID). What it has not committed is undone")
 	return true
 }
-
-// lockPatience is how long the doctor waits to write: many times what a transaction takes.
-const lockPatience = 2 * time.Second
-
-// look is work that changes nothing.
-type look func() error
-
-func (l look) Prepare(*store.Transaction) error { return nil }
-func (l look) Run(*store.Transaction) error     { return l() }
-func (l look) Quiet() bool                      { return true }
-func (l look) Lazy() bool                       { return false }
-func (l look) Rings() *store.Ring               { return &store.Ring{} }
-func (l look) Durable()                         {}

@@ -16,6 +16,7 @@ import (
 	"mailroom"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/sqlite/check"
 	"mailroom/orchestrator/store/sqlite/copies"
 )
 
@@ -310,7 +311,7 @@ func (s *Store) presentContent(ctx context.Context) (total, waiting int64, err e
 func (d *dbFile) replaceDamaged(cause error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable,
 		Message: "the database cannot be read, so it cannot be replaced in place", Err: cause,
-		Hint: recovery(d.path)}
+		Hint: check.Recovery(d.path)}
 }
 
 // replacement copies a whole database over ours with SQLite's backup interface, in one write transaction.

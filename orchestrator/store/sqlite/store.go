@@ -1,5 +1,6 @@
 // Package sqlite is a database in a file: connections, the write-ahead log and what makes it durable, turns of
-// processes that write, migrations, backup and restore, and what tells waiters that somebody has written.
+// processes that write, migrations, backup and restore, and what tells waiters that somebody has written. Package check
+// looks after the file.
 package sqlite
 
 import (
@@ -140,20 +141,10 @@ func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
 // Known returns a context that never ends: a lock on a file cannot be lost.
 func (s *Store) Alive() context.Context { return context.Background() }
 
-// job is what the store itself does within a write transaction.
-type job func(t *store.Transaction) error
-
 // write runs fn in a write transaction.
-func (s *Store) write(ctx context.Context, fn job) error {
+func (s *Store) write(ctx context.Context, fn store.Job) error {
 	return s.Write(&store.Request{Ctx: ctx, Work: fn})
 }
-
-func (j job) Prepare(*store.Transaction) error { return nil }
-func (j job) Run(t *store.Transaction) error   { return j(t) }
-func (j job) Quiet() bool                      { return false }
-func (j job) Lazy() bool                       { return false }
-func (j job) Rings() *store.Ring               { return &store.Ring{} }
-func (j job) Durable()                         {}
 
 // Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one
 // before.
