@@ -57,10 +57,12 @@ var mayImport = map[string][]string{
 	// The stores know requests and no rows, and not each other. Nothing but router knows them.
 	"orchestrator/store/bell": {"orchestrator", "orchestrator/store"},
 	"orchestrator/store/sqlite": {"", "orchestrator", "orchestrator/store", "orchestrator/store/bell",
-		"orchestrator/store/sqlite/check", "orchestrator/store/sqlite/copies", "tracing"},
+		"orchestrator/store/sqlite/check", "orchestrator/store/sqlite/copies",
+		"orchestrator/store/sqlite/tables", "tracing"},
 	"orchestrator/store/sqlite/check": {"orchestrator", "orchestrator/store",
 		"orchestrator/store/sqlite/copies"},
 	"orchestrator/store/sqlite/copies": {"orchestrator", "orchestrator/store"},
+	"orchestrator/store/sqlite/tables": {"", "orchestrator", "orchestrator/store"},
 	"orchestrator/store/postgres":      {"orchestrator", "orchestrator/store", "orchestrator/store/postgres/wire"},
 	"orchestrator/store/postgres/wire": {"orchestrator/store"},
 	// What carries messages outward gets no ledger.

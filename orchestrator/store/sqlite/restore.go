@@ -18,6 +18,7 @@ import (
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/sqlite/check"
 	"mailroom/orchestrator/store/sqlite/copies"
+	"mailroom/orchestrator/store/sqlite/tables"
 )
 
 // Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a
@@ -97,7 +98,7 @@ func compare(s *Store, staged string, outside []string) (found store.Compared, e
 		return found, databaseError(s.path, err)
 	}
 	defer p.close()
-	version, err := checkVersion(p)
+	version, err := tables.CheckVersion(p.Conn)
 	if err == nil {
 		err = fresh(func(ours *store.Conn) error { return copies.MayReplace(p.Conn, c.Conn, ours) })
 	}
@@ -181,7 +182,7 @@ func checkStaged(path, named string) error {
 	if _, err := checkCopy(c, named); err != nil {
 		return err
 	}
-	if err := migrate(c, nil); err != nil {
+	if err := c.Migrate(nil); err != nil {
 		return databaseError(named, err)
 	}
 	if err := fresh(func(ours *store.Conn) error { return copies.Check(c.Conn, ours, named) }); err != nil {

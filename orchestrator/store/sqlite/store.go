@@ -1,6 +1,6 @@
 // Package sqlite is a database in a file: connections, the write-ahead log and what makes it durable, turns of
-// processes that write, migrations, backup and restore, and what tells waiters that somebody has written. Package check
-// looks after the file.
+// processes that write, backup and restore, and what tells waiters that somebody has written. Package tables makes what
+// stands in the file, and package check looks after it.
 package sqlite
 
 import (
@@ -19,6 +19,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/bell"
+	"mailroom/orchestrator/store/sqlite/tables"
 )
 
 // Options say how to open a database file.
@@ -193,23 +194,23 @@ func (s *Store) openWriter(until time.Time) (*conn, error) {
 
 // ready makes sure that an open file is in WAL mode and has the tables of this version.
 func (s *Store) ready(c *conn, until time.Time) error {
-	version, err := checkVersion(c)
+	version, err := tables.CheckVersion(c.Conn)
 	if err != nil {
 		return err
 	}
-	if version < schemaVersion {
+	if version < tables.Version {
 		leave := s.backend.turn.enter(time.Until(until))
 		defer leave()
-		if err := mayMigrate(c, s.making.Load()); err != nil {
+		if err := tables.MayMigrate(c.Conn, s.making.Load()); err != nil {
 			return err
 		}
-		if err := prepareFile(c); err != nil {
+		if err := tables.PrepareFile(c.Conn); err != nil {
 			return err
 		}
 		if err := store.SyncFolders(filepath.Dir(s.path)); err != nil {
 			return err
 		}
-		if err := migrate(c, s.made); err != nil {
+		if err := c.Migrate(s.made); err != nil {
 			return err
 		}
 	}
