@@ -63,8 +63,10 @@ var mayImport = map[string][]string{
 		"orchestrator/store/sqlite/copies"},
 	"orchestrator/store/sqlite/copies": {"orchestrator", "orchestrator/store"},
 	"orchestrator/store/sqlite/tables": {"", "orchestrator", "orchestrator/store"},
-	"orchestrator/store/postgres":      {"orchestrator", "orchestrator/store", "orchestrator/store/postgres/wire"},
-	"orchestrator/store/postgres/wire": {"orchestrator/store"},
+	"orchestrator/store/postgres": {"orchestrator", "orchestrator/store", "orchestrator/store/postgres/pulse",
+		"orchestrator/store/postgres/wire"},
+	"orchestrator/store/postgres/pulse": {"orchestrator", "orchestrator/store/postgres/wire"},
+	"orchestrator/store/postgres/wire":  {"orchestrator/store"},
 	// What carries messages outward gets no ledger.
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
 	"orchestrator/agenthost": {"orchestrator/process", "orchestrator/store"},
