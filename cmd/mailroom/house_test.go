@@ -63,8 +63,9 @@ var mayImport = map[string][]string{
 		"orchestrator/store/sqlite/copies"},
 	"orchestrator/store/sqlite/copies": {"orchestrator", "orchestrator/store"},
 	"orchestrator/store/sqlite/tables": {"", "orchestrator", "orchestrator/store"},
-	"orchestrator/store/postgres": {"orchestrator", "orchestrator/store", "orchestrator/store/postgres/pulse",
-		"orchestrator/store/postgres/wire"},
+	"orchestrator/store/postgres": {"orchestrator", "orchestrator/store", "orchestrator/store/postgres/check",
+		"orchestrator/store/postgres/pulse", "orchestrator/store/postgres/wire"},
+	"orchestrator/store/postgres/check": {"orchestrator", "orchestrator/store"},
 	"orchestrator/store/postgres/pulse": {"orchestrator", "orchestrator/store/postgres/wire"},
 	"orchestrator/store/postgres/wire":  {"orchestrator/store"},
 	// What carries messages outward gets no ledger.
