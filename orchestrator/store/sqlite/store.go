@@ -139,7 +139,7 @@ func (s *Store) Token(id string) string { return s.pulse.token(id) }
 // Gone reports whether the process that made a token is known to be dead.
 func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
 
-// Known returns a context that never ends: a lock on a file cannot be lost.
+// Alive returns a context that never ends: a lock on a file cannot be lost.
 func (s *Store) Alive() context.Context { return context.Background() }
 
 // write runs fn in a write transaction.
