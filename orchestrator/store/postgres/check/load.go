@@ -8,8 +8,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Load returns the checks of what goes on at a server: whether something makes it slow, or keeps others waiting. most is
-// how many connections a process takes.
+// Load returns the checks of what goes on at a server: whether something makes it slow, or keeps others waiting. most
+// is how many connections a process takes.
 func Load(most int) []Check {
 	return []Check{
 		{"connections", func(c *store.Conn, report store.Report) error { return checkConnections(c, most, report) }},
