@@ -106,7 +106,7 @@ prepared: compiler
 
 # The packages whose tests open an engine.
 ENGINE := adoption agents bridge bridge/letters delivery exports hosts ledger messages overview questions reading removal retention router \
-	sessions store/sqlite teams threads traffic
+	sessions store/sqlite store/sqlite/tables teams threads traffic
 
 # The packages whose tests open their databases with enginetest, so that they run on a PostgreSQL server, too. The
 # vocabularies' matrix is the tests of cmd/mailroom that ask several vocabularies of one database.

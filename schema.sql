@@ -9,7 +9,7 @@
 --     that comparing them as text compares them as times. '' in a time column means "not (yet)".
 --   * A column without a value of its own has a DEFAULT, so that a program which knows only a few columns can write.
 --   * The syntax is that of SQLite 3.31, without STRICT and without foreign keys, so that old clients can read the file.
---   * The PRAGMA user_version is the version of this file; orchestrator/store/sqlite/migrate.go holds the steps between versions.
+--   * The PRAGMA user_version is the version of this file; orchestrator/store/sqlite/tables/migrate.go holds the steps between versions.
 
 
 -- agent_message: the source of truth.

@@ -21,11 +21,11 @@ import (
 // nextVersion is the program as the next version will be: built from these sources and one more migration. The
 // environment variable oldestEnv says which programs may still use what it has migrated.
 var nextVersion = sync.OnceValues(func() (program string, err error) {
-	store, err := filepath.Abs("../../orchestrator/store/sqlite")
+	tables, err := filepath.Abs("../../orchestrator/store/sqlite/tables")
 	if err != nil {
 		return "", err
 	}
-	migrations, err := os.ReadDir(filepath.Join(store, "migrations"))
+	migrations, err := os.ReadDir(filepath.Join(tables, "migrations"))
 	if err != nil {
 		return "", err
 	}
@@ -33,13 +33,13 @@ var nextVersion = sync.OnceValues(func() (program string, err error) {
 	migration, next, overlay := filepath.Join(folder, "next.sql"), filepath.Join(folder, "next.go"),
 		filepath.Join(folder, "overlay.json")
 	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		filepath.Join(store, "migrations", fmt.Sprintf("%d.sql", len(migrations)+10)): migration,
-		filepath.Join(store, "next.go"):                                               next,
+		filepath.Join(tables, "migrations", fmt.Sprintf("%d.sql", len(migrations)+10)): migration,
+		filepath.Join(tables, "next.go"):                                               next,
 	}})
 	if err := errors.Join(err,
 		os.Mkdir(folder, 0o700),
 		os.WriteFile(migration, []byte(`ALTER TABLE agents ADD COLUMN next TEXT NOT NULL DEFAULT '';`), 0o600),
-		os.WriteFile(next, []byte(`package sqlite
+		os.WriteFile(next, []byte(`package tables
 			import ("os"; "strconv")
 			func init() { oldestVersion, _ = strconv.Atoi(os.Getenv("`+oldestEnv+`")) }`), 0o600),
 		os.WriteFile(overlay, replaced, 0o600)); err != nil {

@@ -49,10 +49,10 @@ func TestEndedByServer(t *testing.T) {
 	go func() { ended <- s.Look(t.Context(), sleep) }()
 	cancel(t, address, sleeps)
 	says(<-ended, "has ended a statement")
-	go func() { ended <- write(s, job(func(t *store.Transaction) error { return sleep(t.Conn) })) }()
+	go func() { ended <- write(s, store.Job(func(t *store.Transaction) error { return sleep(t.Conn) })) }()
 	cancel(t, address, sleeps)
 	says(<-ended, "has ended a statement")
-	says(write(s, job(func(t *store.Transaction) error {
+	says(write(s, store.Job(func(t *store.Transaction) error {
 		if err := t.Script(`SET LOCAL statement_timeout = 50`); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func TestEndedByServer(t *testing.T) {
 	go func() { ended <- write(s, add("never")) }()
 	cancel(t, address, waits)
 	says(<-ended, "has ended a statement")
-	says(write(s, job(func(t *store.Transaction) error {
+	says(write(s, store.Job(func(t *store.Transaction) error {
 		if err := t.Script(`SET LOCAL lock_timeout = 50`); err != nil {
 			return err
 		}

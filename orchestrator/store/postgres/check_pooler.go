@@ -8,7 +8,7 @@ import (
 
 // checkPooler says that a pooler stands before the server, how it hands out connections, and whether there is a way
 // past it.
-func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
+func (s *Store) checkPooler(_ *store.Conn, report store.Report) error {
 	pooled, past := s.pooled.Load(), s.direct != s.config
 	if !pooled && !past {
 		return nil

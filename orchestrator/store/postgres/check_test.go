@@ -163,7 +163,7 @@ func TestCheckLock(t *testing.T) {
 	has, done := make(chan struct{}), make(chan error)
 	released := make(chan struct{})
 	go func() {
-		done <- write(one, job(func(*store.Transaction) error {
+		done <- write(one, store.Job(func(*store.Transaction) error {
 			close(has)
 			<-released
 			return nil
@@ -278,7 +278,7 @@ func TestTakesNoWrites(t *testing.T) {
 			t.Error(n)
 		}
 		twice := func(t *store.Transaction) error { return errors.Join(add("x")(t), add("y")(t)) }
-		if err := write(s, job(twice)); orchestrator.CodeOf(err) != orchestrator.Unavailable ||
+		if err := write(s, store.Job(twice)); orchestrator.CodeOf(err) != orchestrator.Unavailable ||
 			!strings.Contains(err.Error(), "takes no writes") {
 			t.Errorf("a write: %v", err)
 		}

@@ -52,7 +52,7 @@ func TestQueryCannotKeepOthersFromWriting(t *testing.T) {
 				}
 				until(t, address, locks, "0") // behind a pooler, the server notices by itself that the query is over
 			}
-			waiting := job(func(*store.Transaction) error {
+			waiting := store.Job(func(*store.Transaction) error {
 				_, err := s.Query(t.Context(), "SELECT "+lock, store.Bound{Rows: 1})
 				if !strings.Contains(fmt.Sprint(err), "takes an advisory lock") {
 					t.Errorf("one that waits for the lock: %v", err)

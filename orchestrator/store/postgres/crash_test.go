@@ -43,7 +43,7 @@ func TestNumberGivenTwice(t *testing.T) {
 	for attempt := range 5 { // something may have come to the disk
 		p.arm("before")
 		key, number, runs := fmt.Sprint("lost ", attempt), "", 0
-		err := write(st, job(func(tx *store.Transaction) (err error) {
+		err := write(st, store.Job(func(tx *store.Transaction) (err error) {
 			if runs++; runs == 1 {
 				number, _, err = tx.Text(`SELECT pg_current_xact_id()`)
 			}

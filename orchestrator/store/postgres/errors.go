@@ -11,6 +11,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/check"
 )
 
 // errNone is the cause of an error about a database that is not there.
@@ -34,11 +35,8 @@ func mayNotEnter(s *Store) error {
 func takesNoWrites(s *Store, err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err,
 		Message: "the server of " + s.path + " takes no writes: it is a standby, or was made read-only",
-		Hint:    nameAll}
+		Hint:    check.NameAll}
 }
-
-// nameAll is what to do about a server that is a standby.
-const nameAll = "Name all servers of the cluster in the database's address, with target_session_attrs=read-write"
 
 // namePast is what to do about a pooler that is the only way to the server.
 const namePast = "Add the server's own address to the database's: direct=postgres://USER@HOST/DATABASE, percent-encoded"

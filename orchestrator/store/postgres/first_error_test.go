@@ -27,7 +27,7 @@ func TestFirstError(t *testing.T) {
 		_, err := t.Number(`SELECT count(*) FROM settings`)
 		return err
 	}
-	for name, w := range map[string]job{
+	for name, w := range map[string]store.Job{
 		"the last of several": func(t *store.Transaction) error { bad(t); return reads(t) },
 		"a new statement": func(t *store.Transaction) error {
 			bad(t)
@@ -45,7 +45,7 @@ func TestFirstError(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	err := write(s, job(func(t *store.Transaction) error { // one that is undone ends nothing
+	err := write(s, store.Job(func(t *store.Transaction) error { // one that is undone ends nothing
 		failure, err := t.Savepoint(func() error { return bad(t) })
 		if failure == nil || err != nil {
 			return errors.Join(errors.New("apart"), err)
@@ -60,7 +60,7 @@ func TestFirstError(t *testing.T) {
 		"ALTER DATABASE ann SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range []job{
+	for _, w := range []store.Job{
 		func(t *store.Transaction) error { add("y")(t); return reads(t) },
 		func(t *store.Transaction) error { add("y")(t); t.Flush(); return reads(t) },
 		func(t *store.Transaction) error { add("y")(t); t.Flush(); return nil },

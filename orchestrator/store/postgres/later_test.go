@@ -20,7 +20,7 @@ func TestInsertedTogether(t *testing.T) {
 	st := opened(t, postgrestest.Place(postgrestest.Start(t)))
 	texts := []string{"", "plain", `a "quoted" \ word`, `\`, `"`, "{a,b}", "NULL", "two\nlines", "é ü 漢", "tab\t", "'"}
 	var want []string
-	err := write(st, job(func(t *store.Transaction) error {
+	err := write(st, store.Job(func(t *store.Transaction) error {
 		want = nil
 		for i := range 1000 {
 			e := tracing.Event{MessageID: fmt.Sprint("m", i), At: "now", Name: tracing.Created,
@@ -72,7 +72,7 @@ func TestLaterFailsItsRequestOnly(t *testing.T) {
 			})
 		}
 		failures := make([]error, 9)
-		submit(job(func(*store.Transaction) error { first(); return nil }), &failures[0])
+		submit(store.Job(func(*store.Transaction) error { first(); return nil }), &failures[0])
 		<-begun
 		for i := 1; i < len(failures); i++ { // they queue up behind the first, and share the next transaction
 			key := fmt.Sprintf("%v %d", scope.IsAlone(), i)
@@ -92,7 +92,7 @@ func TestLaterFailsItsRequestOnly(t *testing.T) {
 			}
 		}
 	}
-	err := write(st, job(func(t *store.Transaction) error {
+	err := write(st, store.Job(func(t *store.Transaction) error {
 		failure, err := t.Savepoint(func() error { return add("there")(t) })
 		if err == nil && failure == nil {
 			err = errors.New("it did not fail")

@@ -17,18 +17,8 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// job is work that is a function.
-type job func(t *store.Transaction) error
-
-func (j job) Prepare(*store.Transaction) error { return nil }
-func (j job) Run(t *store.Transaction) error   { return j(t) }
-func (j job) Quiet() bool                      { return false }
-func (j job) Lazy() bool                       { return false }
-func (j job) Rings() *store.Ring               { return &store.Ring{} }
-func (j job) Durable()                         {}
-
 // add is work that adds a row.
-func add(key string) job {
+func add(key string) store.Job {
 	return func(t *store.Transaction) error {
 		return t.Run(`INSERT INTO settings (key, value, updated_at) VALUES (?, '', '')`, key)
 	}
@@ -90,7 +80,7 @@ func TestSessionsEnd(t *testing.T) {
 		_ = st.Look(t.Context(), func(c *store.Conn) error { _, err := c.Number(`SELECT 1`); return err }) // a reader that was in use just now is lost
 	}
 	runs := 0
-	err := write(st, job(func(tx *store.Transaction) error {
+	err := write(st, store.Job(func(tx *store.Transaction) error {
 		if err := add("within")(tx); err != nil {
 			return err
 		}
@@ -272,7 +262,7 @@ func TestDeadlineOfTheWork(t *testing.T) {
 	t.Parallel()
 	st := opened(t, postgrestest.Place(postgrestest.Start(t)))
 	runs := 0
-	err := write(st, job(func(*store.Transaction) error {
+	err := write(st, store.Job(func(*store.Transaction) error {
 		runs++
 		return context.DeadlineExceeded
 	}))

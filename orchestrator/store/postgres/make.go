@@ -10,6 +10,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/pulse"
 )
 
 //go:embed functions.sql
@@ -20,9 +21,6 @@ var schemaSQL string
 
 //go:embed triggers.sql
 var triggersSQL string
-
-//go:embed pulse.sql
-var pulseSQL string
 
 //go:embed commits.sql
 var commitsSQL string
@@ -82,7 +80,7 @@ func makeTables(s *Store, c *store.Conn) error {
 	if err := makeSchema(s, c); err != nil {
 		return err
 	}
-	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, pulseSQL, commitsSQL} {
+	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, pulse.Table, commitsSQL} {
 		if err := c.Script(script); err != nil {
 			return err
 		}

@@ -244,7 +244,7 @@ func (n *notices) hear(ready func()) error {
 		return err
 	}
 	ready()
-	defer n.s.watch(n.s.pulse.every, n.s.pulse.every)()
+	defer n.s.watch(n.s.pulse.Every, n.s.pulse.Every)()
 	for {
 		if err := c.Raw.WaitForNotification(n.ctx); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/check"
 )
 
 // settings are those that a connection needs. With the first ones the server plans by the indexes that the statements
@@ -22,13 +23,8 @@ var settings = map[string]string{
 	"idle_in_transaction_session_timeout": "10s", "statement_timeout": "0", "lock_timeout": "10s",
 }
 
-var settingNames = slices.Sorted(maps.Keys(settings))
-
 // credentials are the tables that queries may not read.
 const credentials = "tokens, agent_secrets, signal_subscriptions, signal_keys, signal_pairings"
-
-// oldestServer is the oldest version of the server, as server_version_num.
-const oldestServer = 140000
 
 // suits refuses a server that is too old, or that only speaks like PostgreSQL.
 func suits(s *Store, c *store.Conn) error {
@@ -39,7 +35,7 @@ func suits(s *Store, c *store.Conn) error {
 			version, number = row.Text(0), row.Int(1)
 			return nil
 		})
-	if err == nil && number < oldestServer {
+	if err == nil && number < check.Oldest {
 		return orchestrator.Errorf(orchestrator.Unavailable,
 			"the server of %s is PostgreSQL %s; mailroom is for 14 and later", s.path, version).
 			WithHint("Upgrade it, or use another")
@@ -57,13 +53,10 @@ func suits(s *Store, c *store.Conn) error {
 	return err
 }
 
-// encoding is the only one of a database that holds every message.
-const encoding = "UTF8"
-
 // encodes refuses to make tables in a database of another encoding, which lacks characters.
 func encodes(s *Store, c *store.Conn) error {
 	has, _, err := c.Text(`SELECT current_setting('server_encoding')`)
-	if err != nil || has == encoding {
+	if err != nil || has == check.Encoding {
 		return err
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,

@@ -7,6 +7,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/check"
 )
 
 // settled is up to which ids the traces were complete when they were last asked. What was complete stays so.
@@ -54,5 +55,5 @@ func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 func noFollowing(s *Store) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable,
 		Message: "the server of " + s.path + " is a standby: what happens cannot be followed there",
-		Hint:    nameAll}
+		Hint:    check.NameAll}
 }

@@ -25,6 +25,8 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/pulse"
+	"mailroom/orchestrator/store/postgres/wire"
 )
 
 // Options say how to reach a database.
@@ -73,7 +75,7 @@ type Store struct {
 	missed  atomic.Bool // its server was waited for in vain
 	bell    orchestrator.Bell
 	notices *notices // nil where the caller brought a bell
-	pulse   *pulse
+	pulse   *pulse.Pulse
 	clock   clock
 	backend *backend
 	writer  *store.Writer
@@ -114,7 +116,7 @@ func Open(o Options) (*Store, error) {
 	if s.clock.local = o.Now; o.Now == nil {
 		s.clock.local = time.Now
 	}
-	s.pulse = newPulse(s, cmp.Or(o.Pulse, beatEvery))
+	s.pulse = pulse.New(cmp.Or(o.Pulse, pulse.Often), s.connectPulse, s.log)
 	s.backend = newBackend(s)
 	s.writer = &store.Writer{Backend: s.backend, Bell: s.bell, Log: s.log, Busy: s.busy, Begin: o.Begin, End: o.End}
 	s.readers = readers{s: s, places: make(chan struct{}, mostOpen)}
@@ -275,15 +277,27 @@ const noPlace = os.DevNull + "/neither HOME nor XDG_STATE_HOME names a folder fo
 // Bell returns what wakes those who wait for what others write.
 func (s *Store) Bell() orchestrator.Bell { return s.bell }
 
+// connectPulse connects the pulse to the database.
+func (s *Store) connectPulse(ctx context.Context) (*wire.Conn, error) {
+	c, said, err := s.connectPast(ctx, s.direct)
+	if err == nil {
+		c, err = s.enter(ctx, c, said)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.Conn, nil
+}
+
 // Token makes the token of a lease of this process out of an id.
-func (s *Store) Token(id string) string { return s.pulse.token(id) }
+func (s *Store) Token(id string) string { return s.pulse.Token(id) }
 
 // Gone reports whether the process that made a token is known to be dead, which takes less than a minute.
-func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
+func (s *Store) Gone(token string) bool { return s.pulse.Gone(token) }
 
 // Alive returns a context that ends when other hosts may soon take this process for dead, since it cannot reach the
 // server.
-func (s *Store) Alive() context.Context { return s.pulse.known() }
+func (s *Store) Alive() context.Context { return s.pulse.Alive() }
 
 // Now returns the time by the server's clock, and by this machine's until there was a connection.
 func (s *Store) Now() time.Time { return s.clock.now() }
@@ -342,6 +356,6 @@ func (s *Store) Close() error {
 		return nil // it is closed already, or somebody else is closing it
 	}
 	s.backend.shut()
-	s.pulse.close()
+	s.pulse.Close()
 	return err
 }

@@ -54,7 +54,7 @@ func madeNow(t *testing.T, server string) (s *postgres.Store, address string) {
 	t.Helper()
 	address = postgrestest.Place(server)
 	s = initAt(t, address)
-	if err := write(s, job(func(t *store.Transaction) error {
+	if err := write(s, store.Job(func(t *store.Transaction) error {
 		return t.Run(`INSERT INTO agent_message (message_id, sender, recipient) VALUES ('m', 'a', 'b')`)
 	})); err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestUpgradeThatFails(t *testing.T) {
 	}
 	defer good.Close()
 	done := make(chan error)
-	err = write(old, job(func(*store.Transaction) error {
+	err = write(old, store.Job(func(*store.Transaction) error {
 		go func() { done <- write(good, add("behind")) }()
 		rows := []string{}
 		for len(rows) == 0 && t.Context().Err() == nil { // until it waits
@@ -163,7 +163,7 @@ func TestUpgradeThatFails(t *testing.T) {
 func TestUpgradeClosed(t *testing.T) {
 	t.Parallel()
 	old, address := madeNow(t, postgrestest.Start(t))
-	if err := write(old, job(func(t *store.Transaction) error {
+	if err := write(old, store.Job(func(t *store.Transaction) error {
 		if err := t.Run(store.StoreSetting, store.MovedTo, "elsewhere", ""); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	sqlite3 "github.com/mattn/go-sqlite3"
 
 	"mailroom/orchestrator/store"
 )
@@ -19,7 +20,7 @@ type backend struct {
 	turn *turnstile
 
 	// Leaders, of whom there is one at a time, own what follows.
-	renumber bool // the transaction was undone since there was no number left; see numbers.go
+	renumber bool // the transaction was undone since there was no number left; see Again
 	c        *conn
 	wal      *walFile // makes what c committed durable
 
@@ -71,6 +72,16 @@ func (w *backend) takeTurn(b *store.Batch, until time.Time) error {
 		w.Abandon()
 	}
 	return err
+}
+
+// Again reports whether a statement failed because SQLite had no number left, which it calls a full disk. Then the
+// transaction is to be undone, and the next run of the batch begins with giving it some, once.
+func (w *backend) Again(failure error) bool {
+	if w.renumber || sqliteCode(failure) != sqlite3.ErrFull {
+		return false
+	}
+	w.renumber = w.c.IsExhausted()
+	return w.renumber
 }
 
 // Alone reports true: whoever has the write lock is.

@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/sqlite/copies"
+	"mailroom/orchestrator/store/sqlite/tables"
 	"mailroom/tracing"
 )
 
@@ -129,7 +130,7 @@ func checkBackup(path string) (messages int64, err error) {
 
 // checkCopy checks that a copy is whole and ours, and counts its messages. named is what it is called in errors.
 func checkCopy(c *conn, named string) (messages int64, err error) {
-	version, err := checkVersion(c)
+	version, err := tables.CheckVersion(c.Conn)
 	if err != nil {
 		return 0, backupError(named, err)
 	}
@@ -150,7 +151,7 @@ func checkCopy(c *conn, named string) (messages int64, err error) {
 
 // backupError is databaseError for a file that was named as a backup, and is perhaps none.
 func backupError(path string, err error) error {
-	if isNoDatabase(err) || errors.Is(err, errForeign) {
+	if isNoDatabase(err) || errors.Is(err, tables.ErrForeign) {
 		return noBackup(path)
 	}
 	return databaseError(path, err)

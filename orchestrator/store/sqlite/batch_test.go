@@ -125,12 +125,12 @@ func TestNextBatchDuringASync(t *testing.T) {
 }
 
 // quietJob is a job whose caller learns nothing if nothing changed.
-type quietJob struct{ job }
+type quietJob struct{ store.Job }
 
 func (quietJob) Quiet() bool { return true }
 
 // lazyJob is a job that a power cut may undo.
-type lazyJob struct{ job }
+type lazyJob struct{ store.Job }
 
 func (lazyJob) Lazy() bool { return true }
 
@@ -149,12 +149,12 @@ func TestAnswersAreSynced(t *testing.T) {
 		work  store.Work
 		syncs bool
 	}{
-		{"a write", job(writeOne), true},
-		{"an answer", job(looks), true},
+		{"a write", store.Job(writeOne), true},
+		{"an answer", store.Job(looks), true},
 		{"no answer", quietJob{looks}, false},
 		{"a write without an answer", quietJob{writeOne}, true},
 		{"a lazy write", lazyJob{writeOne}, false},
-		{"an answer behind it", job(looks), true},
+		{"an answer behind it", store.Job(looks), true},
 	} {
 		before := s.backend.wal.synced
 		if err := s.Write(&store.Request{Ctx: t.Context(), Work: c.work}); err != nil {

@@ -9,13 +9,14 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/sqlite/tables"
 )
 
 // conn is one connection with its prepared statements. The engine talks to the driver directly, without database/sql
 // between them: the statements are hot, and one transaction at a time owns the connection anyway. Not safe for
 // concurrent use.
 type conn struct {
-	*store.Conn
+	tables.Keeper
 	raw   *sqlite3.SQLiteConn
 	stmts map[string]*statement
 
@@ -41,7 +42,7 @@ func openConn(dsn string) (*conn, error) {
 		return nil, err
 	}
 	opened := &conn{raw: c.(*sqlite3.SQLiteConn), stmts: map[string]*statement{}}
-	opened.Conn = &store.Conn{Driver: opened}
+	opened.Keeper = tables.Keeper{Conn: &store.Conn{Driver: opened}}
 	// What somebody has put into views and triggers may call no function with effects outside of the database.
 	if err := opened.Script("PRAGMA trusted_schema = OFF"); err != nil {
 		opened.close()
@@ -58,11 +59,6 @@ func (c *conn) close() error {
 }
 
 func (c *conn) Broken() bool { return c.raw.AutoCommit() }
-
-func (c *conn) Admit() error {
-	_, err := checkVersion(c)
-	return err
-}
 
 func (c *conn) Script(text string) error {
 	_, err := c.raw.Exec(text, nil)

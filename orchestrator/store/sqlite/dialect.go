@@ -21,9 +21,6 @@ import (
 // This file holds what is SQLite's own: how a connection is opened, what its errors mean, and how long to try again
 // when it is busy.
 
-// applicationID marks a file as Mailroom's in its header ("MAIL").
-const applicationID = 0x4d41494c
-
 // writerDSN opens a read-write connection. The busy timeout comes first, so that the statements after it wait; the
 // timeout itself is short, since waiting one's turn is the turnstile's business and the writer tries again by itself.
 // synchronous=FULL makes a commit durable before it returns, as making, migrating and restoring a database need it; for

@@ -10,6 +10,7 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/sqlite/tables"
 )
 
 const (
@@ -190,7 +191,7 @@ func (s *Store) openReader() (*conn, error) {
 	if err != nil && !interrupted {
 		return nil, err
 	}
-	if interrupted || version < schemaVersion {
+	if interrupted || version < tables.Version {
 		if c != nil {
 			c.close()
 		}
@@ -216,7 +217,7 @@ func (s *Store) tryReader(immutable bool) (*conn, int, error) {
 		return nil, 0, err
 	}
 	c.immutable = immutable
-	version, err := checkVersion(c)
+	version, err := tables.CheckVersion(c.Conn)
 	if err != nil {
 		c.close()
 		return nil, 0, err

@@ -16,7 +16,9 @@ import (
 	"mailroom"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/sqlite/check"
 	"mailroom/orchestrator/store/sqlite/copies"
+	"mailroom/orchestrator/store/sqlite/tables"
 )
 
 // Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a
@@ -96,7 +98,7 @@ func compare(s *Store, staged string, outside []string) (found store.Compared, e
 		return found, databaseError(s.path, err)
 	}
 	defer p.close()
-	version, err := checkVersion(p)
+	version, err := tables.CheckVersion(p.Conn)
 	if err == nil {
 		err = fresh(func(ours *store.Conn) error { return copies.MayReplace(p.Conn, c.Conn, ours) })
 	}
@@ -180,7 +182,7 @@ func checkStaged(path, named string) error {
 	if _, err := checkCopy(c, named); err != nil {
 		return err
 	}
-	if err := migrate(c, nil); err != nil {
+	if err := c.Migrate(nil); err != nil {
 		return databaseError(named, err)
 	}
 	if err := fresh(func(ours *store.Conn) error { return copies.Check(c.Conn, ours, named) }); err != nil {
@@ -310,7 +312,7 @@ func (s *Store) presentContent(ctx context.Context) (total, waiting int64, err e
 func (d *dbFile) replaceDamaged(cause error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable,
 		Message: "the database cannot be read, so it cannot be replaced in place", Err: cause,
-		Hint: recovery(d.path)}
+		Hint: check.Recovery(d.path)}
 }
 
 // replacement copies a whole database over ours with SQLite's backup interface, in one write transaction.

@@ -1,5 +1,6 @@
 // Package sqlite is a database in a file: connections, the write-ahead log and what makes it durable, turns of
-// processes that write, migrations, backup and restore, and what tells waiters that somebody has written.
+// processes that write, backup and restore, and what tells waiters that somebody has written. Package tables makes what
+// stands in the file, and package check looks after it.
 package sqlite
 
 import (
@@ -18,6 +19,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/bell"
+	"mailroom/orchestrator/store/sqlite/tables"
 )
 
 // Options say how to open a database file.
@@ -137,23 +139,13 @@ func (s *Store) Token(id string) string { return s.pulse.token(id) }
 // Gone reports whether the process that made a token is known to be dead.
 func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
 
-// Known returns a context that never ends: a lock on a file cannot be lost.
+// Alive returns a context that never ends: a lock on a file cannot be lost.
 func (s *Store) Alive() context.Context { return context.Background() }
 
-// job is what the store itself does within a write transaction.
-type job func(t *store.Transaction) error
-
 // write runs fn in a write transaction.
-func (s *Store) write(ctx context.Context, fn job) error {
+func (s *Store) write(ctx context.Context, fn store.Job) error {
 	return s.Write(&store.Request{Ctx: ctx, Work: fn})
 }
-
-func (j job) Prepare(*store.Transaction) error { return nil }
-func (j job) Run(t *store.Transaction) error   { return j(t) }
-func (j job) Quiet() bool                      { return false }
-func (j job) Lazy() bool                       { return false }
-func (j job) Rings() *store.Ring               { return &store.Ring{} }
-func (j job) Durable()                         {}
 
 // Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one
 // before.
@@ -202,23 +194,23 @@ func (s *Store) openWriter(until time.Time) (*conn, error) {
 
 // ready makes sure that an open file is in WAL mode and has the tables of this version.
 func (s *Store) ready(c *conn, until time.Time) error {
-	version, err := checkVersion(c)
+	version, err := tables.CheckVersion(c.Conn)
 	if err != nil {
 		return err
 	}
-	if version < schemaVersion {
+	if version < tables.Version {
 		leave := s.backend.turn.enter(time.Until(until))
 		defer leave()
-		if err := mayMigrate(c, s.making.Load()); err != nil {
+		if err := tables.MayMigrate(c.Conn, s.making.Load()); err != nil {
 			return err
 		}
-		if err := prepareFile(c); err != nil {
+		if err := tables.PrepareFile(c.Conn); err != nil {
 			return err
 		}
 		if err := store.SyncFolders(filepath.Dir(s.path)); err != nil {
 			return err
 		}
-		if err := migrate(c, s.made); err != nil {
+		if err := c.Migrate(s.made); err != nil {
 			return err
 		}
 	}

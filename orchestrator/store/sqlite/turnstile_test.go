@@ -288,7 +288,7 @@ func TestLookForTheLockIsShort(t *testing.T) {
 		s, level := lockedStore(t), ""
 		began := time.Now()
 		locked := s.CheckLock(t.Context(), func(_, is, _, _ string) { level = is })
-		if took := time.Since(began); !locked || level != "problem" || took > lockPatience {
+		if took := time.Since(began); !locked || level != "problem" || took > store.LockPatience {
 			t.Errorf("locked: %t, %s, after %s", locked, level, took)
 		}
 	})

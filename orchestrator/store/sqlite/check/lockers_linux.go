@@ -1,4 +1,4 @@
-package sqlite
+package check
 
 import (
 	"fmt"
@@ -46,14 +46,14 @@ func lockers(path string) (pids []int) {
 // hasOpen reports whether a path names the file with the inode, and a process has that open. Numbers of inodes count
 // per file system, and some file systems show another number of themselves in /proc/locks than to stat.
 func hasOpen(pid int, path, inode string) bool {
-	file, err := fileAt(path)
-	if err != nil || strconv.FormatUint(file.inode, 10) != inode {
+	var file unix.Stat_t
+	if unix.Stat(path, &file) != nil || strconv.FormatUint(file.Ino, 10) != inode {
 		return false
 	}
 	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	return slices.ContainsFunc(open, func(fd string) bool {
 		var s unix.Stat_t
-		return unix.Stat(fd, &s) == nil && fileID{uint64(s.Dev), s.Ino} == file
+		return unix.Stat(fd, &s) == nil && s.Dev == file.Dev && s.Ino == file.Ino
 	})
 }
 

@@ -1,4 +1,4 @@
-package postgres
+package check
 
 import (
 	"fmt"
@@ -8,20 +8,30 @@ import (
 	"mailroom/orchestrator/store"
 )
 
+// Load returns the checks of what goes on at a server: whether something makes it slow, or keeps others waiting. most
+// is how many connections a process takes.
+func Load(most int) []Check {
+	return []Check{
+		{"connections", func(c *store.Conn, report store.Report) error { return checkConnections(c, most, report) }},
+		{"snapshots", checkSnapshots}, {"writing", checkWriting}, {"lock waits", checkWaits},
+		{"row locks", checkRowLocks}, {"events", checkEvents}, {"dead rows", checkDeadRows}, {"index", checkIndex},
+	}
+}
+
 // session describes a row of pg_stat_activity as a, for people.
 const session = `'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ' of ' || a.usename || coalesce(' on ' || host(a.client_addr), '') || ')', '')`
 
 // fewConnections is how many free places make a note.
 const fewConnections = 10
 
-func checkConnections(_ *Store, c *store.Conn, report store.Report) error {
+func checkConnections(c *store.Conn, most int, report store.Report) error {
 	return c.Query(`SELECT current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
 		- count(*), current_setting('max_connections') FROM pg_stat_activity WHERE backend_type = 'client backend'`,
 		func(row store.Row) error {
 			if free := row.Int(0); free < fewConnections {
 				report("connections", "note",
 					fmt.Sprintf("%s of %s are free; a daemon takes up to %d",
-						orchestrator.Plural(int(max(0, free)), "connection"), row.Text(1), maxReaders+3),
+						orchestrator.Plural(int(max(0, free)), "connection"), row.Text(1), most),
 					"Raise max_connections, or put a pool in front of the server")
 				return nil
 			}
@@ -31,7 +41,7 @@ func checkConnections(_ *Store, c *store.Conn, report store.Report) error {
 }
 
 // checkSnapshots names what keeps the server from clearing dead rows away.
-func checkSnapshots(_ *Store, c *store.Conn, report store.Report) error {
+func checkSnapshots(c *store.Conn, report store.Report) error {
 	old, err := c.Texts(`
 		SELECT who || ', for ' || since FROM (
 		    SELECT ` + session +
@@ -62,7 +72,7 @@ func checkSnapshots(_ *Store, c *store.Conn, report store.Report) error {
 }
 
 // checkWriting names the transactions that have been writing for long.
-func checkWriting(_ *Store, c *store.Conn, report store.Report) error {
+func checkWriting(c *store.Conn, report store.Report) error {
 	old, err := c.Texts(`SELECT ` + session +
 		` || ', ' || a.state || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM pg_stat_activity a
 		WHERE a.backend_xid IS NOT NULL AND a.datname = current_database() AND a.xact_start < clock_timestamp() - interval '10 seconds' ORDER BY a.xact_start LIMIT 3`)
@@ -78,7 +88,7 @@ func checkWriting(_ *Store, c *store.Conn, report store.Report) error {
 	return nil
 }
 
-func checkWaits(_ *Store, c *store.Conn, report store.Report) error {
+func checkWaits(c *store.Conn, report store.Report) error {
 	waits, err := c.Texts(`SELECT ` + session +
 		` || ' for ' || (SELECT string_agg(b::text, ', ') FROM unnest(pg_blocking_pids(a.pid)) AS b) FROM pg_stat_activity a
 		WHERE a.datname = current_database() AND a.pid IN (SELECT pid FROM pg_locks WHERE NOT granted AND waitstart < clock_timestamp() - interval '2 seconds') ORDER BY a.pid LIMIT 5`)
@@ -95,7 +105,7 @@ func checkWaits(_ *Store, c *store.Conn, report store.Report) error {
 }
 
 // checkEvents names the transaction that keeps events from those who follow them, which nobody can on a standby.
-func checkEvents(_ *Store, c *store.Conn, report store.Report) error {
+func checkEvents(c *store.Conn, report store.Report) error {
 	return c.Query(`SELECT `+session+
 		` || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM settled() AS s JOIN pg_stat_activity a ON a.pid = s.holder
 		WHERE s.events < s.last AND a.xact_start < clock_timestamp() - interval '5 seconds'
@@ -113,7 +123,7 @@ func checkEvents(_ *Store, c *store.Conn, report store.Report) error {
 // hot are the tables whose rows change most.
 const hot = `('agent_message', 'agent_inbox', 'message_count', 'message_trace')`
 
-func checkDeadRows(_ *Store, c *store.Conn, report store.Report) error {
+func checkDeadRows(c *store.Conn, report store.Report) error {
 	dead, err := c.Texts(`SELECT relname || ' ' || n_dead_tup || ' beside ' || n_live_tup || coalesce(', cleared at ' || date_trunc('second', greatest(last_vacuum, last_autovacuum)), ', never cleared')
 		FROM pg_stat_user_tables WHERE schemaname = current_schema()
 			AND relname IN ` + hot + ` AND n_dead_tup > 20000 AND n_dead_tup > 2 * n_live_tup ORDER BY n_dead_tup DESC`)
@@ -130,7 +140,7 @@ func checkDeadRows(_ *Store, c *store.Conn, report store.Report) error {
 }
 
 // checkIndex looks at the index of what waits, which grows where dead rows stay.
-func checkIndex(_ *Store, c *store.Conn, report store.Report) error {
+func checkIndex(c *store.Conn, report store.Report) error {
 	return c.Query(`SELECT pg_relation_size('agent_message_live'),
 		coalesce((SELECT sum(n) FROM message_count WHERE state IN ('pending', 'retry') AND n > 0), 0)`,
 		func(row store.Row) error {
@@ -149,7 +159,7 @@ func checkIndex(_ *Store, c *store.Conn, report store.Report) error {
 
 // LockedBy names the sessions that may have locked rows of messages, or their table, and are none of ours: somebody may
 // do so by hand, as with SELECT ... FOR UPDATE in a transaction that stays open.
-func (s *Store) LockedBy(c *store.Conn) ([]string, error) {
+func LockedBy(c *store.Conn) ([]string, error) {
 	return c.Texts(`
 		SELECT ` + session +
 		` || coalesce(' since ' || to_char(a.xact_start, 'HH24:MI:SS') || ' UTC', '') FROM pg_stat_activity a
@@ -159,8 +169,8 @@ func (s *Store) LockedBy(c *store.Conn) ([]string, error) {
 		ORDER BY a.xact_start LIMIT 3`)
 }
 
-func checkRowLocks(s *Store, c *store.Conn, report store.Report) error {
-	who, err := s.LockedBy(c)
+func checkRowLocks(c *store.Conn, report store.Report) error {
+	who, err := LockedBy(c)
 	if err != nil {
 		return err
 	}
@@ -172,4 +182,11 @@ func checkRowLocks(s *Store, c *store.Conn, report store.Report) error {
 		": whoever meets one waits, and so do all behind him",
 		"Let it end its transaction, or end it: SELECT pg_terminate_backend(PID)")
 	return nil
+}
+
+// Writing names the sessions one of which keeps others from writing.
+func Writing(c *store.Conn) ([]string, error) {
+	return c.Texts(`SELECT ` + session +
+		` FROM pg_stat_activity a WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid()
+			AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted) ORDER BY xact_start LIMIT 3`)
 }

@@ -1,20 +1,29 @@
-package postgres
+// Package pulse shows the processes of all hosts that this one lives, and finds out which of them do not.
+package pulse
 
 import (
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/store/postgres/wire"
 )
 
-// pulse shows the processes of all hosts that this one lives, and tells which of them do not. The lease of a process
-// that was killed would otherwise hold its recipient up until it runs out, more than five minutes.
+// Table makes the table of the beats.
+//
+//go:embed pulse.sql
+var Table string
+
+// Pulse shows the processes of all hosts that this one lives, and finds out which of them do not. The lease of a
+// process that was killed would otherwise hold its recipient up until it runs out, more than five minutes.
 //
 // A process that takes leases draws a random key, which stands in their tokens. It has the server hold an advisory lock
 // on the key, which the server drops when the connection ends; and it writes the time into its row of the table pulse.
@@ -24,11 +33,13 @@ import (
 // transaction, the beat decides unless the address names a way past it.
 //
 // A process that cannot reach the server looks like one whose host is dead. It notices before the others do, and ends
-// its work: see known. Safe for concurrent use.
-type pulse struct {
-	s     *Store
-	every time.Duration // between two beats
-	key   int64         // of this process
+// its work: see Alive. Safe for concurrent use.
+type Pulse struct {
+	Every time.Duration // between two beats
+
+	connect func(ctx context.Context) (*wire.Conn, error)
+	log     *slog.Logger
+	key     int64 // of this process
 
 	ctx     context.Context // ends with the store
 	end     context.CancelFunc
@@ -37,7 +48,7 @@ type pulse struct {
 	beating sync.WaitGroup
 
 	asking  sync.Mutex // of whoever asks the server, which may take beatPatience
-	c       *conn
+	c       *wire.Conn
 	locked  bool // c holds the lock
 	looked  time.Time
 	living  map[int64]bool      // whose lock or beat was there when we looked
@@ -46,12 +57,13 @@ type pulse struct {
 	mu    sync.Mutex // held for a moment only: transactions of the engine wait for it
 	shown bool       // a beat was written: others can tell that we live
 	beat  time.Time
-	alive context.Context // see known
+	alive context.Context // see Alive
 	cut   context.CancelFunc
 }
 
 const (
-	beatEvery = 10 * time.Second
+	// Often is how often a process beats.
+	Often = 10 * time.Second
 
 	// In beats.
 	silentAfter = 3   // a beat that is older does not count
@@ -64,8 +76,10 @@ const (
 	beatPatience = 5 * time.Second
 )
 
-func newPulse(s *Store, every time.Duration) *pulse {
-	p := &pulse{s: s, every: every, first: make(chan struct{}), missing: map[int64]time.Time{}}
+// New makes the pulse of a process. It beats from the first Token until Close. connect connects to the database with no
+// patience but ctx's, past a pooler if there is a way.
+func New(every time.Duration, connect func(ctx context.Context) (*wire.Conn, error), log *slog.Logger) *Pulse {
+	p := &Pulse{Every: every, connect: connect, log: log, first: make(chan struct{}), missing: map[int64]time.Time{}}
 	var random [8]byte
 	rand.Read(random[:])
 	p.key = int64(binary.BigEndian.Uint64(random[:])>>1) | 1
@@ -77,12 +91,12 @@ func newPulse(s *Store, every time.Duration) *pulse {
 // tokenPrefix begins the token of a lease, before the key.
 const tokenPrefix = "pulse."
 
-// token makes the token of a lease out of an id. Before the first it waits until others can tell that this process
+// Token makes the token of a lease out of an id. Before the first it waits until others can tell that this process
 // lives. If that does not succeed the token is the id, and the lease ends when its time is up.
-func (p *pulse) token(id string) string {
+func (p *Pulse) Token(id string) string {
 	p.begin.Do(func() {
 		p.beating.Add(1)
-		orchestrator.GoSafe("pulse", p.s.log, p.keep)
+		orchestrator.GoSafe("pulse", p.log, p.keep)
 	})
 	<-p.first
 	p.mu.Lock()
@@ -104,24 +118,24 @@ func keyOf(token string) int64 {
 	return key
 }
 
-// known returns a context that ends once other processes may soon take this one for dead. Whoever works under a lease
+// Alive returns a context that ends once other processes may soon take this one for dead. Whoever works under a lease
 // stops then: another process will do the work.
-func (p *pulse) known() context.Context {
+func (p *Pulse) Alive() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.alive
 }
 
 // keep beats until the store is closed.
-func (p *pulse) keep() {
+func (p *Pulse) keep() {
 	defer p.beating.Done()
 	told := sync.OnceFunc(func() { close(p.first) })
 	defer told()
 	for p.ctx.Err() == nil {
-		pause := p.every
+		pause := p.Every
 		if err := p.tick(); err != nil {
 			pause /= looksPer
-			p.s.log.Debug("this process could not show that it lives", "error", err)
+			p.log.Debug("this process could not show that it lives", "error", err)
 		}
 		told()
 		orchestrator.Pause(p.ctx, pause)
@@ -129,7 +143,7 @@ func (p *pulse) keep() {
 }
 
 // tick beats once.
-func (p *pulse) tick() error {
+func (p *Pulse) tick() error {
 	p.asking.Lock()
 	defer p.asking.Unlock()
 	at := time.Now()
@@ -149,8 +163,8 @@ func (p *pulse) tick() error {
 		}
 		return nil
 	}
-	if p.shown && p.alive.Err() == nil && time.Since(p.beat) >= cutAfter*p.every {
-		p.s.log.Warn("the server of the database cannot be reached, and other hosts will take this process for dead: it ends the deliveries that are under way", "error", err)
+	if p.shown && p.alive.Err() == nil && time.Since(p.beat) >= cutAfter*p.Every {
+		p.log.Warn("the server of the database cannot be reached, and other hosts will take this process for dead: it ends the deliveries that are under way", "error", err)
 		p.cut()
 	}
 	return err
@@ -158,7 +172,7 @@ func (p *pulse) tick() error {
 
 // lock has the server hold our lock for as long as the connection lasts. One that holds it for a connection which was
 // lost does so until it notices.
-func (p *pulse) lock(ctx context.Context) error {
+func (p *Pulse) lock(ctx context.Context) error {
 	if p.locked || p.c.Settings != "" {
 		return nil
 	}
@@ -173,17 +187,14 @@ const pulseSettings = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval
 	SET synchronous_commit = off`
 
 // run calls f with the connection, which it opens if need be. p.asking is held.
-func (p *pulse) run(f func(ctx context.Context) error) error {
+func (p *Pulse) run(f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(p.ctx, beatPatience)
 	defer cancel()
 	if p.c != nil && p.c.Raw.IsClosed() {
 		p.drop()
 	}
 	if p.c == nil {
-		c, said, err := p.s.connectPast(ctx, p.s.direct) // with no patience but our own
-		if err == nil {
-			c, err = p.s.enter(ctx, c, said)
-		}
+		c, err := p.connect(ctx)
 		if err != nil {
 			return err
 		}
@@ -206,7 +217,7 @@ func (p *pulse) run(f func(ctx context.Context) error) error {
 }
 
 // drop gives up the connection, and what was seen on it: the server may have dropped all locks with it.
-func (p *pulse) drop() {
+func (p *Pulse) drop() {
 	if p.c != nil {
 		p.c.Close()
 	}
@@ -214,18 +225,18 @@ func (p *pulse) drop() {
 	clear(p.missing)
 }
 
-// gone reports whether the process that made a token is known to be dead. While the server is asked something else,
+// Gone reports whether the process that made a token is known to be dead. While the server is asked something else,
 // that is not known.
-func (p *pulse) gone(token string) bool {
+func (p *Pulse) Gone(token string) bool {
 	key := keyOf(token)
 	if key == 0 || key == p.key || !p.asking.TryLock() {
 		return false
 	}
 	defer p.asking.Unlock()
-	if p.c == nil || p.c.Raw.IsClosed() || time.Since(p.looked) >= p.every/looksPer {
+	if p.c == nil || p.c.Raw.IsClosed() || time.Since(p.looked) >= p.Every/looksPer {
 		if err := p.run(p.look); err != nil {
 			if p.ctx.Err() == nil {
-				p.s.log.Debug("it is not known which processes live", "error", err)
+				p.log.Debug("it is not known which processes live", "error", err)
 			}
 			return false
 		}
@@ -238,13 +249,13 @@ func (p *pulse) gone(token string) bool {
 	if !known {
 		p.missing[key] = p.looked
 	}
-	return known && p.looked.Sub(since).Seconds() >= missingFor*p.every.Seconds()
+	return known && p.looked.Sub(since).Seconds() >= missingFor*p.Every.Seconds()
 }
 
 // look asks for the signs of all processes at once.
-func (p *pulse) look(ctx context.Context) error {
+func (p *Pulse) look(ctx context.Context) error {
 	at := time.Now()
-	silent := (silentAfter * p.every).Milliseconds()
+	silent := (silentAfter * p.Every).Milliseconds()
 	results, err := p.c.Ask(ctx, fmt.Sprintf(`
 		SELECT key FROM pulse WHERE seen_at BETWEEN clock_timestamp() - interval '%[1]d ms'
 			AND clock_timestamp() + interval '%[1]d ms'
@@ -268,8 +279,8 @@ func (p *pulse) look(ctx context.Context) error {
 // silencePatience bounds how long the end of a pulse takes.
 const silencePatience = 2 * time.Second
 
-// close ends the pulse. A lease that this process still has is over soon.
-func (p *pulse) close() {
+// Close ends the pulse. A lease that this process still has is over soon.
+func (p *Pulse) Close() {
 	p.begin.Do(func() { close(p.first) })
 	p.end()
 	p.beating.Wait()

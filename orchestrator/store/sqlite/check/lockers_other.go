@@ -1,6 +1,6 @@
 //go:build !linux
 
-package sqlite
+package check
 
 // lockers is known on Linux only.
 func lockers(string) []int { return nil }

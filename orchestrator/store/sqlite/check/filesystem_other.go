@@ -1,6 +1,6 @@
 //go:build !linux
 
-package sqlite
+package check
 
 import "golang.org/x/sys/unix"
 

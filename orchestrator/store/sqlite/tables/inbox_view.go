@@ -1,4 +1,4 @@
-package sqlite
+package tables
 
 import (
 	"fmt"
@@ -31,24 +31,22 @@ const inboxView = `
 	    DELETE FROM reading_lease WHERE message_id = OLD.message_id AND recipient = '%[1]s';
 	END`
 
-func (c *conn) createInboxView(name string) error { return c.Script(fmt.Sprintf(inboxView, name)) }
-
 // MakeInboxView makes the view of an agent's inbox, at that time. Error: conflict, see takeOverInbox.
-func (c *conn) MakeInboxView(name, at string) error {
-	if err := c.takeOverInbox(name, at); err != nil {
+func (k Keeper) MakeInboxView(name, at string) error {
+	if err := k.takeOverInbox(name, at); err != nil {
 		return err
 	}
-	return c.createInboxView(name)
+	return k.Script(fmt.Sprintf(inboxView, name))
 }
 
 // takeOverInbox makes room for the view of an agent's inbox where a program that knows only the command document has a
 // table of that name: what stands in it becomes unread mail of the agent. Error: conflict for a table of another kind.
-func (c *conn) takeOverInbox(name, at string) error {
-	there, err := c.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND lower(name) = ?`, name+"_inbox")
+func (k Keeper) takeOverInbox(name, at string) error {
+	there, err := k.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND lower(name) = ?`, name+"_inbox")
 	if err != nil || there == 0 {
 		return err
 	}
-	columns, err := c.Texts(`SELECT lower(name) FROM pragma_table_info(?) ORDER BY 1`, name+"_inbox")
+	columns, err := k.Texts(`SELECT lower(name) FROM pragma_table_info(?) ORDER BY 1`, name+"_inbox")
 	if err != nil {
 		return err
 	}
@@ -57,28 +55,28 @@ func (c *conn) takeOverInbox(name, at string) error {
 			"the database has a table %s_inbox of its own, which is no inbox of (message_id, payload)", name).
 			WithHint("Rename that table, or choose another name for the agent")
 	}
-	n, err := c.Exec(`
+	n, err := k.Exec(`
 		INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at)
 		SELECT ?1, coalesce(message_id, 'inbox-' || rowid), CAST(payload AS TEXT), ?2
 			FROM "`+name+`_inbox" WHERE true ORDER BY rowid
 		ON CONFLICT (message_id, recipient) DO NOTHING`, name, at)
 	if err == nil {
-		err = c.Run(store.AddCount, name, "unread", n)
+		err = k.Run(store.AddCount, name, "unread", n)
 	}
 	if err != nil {
 		return err
 	}
-	return c.Script(`DROP TABLE "` + name + `_inbox"`)
+	return k.Script(`DROP TABLE "` + name + `_inbox"`)
 }
 
 // CountInboxViews counts the views.
-func (c *conn) CountInboxViews() (int64, error) {
-	return c.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\'`)
+func (k Keeper) CountInboxViews() (int64, error) {
+	return k.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\'`)
 }
 
 // Triggers calls each with every trigger of a table, and the statement that made it.
-func (c *conn) Triggers(each func(name, text string)) error {
-	return c.Query(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'
+func (k Keeper) Triggers(each func(name, text string)) error {
+	return k.Query(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'
 		AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')`,
 		func(row store.Row) error {
 			each(row.Text(0), row.Text(1))
@@ -87,6 +85,6 @@ func (c *conn) Triggers(each func(name, text string)) error {
 }
 
 // DropInboxView drops the view of an agent, and with it its triggers.
-func (c *conn) DropInboxView(name string) error {
-	return c.Script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
+func (k Keeper) DropInboxView(name string) error {
+	return k.Script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
 }

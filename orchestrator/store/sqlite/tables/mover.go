@@ -1,4 +1,4 @@
-package sqlite
+package tables
 
 import (
 	"fmt"
@@ -15,23 +15,23 @@ const movedVersion = 1 << 24
 
 // HoldStill gives numbers out of range others: the other place may not be able to go on from them. The write lock keeps
 // everybody else out.
-func (c *conn) HoldStill(bool) error {
+func (k Keeper) HoldStill(bool) error {
 	for _, n := range store.Numbered {
-		last, err := c.Number(`SELECT ` + lastNumber(n.Table, n.Column))
+		last, err := k.lastOf(n.Table, n.Column)
 		if err != nil {
 			return err
 		}
 		if last >= store.AlarmedNumber {
-			return c.Renumber()
+			return k.Renumber()
 		}
 	}
 	return nil
 }
 
 // Tables lists the tables.
-func (c *conn) Tables() (list []store.MovedTable, err error) {
+func (k Keeper) Tables() (list []store.MovedTable, err error) {
 	ours := store.TablesMade(mailroom.Schema)
-	err = c.Query(`SELECT s.name, p.name, p.type = 'INTEGER', p."notnull" OR p.pk > 0
+	err = k.Query(`SELECT s.name, p.name, p.type = 'INTEGER', p."notnull" OR p.pk > 0
 		FROM sqlite_schema s JOIN pragma_table_info(s.name) p WHERE s.type = 'table'
 			AND s.name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY s.name, p.cid`,
 		func(row store.Row) error {
@@ -45,15 +45,15 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 		})
 	for i := range list {
 		if err == nil {
-			list[i].Keys, err = c.keys(list[i].Name)
+			list[i].Keys, err = k.keys(list[i].Name)
 		}
 	}
 	return list, err
 }
 
 // keys are the columns of the unique indexes of a table.
-func (c *conn) keys(table string) (keys [][]string, err error) {
-	err = c.Query(`SELECT group_concat(i.name) FROM pragma_index_list(?1) l JOIN pragma_index_info(l.name) i
+func (k Keeper) keys(table string) (keys [][]string, err error) {
+	err = k.Query(`SELECT group_concat(i.name) FROM pragma_index_list(?1) l JOIN pragma_index_info(l.name) i
 		WHERE l."unique" GROUP BY l.name`, func(row store.Row) error {
 		keys = append(keys, strings.Split(row.Text(0), ","))
 		return nil
@@ -62,12 +62,12 @@ func (c *conn) keys(table string) (keys [][]string, err error) {
 }
 
 // Each calls each with every row of a table, in the order of their rowids.
-func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) error {
-	return c.Query(`SELECT `+t.ColumnList()+` FROM `+t.Name+` ORDER BY rowid`, each)
+func (k Keeper) Each(t store.MovedTable, each func(row store.Row) error) error {
+	return k.Query(`SELECT `+t.ColumnList()+` FROM `+t.Name+` ORDER BY rowid`, each)
 }
 
 // Fill adds rows to a table.
-func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error {
+func (k Keeper) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error {
 	insert := `INSERT INTO ` + t.Name + ` (` + t.ColumnList() + `) VALUES (?` +
 		strings.Repeat(", ?", len(t.Columns)-1) + `)`
 	args := make([]any, len(t.Columns))
@@ -78,7 +78,7 @@ func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error 
 		for i, value := range row {
 			args[i] = value
 		}
-		if _, err := c.Exec(insert, args...); err != nil {
+		if _, err := k.Exec(insert, args...); err != nil {
 			return fmt.Errorf("a row of %s: %w", t.Name, err)
 		}
 	}
@@ -86,10 +86,10 @@ func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error 
 }
 
 // Numbers returns the last number that was given to a row, by table.
-func (c *conn) Numbers() (map[string]int64, error) {
+func (k Keeper) Numbers() (map[string]int64, error) {
 	numbers := map[string]int64{}
 	for _, n := range store.Numbered {
-		last, err := c.Number(`SELECT ` + lastNumber(n.Table, n.Column))
+		last, err := k.lastOf(n.Table, n.Column)
 		if err != nil {
 			return nil, err
 		}
@@ -99,16 +99,16 @@ func (c *conn) Numbers() (map[string]int64, error) {
 }
 
 // Filled sets the numbers that come next.
-func (c *conn) Filled(last map[string]int64) error {
+func (k Keeper) Filled(last map[string]int64) error {
 	for _, n := range store.Numbered {
-		if _, err := c.Exec(`DELETE FROM sqlite_sequence WHERE name = ?`, n.Table); err != nil {
+		if _, err := k.Exec(`DELETE FROM sqlite_sequence WHERE name = ?`, n.Table); err != nil {
 			return err
 		}
-		highest, err := c.Number(`SELECT max(` + lastNumber(n.Table, n.Column) + `, 0)`)
+		highest, err := k.Number(`SELECT max(` + lastNumber(n.Table, n.Column) + `, 0)`)
 		if err != nil {
 			return err
 		}
-		if _, err := c.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, n.Table,
+		if _, err := k.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, n.Table,
 			max(highest, last[n.Table])); err != nil {
 			return err
 		}
@@ -117,16 +117,16 @@ func (c *conn) Filled(last map[string]int64) error {
 }
 
 // Shut has triggers refuse what is written by hand, and raises the version of the tables for older programs.
-func (c *conn) Shut() error {
-	settings, err := store.MoveSettings(c.Conn)
+func (k Keeper) Shut() error {
+	settings, err := store.MoveSettings(k.Conn)
 	if err != nil {
 		return err
 	}
-	says, version := store.ClosedByHand(settings), schemaVersion
+	says, version := store.ClosedByHand(settings), Version
 	if settings[store.MovedTo] != "" {
 		version |= movedVersion
 	}
-	if err := c.letIn(); err != nil {
+	if err := k.letIn(); err != nil {
 		return err
 	}
 	script := fmt.Sprintf("PRAGMA user_version = %d;", version)
@@ -138,19 +138,19 @@ func (c *conn) Shut() error {
 			}
 		}
 	}
-	return c.Script(script)
+	return k.Script(script)
 }
 
 // closedTo is what the triggers of Shut refuse.
 var closedTo = []string{"insert", "update", "delete"}
 
 // letIn drops the triggers of Shut.
-func (c *conn) letIn() error {
+func (k Keeper) letIn() error {
 	script := ""
 	for _, table := range store.WrittenByHand {
 		for _, does := range closedTo {
 			script += "DROP TRIGGER IF EXISTS " + table + "_closed_to_" + does + ";"
 		}
 	}
-	return c.Script(script)
+	return k.Script(script)
 }

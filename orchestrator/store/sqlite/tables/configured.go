@@ -1,4 +1,4 @@
-package sqlite
+package tables
 
 import (
 	"fmt"
@@ -36,28 +36,28 @@ var constraints = sync.OnceValue(func() (list []constraint) {
 })
 
 // CheckConfigured: see store.Driver.
-func (c *conn) CheckConfigured() error {
-	for _, k := range constraints() {
-		made, _, err := c.Text(`SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?`, k.table)
+func (k Keeper) CheckConfigured() error {
+	for _, each := range constraints() {
+		made, _, err := k.Text(`SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?`, each.table)
 		if err != nil {
 			return err
 		}
-		if !strings.Contains(made, k.text) {
+		if !strings.Contains(made, each.text) {
 			return orchestrator.Errorf(orchestrator.Unavailable,
-				"the table %s of the database is not as mailroom makes it", k.table).
+				"the table %s of the database is not as mailroom makes it", each.table).
 				WithHint("Somebody has changed the file: use another database")
 		}
 	}
-	return c.checkRows()
+	return k.checkRows()
 }
 
 // checkRows refuses a database with rows of what is configured that the constraints keep out, and names some of them.
-func (c *conn) checkRows() error {
+func (k Keeper) checkRows() error {
 	var odd []string
-	for _, k := range constraints() {
-		err := c.Query(`SELECT rowid FROM `+k.table+` WHERE `+k.condition()+` IS NOT TRUE LIMIT 3`,
+	for _, each := range constraints() {
+		err := k.Query(`SELECT rowid FROM `+each.table+` WHERE `+each.condition()+` IS NOT TRUE LIMIT 3`,
 			func(row store.Row) error {
-				odd = append(odd, fmt.Sprintf("%s WHERE rowid = %d", k.table, row.Int(0)))
+				odd = append(odd, fmt.Sprintf("%s WHERE rowid = %d", each.table, row.Int(0)))
 				return nil
 			})
 		if err != nil {

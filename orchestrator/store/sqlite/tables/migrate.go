@@ -1,4 +1,6 @@
-package sqlite
+// Package tables makes the tables of a database file, and brings those of older versions to the present one. It also
+// numbers their rows, fills and empties them when a database moves, and makes the views of inboxes.
+package tables
 
 import (
 	"crypto/rand"
@@ -25,9 +27,9 @@ const (
 	lastMigrating = "cdb7c373da542a3167cedbf9ffe0e71e27990d87"
 )
 
-// schemaVersion is the version of schema.sql, kept in PRAGMA user_version: the one to which the last migration leads. A
-// change of schema.sql that existing databases must follow comes with a migration.
-var schemaVersion = func() int {
+// Version is that of schema.sql, kept in PRAGMA user_version: the one to which the last migration leads. A change of
+// schema.sql that existing databases must follow comes with a migration.
+var Version = func() int {
 	files, err := migrationFiles.ReadDir("migrations")
 	if err != nil {
 		panic(err)
@@ -38,7 +40,7 @@ var schemaVersion = func() int {
 // migration returns the script that leads from a version of the tables to the next: the file migrations/N.sql, N being
 // the next version. It holds its own list of what it makes, so that a later schema.sql changes nothing of it. All run
 // in the one transaction that migrates the file. A migrated database must equal a fresh one;
-// TestMigratedFromOlderVersions compares them.
+// TestMigratedFromOlderVersion compares them.
 func migration(version int) string {
 	text, err := migrationFiles.ReadFile(fmt.Sprintf("migrations/%d.sql", version+1))
 	if err != nil {
@@ -47,14 +49,26 @@ func migration(version int) string {
 	return string(text)
 }
 
+// applicationID marks a file as Mailroom's in its header ("MAIL").
+const applicationID = 0x4d41494c
+
 // oldestVersion is the oldest version of the tables whose programs may go on using a database of this one, and write
-// into it: a change that only adds what they can do without leaves it as it is, any other raises it to schemaVersion.
+// into it: a change that only adds what they can do without leaves it as it is, any other raises it to Version.
 // Every migration stores it in the row of settings that store.SchemaOldest names, since an older program cannot know.
 // It is a variable for a test that builds the next version.
 var oldestVersion = 12
 
-// errForeign is the cause of an error about a database that no mailroom has made.
-var errForeign = errors.New("it belongs to another program")
+// ErrForeign is the cause of an error about a database that no mailroom has made.
+var ErrForeign = errors.New("it belongs to another program")
+
+// Keeper keeps the tables of the database that a connection has open: it is what a store.Driver does with them.
+type Keeper struct{ *store.Conn }
+
+// Admit refuses tables that a newer program has made unfit for this one.
+func (k Keeper) Admit() error {
+	_, err := CheckVersion(k.Conn)
+	return err
+}
 
 // documentColumns are the columns that the command document gives agent_message.
 var documentColumns = []string{
@@ -62,16 +76,16 @@ var documentColumns = []string{
 	"retry_count", "max_retries", "error_message",
 }
 
-// mayMigrate refuses a database that must not be migrated: one of a newer mailroom, one in which names of ours are
+// MayMigrate refuses a database that must not be migrated: one of a newer mailroom, one in which names of ours are
 // taken, and one of another program unless a database is to be made there. It looks at one moment, since others may be
 // migrating the file now.
-func mayMigrate(c *conn, making bool) error {
+func MayMigrate(c *store.Conn, making bool) error {
 	if err := c.Script("BEGIN"); err != nil {
 		return err
 	}
 	defer c.Script("ROLLBACK")
-	version, err := checkVersion(c)
-	if err != nil || version >= schemaVersion {
+	version, err := CheckVersion(c)
+	if err != nil || version >= Version {
 		return err
 	}
 	if err := checkRoom(c, version); err != nil || version > 0 || making {
@@ -82,7 +96,7 @@ func mayMigrate(c *conn, making bool) error {
 
 // checkOurs refuses a file in which another program has tables, and none of them is agent_message: who names it has
 // most likely named the wrong one.
-func checkOurs(c *conn) error {
+func checkOurs(c *store.Conn) error {
 	have, err := c.Texts(`SELECT lower(name) FROM sqlite_schema WHERE type = 'table'
 		AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
 	if err != nil || len(have) == 0 || slices.Contains(have, "agent_message") {
@@ -96,7 +110,7 @@ func checkOurs(c *conn) error {
 // checkRoom refuses a database of another program before anything is changed in it: one whose agent_message lacks a
 // column of the document's, or that has a table (an index, ...) of its own under a name which is to be made. What is
 // done to ours would be done to it.
-func checkRoom(c *conn, version int) error {
+func checkRoom(c *store.Conn, version int) error {
 	have, err := c.Texts(`SELECT lower(name) FROM sqlite_schema`)
 	if err != nil {
 		return err
@@ -104,7 +118,7 @@ func checkRoom(c *conn, version int) error {
 	script := mailroom.Schema
 	if version > 0 {
 		script = ""
-		for v := version; v < schemaVersion; v++ {
+		for v := version; v < Version; v++ {
 			script += migration(v) + "\n"
 		}
 		have = slices.DeleteFunc(have, func(name string) bool {
@@ -145,7 +159,7 @@ const adoptedTable = "agent_message_adopted"
 // makeTables turns version 0, a database without a version, into the present one: an empty file, or one in which a
 // program that knows only the command document made its own agent_message. That table is adopted: its rows are copied
 // in their order, and the next delivery finds and tidies them.
-func makeTables(c *conn) error {
+func makeTables(c *store.Conn) error {
 	there, err := c.Number(`SELECT count(*) FROM sqlite_schema WHERE lower(name) = 'agent_message'`)
 	if err != nil {
 		return err
@@ -154,7 +168,7 @@ func makeTables(c *conn) error {
 		if err := c.Script(mailroom.Schema); err != nil {
 			return err
 		}
-		return store.Seed(c.Conn)
+		return store.Seed(c)
 	}
 	if err := c.Script(`ALTER TABLE agent_message RENAME TO ` + adoptedTable); err != nil {
 		return err
@@ -169,84 +183,84 @@ func makeTables(c *conn) error {
 		DROP TABLE ` + adoptedTable); err != nil {
 		return fmt.Errorf("taking over the table agent_message: %w", err)
 	}
-	return store.Seed(c.Conn)
+	return store.Seed(c)
 }
 
-// migrate brings the database to schemaVersion in one transaction. Many processes may call it at once on a new file:
+// Migrate brings the database to Version in one transaction. Many processes may call it at once on a new file:
 // the first to get the write lock does the work, the others find it done. made is told the id of a database that this
 // made of an empty file, before anybody else can see it.
-func migrate(c *conn, made func(id string)) error {
-	version, err := checkVersion(c)
-	if err != nil || version >= schemaVersion {
+func (k Keeper) Migrate(made func(id string)) error {
+	version, err := CheckVersion(k.Conn)
+	if err != nil || version >= Version {
 		return err
 	}
-	if err := c.Script("BEGIN IMMEDIATE"); err != nil {
+	if err := k.Script("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	if err := migrateLocked(c, made); err != nil {
-		c.Script("ROLLBACK")
+	if err := k.migrateLocked(made); err != nil {
+		k.Script("ROLLBACK")
 		return err
 	}
-	return c.Script("COMMIT")
+	return k.Script("COMMIT")
 }
 
-func migrateLocked(c *conn, made func(id string)) error {
-	version, err := checkVersion(c)
+func (k Keeper) migrateLocked(made func(id string)) error {
+	version, err := CheckVersion(k.Conn)
 	if err != nil {
 		return err
 	}
-	if version >= schemaVersion {
+	if version >= Version {
 		return nil
 	}
-	if err := checkRoom(c, version); err != nil {
+	if err := checkRoom(k.Conn, version); err != nil {
 		return err
 	}
-	things, err := c.Number(`SELECT count(*) FROM sqlite_schema`)
+	things, err := k.Number(`SELECT count(*) FROM sqlite_schema`)
 	if err != nil {
 		return err
 	}
 	empty := things == 0
 	if version == 0 {
-		if err := makeTables(c); err != nil {
+		if err := makeTables(k.Conn); err != nil {
 			return err
 		}
-		version = schemaVersion
+		version = Version
 	}
-	if err := c.letIn(); err != nil { // a migration may change rows of a database that has moved
+	if err := k.letIn(); err != nil { // a migration may change rows of a database that has moved
 		return err
 	}
-	for ; version < schemaVersion; version++ {
-		if err := c.Script(migration(version)); err != nil {
+	for ; version < Version; version++ {
+		if err := k.Script(migration(version)); err != nil {
 			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
 		}
 		if version+1 == checkedNext {
-			if err := c.checkRows(); err != nil {
+			if err := k.checkRows(); err != nil {
 				return err
 			}
 		}
 	}
-	if err := noteVersion(c); err != nil {
+	if err := noteVersion(k.Conn); err != nil {
 		return err
 	}
 	if empty && made != nil {
-		id, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + store.DatabaseID + `'`)
+		id, _, err := k.Text(`SELECT value FROM settings WHERE key = '` + store.DatabaseID + `'`)
 		if err != nil {
 			return err
 		}
 		made(id)
 	}
-	if err := c.Script(fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+	if err := k.Script(fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
 		return err
 	}
-	return c.Shut() // also sets the version
+	return k.Shut() // also sets the version
 }
 
 // noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version
 // of the configuration changes with that, since it is what every process looks at before it reads or writes: see
 // Config.Load of package ledger.
-func noteVersion(c *conn) error {
+func noteVersion(c *store.Conn) error {
 	now := orchestrator.Stamp(time.Now())
-	for key, value := range map[string]string{store.SchemaOldest: fmt.Sprintf("%d: %d", schemaVersion, oldestVersion),
+	for key, value := range map[string]string{store.SchemaOldest: fmt.Sprintf("%d: %d", Version, oldestVersion),
 		store.ConfigVersion: rand.Text()} {
 		if _, err := c.Exec(store.StoreSetting, key, value, now); err != nil {
 			return err
@@ -257,10 +271,10 @@ func noteVersion(c *conn) error {
 	return err
 }
 
-// checkVersion returns the version of an open database; 0 is that it has no tables of ours. It refuses one that is
+// CheckVersion returns the version of an open database; 0 is that it has no tables of ours. It refuses one that is
 // another program's, one that is older than firstVersion, and a newer one unless that has noted that programs of this
 // version may use it.
-func checkVersion(c *conn) (int, error) {
+func CheckVersion(c *store.Conn) (int, error) {
 	var version, application int
 	err := c.Query(`SELECT user_version, application_id FROM pragma_user_version, pragma_application_id`,
 		func(row store.Row) error {
@@ -271,7 +285,7 @@ func checkVersion(c *conn) (int, error) {
 	case err != nil:
 		return 0, err
 	case application != 0 && application != applicationID, application == 0 && version != 0:
-		return 0, &orchestrator.Error{Code: orchestrator.Unavailable, Err: errForeign,
+		return 0, &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrForeign,
 			Message: fmt.Sprintf("the database has application_id %d and user_version %d", application, version),
 			Hint:    "Name another file with --db",
 		}
@@ -279,17 +293,17 @@ func checkVersion(c *conn) (int, error) {
 		return 0, orchestrator.Errorf(orchestrator.Unavailable,
 			"the database has version %d of the tables; this mailroom can bring version %d and later ones to the present one", version, firstVersion).
 			WithHint("Run `mailroom init` with this database by a mailroom built from the commit %s: it brings the database to a version that this one can use", lastMigrating)
-	case version <= schemaVersion:
+	case version <= Version:
 		return version, nil
 	}
 	noted, _, _ := c.Text(`SELECT value FROM settings WHERE key = '` + store.SchemaOldest + `'`) // a damaged one says nothing
-	return version, store.Outgrown(version, schemaVersion, noted)
+	return version, store.Outgrown(version, Version, noted)
 }
 
-// prepareFile makes a new, empty file as the database needs it: mode 0600 in a folder with mode 0700, pages that can be
+// PrepareFile makes a new, empty file as the database needs it: mode 0600 in a folder with mode 0700, pages that can be
 // given back to the file system, WAL. What exists is left alone, except that a database in another journal mode is
 // switched to WAL.
-func prepareFile(c *conn) error {
+func PrepareFile(c *store.Conn) error {
 	pages, err := c.Number("PRAGMA page_count")
 	if err != nil {
 		return err

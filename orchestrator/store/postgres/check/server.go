@@ -1,0 +1,161 @@
+// Package check asks a PostgreSQL server what an operator should know of it.
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
+	"mailroom/orchestrator/store"
+)
+
+// A Check asks the server one thing, outside of a transaction.
+type Check struct {
+	Name string
+	Ask  func(c *store.Conn, report store.Report) error
+}
+
+const (
+	// Oldest is the oldest version of the server that will do, as server_version_num.
+	Oldest = 140000
+	// Encoding is the only one of a database that holds every message.
+	Encoding = "UTF8"
+	// NameAll is what to do about a server that is a standby.
+	NameAll = "Name all servers of the cluster in the database's address, with target_session_attrs=read-write"
+)
+
+// Server returns the checks of what a server is: its version, the settings that a connection should have there, and
+// what an answered send means.
+func Server(settings map[string]string) []Check {
+	return []Check{
+		{"server", checkServer},
+		{"settings", func(c *store.Conn, report store.Report) error { return checkSettings(c, settings, report) }},
+		{"acknowledged", checkAcknowledged},
+	}
+}
+
+func checkServer(c *store.Conn, report store.Report) error {
+	return c.Query(`SELECT current_setting('server_version'), current_setting('server_version_num')::bigint,
+		pg_is_in_recovery(), current_user,
+		current_setting('transaction_read_only'), current_setting('server_encoding')`, func(row store.Row) error {
+		if row.Text(5) != Encoding {
+			report("server", "problem", "the database has the encoding "+row.Text(5)+
+				": a message with a character that this lacks is refused",
+				"Make one with CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0, and move there: `mailroom migrate`")
+		}
+		says := "PostgreSQL " + row.Text(0) + ", as the user " + row.Text(3)
+		switch {
+		case row.Int(1) < Oldest:
+			report("server", "problem", says+": mailroom is for 14 and later", "Upgrade the server")
+		case row.Int(2) != 0:
+			report("server", "note", says+": a standby, which can only be read", NameAll)
+		case row.Text(4) == "on":
+			report("server", "problem", says+": it takes no writes, since default_transaction_read_only is on",
+				"Set it to off for this user")
+		default:
+			report("server", "ok", says, "")
+		}
+		return nil
+	})
+}
+
+// durable are the settings of the server without which it can lose what it has committed.
+var durable = []string{"fsync", "full_page_writes"}
+
+// checkSettings compares what a connection has with what it should have.
+func checkSettings(c *store.Conn, settings map[string]string, report store.Report) error {
+	var off, other []string
+	for _, name := range durable {
+		value, _, err := c.Text(`SELECT current_setting(?1)`, name)
+		if err != nil {
+			return err
+		}
+		if value != "on" {
+			off = append(off, name+" is "+value)
+		}
+	}
+	if off != nil {
+		report("settings", "problem",
+			strings.Join(off, ", ")+": what the server has committed does not survive a power cut",
+			"Turn it on in postgresql.conf")
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		value, _, err := c.Text(`SELECT current_setting(?1)`, name)
+		if err != nil {
+			return err
+		}
+		if !sameSetting(value, settings[name]) {
+			other = append(other, name+" is "+value+" and should be "+settings[name])
+		}
+	}
+	switch {
+	case other != nil:
+		report("settings", "problem", "what connects mailroom and the server changes its settings: "+
+			strings.Join(other, ", "),
+			"`mailroom init` sets them for this user in this database; a pool of connections must then connect anew")
+	case off == nil:
+		report("settings", "ok", "the connections have those that mailroom needs", "")
+	}
+	return nil
+}
+
+// sameSetting compares the values of a setting, which the server writes with another unit of time.
+func sameSetting(value, wanted string) bool {
+	a, errA := time.ParseDuration(strings.Replace(value, "min", "m", 1))
+	b, errB := time.ParseDuration(wanted)
+	return strings.EqualFold(value, wanted) || errA == nil && errB == nil && a == b
+}
+
+// counted matches how many standbys synchronous_standby_names waits for; without a number it is one.
+var counted = pattern.New(`(?i)^\s*(?:FIRST|ANY)?\s*(\d+)\s*\(`)
+
+// checkAcknowledged says what an answered send means on this server.
+func checkAcknowledged(c *store.Conn, report store.Report) error {
+	var commit, names string
+	var synchronous, all, hidden, standby int64
+	err := c.Query(`SELECT current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
+		count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')),
+		count(pid), count(pid) FILTER (WHERE sync_state IS NULL), pg_is_in_recovery() FROM (SELECT 1) AS one
+			LEFT JOIN pg_stat_replication ON true`, func(row store.Row) error {
+		commit, names, synchronous, all, hidden, standby = row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Int(4),
+			row.Int(5)
+		return nil
+	})
+	if err != nil || standby != 0 { // which answers no send
+		return err
+	}
+	wanted := int64(1)
+	if found := counted().FindStringSubmatch(names); found != nil {
+		wanted, _ = strconv.ParseInt(found[1], 10, 64)
+	}
+	others := ""
+	if all > synchronous {
+		others = "; on " + orchestrator.Plural(int(all-synchronous), "other standby") +
+			" later, and not if this node is lost before"
+	}
+	switch {
+	case commit == "off":
+		report("acknowledged", "problem",
+			"an answered send is on no disk yet (synchronous_commit is off): a crash of the server loses the last ones",
+			"`mailroom init` sets it to on for its user, unless that is a superuser; or set it in postgresql.conf")
+	case names == "" || commit == "local":
+		report("acknowledged", "ok", "an answered send is on the disk of 1 node"+others, "")
+	case hidden > 0:
+		report("acknowledged", "note",
+			"an answered send is on this node, and on those that synchronous_standby_names asks for: "+names,
+			"This user may not see which are connected: GRANT pg_read_all_stats TO it")
+	case synchronous < wanted:
+		report("acknowledged", "problem",
+			fmt.Sprintf("the server waits for standbys (%s), and too few are connected: sends are not answered", names),
+			"Start them, or change synchronous_standby_names")
+	default:
+		report("acknowledged", "ok", fmt.Sprintf("an answered send is on the disks of %d nodes%s", wanted+1, others),
+			"")
+	}
+	return nil
+}

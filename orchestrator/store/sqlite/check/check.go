@@ -1,0 +1,141 @@
+// Package check looks at a database file for what an operator should know of it: its place, who has locked it, and
+// whether it is whole.
+package check
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/sqlite/copies"
+)
+
+// File looks at the file at a path and at its folder.
+func File(path string, report store.Report) {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() == 0 {
+		report("file", "note", "there is no database at "+path+" yet",
+			"`mailroom init` makes one for the project in this folder, `mailroom connect HOST` or `mailroom serve` the one that is to be there")
+		return
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		report("permissions", "note", fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode),
+			"chmod 600 "+orchestrator.ShellWord(path))
+	} else {
+		report("permissions", "ok", "only its owner can reach the database", "")
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
+		report("names", "problem",
+			fmt.Sprintf("the database has %d names (hard links): what is sent while it is open under two of them is lost", stat.Nlink),
+			"Use one name, and remove the other; `mailroom backup` makes copies")
+	}
+	folder := filepath.Dir(path)
+	probe, err := os.CreateTemp(folder, ".mailroom-doctor-*")
+	if err != nil {
+		report("folder", "problem", "nothing can be written beside the database: "+err.Error(),
+			"Check the permissions and the space of "+folder)
+		return
+	}
+	probe.Close()
+	os.Remove(probe.Name())
+	report("folder", "ok", "files can be written beside the database", "")
+}
+
+// FileSystem looks at the one that holds a folder.
+func FileSystem(folder string, report store.Report) {
+	kind, network := fileSystemOf(folder)
+	switch {
+	case network:
+		report("file system", "problem", "the database is on a network file system ("+kind+
+			"): its locks are not reliable and WAL does not work there",
+			"Move it to a local disk and name it with --db")
+	case kind != "":
+		report("file system", "ok", "local ("+kind+")", "")
+	}
+}
+
+// Lockers reports that nobody can write the database at a path since a program holds its lock, and which one that is.
+func Lockers(path string, report store.Report) {
+	var who, pids []string
+	for _, pid := range lockers(path) {
+		pids = append(pids, strconv.Itoa(pid))
+		who = append(who, fmt.Sprintf("process %d (%q)", pid, processName(pid)))
+	}
+	says := "nobody could write the database for " + orchestrator.FormatDuration(store.LockPatience) + ": "
+	if pids == nil {
+		report("lock", "problem", says+"another program holds its lock", "`fuser -v "+orchestrator.ShellWord(path)+
+			"` shows who has it open; end the one that is in a transaction")
+		return
+	}
+	report("lock", "problem", says+"its lock is held by "+strings.Join(who, " and "),
+		"`ps -fp "+strings.Join(pids, ",")+
+			"` shows what that is. Let it end its transaction, or end it: what it has not committed is undone")
+}
+
+// Integrity has SQLite look at the whole file.
+func Integrity(c *store.Conn, path string, report store.Report) error {
+	problems, err := c.Texts(`PRAGMA integrity_check(10)`)
+	if err != nil {
+		return err
+	}
+	if len(problems) == 1 && problems[0] == "ok" {
+		report("integrity", "ok", "SQLite finds the file whole", "")
+	} else {
+		report("integrity", "problem", strings.Join(problems, "; "), Recovery(path))
+	}
+	return nil
+}
+
+// Log looks at the write-ahead log, which takes size bytes.
+func Log(c *store.Conn, path string, size int64, report store.Report) error {
+	mode, _, err := c.Text(`PRAGMA journal_mode`)
+	if err != nil {
+		return err
+	}
+	if mode != "wal" && mode != "off" && mode != "memory" {
+		report("journal", "problem", "the journal mode is "+mode+": readers and writers block each other",
+			"sqlite3 "+orchestrator.ShellWord(path)+" 'PRAGMA journal_mode=WAL'")
+	} else {
+		report("journal", "ok", "write-ahead log", "")
+	}
+	if size > 256<<20 {
+		report("wal size", "problem",
+			fmt.Sprintf("the write-ahead log has %d MB: some reader keeps it from being folded", size>>20),
+			"`mailroom checkpoint --truncate`; if it stays, end the program that holds a read transaction")
+	}
+	return nil
+}
+
+// Recovery returns how to get from a damaged file back to a backup, as commands for a shell. The file is kept with its
+// -wal under a name of its own, for what came after the backup.
+func Recovery(path string) string {
+	return fmt.Sprintf("Stop what uses it, then: `mv %[1]s %[1]s.damaged; mv %[1]s-wal %[1]s.damaged-wal; "+
+		"mailroom --db %[1]s restore BACKUP`, with the last good backup. Of what came after it, `sqlite3 %[1]s.damaged .recover` saves what can be read", orchestrator.ShellWord(path))
+}
+
+// Copies reports what killed backups and restores left in the folders.
+func Copies(folders []string, report store.Report) {
+	slices.Sort(folders)
+	var left []string
+	bytes := int64(0)
+	for _, folder := range slices.Compact(folders) {
+		_ = copies.EachAbandoned(folder, func(path string) { // a folder that is gone has nothing in it
+			left = append(left, orchestrator.ShellWord(path))
+			bytes += copies.BytesUnder(path)
+		})
+	}
+	if len(left) == 0 {
+		report("copies", "ok", "no killed backup or restore has left one", "")
+		return
+	}
+	report("copies", "problem",
+		fmt.Sprintf("a killed backup or restore has left copies of the database, with its messages, %.1f MB: %s",
+			float64(bytes)/1e6, strings.Join(left, " ")),
+		"rm -r "+strings.Join(left, " ")+" (or make the next backup to the same folder, which removes them)")
+}
