@@ -69,6 +69,7 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 		return nil, nil
 	}
 	err = s.ledger.Read(ctx, func(c *store.Conn) error {
+		list = nil
 		last, _, err := c.Text(`SELECT max(ended_at) FROM agent_message WHERE ended_at <> ''`)
 		if err != nil {
 			return err
