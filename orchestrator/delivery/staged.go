@@ -52,7 +52,7 @@ func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.S
 			return store.List(c, func(row store.Row) orchestrator.Message {
 				return orchestrator.Message{ID: row.Text(0), Recipient: row.Text(1)}
 			},
-				`SELECT message_id, recipient FROM agent_message WHERE status IS NOT 'delivered'
+				`SELECT message_id, recipient FROM agent_message WHERE status IS DISTINCT FROM 'delivered'
 					AND (lease_token <> '' OR delivery_marks <> '')`)
 		})
 	})
@@ -63,7 +63,7 @@ func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.S
 func TargetsOfEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (targets []string, err error) {
 	marks, err := ledger.ReadValue(ctx, l, func(c *store.Conn) ([]string, error) {
 		return c.Texts(`SELECT DISTINCT delivery_marks FROM agent_message
-			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, cutoff)
+			WHERE ended_at <> '' AND ended_at < ? AND status IS DISTINCT FROM 'delivered' AND delivery_marks <> ''`, cutoff)
 	})
 	for _, text := range marks {
 		targets = slices.AppendSeq(targets, maps.Keys(MarksOf(&orchestrator.Message{Marks: text})))

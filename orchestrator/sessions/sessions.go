@@ -184,7 +184,7 @@ func ReadsInbox(a *ledger.Agent) bool {
 }
 
 // noTest leaves out messages, of agent_message as m, that try a transport.
-const noTest = `(m.sender IS NOT '` + orchestrator.SystemSender + `' OR m.message_type IS NOT '` +
+const noTest = `(m.sender IS DISTINCT FROM '` + orchestrator.SystemSender + `' OR m.message_type IS DISTINCT FROM '` +
 	orchestrator.TestMessage + `')`
 
 // unreadMail selects what stands unread in the inbox of ?1, as i, with its message, as m.
