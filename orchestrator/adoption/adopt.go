@@ -291,7 +291,8 @@ func ForeignMessagesTo(c *store.Conn, recipient string, clock time.Time) (seqs [
 }
 
 // Order sorts rows by the time of creation that they will have when they are adopted. ?2 is the clock.
-const Order = `CASE WHEN traced_status IS status THEN created_at ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?2) END, seq`
+const Order = `CASE WHEN traced_status IS NOT DISTINCT FROM status THEN created_at
+	ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?2) END, seq`
 
 // Name is the name that somebody meant who wrote it by hand.
 func Name(s string) string { return orchestrator.FoldName(strings.TrimSpace(s)) }

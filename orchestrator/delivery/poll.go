@@ -29,8 +29,9 @@ func Poll(ctx context.Context, l *ledger.Ledger, recipient string, n int) (Backl
 	if err != nil {
 		return Backlog{}, err
 	}
-	b := Backlog{Recipient: recipient, Messages: []orchestrator.Message{}}
+	var b Backlog
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		b = Backlog{Recipient: recipient, Messages: []orchestrator.Message{}}
 		count, err := c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?`, recipient)
 		if err != nil {
 			return err

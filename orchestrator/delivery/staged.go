@@ -14,16 +14,16 @@ import (
 // attempt's process died; see orchestrator.Staging. What belongs to messages that may still be delivered stays.
 // Failures are left for the next time.
 func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
-	var recipients []string
+	var recipients, all []string
 	err := l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		removed, err := c.Texts(`SELECT name FROM removed_agents`)
 		if err != nil || conf.Untrusted != "" {
 			return err
 		}
-		recipients = append(removed, conf.Names...)
+		recipients, all = append(removed, conf.Names...), slices.Clone(targets)
 		for _, name := range conf.Names {
 			if !conf.Agents[name].Elsewhere() {
-				targets = append(targets, conf.Agents[name].Deliver)
+				all = append(all, conf.Agents[name].Deliver)
 			}
 		}
 		return nil
@@ -31,8 +31,8 @@ func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 	if err != nil || recipients == nil {
 		return
 	}
-	slices.Sort(targets)
-	for _, target := range slices.Compact(targets) {
+	slices.Sort(all)
+	for _, target := range slices.Compact(all) {
 		transport, address := l.TransportOf(target)
 		staging, ok := transport.(orchestrator.Staging)
 		if !ok || ctx.Err() != nil {
@@ -52,7 +52,7 @@ func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.S
 			return store.List(c, func(row store.Row) orchestrator.Message {
 				return orchestrator.Message{ID: row.Text(0), Recipient: row.Text(1)}
 			},
-				`SELECT message_id, recipient FROM agent_message WHERE status IS NOT 'delivered'
+				`SELECT message_id, recipient FROM agent_message WHERE status IS DISTINCT FROM 'delivered'
 					AND (lease_token <> '' OR delivery_marks <> '')`)
 		})
 	})
@@ -63,7 +63,7 @@ func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.S
 func TargetsOfEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (targets []string, err error) {
 	marks, err := ledger.ReadValue(ctx, l, func(c *store.Conn) ([]string, error) {
 		return c.Texts(`SELECT DISTINCT delivery_marks FROM agent_message
-			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, cutoff)
+			WHERE ended_at <> '' AND ended_at < ? AND status IS DISTINCT FROM 'delivered' AND delivery_marks <> ''`, cutoff)
 	})
 	for _, text := range marks {
 		targets = slices.AppendSeq(targets, maps.Keys(MarksOf(&orchestrator.Message{Marks: text})))

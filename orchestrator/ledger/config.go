@@ -46,7 +46,7 @@ type ConfigCache struct {
 func (t *Tx) Config() *Config { return t.conf }
 
 // Read calls fn with a connection whose statements all see the same state of the database. It fails if a newer program
-// has changed the tables so that this one can no longer use them.
+// has changed the tables so that this one can no longer use them. fn may run more than once, see store.Store.
 func (l *Ledger) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Read(ctx, onOurTables(l, fn))
 }

@@ -23,7 +23,8 @@ const Due = Live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0
 // Foreign is the condition for rows that adoption brings into our form: somebody else wrote them or changed their
 // status, or one of the columns by which rows are found and told apart is a BLOB, whatever else they say. A BLOB equals
 // no text that looks like it, and is greater than any. It must stand to the letter, like Live.
-const Foreign = "traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x''"
+const Foreign = "traced_status IS DISTINCT FROM status" +
+	" OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x''"
 
 // Later is the condition for live rows that are due later than their sender wanted: those on the ladder, and those that
 // were put off. It must stand to the letter, like Live.

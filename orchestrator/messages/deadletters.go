@@ -140,6 +140,7 @@ func CountForReplay(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (
 // last.
 func (f *DeadLetterFilter) toReplay(ctx context.Context, l *ledger.Ledger) (ids []string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		ids = nil
 		like, limit := Alike(f.Error), f.Limit
 		if f.Error != "" {
 			limit = math.MaxInt32

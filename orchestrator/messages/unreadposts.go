@@ -13,7 +13,8 @@ import (
 const UnreadPosts = ` FROM thread_participants p CROSS JOIN agent_message m ON m.thread_id = p.thread_id
 	WHERE p.agent = ?1 AND m.seq > p.read_seq AND m.recipient = '` + orchestrator.ThreadPrefix +
 	`' || p.thread_id AND m.sender <> ?1
-	  AND NOT (m.sender = '` + orchestrator.SystemSender + `' AND m.message_type IS '` + orchestrator.ThreadClosed + `')
+	  AND NOT (m.sender = '` + orchestrator.SystemSender + `' AND
+	    m.message_type IS NOT DISTINCT FROM '` + orchestrator.ThreadClosed + `')
 	  AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1)
 	  AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1)`
 

@@ -133,8 +133,8 @@ func (s *snapshot) findLetters() error {
 			row.Text(7)}
 	}, `SELECT seq, message_id, sender, recipient, status, created_at, ended_at, error_message
 		FROM agent_message INDEXED BY agent_message_dead
-		WHERE status IN ('failed','expired') AND recipient NOT LIKE '`+push.DevicePrefix+`%' AND message_type IS NOT '`+
-		orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
+		WHERE status IN ('failed','expired') AND recipient NOT LIKE '`+push.DevicePrefix+`%'
+			AND message_type IS DISTINCT FROM '`+orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
 	s.letters = newest
 	for _, w := range newest {
 		if m := s.members[w.recipient]; m != nil && w.ended >= orchestrator.Stamp(s.now.Add(-roomTime)) {

@@ -59,16 +59,17 @@ type RecipientBacklog struct {
 
 // Status returns how many messages wait for each recipient, how many there are in all, and which daemons run.
 func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
-	s := State{Database: l.Path(), Totals: map[string]int64{}, Recipients: []RecipientBacklog{}}
+	s := State{Database: l.Path(), Recipients: []RecipientBacklog{}}
 	next, err := delivery.NextDue(ctx, l, "")
 	if err != nil {
 		return s, err
 	}
+	planned := ""
 	if !next.IsZero() {
-		s.NextDueAt = max(orchestrator.Stamp(next), orchestrator.Stamp(l.Now()))
+		planned = max(orchestrator.Stamp(next), orchestrator.Stamp(l.Now()))
 	}
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		s.Totals[string(ledger.Archived)] = 0
+		s.NextDueAt, s.Totals = planned, map[string]int64{string(ledger.Archived): 0}
 		for _, status := range orchestrator.Statuses {
 			s.Totals[string(status)] = 0
 		}
@@ -144,6 +145,7 @@ func AttemptsAfter(ctx context.Context, l *ledger.Ledger, after int64) (a Attemp
 		return a, err
 	}
 	err = l.Read(ctx, func(c *store.Conn) error {
+		a = Attempts{}
 		if a.Last, err = c.Number(`SELECT coalesce(max(id), 0) FROM message_trace WHERE id <= ?1`,
 			settled.Events); err != nil || after < 0 || a.Last <= after {
 			return err

@@ -203,7 +203,7 @@ func (o *oddRun) ask(ctx context.Context) {
 		_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: name, Limit: 10})
 		fine("waiting", err)
 	}
-	for _, id := range o.texts(`SELECT message_id FROM agent_message WHERE message_type IS NOT 'good' LIMIT 30`) {
+	for _, id := range o.texts(`SELECT message_id FROM agent_message WHERE message_type IS DISTINCT FROM 'good' LIMIT 30`) {
 		_, err := messages.Find(ctx, o.Ledger, id)
 		fine("finding", err)
 		_, err = overview.Why(ctx, o.Ledger, id)
@@ -287,14 +287,14 @@ type oddTable struct {
 
 // fairRows say which rows of a table may be harmed. Of a table that is not named here all may.
 var fairRows = map[string]string{
-	"agent_message":         `message_type IS NOT 'good'`,
-	"agent_message_archive": `message_type IS NOT 'good'`,
+	"agent_message":         `message_type IS DISTINCT FROM 'good'`,
+	"agent_message_archive": `message_type IS DISTINCT FROM 'good'`,
 	"message_trace": `message_id NOT IN (SELECT message_id FROM agent_message WHERE message_type = 'good'
 		UNION SELECT message_id FROM agent_message_archive WHERE message_type = 'good')`,
 	"agents":               notOf("name"),
-	"groups":               `name IS NOT 'good_group'`,
-	"group_members":        `group_name IS NOT 'good_group' OR agent NOT LIKE 'good%'`,
-	"tokens":               `agent IS NOT 'good_sender'`,
+	"groups":               `name IS DISTINCT FROM 'good_group'`,
+	"group_members":        `group_name IS DISTINCT FROM 'good_group' OR agent NOT LIKE 'good%'`,
+	"tokens":               `agent IS DISTINCT FROM 'good_sender'`,
 	"agent_inbox":          notOf("recipient"),
 	"reading_lease":        notOf("recipient"),
 	"heartbeats":           notOf("agent"),

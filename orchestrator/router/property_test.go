@@ -213,7 +213,7 @@ func (m *machine) check(rt *rapid.T) {
 	}
 	for what, query := range map[string]string{
 		"the trace disagrees with the table": `SELECT message_id, status FROM agent_message m WHERE traced_status <> ''
-			AND status IS NOT
+			AND status IS DISTINCT FROM
 			(SELECT new_status FROM message_trace t WHERE t.message_id = m.message_id ORDER BY id DESC LIMIT 1)`,
 		"two live leases of one sender and recipient": `SELECT sender, recipient FROM agent_message
 			WHERE lease_token <> ''

@@ -28,8 +28,8 @@ const (
 // LastRuns returns the last run of each schedule's command that the trace has, by the schedule's name. A run that
 // changed nothing is in no trace; and one that somebody asked for is not told from the schedule's own.
 func LastRuns(ctx context.Context, l *ledger.Ledger, list []orchestrator.Schedule) (last map[string]Run, err error) {
-	last = map[string]Run{}
 	err = l.Read(ctx, func(c *store.Conn) error {
+		last = map[string]Run{}
 		runs, err := lastOfEach(c,
 			`SELECT name, started_at, ended_at, status, status_message FROM command_trace
 				WHERE id > (SELECT coalesce(max(id), 0) FROM command_trace) - ?`, recentRuns)

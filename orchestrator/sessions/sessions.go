@@ -69,6 +69,7 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 		return nil, nil
 	}
 	err = s.ledger.Read(ctx, func(c *store.Conn) error {
+		list = nil
 		last, _, err := c.Text(`SELECT max(ended_at) FROM agent_message WHERE ended_at <> ''`)
 		if err != nil {
 			return err
@@ -183,7 +184,7 @@ func ReadsInbox(a *ledger.Agent) bool {
 }
 
 // noTest leaves out messages, of agent_message as m, that try a transport.
-const noTest = `(m.sender IS NOT '` + orchestrator.SystemSender + `' OR m.message_type IS NOT '` +
+const noTest = `(m.sender IS DISTINCT FROM '` + orchestrator.SystemSender + `' OR m.message_type IS DISTINCT FROM '` +
 	orchestrator.TestMessage + `')`
 
 // unreadMail selects what stands unread in the inbox of ?1, as i, with its message, as m.

@@ -20,7 +20,8 @@ type Store interface {
 	Write(q *Request) error
 	// Read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
 	// connection, must not write to a slow client while it has it, and must not read through the store: all places to
-	// read could be taken by readers that wait for another. Error: busy when ctx ends before there is a place.
+	// read could be taken by readers that wait for another. It may run more than once, where the connection to a server
+	// is lost: it sets what it hands out, and never adds to it. Error: busy when ctx ends before there is a place.
 	Read(ctx context.Context, fn func(c *Conn) error) error
 	// Look is Read without a snapshot: fn runs one statement, or several that need not see the same state.
 	Look(ctx context.Context, fn func(c *Conn) error) error

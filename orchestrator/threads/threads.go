@@ -290,8 +290,9 @@ func (th *Thread) Names() []string {
 
 // List returns the threads with these ids, of any session, by id. An id that no thread has is left out.
 func List(ctx context.Context, l *ledger.Ledger, ids []string) (map[string]Thread, error) {
-	threads := map[string]Thread{}
+	var threads map[string]Thread
 	err := l.Read(ctx, func(c *store.Conn) error {
+		threads = map[string]Thread{}
 		for _, id := range ids {
 			th, found, err := thread(c, id)
 			if err != nil {

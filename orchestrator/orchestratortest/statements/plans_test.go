@@ -44,7 +44,7 @@ var hot = []string{
 	`INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at) SELECT recipient`,
 	`SELECT recipient, traced_status, count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch)`,
 	`UPDATE agent_message SET status = ?3, traced_status = ?3`,
-	`SELECT EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status`,
+	`SELECT EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS DISTINCT FROM status`,
 	// A reading: the look, the message, its lease, the note that it was read.
 	`SELECT (SELECT value FROM settings WHERE key = 'config.version'), EXISTS (SELECT 1 FROM agent_inbox`,
 	`SELECT EXISTS (SELECT 1 FROM (SELECT i.delivered_at, m.seq FROM agent_inbox i`,

@@ -94,38 +94,60 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
-// A reader whose session ends between two statements goes on in another snapshot in which all that it was told is so,
-// and fails where it is not.
+// A reader whose session ends between two statements begins anew in another snapshot, whatever it makes of the error:
+// what it hands out is of one state.
 func TestSessionEndsWithinARead(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	st := opened(t, postgrestest.Place(server))
-	for _, key := range []string{"other", "told"} { // each is added meanwhile
-		runs, after := 0, int64(0)
-		err := st.Read(t.Context(), func(c *store.Conn) error {
+	for _, passes := range []bool{true, false} { // the error on
+		key, runs := fmt.Sprint("passes ", passes), 0
+		var before, after int64
+		err := st.Read(t.Context(), func(c *store.Conn) (err error) {
 			runs++
-			if _, err := c.Texts(`SELECT key FROM settings WHERE key = 'told'`); err != nil {
+			if before, err = c.Number(`SELECT count(*) FROM settings WHERE key = ?`, key); err != nil {
 				return err
 			}
-			if err := write(st, add(key)); err != nil {
+			if runs == 1 {
+				if err := write(st, add(key)); err != nil {
+					return err
+				}
+				endReaders(t, server)
+			}
+			if after, err = c.Number(`SELECT count(*) FROM settings WHERE key = ?`, key); passes {
 				return err
 			}
-			_, err := postgrestest.SQL(t.Context(), server,
-				`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mailroom'
-					AND state LIKE 'idle in%'`)
-			if err != nil {
-				return err
-			}
-			after, err = c.Number(`SELECT count(*) FROM settings WHERE key IN ('other', 'told')`)
-			return err
+			return nil
 		})
-		fine := err == nil && after == 1
-		if key == "told" {
-			fine = orchestrator.CodeOf(err) == orchestrator.Unavailable
+		if err != nil || runs != 2 || before != 1 || after != 1 {
+			t.Errorf("%s: %v after %d runs, %d rows and then %d", key, err, runs, before, after)
 		}
-		if !fine || runs != 1 {
-			t.Errorf("%s: %v after %d runs, %d rows", key, err, runs, after)
-		}
+	}
+}
+
+// A reader whose session ends each time is refused in the end.
+func TestSessionEndsWithinEachRead(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	st := opened(t, postgrestest.Place(server))
+	runs := 0
+	err := st.Read(t.Context(), func(c *store.Conn) error {
+		runs++
+		endReaders(t, server)
+		_, err := c.Number(`SELECT 1`)
+		return err
+	})
+	if orchestrator.CodeOf(err) != orchestrator.Unavailable || runs < 2 {
+		t.Errorf("%v after %d runs", err, runs)
+	}
+}
+
+// endReaders ends the sessions that have a snapshot.
+func endReaders(t *testing.T, server string) {
+	t.Helper()
+	if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE application_name = 'mailroom' AND state LIKE 'idle in%'`); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"database/sql/driver"
 	"sync"
 	"time"
 
@@ -23,19 +25,23 @@ type readers struct {
 	closed bool // what is given back is closed
 }
 
-// Read calls fn with a connection whose statements all see the same state of the database.
+// Read calls fn with a connection whose statements all see the same state of the database. If that connection is lost,
+// fn runs again on another one.
 func (s *Store) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.readers.with(ctx, func(r *reader) error {
 		defer r.end()
 		r.snapshot = true
-		err := r.begin()
-		for tries := 0; isLost(err) && tries < maxTries; tries++ {
-			err = r.renew()
+		run := func(begin func() error) (err error) {
+			if r.lost = begin(); r.lost == nil {
+				err = fn(&store.Conn{Driver: r})
+			}
+			return cmp.Or(r.lost, err) // whatever fn has made of the loss
 		}
-		if err != nil {
-			return err
+		err := run(r.begin)
+		for tries := 0; isLost(r.lost) && tries < maxTries && ctx.Err() == nil; tries++ {
+			err = run(r.renew)
 		}
-		return fn(&store.Conn{Driver: r})
+		return err
 	})
 }
 
@@ -44,14 +50,13 @@ func (s *Store) Look(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.readers.with(ctx, func(r *reader) error { return fn(&store.Conn{Driver: r}) })
 }
 
-// reader is a connection that somebody reads with. When it is lost, it goes on with another one, unless what it has
-// told of one state is not so any more.
+// reader is a connection that somebody reads with.
 type reader struct {
 	*conn
 	s        *Store
 	ctx      context.Context
-	snapshot bool     // all statements see one state
-	told     []answer // of that state
+	snapshot bool  // all statements see one state
+	lost     error // how the connection with that state was lost; nil while it is there
 
 	unwatch func() // ends the watch over the connection
 
@@ -66,6 +71,26 @@ func (r *reader) begin() error {
 	}
 	return r.Do(context.Background(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1")
 }
+
+// QueryBound runs a statement. Without a snapshot, it runs it again on another connection when this one is lost.
+func (r *reader) QueryBound(text string, args []driver.NamedValue) (driver.Rows, int, error) {
+	found, columns, err := r.conn.QueryBound(text, args)
+	if r.snapshot {
+		if isLost(err) {
+			r.lost = cmp.Or(r.lost, err)
+		}
+		return found, columns, err
+	}
+	for tries := 0; isLost(err) && tries < maxTries && r.ctx.Err() == nil; tries++ {
+		if err = r.renew(); err == nil {
+			found, columns, err = r.conn.QueryBound(text, args)
+		}
+	}
+	return found, columns, err
+}
+
+// Admit: see store.Driver.
+func (r *reader) Admit() error { return admitBy(r, r.knows) }
 
 func (r *reader) end() {
 	if r.conn.Raw.IsClosed() {

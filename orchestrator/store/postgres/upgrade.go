@@ -79,16 +79,18 @@ func admit(said map[string]string, knows int) error {
 }
 
 // Admit refuses tables that a newer program has made unfit for this one.
-func (c *conn) Admit() error {
+func (c *conn) Admit() error { return admitBy(c, c.knows) }
+
+func admitBy(d store.Driver, knows int) error {
 	said := map[string]string{}
-	err := (&store.Conn{Driver: c}).Query(readVersions, func(row store.Row) error {
+	err := (&store.Conn{Driver: d}).Query(readVersions, func(row store.Row) error {
 		said[row.Text(0)] = row.Text(1)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return admit(said, c.knows)
+	return admit(said, knows)
 }
 
 // CheckConfigured: see store.Driver.

@@ -9,11 +9,10 @@ import (
 // parameters $1, $2, ... take. It changes what differs in writing only:
 //
 //   - ? and ?N become $1, $2, ... in the order of their first appearance, since PostgreSQL refuses a parameter that the
-//     text does not name.
+//     text does not name. SQLite numbers $N by first appearance, whatever N is, so that no statement is written so.
 //   - A plus in front of an operand, which keeps SQLite from using an index or a value, goes.
 //   - INDEXED BY and NOT INDEXED go; CROSS JOIN, which fixes SQLite's order of joining, becomes JOIN.
 //   - No text reaches an empty BLOB, which is greater than any: what is compared with it is one or is NULL.
-//   - IS and IS NOT between two values become IS NOT DISTINCT FROM and IS DISTINCT FROM.
 //   - json_object and json_array, which are words of the language since PostgreSQL 16, are quoted, so that they are our functions.
 //   - rowid, the order of insertion, becomes the column pos.
 //   - temp.batch, the rows at hand, becomes the array that its argument, of number batchArgument, holds. Where a column is looked for in
@@ -77,10 +76,6 @@ func (r *rewriter) replace(before token, tokens []token) (text string, n int) {
 		return "IS NOT NULL", 2
 	case words[0] == ">" && words[1] == "=" && isEmptyBlob(tokens[2:]):
 		return "IS NULL AND false", 3
-	case words[0] == "IS" && words[1] == "NOT" && !truths[words[2]]:
-		return "IS DISTINCT FROM", 2
-	case words[0] == "IS" && words[1] != "NOT" && !truths[words[1]]:
-		return "IS NOT DISTINCT FROM", 1
 	case t.kind == name && (words[0] == "JSON_OBJECT" || words[0] == "JSON_ARRAY") && before.text != ".":
 		return `"` + strings.ToLower(t.text) + `"`, 1
 	case words[0] == "ROWID":
@@ -137,9 +132,6 @@ func (r *rewriter) number(n int) string {
 
 // batchArgument is the number, among the arguments that rewrite returns, of the array of the rows at hand.
 const batchArgument = 0
-
-// truths are the words behind IS that PostgreSQL has there, too.
-var truths = map[string]bool{"NULL": true, "TRUE": true, "FALSE": true, "DISTINCT": true}
 
 // following are the words behind a table that are no other name for it.
 var following = map[string]bool{"JOIN": true, "LEFT": true, "WHERE": true, "ORDER": true, "GROUP": true, "UNION": true}

@@ -2,8 +2,6 @@ package wire
 
 import (
 	"database/sql/driver"
-	"fmt"
-	"hash/maphash"
 	"io"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -46,21 +44,6 @@ func decodeRow(dest []driver.Value, fields []pgconn.FieldDescription, row [][]by
 		}
 	}
 	return nil
-}
-
-var seed = maphash.MakeSeed()
-
-// Sum returns a hash of the rows that are left, which is the same for the same rows as long as this process lives.
-func (r *Rows) Sum() uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for _, row := range r.left {
-		for _, value := range row {
-			fmt.Fprint(&h, len(value), value == nil, " ")
-			h.Write(value)
-		}
-	}
-	return h.Sum64()
 }
 
 // Stream is the answer to a statement, of which one row is kept at a time.
