@@ -124,7 +124,7 @@ var mayImport = map[string][]string{
 	"commands/admin/operations": and(vocabulary, "orchestrator/person"),
 	"commands/admin/roster":     vocabulary,
 	"commands/signal":           and(vocabulary, "orchestrator/letter", "orchestrator/person"),
-	"commands/surface":          {"commands", "commands/parameter", "orchestrator"},
+	"commands/surface":          {"commands", "commands/parameter", "orchestrator", "orchestrator/pattern"},
 	"commands/surface/listener": {"commands", "orchestrator"},
 	"commands/surface/console":  {"commands/surface/listener"},
 	"commands/surface/hook":     and(engine, "commands", "orchestrator/person", "orchestrator/process"),
