@@ -52,12 +52,13 @@ compiler: ## install a C compiler where that is possible, and say what is missin
 		echo "a C compiler ($$cc) is missing: SQLite is compiled from source. Install gcc or clang" >&2; exit 1; \
 	fi
 
-tools: compiler ## install strace and git as well, which tests need
-	@missing=$$(for p in strace git; do command -v $$p >/dev/null || echo $$p; done); \
+tools: compiler ## install strace, git and valgrind as well, which tests need
+	@missing=$$(for p in strace git valgrind; do command -v $$p >/dev/null || echo $$p; done); \
 	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
 		apt-get update -q && apt-get install -qy --no-install-recommends $$missing; } || { \
 		case $$missing in *strace*) echo "strace is missing: what a power cut leaves is not tested" >&2;; esac; \
-		case $$missing in *git*) echo "git is missing: the packages are not tested" >&2;; esac; }
+		case $$missing in *git*) echo "git is missing: the packages are not tested" >&2;; esac; \
+		case $$missing in *valgrind*) echo "valgrind is missing: what commands cost is not compared" >&2;; esac; }
 
 # Without npm or its registry the tests that need them are left out. CI must have them; others are told.
 clients: ## install the programs of others that the tests run

@@ -82,6 +82,8 @@ var (
 		{regexp.MustCompile(`\bINTEGER\b`), `bigint`},
 		// Go looks for names in what SQL has ordered, byte by byte; and another C library may order otherwise.
 		{regexp.MustCompile(`\bTEXT\b`), `text COLLATE "C"`},
+		// Files have the older form, which their schema is compared with.
+		{regexp.MustCompile(`\bIS NOT status\b`), `IS DISTINCT FROM status`},
 	}
 )
 

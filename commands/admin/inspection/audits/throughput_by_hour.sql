@@ -5,7 +5,7 @@
 SELECT substr(at, 1, 13) || ':00Z' AS hour,
        count(*) FILTER (WHERE event = 'created' OR (event = 'adopted' AND old_status IS NULL)) AS created,
        count(*) FILTER (WHERE event = 'delivered') AS delivered,
-       count(*) FILTER (WHERE new_status IN ('failed','expired') AND old_status IS NOT new_status) AS given_up,
+       count(*) FILTER (WHERE new_status IN ('failed','expired') AND old_status IS DISTINCT FROM new_status) AS given_up,
        count(*) FILTER (WHERE event = 'read') AS was_read
 FROM message_trace
 WHERE at >= strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '-' || ?2 || ' hours')

@@ -10,5 +10,5 @@ WITH replayed AS (
 )
 SELECT message_id, status, traced
 FROM replayed
-WHERE status IS NOT traced
+WHERE status IS DISTINCT FROM traced
 ORDER BY seq

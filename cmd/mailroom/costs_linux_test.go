@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// costsGolden has what the commands of TestCosts cost: a line for each, with millions of instructions, and how often it
+// waits for the disk.
+const costsGolden = "testdata/costs.golden"
+
+// TestCosts holds the instructions of the hot commands to within 3 % of the golden file, and their syncs to it: what
+// makes them dearer, or cheaper, says so with -update. Time would not do, since it varies by far more. Another version
+// of Go makes other instructions, so that the file names its own.
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("valgrind"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	golden, err := os.ReadFile(costsGolden)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	compiler := runtime.Version() + " " + runtime.GOARCH
+	if !*update && !strings.HasPrefix(string(golden), compiler+"\n") {
+		t.Skipf("the costs in %s are those of another compiler than %s: write them anew with -update", costsGolden, compiler)
+	}
+	p := newCounted(t)
+	lines := strings.Repeat(`{"sender":"a","recipient":"b","message_type":"note","payload":{"n":1}}`+"\n", 1000)
+	measured := compiler + "\n" +
+		p.cost("version", "", "--version") +
+		p.cost("a cold send", "", "send", "--as", "a", "c", "hello") +
+		p.cost("send --stdin of 1,000 lines", lines, "send", "--stdin") +
+		p.cost("deliver_all of 1,002 messages", "", "deliver_all")
+	if *update {
+		if err := os.WriteFile(costsGolden, []byte(measured), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	was, is := strings.Split(string(golden), "\n"), strings.Split(measured, "\n")
+	for i := range max(len(was), len(is)) {
+		if i >= len(was) || i >= len(is) || !costsTheSame(was[i], is[i]) {
+			t.Errorf("the costs have changed, by more than 3 %% or in their syncs; if that is meant: "+
+				"go test ./cmd/mailroom -run '^TestCosts$' -update\nbefore\n%snow\n%s", golden, measured)
+			return
+		}
+	}
+}
+
+// costLine is a line of the golden file: what it is about, instructions and syncs.
+var costLine = regexp.MustCompile(`^(.*): (\d+\.\d+) million instructions, (\d+) syncs$`)
+
+func costsTheSame(was, is string) bool {
+	a, b := costLine.FindStringSubmatch(was), costLine.FindStringSubmatch(is)
+	if a == nil || b == nil {
+		return was == is
+	}
+	before, _ := strconv.ParseFloat(a[2], 64)
+	now, _ := strconv.ParseFloat(b[2], 64)
+	return a[1] == b[1] && now >= 0.97*before && now <= 1.03*before && a[3] == b[3]
+}
+
+// counted is the program, built as it is shipped but for its linking, and two databases: one for the runs whose
+// instructions are counted, one for those whose syncs are.
+type counted struct {
+	t                         *testing.T
+	program                   string
+	forInstructions, forSyncs string // folders
+}
+
+func newCounted(t *testing.T) *counted {
+	p := &counted{t: t, program: filepath.Join(t.TempDir(), "mailroom"), forInstructions: t.TempDir(), forSyncs: t.TempDir()}
+	if text, err := exec.Command("go", "build", "-o", p.program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, folder := range []string{p.forInstructions, p.forSyncs} {
+		for _, words := range []string{"init", "agent add a", "agent add b", "agent add c", "send --as a c first"} {
+			p.run(folder, "", append([]string{p.program}, strings.Fields(words)...)...)
+		}
+	}
+	return p
+}
+
+// run runs a command line with the database of a folder, and returns what it writes to standard error.
+func (p *counted) run(folder, in string, line ...string) (told string) {
+	p.t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.Command(line[0], line[1:]...)
+	cmd.Dir, cmd.Stdin, cmd.Stderr = folder, strings.NewReader(in), &stderr
+	// Valgrind runs one thread at a time, and does not bear the signals by which Go takes a core away from a goroutine.
+	cmd.Env = append(os.Environ(), "HOME="+folder, "XDG_STATE_HOME="+folder, "MAILROOM_DB=x.db", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
+	if err := cmd.Run(); err != nil {
+		p.t.Fatalf("%s: %v\n%s", strings.Join(line, " "), err, stderr.Bytes())
+	}
+	return stderr.String()
+}
+
+var (
+	instructionsOfThread = regexp.MustCompile(`Total instructions: (\d+)`)
+	syncCall             = regexp.MustCompile(`(?m)\b(?:fsync|fdatasync|sync_file_range)\(`)
+)
+
+// cost runs a command with each of the databases, and returns its line.
+func (p *counted) cost(what, in string, args ...string) string {
+	p.t.Helper()
+	instructions := 0
+	told := p.run(p.forInstructions, in, append([]string{"valgrind", "--tool=exp-bbv", "--instr-count-only=yes",
+		"--bb-out-file=/dev/null", p.program}, args...)...)
+	for _, match := range instructionsOfThread.FindAllStringSubmatch(told, -1) {
+		n, _ := strconv.Atoi(match[1])
+		instructions += n
+	}
+	told = p.run(p.forSyncs, in, append([]string{"strace", "-f", "-e", "trace=fsync,fdatasync,sync_file_range",
+		p.program}, args...)...)
+	return fmt.Sprintf("%s: %.2f million instructions, %d syncs\n", what, float64(instructions)/1e6,
+		len(syncCall.FindAllString(told, -1)))
+}
