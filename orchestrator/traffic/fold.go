@@ -208,14 +208,20 @@ func (l *life) add(e *event) {
 	}
 }
 
+// spans are the times for which events are counted.
+var spans = []struct {
+	name   string
+	length time.Duration
+}{{minute, time.Minute}, {hour, time.Hour}}
+
 // count counts an event of a message.
 func (f fold) count(e *event, l *life) {
 	at := orchestrator.ParseStamp(e.at)
 	if at.IsZero() || l.recipient == "" {
 		return // a time written by hand
 	}
-	for span, d := range map[string]time.Duration{minute: time.Minute, hour: time.Hour} {
-		k := key{span, orchestrator.Stamp(at.Truncate(d)), l.recipient}
+	for _, span := range spans {
+		k := key{span.name, orchestrator.Stamp(at.Truncate(span.length)), l.recipient}
 		if e.name == tracing.Created && l.sender != "" {
 			f.row(key{k.span, k.at, l.sender}).Wrote++
 		}
