@@ -230,7 +230,9 @@ func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 func (p *Program) parser(l *line) *urfave.App {
 	flags := slices.Concat(globalFlags(), l.called.Flags)
 	for i, f := range flags {
-		flags[i] = fixedFlag{f, f.Names()}
+		if _, isList := f.(*urfave.StringSliceFlag); !isList { // the parser has to know that it is one
+			flags[i] = fixedFlag{f, f.Names()}
+		}
 	}
 	return &urfave.App{
 		Name: "mailroom", Flags: flags, Action: l.called.Action,
