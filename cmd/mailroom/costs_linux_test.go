@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,22 +21,25 @@ const costsGolden = "testdata/costs.golden"
 
 // TestCosts holds the instructions of the hot commands to within 3 % of the golden file, and their syncs to it: what
 // makes them dearer, or cheaper, says so with -update. Time would not do, since it varies by far more. Another version
-// of Go makes other instructions, so that the file names its own.
+// of Go makes other instructions, so the file names its own; by another they may differ by 15 %.
 func TestCosts(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("valgrind"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
+	for _, program := range []string{"valgrind", "strace"} {
+		if _, err := exec.LookPath(program); err != nil {
+			if os.Getenv("CI") != "" {
+				t.Fatal(err)
+			}
+			t.Skip(err)
 		}
-		t.Skip(err)
 	}
 	golden, err := os.ReadFile(costsGolden)
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
 	compiler := runtime.Version() + " " + runtime.GOARCH
-	if !*update && !strings.HasPrefix(string(golden), compiler+"\n") {
-		t.Skipf("the costs in %s are those of another compiler than %s: write them anew with -update", costsGolden, compiler)
+	tolerance := 0.03
+	if !strings.HasPrefix(string(golden), compiler+"\n") {
+		tolerance = 0.15
 	}
 	p := newCounted(t)
 	lines := strings.Repeat(`{"sender":"a","recipient":"b","message_type":"note","payload":{"n":1}}`+"\n", 1000)
@@ -49,30 +54,28 @@ func TestCosts(t *testing.T) {
 		}
 		return
 	}
-	was, is := strings.Split(string(golden), "\n"), strings.Split(measured, "\n")
-	for i := range max(len(was), len(is)) {
-		if i >= len(was) || i >= len(is) || !costsTheSame(was[i], is[i]) {
-			t.Errorf("the costs have changed, by more than 3 %% or in their syncs; if that is meant: "+
-				"go test ./cmd/mailroom -run '^TestCosts$' -update\nbefore\n%snow\n%s", golden, measured)
-			return
-		}
+	was, is := strings.Split(string(golden), "\n")[1:], strings.Split(measured, "\n")[1:]
+	if !slices.EqualFunc(was, is, func(a, b string) bool { return costsTheSame(a, b, tolerance) }) {
+		t.Errorf("the costs have changed, by more than %.0f %% or in their syncs; if that is meant: "+
+			"go test ./cmd/mailroom -run '^TestCosts$' -update\nbefore\n%snow\n%s", 100*tolerance, golden, measured)
 	}
 }
 
 // costLine is a line of the golden file: what it is about, instructions and syncs.
 var costLine = regexp.MustCompile(`^(.*): (\d+\.\d+) million instructions, (\d+) syncs$`)
 
-func costsTheSame(was, is string) bool {
+func costsTheSame(was, is string, tolerance float64) bool {
 	a, b := costLine.FindStringSubmatch(was), costLine.FindStringSubmatch(is)
 	if a == nil || b == nil {
 		return was == is
 	}
 	before, _ := strconv.ParseFloat(a[2], 64)
 	now, _ := strconv.ParseFloat(b[2], 64)
-	return a[1] == b[1] && now >= 0.97*before && now <= 1.03*before && a[3] == b[3]
+	return a[1] == b[1] && math.Abs(now-before) <= tolerance*before && a[3] == b[3]
 }
 
-// counted is the program, built as it is shipped but for its linking, and two databases: one for the runs whose
+// counted is the program, built without the tags and the linking of what is shipped, so that nothing is compiled anew
+// for this test, and two databases: one for the runs whose
 // instructions are counted, one for those whose syncs are.
 type counted struct {
 	t                         *testing.T

@@ -59,16 +59,20 @@ func MustKnow(ctx context.Context, l *ledger.Ledger, name string) error {
 // Get returns an agent, or the operator or the user, by name. Error: not_found, whose hint names the most similar
 // agents.
 func Get(ctx context.Context, l *ledger.Ledger, name string) (found ledger.Agent, err error) {
-	name = orchestrator.FoldName(name)
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		a := conf.Agents[name]
-		if a == nil || l.PartOf(name) != nil {
-			return NoAgent(c, name, conf)
-		}
-		found = Of(conf, []string{name})[0]
-		return nil
+		found, err = GetIn(c, l, conf, name)
+		return err
 	})
 	return found, err
+}
+
+// GetIn is Get with the configuration of a transaction.
+func GetIn(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, name string) (ledger.Agent, error) {
+	name = orchestrator.FoldName(name)
+	if conf.Agents[name] == nil || l.PartOf(name) != nil {
+		return ledger.Agent{}, NoAgent(c, name, conf)
+	}
+	return Of(conf, []string{name})[0], nil
 }
 
 // WakeStarter rings the bell for an agent that has a start command, once the transaction is committed. The ring of the

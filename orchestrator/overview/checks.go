@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/schedules"
+	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/store"
 )
 
@@ -43,7 +44,7 @@ var checks = []check{
 	{"sessions", "", "", checkSessions},
 	{"files not taken in", "", "none", checkFiles},
 	{"copies", "", "", checkCopies},
-	{"configuration", "", "every agent, group and setting can be read", checkConfiguration},
+	{"configuration", "", "every setting can be read, and no group has the name of an agent", checkConfiguration},
 	{"transport", "", "", checkTransports},
 	{"manager", "", "", checkManager},
 }
@@ -88,6 +89,13 @@ func (x *examination) addCount(level, says, noun, do, query string, args ...any)
 		x.add(Finding{Level: level, Count: n, Says: fmt.Sprintf(says, orchestrator.Plural(int(n), noun)), Do: do})
 	}
 	return err
+}
+
+// addMembers adds how many agents a condition selects, if there are any.
+func (x *examination) addMembers(says, do string, is func(m *Member) bool) {
+	if n := len(x.sorted(is, pending)); n > 0 {
+		x.add(Finding{Level: Problem, Count: int64(n), Says: fmt.Sprintf(says, orchestrator.Plural(n, "agent")), Do: do})
+	}
 }
 
 // checkMoved finds a database that is somewhere else now.
@@ -163,14 +171,16 @@ func checkUnowned(x *examination) error {
 }
 
 func checkSilent(x *examination) error {
-	return x.addCount(Problem, "%s silent for too long", "agent", "`mailroom agent list` shows them",
-		`SELECT count(*) FROM heartbeats WHERE told_at <> ''`)
+	x.addMembers("%s silent for too long", "`mailroom agent list` shows them",
+		func(m *Member) bool { return m.isSilent(x.now) })
+	return nil
 }
 
 func checkGivenUp(x *examination) error {
-	return x.addCount(Problem, "%s whose sessions failed until they were given up", "agent",
+	x.addMembers("%s whose sessions failed until they were given up",
 		"`mailroom agent list` shows them, `mailroom agent show NAME` how they ended",
-		`SELECT count(*) FROM agent_runs WHERE state = 'given_up'`)
+		func(m *Member) bool { return m.runIs(sessions.GivenUp) })
+	return nil
 }
 
 // checkExports finds how far the traces were sent to a collector, if they ever were.

@@ -42,7 +42,7 @@ func checkFailed(x *examination) error {
 	}
 	many := func(m *Member) int64 { return left[m.Name] }
 	others := x.sorted(func(m *Member) bool { return left[m.Name] > 0 }, many)
-	return x.each(others, mostOfEach-len(groups), "have dead letters, too", "`mailroom dead_letters list` shows them",
+	return x.each(others, mostOfEach-len(groups), "There are more dead letters, to", "`mailroom dead_letters list` shows them",
 		many, func(m *Member) error {
 			with := "--recipient " + orchestrator.ShellWord(m.Name)
 			x.add(Finding{

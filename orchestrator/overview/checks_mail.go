@@ -81,7 +81,8 @@ func (x *examination) sorted(is func(m *Member) bool, most func(m *Member) int64
 	return list
 }
 
-// each adds a finding for each of these recipients, but no more than listed, and one for the others.
+// each adds a finding for each of these recipients, but no more than listed, and one for the others, which says rest of
+// their number.
 func (x *examination) each(list []*Member, listed int, rest, do string, most func(m *Member) int64,
 	add func(m *Member) error) error {
 	for i, m := range list {
@@ -91,7 +92,7 @@ func (x *examination) each(list []*Member, listed int, rest, do string, most fun
 			}
 			continue
 		}
-		f := Finding{Level: x.check.now, Says: orchestrator.Plural(len(list)-i, "more recipient") + " " + rest, Do: do}
+		f := Finding{Level: x.check.now, Says: rest + " " + orchestrator.Plural(len(list)-i, "recipient"), Do: do}
 		for _, m := range list[i:] {
 			f.Count += most(m)
 		}
@@ -108,7 +109,7 @@ func isDisabled(m *Member) bool { return m.agent != nil && m.agent.Disabled != "
 
 // checkDisabled finds recipients whose transport is disabled.
 func checkDisabled(x *examination) error {
-	return x.each(x.sorted(isDisabled, pending), mostOfEach, "are disabled, too", "`mailroom agent list` shows them",
+	return x.each(x.sorted(isDisabled, pending), mostOfEach, "Also disabled: the transport of", "`mailroom agent list` shows them",
 		pending, func(m *Member) (err error) {
 			at, why, _ := strings.Cut(m.agent.Disabled, " ")
 			f := Finding{
@@ -134,7 +135,7 @@ func checkDisabled(x *examination) error {
 // checkOverdue finds recipients whose mail has been undelivered for too long.
 func checkOverdue(x *examination) error {
 	late := x.sorted(func(m *Member) bool { return m.backlog.Overdue > 0 && !isDisabled(m) }, pending)
-	return x.each(late, mostOfEach, "get no mail either", "`mailroom status` lists them", pending, x.late)
+	return x.each(late, mostOfEach, "Also without their mail:", "`mailroom status` lists them", pending, x.late)
 }
 
 // late adds a recipient whose mail has been undelivered for too long, and why the oldest message is.
@@ -205,7 +206,7 @@ func checkUnread(x *examination) error {
 		return m.Name == orchestrator.Operator && m.unreadAt != "" || m.Name != orchestrator.Operator &&
 			!isDisabled(m) && x.unreadTooLong(m)
 	}, unread)
-	return x.each(list, mostOfEach, "read no mail either", "`mailroom status` shows them", unread,
+	return x.each(list, mostOfEach, "Also reading no mail:", "`mailroom status` shows them", unread,
 		func(m *Member) error {
 			f := Finding{
 				About: m.Name, Level: Note, Unknown: m.agent == nil, Count: m.Unread, Says: m.Name + " reads no mail",

@@ -19,8 +19,9 @@ type Examination struct {
 	Quick bool // of a large database leave out the checks that read every row, and say so
 }
 
-// Doctor checks the file or server, the tables, and what waits in them. A check that fails does not keep the others
-// from being made. It only reads, unless it is to try transports.
+// Doctor checks the file or server, the tables, and what waits in them. It only reads, unless it is to try transports.
+// What cannot be checked is a finding, too. Of the checks of what is in the tables, the first that cannot be made is the
+// last: on a server its transaction is over.
 func Doctor(ctx context.Context, l *ledger.Ledger, how Examination) Findings {
 	d := &doctor{ledger: l, quick: how.Quick}
 	check, ok := l.Store.(store.Checker)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -145,8 +146,28 @@ func TestNeedsAreGroups(t *testing.T) {
 	}
 	failed := slices.DeleteFunc(r.Findings, func(n overview.Finding) bool { return n.Code != "failed" })
 	last := failed[len(failed)-1]
-	if len(failed) != 13 || last.Count != 2 || last.Error != "" || strings.Contains(last.Because, "some time ago") {
+	if len(failed) != 13 || last.Count != 2 || last.Error != "" ||
+		last.Text() != "There are more dead letters, to 1 recipient" {
 		t.Errorf("%d needs, the last %+v", len(failed), last)
+	}
+}
+
+// TestSilenceIsSeenAtOnce: an agent is silent once its limit is over, before a delivery run has told anybody, and the
+// doctor counts those that are shown so.
+func TestSilenceIsSeenAtOnce(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.Add(agents.Update{Name: "a", SilentAfter: new(time.Hour)})
+	f.Send("a", "b")
+	f.Clock.Advance(2 * time.Hour)
+	standing, err := overview.StandingOf(t.Context(), f.Ledger, "A")
+	if err != nil || standing.Status != overview.Silent {
+		t.Errorf("a is %s, %v", standing.Status, err)
+	}
+	for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
+		if finding.Code == "silent agents" && finding.Says != "1 agent silent for too long" {
+			t.Errorf("the doctor finds: %s", finding.Says)
+		}
 	}
 }
 

@@ -63,11 +63,11 @@ type Standing struct {
 // StandingOf returns the standing of an agent, or of the operator or the user, and what waits for it. Error: not_found,
 // whose hint names the most similar agents.
 func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (standing Standing, err error) {
-	a, err := agents.Get(ctx, l, name)
-	if err != nil {
-		return Standing{}, err
-	}
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		a, err := agents.GetIn(c, l, conf, name)
+		if err != nil {
+			return err
+		}
 		s, err := takeSnapshot(c, l, conf)
 		if err == nil {
 			standing = s.standing(a)
