@@ -22,7 +22,7 @@ var standings = map[orchestrator.Code]standing{
 	orchestrator.Conflict:         {65, 409},
 	orchestrator.DeliveryTimeout:  {1, 502},
 	orchestrator.DeliveryFailed:   {1, 502},
-	orchestrator.Expired:          {1, 502},
+	orchestrator.MessageExpired:   {1, 502},
 	orchestrator.Busy:             {75, 503},
 	orchestrator.Unavailable:      {75, 503},
 	orchestrator.Internal:         {70, 500},

@@ -21,7 +21,7 @@ const (
 	Conflict         Code = "conflict"
 	DeliveryTimeout  Code = "delivery_timeout"
 	DeliveryFailed   Code = "delivery_failed"
-	Expired          Code = "expired"
+	MessageExpired   Code = "expired"
 	Busy             Code = "busy"
 	Unavailable      Code = "unavailable"
 	Internal         Code = "internal"

@@ -17,12 +17,12 @@ const (
 	Retry     Status = "retry"
 	Delivered Status = "delivered"
 	Failed    Status = "failed"
-	Lapsed    Status = "expired" // named so because Expired is the error code
+	Expired   Status = "expired"
 	Cancelled Status = "cancelled"
 )
 
 // Statuses are all of them.
-var Statuses = []Status{Pending, Retry, Delivered, Failed, Lapsed, Cancelled}
+var Statuses = []Status{Pending, Retry, Delivered, Failed, Expired, Cancelled}
 
 // SystemSender is the sender of the engine's own messages (bounces). No agent can have the name.
 const SystemSender = "system"

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/overview"
 )
 
 // HostResult is how a host stands in a folder, or else for its user.
@@ -34,20 +35,20 @@ func standing(ctx context.Context, env commands.Env, at *place) (list []HostResu
 func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *host, at *place) {
 	w, err := writtenIn(h, at)
 	if err != nil {
-		r.User, r.Level, r.Says = at.user, "problem", err.Error()
+		r.User, r.Level, r.Says = at.user, overview.Problem, err.Error()
 		return
 	}
 	kept, found := bookOf(env).findTools(h, at)
 	if w.agent == "" && (!found || env.Ledger.NoneYet()) {
 		return
 	}
-	r.Agent, r.User, r.Level = w.agent, at.user, "note"
+	r.Agent, r.User, r.Level = w.agent, at.user, overview.Note
 	switch {
 	case !found:
 		r.Says = "connected by somebody else, or on another machine: " + h.command(at) + " connects it here"
 		return
 	case w.database != "" && !isThere(w.database):
-		r.Level, r.Says = "problem", noDatabase+w.database+"; "+h.command(at)+" connects it with "+env.Ledger.Path()
+		r.Level, r.Says = overview.Problem, noDatabase+w.database+"; "+h.command(at)+" connects it with "+env.Ledger.Path()
 		return
 	case w.agent != "" && w.database != env.Ledger.Path():
 		r.Says = "connected with another database, " + w.where() + ": who has this one cannot write to it"

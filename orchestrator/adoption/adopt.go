@@ -253,7 +253,7 @@ func (f *ForeignRow) Meaning() (orchestrator.Status, string) {
 // known reports whether a status is one of ours.
 func known(s orchestrator.Status) bool {
 	switch s {
-	case orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed,
+	case orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Expired,
 		orchestrator.Cancelled:
 		return true
 	}

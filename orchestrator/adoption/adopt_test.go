@@ -207,19 +207,19 @@ func TestExpiryAndOverdue(t *testing.T) {
 	want.Equal(t, "overdue events", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 2)
 	f.Clock.Advance(5 * time.Minute)
 	f.Deliver()
-	want.Equal(t, "ttl passed undelivered", f.Message(short).Status, orchestrator.Lapsed)
+	want.Equal(t, "ttl passed undelivered", f.Message(short).Status, orchestrator.Expired)
 	f.Clock.Advance(time.Hour)
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "reader", Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Equal(t, "ttl passed unread", f.Message(unread).Status, orchestrator.Lapsed)
+	want.Equal(t, "ttl passed unread", f.Message(unread).Status, orchestrator.Expired)
 	if len(ms) != 1 || ms[0].ID != kept {
 		t.Errorf("read %v; want only %s", ms, kept)
 	}
 	f.Clock.Advance(7 * 24 * time.Hour)
 	f.Deliver()
-	want.Equal(t, "seven days undelivered", f.Message(long).Status, orchestrator.Lapsed)
+	want.Equal(t, "seven days undelivered", f.Message(long).Status, orchestrator.Expired)
 	want.Equal(t, "overdue events in the end", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 2)
 	want.Equal(t, "reports to the sender",
 		len(f.Rows(`SELECT 1 FROM agent_message WHERE sender = 'system'

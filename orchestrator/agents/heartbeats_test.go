@@ -300,7 +300,7 @@ func TestSilenceWithoutAManager(t *testing.T) {
 	want.Equal(t, "status", f.Standing("a").Status, overview.Silent)
 	want.Equal(t, "untold", f.Standing("a").Untold, true)
 	found := false
-	for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
+	for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{}) {
 		found = found || finding.Code == "silent agents" && finding.Level == "problem"
 	}
 	want.Equal(t, "doctor finds it", found, true)

@@ -273,7 +273,7 @@ func TestGoneMessagesCanEnd(t *testing.T) {
 	}
 	f.Clock.Advance(2 * time.Minute)
 	f.Deliver()
-	want.Equal(t, "status of one whose time has passed", f.Message(short).Status, orchestrator.Lapsed)
+	want.Equal(t, "status of one whose time has passed", f.Message(short).Status, orchestrator.Expired)
 	want.Equal(t, "status of one taken back", f.Message(taken).Status, orchestrator.Cancelled)
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})
 	if err != nil {

@@ -165,7 +165,7 @@ func TestLongLeaseOfARun(t *testing.T) {
 // finding is what the doctor finds under a name.
 func finding(f *enginetest.Fixture, check string) overview.Finding {
 	f.T.Helper()
-	for _, finding := range overview.Doctor(f.T.Context(), f.Ledger, overview.Examination{}) {
+	for _, finding := range overview.Doctor(f.T.Context(), f.Ledger, overview.DoctorOptions{}) {
 		if finding.Code == check {
 			return finding
 		}

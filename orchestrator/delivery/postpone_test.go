@@ -152,14 +152,14 @@ func TestPostponedExpires(t *testing.T) {
 		f.Clock.Advance(time.Second)
 	}
 	f.Deliver()
-	want.Equal(t, "status after its time", f.Message(id).Status, orchestrator.Lapsed)
+	want.Equal(t, "status after its time", f.Message(id).Status, orchestrator.Expired)
 	want.Rows(t, f.Rows(`SELECT message_type, json_extract(payload, '$.error') FROM agent_message WHERE reply_to = ?`,
 		id), "error_report expired")
 	for range 7*24 + 1 { // a week, in steps of an hour
 		f.Clock.Advance(time.Hour)
 		f.Deliver()
 	}
-	want.Equal(t, "status after a week", f.Message(forever).Status, orchestrator.Lapsed)
+	want.Equal(t, "status after a week", f.Message(forever).Status, orchestrator.Expired)
 	want.Equal(t, "retry_count", f.Message(forever).RetryCount, 0)
 	f.Wire.Set(nil)
 	want.Equal(t, "delivered after its time", f.Deliver().Delivered, 0)

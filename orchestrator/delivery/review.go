@@ -308,11 +308,11 @@ func Lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 		}
 	}
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq),
-		ledger.Change{To: orchestrator.Lapsed, Event: tracing.Expired, Failure: reason}); err != nil {
+		ledger.Change{To: orchestrator.Expired, Event: tracing.Expired, Failure: reason}); err != nil {
 		return err
 	}
 	say(t, slog.LevelInfo, "a message expired and is a dead letter", m, "reason", reason)
-	return Bounce(t, m, orchestrator.Expired, reason, m.RetryCount)
+	return Bounce(t, m, orchestrator.MessageExpired, reason, m.RetryCount)
 }
 
 // deadEvery is how often an engine looks for leases whose holder is dead.

@@ -116,7 +116,7 @@ func TestNameOfAProcessThatEnded(t *testing.T) {
 	r.Clock.Advance(time.Second)
 	r.Deliver()
 	want.Rows(t, r.reports(), "expired "+ids[0], "expired "+ids[1], "expired "+ids[2])
-	want.Equal(t, "status", r.Message(shown).Status, orchestrator.Lapsed)
+	want.Equal(t, "status", r.Message(shown).Status, orchestrator.Expired)
 	want.Equal(t, "status of what was read", r.Message(read).Status, orchestrator.Delivered)
 	_, err := messages.Send(t.Context(), r.Ledger,
 		orchestrator.Draft{Sender: "alice", Recipient: "claude", Type: "note", Payload: []byte("1")})

@@ -139,7 +139,7 @@ func ReportUnacknowledged(t *ledger.Tx) (more bool, err error) {
 // reportOneUnacknowledged sends the note. A message that failed, expired or was cancelled has been told of already, and
 // whoever answered one has dealt with it, though no receipt says that it acknowledged it.
 func reportOneUnacknowledged(t *ledger.Tx, m *orchestrator.Message, within time.Duration) error {
-	if m.AcknowledgedAt != "" || m.Status == orchestrator.Failed || m.Status == orchestrator.Lapsed ||
+	if m.AcknowledgedAt != "" || m.Status == orchestrator.Failed || m.Status == orchestrator.Expired ||
 		m.Status == orchestrator.Cancelled {
 		return nil
 	}

@@ -96,7 +96,7 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter)
 // add counts one more dead letter.
 func (g *DeadLetterGroup) add(sender string, status orchestrator.Status, ended string) {
 	g.Messages++
-	if status == orchestrator.Lapsed {
+	if status == orchestrator.Expired {
 		g.Expired++
 	}
 	if len(g.Senders) < maxGroupSenders && !slices.Contains(g.Senders, sender) {

@@ -85,7 +85,7 @@ func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []or
 		}
 		for i := range ms {
 			m := &ms[i]
-			if m.Status != orchestrator.Failed && m.Status != orchestrator.Lapsed {
+			if m.Status != orchestrator.Failed && m.Status != orchestrator.Expired {
 				continue
 			}
 			if by != "" && !conf.Sent(m, by) {

@@ -86,7 +86,7 @@ func peers(letters []Letter, peer func(*Letter) (name string, counts bool)) []Pe
 			by[name], list = p, append(list, p)
 		}
 		p.Messages++
-		if m.Status == orchestrator.Failed || m.Status == orchestrator.Lapsed {
+		if m.Status == orchestrator.Failed || m.Status == orchestrator.Expired {
 			p.Failed++
 		}
 	}

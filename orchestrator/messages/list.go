@@ -111,7 +111,7 @@ func (f *ListFilter) sources() (list []searchSource) {
 			{`agent_message m INDEXED BY agent_message_thread`, `thread_id = ?3`},
 			{`agent_message_archive m INDEXED BY agent_message_archive_thread`, `thread_id = ?3`},
 		}
-	case f.only(orchestrator.Failed, orchestrator.Lapsed): // which are never archived
+	case f.only(orchestrator.Failed, orchestrator.Expired): // which are never archived
 		return []searchSource{{`agent_message m INDEXED BY agent_message_dead`, `status IN ('failed','expired')`}}
 	case f.fewLive && f.only(orchestrator.Pending, orchestrator.Retry):
 		return []searchSource{{`agent_message m INDEXED BY agent_message_live`, ledger.Live}}

@@ -104,7 +104,7 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 	case m.agent == nil:
 		f.Says = "No agent can have the name " + g.recipient
 		f.Do = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"
-	case newest.status == string(orchestrator.Lapsed):
+	case newest.status == string(orchestrator.Expired):
 		f.Says = "Messages to " + g.recipient + " expired"
 	case scheme == "exec":
 		f.Says = "The command of " + g.recipient + " fails"

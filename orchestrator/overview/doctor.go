@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Examination is how Doctor looks.
-type Examination struct {
+// DoctorOptions are how Doctor looks.
+type DoctorOptions struct {
 	Try   bool // send a test message through the transport of each agent, see delivery.TryTransports
 	Quick bool // of a large database leave out the checks that read every row, and say so
 }
@@ -22,11 +22,11 @@ type Examination struct {
 // Doctor checks the file or server, the tables, and what waits in them. It only reads, unless it is to try transports.
 // What cannot be checked is a finding, too. Of the checks of what is in the tables, the first that cannot be made is the
 // last: on a server its transaction is over.
-func Doctor(ctx context.Context, l *ledger.Ledger, how Examination) Findings {
+func Doctor(ctx context.Context, l *ledger.Ledger, how DoctorOptions) Findings {
 	d := &doctor{ledger: l, quick: how.Quick}
 	check, ok := l.Store.(store.Checker)
 	if ok {
-		check.CheckPlace(d.Report)
+		check.CheckPlace(ctx, d.Report)
 	}
 	if !l.Store.Exists() {
 		return d.Findings

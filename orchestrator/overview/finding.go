@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // Levels of findings.
 const (
-	Fine    = "ok"
-	Note    = "note"
-	Problem = "problem"
+	Fine    = store.Fine
+	Note    = store.Note
+	Problem = store.Problem
 )
 
 // Finding is what one check found: that all is well, something to know, or a problem.

@@ -28,7 +28,7 @@ func TestDoctorOfHosts(t *testing.T) {
 	}
 	finds := func(check string) string {
 		t.Helper()
-		list := overview.Doctor(t.Context(), f.Ledger, overview.Examination{})
+		list := overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{})
 		i := slices.IndexFunc(list, func(found overview.Finding) bool {
 			return strings.HasPrefix(found.Title(),
 				check)

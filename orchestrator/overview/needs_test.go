@@ -164,7 +164,7 @@ func TestSilenceIsSeenAtOnce(t *testing.T) {
 	if err != nil || standing.Status != overview.Silent {
 		t.Errorf("a is %s, %v", standing.Status, err)
 	}
-	for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
+	for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{}) {
 		if finding.Code == "silent agents" && finding.Says != "1 agent silent for too long" {
 			t.Errorf("the doctor finds: %s", finding.Says)
 		}
@@ -244,7 +244,7 @@ func TestNeedsOfPhones(t *testing.T) {
 	f.Question(devices[:1], long)
 	f.Deliver()
 	want.Rows(t, phones(), "phone 1 phone 1 is not told of questions and alerts |  | 0s")
-	for _, found := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
+	for _, found := range overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{}) {
 		if found.Code == "failed" && found.Level != "ok" {
 			t.Errorf("doctor finds dead letters: %s", found.Says)
 		}
@@ -269,7 +269,7 @@ func TestNeedsOfALoop(t *testing.T) {
 	want.Rows(t, needed(t, f))
 	exchange(1)
 	want.Rows(t, needed(t, f), "exchange 32 ann and bob have exchanged 32 messages within ten minutes | ann, bob | ")
-	found := overview.Doctor(t.Context(), f.Ledger, overview.Examination{})
+	found := overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{})
 	want.Equal(t, "doctor names them", slices.ContainsFunc(found, func(f overview.Finding) bool {
 		return f.Code == "exchange" && f.Level == "note" &&
 			f.Text() == "ann and bob have exchanged 32 messages within ten minutes: ann sent 16 and bob sent 16, and no person has said anything to either"

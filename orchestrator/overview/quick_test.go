@@ -22,8 +22,8 @@ func TestQuickDoctor(t *testing.T) {
 			f.SQL(`INSERT INTO bridge_problems (path, fingerprint, problem, found_at)
 				VALUES ('large', '', hex(zeroblob(35000000)), '')`)
 		}
-		quick, all := overview.Doctor(t.Context(), f.Ledger, overview.Examination{Quick: true}),
-			overview.Doctor(t.Context(), f.Ledger, overview.Examination{})
+		quick, all := overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{Quick: true}),
+			overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{})
 		for _, check := range []string{"integrity", "trace"} {
 			if has(quick, check) == large || !has(all, check) {
 				t.Errorf("large %t, %s: quickly %v; in full %v", large, check, has(quick, check), has(all, check))
@@ -35,7 +35,7 @@ func TestQuickDoctor(t *testing.T) {
 		}
 	}
 	f.SQL(`DELETE FROM message_trace`)
-	if n := slices.IndexFunc(overview.Doctor(t.Context(), f.Ledger, overview.Examination{}),
+	if n := slices.IndexFunc(overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{}),
 		func(found overview.Finding) bool {
 			return found.Code == "trace" && found.Level == "problem"
 		}); n < 0 {

@@ -203,7 +203,7 @@ func (s *snapshot) waiting() error {
 		}
 	}
 	for name, of := range counts {
-		switch n := of[orchestrator.Failed] + of[orchestrator.Lapsed]; {
+		switch n := of[orchestrator.Failed] + of[orchestrator.Expired]; {
 		case !push.IsMailbox(name):
 			s.pushes[name] = n
 		case n > 0:

@@ -124,7 +124,7 @@ func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrat
 		return why, explainStart(c, l, conf, m, &why)
 	case orchestrator.Failed:
 		explainFailed(conf, m, n > 0, &why)
-	case orchestrator.Lapsed:
+	case orchestrator.Expired:
 		why.Where, why.Rule = "among the dead letters", "it expired: "+m.Error
 		why.Fix = "`mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "` sends it again"
 	case orchestrator.Cancelled:

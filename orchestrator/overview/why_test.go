@@ -164,7 +164,7 @@ func TestWhyOfWhatIsOver(t *testing.T) {
 	}
 	f.Deliver()
 	for _, id := range []string{unread, sent, held, "by hand"} {
-		want.Equal(t, "status of "+id, f.Message(id).Status, orchestrator.Lapsed)
+		want.Equal(t, "status of "+id, f.Message(id).Status, orchestrator.Expired)
 	}
 }
 

@@ -378,7 +378,7 @@ func reportUnanswered(t *ledger.Tx, q *Question, why string) error {
 	if !t.Config().Settings.Bounce {
 		return nil
 	}
-	d, err := errorReport(q, orchestrator.Expired, orchestrator.User+" has not answered, and will not: "+why)
+	d, err := errorReport(q, orchestrator.MessageExpired, orchestrator.User+" has not answered, and will not: "+why)
 	if err != nil {
 		return err
 	}

@@ -470,7 +470,7 @@ func TestUserIsExplained(t *testing.T) {
 	f, ids := enginetest.NewPhones(t, 1)
 	id := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
 	f.Question(ids)
-	for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
+	for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{}) {
 		if finding.Code == "unknown recipients" && finding.Level != "ok" {
 			t.Errorf("%+v", finding)
 		}

@@ -146,7 +146,7 @@ func TestReadingLeaseOutlastsTTL(t *testing.T) {
 	f.Clock.Advance(30 * time.Second)
 	f.Deliver()
 	want.Equal(t, "acknowledged", f.Message(kept).Status, orchestrator.Delivered)
-	want.Equal(t, "come back", f.Message(lost).Status, orchestrator.Lapsed)
+	want.Equal(t, "come back", f.Message(lost).Status, orchestrator.Expired)
 	want.IDs(t, f.TakeFor("b", 0))
 }
 

@@ -232,7 +232,7 @@ func (r *Request) giveUp(t *ledger.Tx, id, reason string) (int, error) {
 	}
 	code := orchestrator.DeliveryFailed
 	if r.Expired != "" {
-		code = orchestrator.Expired
+		code = orchestrator.MessageExpired
 	}
 	return 1, delivery.Bounce(t, &ms[0], code, reason, ms[0].RetryCount)
 }

@@ -41,7 +41,7 @@ type Cleared struct {
 // and run again.
 func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, error) {
 	cleared := Cleared{Statuses: map[orchestrator.Status]int64{orchestrator.Delivered: 0, orchestrator.Failed: 0,
-		orchestrator.Lapsed: 0, orchestrator.Cancelled: 0}}
+		orchestrator.Expired: 0, orchestrator.Cancelled: 0}}
 	conf, err := l.Configuration(ctx)
 	if err != nil {
 		return cleared, err
@@ -165,7 +165,7 @@ func clearOneBatch(t *ledger.Tx) (removed map[orchestrator.Status]int64, err err
 	}
 	removed = map[orchestrator.Status]int64{}
 	// +?, since SQLite compares a bare parameter with the condition of an index on one status, and plans anew for each.
-	for _, status := range []orchestrator.Status{orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed,
+	for _, status := range []orchestrator.Status{orchestrator.Delivered, orchestrator.Failed, orchestrator.Expired,
 		orchestrator.Cancelled} {
 		count, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch)
 			AND status = +?`, status)

@@ -35,7 +35,7 @@ func TestRetention(t *testing.T) {
 	expired := f.Send("a", "w", func(d *orchestrator.Draft) { d.TTL = time.Second })
 	f.Clock.Advance(time.Second)
 	f.Deliver()
-	want.Equal(t, "status", f.Message(expired).Status, orchestrator.Lapsed)
+	want.Equal(t, "status", f.Message(expired).Status, orchestrator.Expired)
 
 	f.Clock.Advance(7*24*time.Hour - 2*time.Second)
 	want.Equal(t, "deleted a second early", f.Clear(retention.ClearOptions{}).Deleted, 0)

@@ -105,7 +105,7 @@ func TestReplayOfAHeldMessage(t *testing.T) {
 	id := f.Send("a", "later", func(d *orchestrator.Draft) { d.HoldUnknown, d.TTL = true, time.Second })
 	f.Clock.Advance(2 * time.Second)
 	f.Deliver()
-	want.Equal(t, "status", f.Message(id).Status, orchestrator.Lapsed)
+	want.Equal(t, "status", f.Message(id).Status, orchestrator.Expired)
 	f.Add(agents.Update{Name: "later"})
 	if _, err := messages.Replay(t.Context(), f.Ledger, id, ""); err != nil {
 		t.Fatal(err)

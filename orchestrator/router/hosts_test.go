@@ -199,7 +199,7 @@ func saysNoRouter(t *testing.T, alpha *delivery.Engine, id string) {
 		if err != nil || len(why) != 1 || !strings.Contains(why[0].Rule, rule) || !strings.Contains(why[0].Fix, fix) {
 			t.Errorf("why: %+v, %v", why, err)
 		}
-		found := overview.Doctor(t.Context(), alpha.Ledger, overview.Examination{})
+		found := overview.Doctor(t.Context(), alpha.Ledger, overview.DoctorOptions{})
 		i := slices.IndexFunc(found, func(f overview.Finding) bool { return f.About == "beta" })
 		if i < 0 || found[i].Level != level {
 			t.Errorf("the doctor: %+v", found)

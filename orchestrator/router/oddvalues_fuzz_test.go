@@ -174,14 +174,14 @@ func (o *oddRun) ask(ctx context.Context) {
 	must("tokens", err)
 	_, err = overview.Status(ctx, o.Ledger)
 	must("status", err)
-	_, _, err = overview.Standings(ctx, o.Ledger, overview.Roster{Backlog: true, Waiting: true})
+	_, _, err = overview.Standings(ctx, o.Ledger, overview.StandingFilter{Backlog: true, Waiting: true})
 	must("standings", err)
 	_, err = messages.DeadLetters(ctx, o.Ledger, messages.DeadLetterFilter{Limit: 100})
 	must("dead letters", err)
 	_, _, _, err = messages.Events(ctx, o.Ledger, messages.Cursor{}, "", 1000)
 	must("events", err)
 	o.askBeside(ctx, must, fine)
-	for _, found := range overview.Doctor(ctx, o.Ledger, overview.Examination{}) {
+	for _, found := range overview.Doctor(ctx, o.Ledger, overview.DoctorOptions{}) {
 		if found.Code == "database" {
 			o.T.Errorf("the doctor: %+v", found)
 		}

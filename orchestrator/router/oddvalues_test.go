@@ -148,7 +148,7 @@ func TestStuckRowsAreWalkedPast(t *testing.T) {
 	f.Forbid("UPDATE", "agent_message", `old.message_id LIKE '%-stuck-%'`, "no")
 	inTime(t, "the delivery", func(context.Context) { f.Deliver() })
 	want.Equal(t, "the one by hand", f.Message("hand-good").Status, orchestrator.Delivered)
-	want.Equal(t, "the one that is over", f.Message("review-good").Status, orchestrator.Lapsed)
+	want.Equal(t, "the one that is over", f.Message("review-good").Status, orchestrator.Expired)
 	want.Equal(t, "the one whose lease is over", f.Message("lease-good").Status, orchestrator.Delivered)
 }
 
@@ -436,7 +436,7 @@ func TestOddConfiguration(t *testing.T) {
 		t.Errorf("tokens: %v %v %v", tokens, err, tokensErr)
 	}
 	says := ""
-	for _, found := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
+	for _, found := range overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{}) {
 		if found.Code == "configuration" {
 			says += found.Says + "\n"
 		}

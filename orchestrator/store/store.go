@@ -91,7 +91,7 @@ type (
 	}
 	// Checker looks for what an operator should know of the database itself.
 	Checker interface {
-		CheckPlace(report Report)                                   // where it is, if there is one
+		CheckPlace(ctx context.Context, report Report)              // where it is, if there is one
 		CheckLock(ctx context.Context, report Report) (locked bool) // whether nobody can write it now
 	}
 	// FileChecker looks after a database that is a file of this machine.
@@ -120,7 +120,14 @@ func SettledIn(ctx context.Context, s Store) (Settled, error) {
 	return Settled{Events: math.MaxInt64, Commands: math.MaxInt64, Dense: true}, nil
 }
 
-// Report takes a finding of a check: its level is ok, note or problem; do is what to do about it.
+// Levels of findings.
+const (
+	Fine    = "ok"
+	Note    = "note"
+	Problem = "problem"
+)
+
+// Report takes a finding of a check, with its level; do is what to do about it.
 type Report func(check, level, says, do string)
 
 // Able returns a store as one of the above. Error: unavailable, for a database that cannot do it.

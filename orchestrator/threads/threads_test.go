@@ -87,7 +87,7 @@ func TestPostsAreNobodysMail(t *testing.T) {
 		want.Equal(t, "overdue", s.Overdue, 0)
 		want.Equal(t, "what is planned", s.NextDueAt, "")
 		want.Equal(t, "delivered rows", s.Totals["delivered"], 5)
-		for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
+		for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{}) {
 			if finding.Level != "ok" && slices.Contains([]string{"overdue", "failed", "leases", "trace", "counts",
 				"configuration"}, finding.Code) {
 				t.Errorf("the doctor says %+v", finding)

@@ -162,7 +162,7 @@ func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*push.Message, 
 		return nil, 0, errors.New("the message expires at no time that can be read")
 	}
 	if !end.After(at) {
-		return nil, 0, orchestrator.Errorf(orchestrator.Expired, "it was not sent, since it expired at %s", m.ExpiresAt)
+		return nil, 0, orchestrator.Errorf(orchestrator.MessageExpired, "it was not sent, since it expired at %s", m.ExpiresAt)
 	}
 	return p, min(end.Sub(at), longestTTL), nil
 }

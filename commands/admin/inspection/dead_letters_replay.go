@@ -32,7 +32,7 @@ var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay"
 	With(commands.Traits{
 		Confirm: "This sends dead letters again: {foreseen}.", ConfirmWith: "all",
 		Last: func(m *orchestrator.Message) bool {
-			return m.Status == orchestrator.Failed || m.Status == orchestrator.Lapsed
+			return m.Status == orchestrator.Failed || m.Status == orchestrator.Expired
 		},
 	}).Foreseeing(countReplayed)
 

@@ -115,7 +115,7 @@ func (p *MessagesListParams) filter() (f messages.ListFilter, err error) {
 	case "live":
 		f.Statuses = []orchestrator.Status{orchestrator.Pending, orchestrator.Retry}
 	case "dead":
-		f.Statuses = []orchestrator.Status{orchestrator.Failed, orchestrator.Lapsed}
+		f.Statuses = []orchestrator.Status{orchestrator.Failed, orchestrator.Expired}
 	default:
 		f.Statuses = []orchestrator.Status{orchestrator.Status(p.Status)}
 	}

@@ -24,7 +24,7 @@ type DoctorParams struct {
 func doctorCommand(looks []Look) commands.Typed[DoctorParams, DoctorResult] {
 	return commands.Define(vocabulary, "doctor",
 		func(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
-			found := append(overview.Doctor(ctx, env.Ledger, overview.Examination{Try: p.Try, Quick: p.Quick}),
+			found := append(overview.Doctor(ctx, env.Ledger, overview.DoctorOptions{Try: p.Try, Quick: p.Quick}),
 				brokenSchedules(ctx, env)...)
 			for _, look := range looks {
 				found = append(found, look(ctx, env, p.Try && !env.Caller.Remote && env.Caller.Shell)...)

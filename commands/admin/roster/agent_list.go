@@ -31,7 +31,7 @@ type AgentListResult struct {
 var agentListCommand = commands.Define(vocabulary, "agent list", agentList).With(commands.Traits{ListsAgents: true})
 
 func agentList(ctx context.Context, env commands.Env, p AgentListParams) (AgentListResult, error) {
-	agents, total, err := overview.Standings(ctx, env.Ledger, overview.Roster{
+	agents, total, err := overview.Standings(ctx, env.Ledger, overview.StandingFilter{
 		Search: p.Search, Waiting: p.Order == "waiting", Skip: p.Skip, Limit: p.Limit, Backlog: p.Backlog,
 	})
 	for i := range agents {

@@ -181,7 +181,7 @@ func foldStatuses(totals map[string]int64) map[string]int64 {
 	folded := map[string]int64{"(other)": 0}
 	for status, n := range totals {
 		switch orchestrator.Status(status) {
-		case orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed,
+		case orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Expired,
 			orchestrator.Cancelled, "archived":
 		default:
 			status = "(other)"

@@ -16,8 +16,8 @@ import (
 const checkPatience = 30 * time.Second
 
 // CheckPlace looks at the server. Each check is by itself: one that fails, for lack of a right, ends no other.
-func (s *Store) CheckPlace(report store.Report) {
-	ctx, cancel := context.WithTimeout(context.Background(), checkPatience)
+func (s *Store) CheckPlace(ctx context.Context, report store.Report) {
+	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
 	own := []check.Check{{Name: "pooler", Ask: s.checkPooler}, {Name: "audit user", Ask: s.checkAuditor}}
 	for _, one := range slices.Concat(check.Server(settings), own, check.Load(maxReaders+3)) {
@@ -26,13 +26,13 @@ func (s *Store) CheckPlace(report store.Report) {
 		switch {
 		case err == nil:
 		case errors.Is(err, errNone):
-			report("server", "note", "there is no database at "+s.path+" yet", "`mailroom init` makes one")
+			report("server", store.Note, "there is no database at "+s.path+" yet", "`mailroom init` makes one")
 			return
 		case errors.As(err, &known) && !s.found.Load():
-			report("server", "problem", known.Message, known.Hint)
+			report("server", store.Problem, known.Message, known.Hint)
 			return
 		default:
-			report(one.Name, "note", "not known: "+err.Error(), "")
+			report(one.Name, store.Note, "not known: "+err.Error(), "")
 		}
 	}
 }
@@ -50,29 +50,29 @@ func (s *Store) checkAuditor(c *store.Conn, report store.Report) error {
 		secrets := row.Text(2)
 		switch {
 		case row.Text(3) == "":
-			report("audit user", "note", "there is no user "+auditRole+": `mailroom sql` is refused",
+			report("audit user", store.Note, "there is no user "+auditRole+": `mailroom sql` is refused",
 				"Run there: "+makeAuditor+"; then `mailroom init`")
 		case row.Int(1) != 0:
-			report("audit user", "problem",
+			report("audit user", store.Problem,
 				"the user "+auditRole+" can do more than read, and so can every query of `mailroom sql`",
 				"Take its rights and memberships away")
 		case secrets != "":
-			report("audit user", "problem", "the user "+auditRole+" can read credentials: "+secrets,
+			report("audit user", store.Problem, "the user "+auditRole+" can read credentials: "+secrets,
 				"`mailroom init` takes that away, unless all users may: REVOKE SELECT ON them FROM PUBLIC")
 		case row.Int(0) == 0:
-			report("audit user", "note", "the user "+auditRole+" cannot read the tables: `mailroom sql` is refused",
+			report("audit user", store.Note, "the user "+auditRole+" cannot read the tables: `mailroom sql` is refused",
 				"`mailroom init` lets it, once it may LOGIN")
 		default:
 			c, err := enterAsAuditor(s, context.Background(), 0)
 			if err != nil {
-				report("audit user", "note", "the user "+auditRole+" cannot enter: `mailroom sql` is refused: "+
+				report("audit user", store.Note, "the user "+auditRole+" cannot enter: `mailroom sql` is refused: "+
 					err.Error(), "Put its password into ~/.pgpass; pg_hba.conf of the server says who may enter")
 				return nil
 			}
 			c.Close()
-			report("audit user", "ok", "queries are run as "+auditRole+", which reads no credentials", "")
+			report("audit user", store.Fine, "queries are run as "+auditRole+", which reads no credentials", "")
 			if row.Int(4) < 0 {
-				report("audit connections", "note",
+				report("audit connections", store.Note,
 					"the user "+auditRole+" may take all connections of the server, one for each query",
 					"Run there: ALTER ROLE "+auditRole+" CONNECTION LIMIT 20")
 			}
@@ -94,7 +94,7 @@ func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool
 		}
 		return err
 	})
-	report("lock", "problem", says,
+	report("lock", store.Problem, says,
 		"Let it end its transaction, or end it: SELECT pg_terminate_backend(PID). What it has not committed is undone")
 	return true
 }

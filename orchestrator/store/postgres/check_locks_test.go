@@ -38,7 +38,7 @@ func TestLockedRowsAreExplained(t *testing.T) {
 					break
 				}
 			}
-			findings := overview.Doctor(t.Context(), e.Ledger, overview.Examination{})
+			findings := overview.Doctor(t.Context(), e.Ledger, overview.DoctorOptions{})
 			named := false
 			for _, f := range findings {
 				named = named || f.Code == "row locks" && f.Level == "problem" && strings.Contains(f.Do,

@@ -24,28 +24,28 @@ func (s *Store) checkPooler(_ *store.Conn, report store.Report) error {
 		says = "a pooler stands before the server, in " + mode + " mode"
 	}
 	if !past {
-		report("pooler", "note",
+		report("pooler", store.Note,
 			says+": nothing can be heard through it, so new messages are looked for four times a second", namePast)
 		return nil
 	}
 	c, _, err := s.connectPast(ctx, s.direct)
 	if err == errAstray {
-		report("pooler", "problem", says+"; "+errAstray.Message+", so new messages are looked for four times a second",
+		report("pooler", store.Problem, says+"; "+errAstray.Message+", so new messages are looked for four times a second",
 			namePast)
 		return nil
 	}
 	if err != nil {
-		report("pooler", "problem", says+"; the way past it that direct names does not lead to the server: "+
+		report("pooler", store.Problem, says+"; the way past it that direct names does not lead to the server: "+
 			s.Explain(err).Error(), namePast)
 		return nil
 	}
 	defer c.Close()
 	if c.Settings != "" {
-		report("pooler", "problem",
+		report("pooler", store.Problem,
 			says+"; direct names a pooler, too, so new messages are looked for four times a second", namePast)
 		return nil
 	}
-	report("pooler", "ok", says+"; what processes tell each other goes by the address that direct names", "")
+	report("pooler", store.Fine, says+"; what processes tell each other goes by the address that direct names", "")
 	return nil
 }
 

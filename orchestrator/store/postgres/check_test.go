@@ -46,7 +46,7 @@ func initAt(t *testing.T, address string) *postgres.Store {
 func finds(t *testing.T, address string, findings ...string) {
 	t.Helper()
 	found := map[string]string{}
-	at(t, address).CheckPlace(func(check, level, says, do string) {
+	at(t, address).CheckPlace(t.Context(), func(check, level, says, do string) {
 		if found[check] == "" || level != "ok" {
 			found[check] = level + " " + says
 		}

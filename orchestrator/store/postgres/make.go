@@ -80,7 +80,7 @@ func makeTables(s *Store, c *store.Conn) error {
 	if err := makeSchema(s, c); err != nil {
 		return err
 	}
-	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, pulse.Table, commitsSQL} {
+	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, pulse.Schema, commitsSQL} {
 		if err := c.Script(script); err != nil {
 			return err
 		}

@@ -244,7 +244,7 @@ func (n *notices) hear(ready func()) error {
 		return err
 	}
 	ready()
-	defer n.s.watch(n.s.pulse.Every, n.s.pulse.Every)()
+	defer n.s.watch(n.s.pulse.Interval, n.s.pulse.Interval)()
 	for {
 		if err := c.Raw.WaitForNotification(n.ctx); err != nil {
 			return err

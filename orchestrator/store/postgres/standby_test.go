@@ -99,7 +99,7 @@ func onlyReads(t *testing.T, e *delivery.Engine) {
 		t.Fatal(err)
 	}
 	want.Equal(t, "messages that wait", state.Totals["pending"], 2)
-	for _, finding := range overview.Doctor(t.Context(), e.Ledger, overview.Examination{}) {
+	for _, finding := range overview.Doctor(t.Context(), e.Ledger, overview.DoctorOptions{}) {
 		if finding.Level == "problem" || finding.Code == "acknowledged" || finding.Code == "events" {
 			t.Errorf("doctor: %+v", finding)
 		}

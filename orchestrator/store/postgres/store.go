@@ -116,7 +116,7 @@ func Open(o Options) (*Store, error) {
 	if s.clock.local = o.Now; o.Now == nil {
 		s.clock.local = time.Now
 	}
-	s.pulse = pulse.New(cmp.Or(o.Pulse, pulse.Often), s.connectPulse, s.log)
+	s.pulse = pulse.New(cmp.Or(o.Pulse, pulse.DefaultInterval), s.connectPulse, s.log)
 	s.backend = newBackend(s)
 	s.writer = &store.Writer{Backend: s.backend, Bell: s.bell, Log: s.log, Busy: s.busy, Begin: o.Begin, End: o.End}
 	s.readers = readers{s: s, places: make(chan struct{}, mostOpen)}

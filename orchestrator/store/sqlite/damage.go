@@ -11,10 +11,10 @@ import (
 )
 
 // CheckPlace looks at the file, its folder and the file system.
-func (s *Store) CheckPlace(report store.Report) {
+func (s *Store) CheckPlace(_ context.Context, report store.Report) {
 	if s.gone() {
 		err := s.noDatabase()
-		report("file", "problem", err.Message, err.Hint)
+		report("file", store.Problem, err.Message, err.Hint)
 	} else {
 		check.File(s.path, report)
 	}

@@ -57,7 +57,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"}); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
-	for _, f := range overview.Doctor(t.Context(), r.Ledger, overview.Examination{}) {
+	for _, f := range overview.Doctor(t.Context(), r.Ledger, overview.DoctorOptions{}) {
 		if f.Code == "integrity" && f.Level != "ok" {
 			t.Errorf("integrity: %s", f.Says)
 		}

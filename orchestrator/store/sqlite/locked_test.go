@@ -103,10 +103,10 @@ func TestDoctorNamesTheLocker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, lock := lockable(t, store.NewLocalBell())
-		before := overview.Doctor(t.Context(), r.Ledger, overview.Examination{Try: true})
+		before := overview.Doctor(t.Context(), r.Ledger, overview.DoctorOptions{Try: true})
 		lock()
 		began := time.Now()
-		locked := overview.Doctor(t.Context(), r.Ledger, overview.Examination{Try: true})
+		locked := overview.Doctor(t.Context(), r.Ledger, overview.DoctorOptions{Try: true})
 		if took := time.Since(began); took > shortBusy*3/2 {
 			t.Errorf("it took %s by the clock of the test", took)
 		}

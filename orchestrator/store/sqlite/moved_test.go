@@ -212,7 +212,7 @@ func TestRemovedDatabase(t *testing.T) {
 						}
 					}
 				}
-				if f := overview.Doctor(t.Context(), r.Ledger, overview.Examination{})[0]; f.Level != "problem" ||
+				if f := overview.Doctor(t.Context(), r.Ledger, overview.DoctorOptions{})[0]; f.Level != "problem" ||
 					!strings.Contains(f.Says, "was removed") {
 					t.Errorf("the doctor finds %+v", f)
 				}
@@ -374,7 +374,7 @@ func TestMissingDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("an empty file")
-	findings := overview.Doctor(t.Context(), other.Ledger, overview.Examination{})
+	findings := overview.Doctor(t.Context(), other.Ledger, overview.DoctorOptions{})
 	if f := findings[0]; f.Code != "file" || f.Level != "problem" || !strings.Contains(f.Says, "is missing") {
 		t.Errorf("the doctor finds %+v", f)
 	}

@@ -29,13 +29,13 @@ func checkConnections(c *store.Conn, most int, report store.Report) error {
 		- count(*), current_setting('max_connections') FROM pg_stat_activity WHERE backend_type = 'client backend'`,
 		func(row store.Row) error {
 			if free := row.Int(0); free < fewConnections {
-				report("connections", "note",
+				report("connections", store.Note,
 					fmt.Sprintf("%s of %s are free; a daemon takes up to %d",
 						orchestrator.Plural(int(max(0, free)), "connection"), row.Text(1), most),
 					"Raise max_connections, or put a pool in front of the server")
 				return nil
 			}
-			report("connections", "ok", fmt.Sprintf("%d of %s are free", row.Int(0), row.Text(1)), "")
+			report("connections", store.Fine, fmt.Sprintf("%d of %s are free", row.Int(0), row.Text(1)), "")
 			return nil
 		})
 }
@@ -58,12 +58,12 @@ func checkSnapshots(c *store.Conn, report store.Report) error {
 	case err != nil:
 		return err
 	case len(old)+len(slots) == 0:
-		report("snapshots", "ok", "nothing keeps the server from clearing dead rows away", "")
+		report("snapshots", store.Fine, "nothing keeps the server from clearing dead rows away", "")
 	case len(old) == 0:
-		report("snapshots", "note", "the server keeps dead rows for replication slots that nobody reads: "+
+		report("snapshots", store.Note, "the server keeps dead rows for replication slots that nobody reads: "+
 			strings.Join(slots, ", "), "SELECT pg_drop_replication_slot(NAME), if nobody will")
 	default:
-		report("snapshots", "note",
+		report("snapshots", store.Note,
 			"the server keeps dead rows, which makes deliveries slower, for the transaction of "+
 				strings.Join(old, "; "),
 			"Let it end, or end it: SELECT pg_terminate_backend(PID)")
@@ -80,10 +80,10 @@ func checkWriting(c *store.Conn, report store.Report) error {
 		return err
 	}
 	if len(old) == 0 {
-		report("writing", "ok", "no transaction has been writing for more than 10 seconds", "")
+		report("writing", store.Fine, "no transaction has been writing for more than 10 seconds", "")
 		return nil
 	}
-	report("writing", "note", "a transaction has been writing for long: "+strings.Join(old, "; "),
+	report("writing", store.Note, "a transaction has been writing for long: "+strings.Join(old, "; "),
 		"Let it end, or end it: SELECT pg_terminate_backend(PID)")
 	return nil
 }
@@ -96,10 +96,10 @@ func checkWaits(c *store.Conn, report store.Report) error {
 		return err
 	}
 	if len(waits) == 0 {
-		report("lock waits", "ok", "nobody has waited for a lock for more than 2 seconds", "")
+		report("lock waits", store.Fine, "nobody has waited for a lock for more than 2 seconds", "")
 		return nil
 	}
-	report("lock waits", "problem", "these wait for a lock, for the processes behind them: "+strings.Join(waits, "; "),
+	report("lock waits", store.Problem, "these wait for a lock, for the processes behind them: "+strings.Join(waits, "; "),
 		"Let those end their transactions, or end them: SELECT pg_terminate_backend(PID)")
 	return nil
 }
@@ -111,11 +111,11 @@ func checkEvents(c *store.Conn, report store.Report) error {
 		WHERE s.events < s.last AND a.xact_start < clock_timestamp() - interval '5 seconds'
 		UNION ALL SELECT '' WHERE NOT pg_is_in_recovery() ORDER BY 1 DESC LIMIT 1`, func(row store.Row) error {
 		if who := row.Text(0); who != "" {
-			report("events", "note", "events are shown late, since they wait for the transaction of "+who,
+			report("events", store.Note, "events are shown late, since they wait for the transaction of "+who,
 				"Let it end, or end it: SELECT pg_terminate_backend(PID)")
 			return nil
 		}
-		report("events", "ok", "no transaction delays them", "")
+		report("events", store.Fine, "no transaction delays them", "")
 		return nil
 	})
 }
@@ -131,10 +131,10 @@ func checkDeadRows(c *store.Conn, report store.Report) error {
 		return err
 	}
 	if len(dead) == 0 {
-		report("dead rows", "ok", "the server clears them away", "")
+		report("dead rows", store.Fine, "the server clears them away", "")
 		return nil
 	}
-	report("dead rows", "note", "many dead rows: "+strings.Join(dead, "; "),
+	report("dead rows", store.Note, "many dead rows: "+strings.Join(dead, "; "),
 		"See what is said of snapshots; see that autovacuum is on, and run VACUUM there")
 	return nil
 }
@@ -146,13 +146,13 @@ func checkIndex(c *store.Conn, report store.Report) error {
 		func(row store.Row) error {
 			const smallest, bytesOfRow, times = 8 << 20, 64, 20
 			if size := row.Int(0); size > smallest && size > times*bytesOfRow*row.Int(1) {
-				report("index", "note",
+				report("index", store.Note,
 					fmt.Sprintf("the index of what waits has %d MB for %s", size>>20,
 						orchestrator.Plural(int(row.Int(1)), "message")),
 					"Run there: REINDEX INDEX CONCURRENTLY agent_message_live")
 				return nil
 			}
-			report("index", "ok", "that of what waits is not larger than it should be", "")
+			report("index", store.Fine, "that of what waits is not larger than it should be", "")
 			return nil
 		})
 }
@@ -175,10 +175,10 @@ func checkRowLocks(c *store.Conn, report store.Report) error {
 		return err
 	}
 	if len(who) == 0 {
-		report("row locks", "ok", "nobody else has locked rows of messages", "")
+		report("row locks", store.Fine, "nobody else has locked rows of messages", "")
 		return nil
 	}
-	report("row locks", "problem", "rows of messages may be locked by "+strings.Join(who, "; ")+
+	report("row locks", store.Problem, "rows of messages may be locked by "+strings.Join(who, "; ")+
 		": whoever meets one waits, and so do all behind him",
 		"Let it end its transaction, or end it: SELECT pg_terminate_backend(PID)")
 	return nil

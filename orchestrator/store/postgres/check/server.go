@@ -44,21 +44,21 @@ func checkServer(c *store.Conn, report store.Report) error {
 		pg_is_in_recovery(), current_user,
 		current_setting('transaction_read_only'), current_setting('server_encoding')`, func(row store.Row) error {
 		if row.Text(5) != Encoding {
-			report("server", "problem", "the database has the encoding "+row.Text(5)+
+			report("server", store.Problem, "the database has the encoding "+row.Text(5)+
 				": a message with a character that this lacks is refused",
 				"Make one with CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0, and move there: `mailroom migrate`")
 		}
 		says := "PostgreSQL " + row.Text(0) + ", as the user " + row.Text(3)
 		switch {
 		case row.Int(1) < Oldest:
-			report("server", "problem", says+": mailroom is for 14 and later", "Upgrade the server")
+			report("server", store.Problem, says+": mailroom is for 14 and later", "Upgrade the server")
 		case row.Int(2) != 0:
-			report("server", "note", says+": a standby, which can only be read", NameAll)
+			report("server", store.Note, says+": a standby, which can only be read", NameAll)
 		case row.Text(4) == "on":
-			report("server", "problem", says+": it takes no writes, since default_transaction_read_only is on",
+			report("server", store.Problem, says+": it takes no writes, since default_transaction_read_only is on",
 				"Set it to off for this user")
 		default:
-			report("server", "ok", says, "")
+			report("server", store.Fine, says, "")
 		}
 		return nil
 	})
@@ -80,7 +80,7 @@ func checkSettings(c *store.Conn, settings map[string]string, report store.Repor
 		}
 	}
 	if off != nil {
-		report("settings", "problem",
+		report("settings", store.Problem,
 			strings.Join(off, ", ")+": what the server has committed does not survive a power cut",
 			"Turn it on in postgresql.conf")
 	}
@@ -95,11 +95,11 @@ func checkSettings(c *store.Conn, settings map[string]string, report store.Repor
 	}
 	switch {
 	case other != nil:
-		report("settings", "problem", "what connects mailroom and the server changes its settings: "+
+		report("settings", store.Problem, "what connects mailroom and the server changes its settings: "+
 			strings.Join(other, ", "),
 			"`mailroom init` sets them for this user in this database; a pool of connections must then connect anew")
 	case off == nil:
-		report("settings", "ok", "the connections have those that mailroom needs", "")
+		report("settings", store.Fine, "the connections have those that mailroom needs", "")
 	}
 	return nil
 }
@@ -140,21 +140,21 @@ func checkAcknowledged(c *store.Conn, report store.Report) error {
 	}
 	switch {
 	case commit == "off":
-		report("acknowledged", "problem",
+		report("acknowledged", store.Problem,
 			"an answered send is on no disk yet (synchronous_commit is off): a crash of the server loses the last ones",
 			"`mailroom init` sets it to on for its user, unless that is a superuser; or set it in postgresql.conf")
 	case names == "" || commit == "local":
-		report("acknowledged", "ok", "an answered send is on the disk of 1 node"+others, "")
+		report("acknowledged", store.Fine, "an answered send is on the disk of 1 node"+others, "")
 	case hidden > 0:
-		report("acknowledged", "note",
+		report("acknowledged", store.Note,
 			"an answered send is on this node, and on those that synchronous_standby_names asks for: "+names,
 			"This user may not see which are connected: GRANT pg_read_all_stats TO it")
 	case synchronous < wanted:
-		report("acknowledged", "problem",
+		report("acknowledged", store.Problem,
 			fmt.Sprintf("the server waits for standbys (%s), and too few are connected: sends are not answered", names),
 			"Start them, or change synchronous_standby_names")
 	default:
-		report("acknowledged", "ok", fmt.Sprintf("an answered send is on the disks of %d nodes%s", wanted+1, others),
+		report("acknowledged", store.Fine, fmt.Sprintf("an answered send is on the disks of %d nodes%s", wanted+1, others),
 			"")
 	}
 	return nil

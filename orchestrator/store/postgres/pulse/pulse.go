@@ -1,4 +1,4 @@
-// Package pulse shows the processes of all hosts that this one lives, and finds out which of them do not.
+// Package pulse tells the processes of other hosts that this one is alive, and finds out which of them are dead.
 package pulse
 
 import (
@@ -17,13 +17,13 @@ import (
 	"mailroom/orchestrator/store/postgres/wire"
 )
 
-// Table makes the table of the beats.
+// Schema is the SQL that makes the table of the beats.
 //
 //go:embed pulse.sql
-var Table string
+var Schema string
 
-// Pulse shows the processes of all hosts that this one lives, and finds out which of them do not. The lease of a
-// process that was killed would otherwise hold its recipient up until it runs out, more than five minutes.
+// Pulse tells the processes of other hosts that this one is alive, and finds out which of them are dead. Otherwise the
+// lease of a process that was killed would hold its recipient up until it runs out, more than five minutes.
 //
 // A process that takes leases draws a random key, which stands in their tokens. It has the server hold an advisory lock
 // on the key, which the server drops when the connection ends; and it writes the time into its row of the table pulse.
@@ -35,7 +35,7 @@ var Table string
 // A process that cannot reach the server looks like one whose host is dead. It notices before the others do, and ends
 // its work: see Alive. Safe for concurrent use.
 type Pulse struct {
-	Every time.Duration // between two beats
+	Interval time.Duration // between two beats
 
 	connect func(ctx context.Context) (*wire.Conn, error)
 	log     *slog.Logger
@@ -62,8 +62,8 @@ type Pulse struct {
 }
 
 const (
-	// Often is how often a process beats.
-	Often = 10 * time.Second
+	// DefaultInterval is the time between two beats of a process.
+	DefaultInterval = 10 * time.Second
 
 	// In beats.
 	silentAfter = 3   // a beat that is older does not count
@@ -79,7 +79,7 @@ const (
 // New makes the pulse of a process. It beats from the first Token until Close. connect connects to the database with no
 // patience but ctx's, past a pooler if there is a way.
 func New(every time.Duration, connect func(ctx context.Context) (*wire.Conn, error), log *slog.Logger) *Pulse {
-	p := &Pulse{Every: every, connect: connect, log: log, first: make(chan struct{}), missing: map[int64]time.Time{}}
+	p := &Pulse{Interval: every, connect: connect, log: log, first: make(chan struct{}), missing: map[int64]time.Time{}}
 	var random [8]byte
 	rand.Read(random[:])
 	p.key = int64(binary.BigEndian.Uint64(random[:])>>1) | 1
@@ -132,7 +132,7 @@ func (p *Pulse) keep() {
 	told := sync.OnceFunc(func() { close(p.first) })
 	defer told()
 	for p.ctx.Err() == nil {
-		pause := p.Every
+		pause := p.Interval
 		if err := p.tick(); err != nil {
 			pause /= looksPer
 			p.log.Debug("this process could not show that it lives", "error", err)
@@ -163,7 +163,7 @@ func (p *Pulse) tick() error {
 		}
 		return nil
 	}
-	if p.shown && p.alive.Err() == nil && time.Since(p.beat) >= cutAfter*p.Every {
+	if p.shown && p.alive.Err() == nil && time.Since(p.beat) >= cutAfter*p.Interval {
 		p.log.Warn("the server of the database cannot be reached, and other hosts will take this process for dead: it ends the deliveries that are under way", "error", err)
 		p.cut()
 	}
@@ -181,7 +181,7 @@ func (p *Pulse) lock(ctx context.Context) error {
 	return err
 }
 
-// settings of the connection: the server is to notice within half a minute that a host is gone, and a beat waits for no
+// pulseSettings are those of the connection: the server is to notice within half a minute that a host is gone, and a beat waits for no
 // disk.
 const pulseSettings = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
 	SET synchronous_commit = off`
@@ -233,7 +233,7 @@ func (p *Pulse) Gone(token string) bool {
 		return false
 	}
 	defer p.asking.Unlock()
-	if p.c == nil || p.c.Raw.IsClosed() || time.Since(p.looked) >= p.Every/looksPer {
+	if p.c == nil || p.c.Raw.IsClosed() || time.Since(p.looked) >= p.Interval/looksPer {
 		if err := p.run(p.look); err != nil {
 			if p.ctx.Err() == nil {
 				p.log.Debug("it is not known which processes live", "error", err)
@@ -249,13 +249,13 @@ func (p *Pulse) Gone(token string) bool {
 	if !known {
 		p.missing[key] = p.looked
 	}
-	return known && p.looked.Sub(since).Seconds() >= missingFor*p.Every.Seconds()
+	return known && p.looked.Sub(since).Seconds() >= missingFor*p.Interval.Seconds()
 }
 
 // look asks for the signs of all processes at once.
 func (p *Pulse) look(ctx context.Context) error {
 	at := time.Now()
-	silent := (silentAfter * p.Every).Milliseconds()
+	silent := (silentAfter * p.Interval).Milliseconds()
 	results, err := p.c.Ask(ctx, fmt.Sprintf(`
 		SELECT key FROM pulse WHERE seen_at BETWEEN clock_timestamp() - interval '%[1]d ms'
 			AND clock_timestamp() + interval '%[1]d ms'

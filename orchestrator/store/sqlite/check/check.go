@@ -20,31 +20,31 @@ import (
 func File(path string, report store.Report) {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() == 0 {
-		report("file", "note", "there is no database at "+path+" yet",
+		report("file", store.Note, "there is no database at "+path+" yet",
 			"`mailroom init` makes one for the project in this folder, `mailroom connect HOST` or `mailroom serve` the one that is to be there")
 		return
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		report("permissions", "note", fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode),
+		report("permissions", store.Note, fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode),
 			"chmod 600 "+orchestrator.ShellWord(path))
 	} else {
-		report("permissions", "ok", "only its owner can reach the database", "")
+		report("permissions", store.Fine, "only its owner can reach the database", "")
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
-		report("names", "problem",
+		report("names", store.Problem,
 			fmt.Sprintf("the database has %d names (hard links): what is sent while it is open under two of them is lost", stat.Nlink),
 			"Use one name, and remove the other; `mailroom backup` makes copies")
 	}
 	folder := filepath.Dir(path)
 	probe, err := os.CreateTemp(folder, ".mailroom-doctor-*")
 	if err != nil {
-		report("folder", "problem", "nothing can be written beside the database: "+err.Error(),
+		report("folder", store.Problem, "nothing can be written beside the database: "+err.Error(),
 			"Check the permissions and the space of "+folder)
 		return
 	}
 	probe.Close()
 	os.Remove(probe.Name())
-	report("folder", "ok", "files can be written beside the database", "")
+	report("folder", store.Fine, "files can be written beside the database", "")
 }
 
 // FileSystem looks at the one that holds a folder.
@@ -52,11 +52,11 @@ func FileSystem(folder string, report store.Report) {
 	kind, network := fileSystemOf(folder)
 	switch {
 	case network:
-		report("file system", "problem", "the database is on a network file system ("+kind+
+		report("file system", store.Problem, "the database is on a network file system ("+kind+
 			"): its locks are not reliable and WAL does not work there",
 			"Move it to a local disk and name it with --db")
 	case kind != "":
-		report("file system", "ok", "local ("+kind+")", "")
+		report("file system", store.Fine, "local ("+kind+")", "")
 	}
 }
 
@@ -69,11 +69,11 @@ func Lockers(path string, report store.Report) {
 	}
 	says := "nobody could write the database for " + orchestrator.FormatDuration(store.LockPatience) + ": "
 	if pids == nil {
-		report("lock", "problem", says+"another program holds its lock", "`fuser -v "+orchestrator.ShellWord(path)+
+		report("lock", store.Problem, says+"another program holds its lock", "`fuser -v "+orchestrator.ShellWord(path)+
 			"` shows who has it open; end the one that is in a transaction")
 		return
 	}
-	report("lock", "problem", says+"its lock is held by "+strings.Join(who, " and "),
+	report("lock", store.Problem, says+"its lock is held by "+strings.Join(who, " and "),
 		"`ps -fp "+strings.Join(pids, ",")+
 			"` shows what that is. Let it end its transaction, or end it: what it has not committed is undone")
 }
@@ -85,9 +85,9 @@ func Integrity(c *store.Conn, path string, report store.Report) error {
 		return err
 	}
 	if len(problems) == 1 && problems[0] == "ok" {
-		report("integrity", "ok", "SQLite finds the file whole", "")
+		report("integrity", store.Fine, "SQLite finds the file whole", "")
 	} else {
-		report("integrity", "problem", strings.Join(problems, "; "), Recovery(path))
+		report("integrity", store.Problem, strings.Join(problems, "; "), Recovery(path))
 	}
 	return nil
 }
@@ -99,13 +99,13 @@ func Log(c *store.Conn, path string, size int64, report store.Report) error {
 		return err
 	}
 	if mode != "wal" && mode != "off" && mode != "memory" {
-		report("journal", "problem", "the journal mode is "+mode+": readers and writers block each other",
+		report("journal", store.Problem, "the journal mode is "+mode+": readers and writers block each other",
 			"sqlite3 "+orchestrator.ShellWord(path)+" 'PRAGMA journal_mode=WAL'")
 	} else {
-		report("journal", "ok", "write-ahead log", "")
+		report("journal", store.Fine, "write-ahead log", "")
 	}
 	if size > 256<<20 {
-		report("wal size", "problem",
+		report("wal size", store.Problem,
 			fmt.Sprintf("the write-ahead log has %d MB: some reader keeps it from being folded", size>>20),
 			"`mailroom checkpoint --truncate`; if it stays, end the program that holds a read transaction")
 	}
@@ -131,10 +131,10 @@ func Copies(folders []string, report store.Report) {
 		})
 	}
 	if len(left) == 0 {
-		report("copies", "ok", "no killed backup or restore has left one", "")
+		report("copies", store.Fine, "no killed backup or restore has left one", "")
 		return
 	}
-	report("copies", "problem",
+	report("copies", store.Problem,
 		fmt.Sprintf("a killed backup or restore has left copies of the database, with its messages, %.1f MB: %s",
 			float64(bytes)/1e6, strings.Join(left, " ")),
 		"rm -r "+strings.Join(left, " ")+" (or make the next backup to the same folder, which removes them)")

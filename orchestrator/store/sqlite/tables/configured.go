@@ -29,11 +29,15 @@ func (k constraint) condition() string {
 var constraints = sync.OnceValue(func() (list []constraint) {
 	for _, table := range regexp.MustCompile(`(?s)\nCREATE TABLE (\w+) \((.*?)\n\);`).FindAllStringSubmatch(mailroom.Schema, -1) {
 		for _, text := range strings.Split(table[2], "\n    CONSTRAINT ")[1:] {
-			list = append(list, constraint{table[1], strings.TrimSuffix(text, ",")})
+			list = append(list, constraint{table[1], strings.TrimSuffix(onOneLine(text), ",")})
 		}
 	}
 	return list
 })
+
+// onOneLine returns a text with one space for each run of white space, so that a constraint is the same however the
+// schema breaks its lines.
+func onOneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // CheckConfigured: see store.Driver.
 func (k Keeper) CheckConfigured() error {
@@ -42,7 +46,7 @@ func (k Keeper) CheckConfigured() error {
 		if err != nil {
 			return err
 		}
-		if !strings.Contains(made, each.text) {
+		if !strings.Contains(onOneLine(made), each.text) {
 			return orchestrator.Errorf(orchestrator.Unavailable,
 				"the table %s of the database is not as mailroom makes it", each.table).
 				WithHint("Somebody has changed the file: use another database")

@@ -65,7 +65,7 @@ function release(id) {
   return sent;
 }
 
-// send does so. It waits for nothing before, since a page that goes away does not go on after an await. That somebody
+// send posts an answer. It waits for nothing before that, since a page that goes away does not go on after an await. That somebody
 // was first, or that the time is over (409), the lists say.
 async function send(id, { says, body, token, done }) {
   let answer, refusal;

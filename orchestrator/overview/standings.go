@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Roster says which agents Standings returns, and in which order.
-type Roster struct {
+// StandingFilter says which agents Standings returns, and in which order.
+type StandingFilter struct {
 	Search  string // only those that have this text in their name, role or host
 	Waiting bool   // first those that are disabled, then those for which most waits, and not by name
 	Skip    int    // so many of the first
@@ -22,8 +22,8 @@ type Roster struct {
 }
 
 // Standings returns the standings of agents: by name, and behind them those of the operator and the user. total says
-// how many the roster selects in all.
-func Standings(ctx context.Context, l *ledger.Ledger, r Roster) (list []Standing, total int, err error) {
+// how many the filter selects in all.
+func Standings(ctx context.Context, l *ledger.Ledger, r StandingFilter) (list []Standing, total int, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		names := r.names(conf)
 		total = len(names)
@@ -51,8 +51,8 @@ func Standings(ctx context.Context, l *ledger.Ledger, r Roster) (list []Standing
 	return list, total, err
 }
 
-// names returns the names that a roster selects, those of the operator and the user last.
-func (r *Roster) names(conf *ledger.Config) []string {
+// names returns the names that a filter selects, those of the operator and the user last.
+func (r *StandingFilter) names(conf *ledger.Config) []string {
 	search := strings.ToLower(r.Search)
 	names := append(slices.Clone(conf.Names), orchestrator.Operator, orchestrator.User)
 	return slices.DeleteFunc(names, func(name string) bool {

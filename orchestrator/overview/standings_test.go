@@ -28,7 +28,7 @@ func TestRoster(t *testing.T) {
 	if _, _, err := agents.Disable(t.Context(), f.Ledger, agents.Disabling{Agent: "d"}); err != nil {
 		t.Fatal(err)
 	}
-	roster := func(r overview.Roster) (names string, list []overview.Standing, total int) {
+	roster := func(r overview.StandingFilter) (names string, list []overview.Standing, total int) {
 		t.Helper()
 		list, total, err := overview.Standings(t.Context(), f.Ledger, r)
 		if err != nil {
@@ -39,7 +39,7 @@ func TestRoster(t *testing.T) {
 		}
 		return names, list, total
 	}
-	names, list, total := roster(overview.Roster{Waiting: true, Backlog: true, Limit: 3})
+	names, list, total := roster(overview.StandingFilter{Waiting: true, Backlog: true, Limit: 3})
 	want.Equal(t, "the first", names, "d b c ")
 	want.Equal(t, "total", total, 6)
 	want.Equal(t, "pending", list[1].Backlog.Pending, 2)
@@ -47,11 +47,11 @@ func TestRoster(t *testing.T) {
 	if b := list[2].Backlog; b.UnreadSince == "" || b.Oldest() != b.UnreadSince {
 		t.Errorf("%+v", b)
 	}
-	names, _, _ = roster(overview.Roster{Waiting: true, Skip: 3, Limit: 2})
+	names, _, _ = roster(overview.StandingFilter{Waiting: true, Skip: 3, Limit: 2})
 	want.Equal(t, "the next", names, "a operator ")
-	names, _, _ = roster(overview.Roster{Skip: 10})
+	names, _, _ = roster(overview.StandingFilter{Skip: 10})
 	want.Equal(t, "behind the end", names, "")
-	names, _, total = roster(overview.Roster{Search: "rEVIEW"})
+	names, _, total = roster(overview.StandingFilter{Search: "rEVIEW"})
 	want.Equal(t, "found", names, "d ")
 	want.Equal(t, "found in all", total, 1)
 
