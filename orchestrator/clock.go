@@ -23,7 +23,7 @@ func Stamp(t time.Time) string {
 // yet.
 func ParseStamp(s string) time.Time {
 	layout := tracing.Layout
-	if len(s) == len(layout) && s[19] == '.' && s[23] == 'Z' {
+	if len(s) == len(layout) && s[19] == '.' && s[20] >= '0' && s[23] == 'Z' {
 		layout = time.RFC3339Nano // which Go reads several times faster
 	}
 	t, _ := time.Parse(layout, s)

@@ -65,8 +65,8 @@ function release(id) {
   return sent;
 }
 
-// send posts an answer. It waits for nothing before that, since a page that goes away does not go on after an await. That somebody
-// was first, or that the time is over (409), the lists say.
+// send posts an answer. It waits for nothing before that, since a page that goes away does not go on after an await.
+// That somebody was first, or that the time is over (409), the lists say.
 async function send(id, { says, body, token, done }) {
   let answer, refusal;
   try {
