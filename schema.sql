@@ -190,7 +190,7 @@ CREATE VIEW dead_letter AS
 
 -- agent_inbox: the inbox transport. A message is delivered exactly once into it, because the insert and the change of
 -- status are one transaction. Listing marks nothing; `mailroom wait` marks what it returns as read.
--- For each agent added with `mailroom agent add`, a view NAME_inbox(message_id, payload) shows what is unread of that agent's
+-- For each agent added with `mailroom agent add --inbox-view`, a view NAME_inbox(message_id, payload) shows what is unread of that agent's
 -- part. INSTEAD OF triggers let the command document's own INSERT into it work, and make a DELETE from it mark as read, here,
 -- in agent_message and in the trace.
 CREATE TABLE agent_inbox (

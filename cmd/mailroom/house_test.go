@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 	"orchestrator/letter":      {"orchestrator", "orchestrator/nearest"},
 	"orchestrator/program":     {"orchestrator", "orchestrator/pattern", "orchestrator/process"},
 	"orchestrator/push":        {"orchestrator"},
-	"orchestrator/store":       {"orchestrator"},
+	"orchestrator/store":       {"orchestrator", "orchestrator/pattern"},
 
 	// The stores know requests and no rows, and not each other. Nothing but router knows them.
 	"orchestrator/store/bell": {"orchestrator", "orchestrator/store"},

@@ -104,7 +104,7 @@ func TestByteOrderMarks(t *testing.T) {
 // full. A signal ends the command all the same, and what was not shown is unread, however often the signal comes.
 func TestReadIsTakenBackWhenStopped(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, "a", "b")
+	o := newOffice(t, "a", "b --inbox-view")
 	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload",
 		`"`+strings.Repeat("x", 100<<10)+`"`)
 	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"second"`)

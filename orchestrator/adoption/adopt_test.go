@@ -20,7 +20,8 @@ import (
 // UPDATE; the router takes part in all of it and the trace tells so.
 func TestDocumentByHand(t *testing.T) {
 	t.Parallel()
-	f := enginetest.New(t, "architect", "code_developer")
+	f := enginetest.New(t, "architect")
+	f.ViewInboxes("code_developer")
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload)
 		VALUES ('m1','architect','code_developer','{"n":1}')`)
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at)

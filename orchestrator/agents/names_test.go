@@ -81,7 +81,7 @@ func (d *nameDesk) check(t *testing.T, name string) (malformed bool) {
 	if folded == "a" {
 		return false
 	}
-	_, created, err := agents.Add(t.Context(), d.Ledger, agents.Update{Name: name})
+	_, created, err := agents.Add(t.Context(), d.Ledger, agents.Update{Name: name, InboxView: new(true)})
 	if err != nil {
 		mustBeShowable(t, name, err)
 		return true // it is reserved

@@ -395,7 +395,8 @@ func TestReplay(t *testing.T) {
 
 func TestRemoveAgent(t *testing.T) {
 	t.Parallel()
-	f := enginetest.New(t, "a", "b")
+	f := enginetest.New(t, "a")
+	f.ViewInboxes("b")
 	id := f.Send("a", "b")
 	_, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"})
 	want.Code(t, err, orchestrator.Conflict)

@@ -325,6 +325,7 @@ func TestTriggersOfStrangersStayInside(t *testing.T) {
 		}
 		f.SQL(`DROP TRIGGER bad`)
 	}
+	f.ViewInboxes("a")
 	strict := enginetest.Plain(t, f.Path)
 	strict.SetMaxOpenConns(1)
 	for _, statement := range []string{

@@ -117,7 +117,7 @@ func (c *copying) copy() error {
 	if err := c.to.Filled(numbers); err != nil {
 		return err
 	}
-	names, err := c.tx.Texts(`SELECT name FROM agents`)
+	names, err := c.from.InboxViews()
 	for _, name := range names {
 		if err == nil && orchestrator.IsName(name) { // not written by hand
 			err = c.to.MakeInboxView(name, c.tx.Now)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/move"
 	"mailroom/orchestrator/orchestratortest/enginetest"
@@ -34,6 +35,9 @@ func TestMeetsWhoWritesByHand(t *testing.T) {
 		t.Cleanup(func() { old.Close() })
 		now, s := mustOpen(t, to), postgrestest.Connect(t, from)
 		enginetest.Miscounts(from)
+		if _, _, err := agents.Add(t.Context(), old.Ledger, agents.Update{Name: "b", InboxView: new(true)}); err != nil {
+			t.Fatal(err)
+		}
 		s.Run(`BEGIN; INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('by hand', 'a', 'b', '1')`)
 		moved := make(chan error)
 		go func() {

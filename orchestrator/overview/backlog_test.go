@@ -27,6 +27,7 @@ func TestStatusCountsEveryRow(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 4))
 			f := enginetest.New(t, "a", "b", "c")
+			f.ViewInboxes("b")
 			f.AddWired("w")
 			leave, enter := `DELETE FROM b_inbox WHERE message_id = ?`,
 				`INSERT INTO b_inbox (message_id, payload) VALUES (?, '2')`

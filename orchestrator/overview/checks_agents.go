@@ -40,12 +40,14 @@ func checkTransports(x *examination) error {
 		return nil
 	}
 	says := orchestrator.Plural(len(x.conf.Names), "agent")
-	if d, ok := x.c.Driver.(interface{ CountInboxViews() (int64, error) }); ok {
-		views, err := d.CountInboxViews()
+	if d, ok := x.c.Driver.(interface{ InboxViews() ([]string, error) }); ok {
+		views, err := d.InboxViews()
 		if err != nil {
 			return err
 		}
-		says += fmt.Sprintf(", %d inbox views", views)
+		if len(views) > 0 {
+			says += ", " + orchestrator.Plural(len(views), "inbox view")
+		}
 	}
 	x.add(Finding{Level: Fine, Says: says})
 	return nil

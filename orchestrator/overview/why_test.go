@@ -89,6 +89,7 @@ func TestWhyLooksIntoTheInbox(t *testing.T) {
 		f.SQL(`UPDATE agent_inbox SET read_at = delivered_at WHERE message_id = ?`, read)
 		f.SQL(`UPDATE agent_message SET read_at = delivered_at WHERE message_id = ?`, read)
 	} else {
+		f.ViewInboxes("b")
 		f.SQL(`DELETE FROM b_inbox WHERE message_id = ?`, read)
 	}
 	want.Equal(t, "where it was read", f.Why(read).Where, "in the inbox of b")

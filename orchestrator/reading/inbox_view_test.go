@@ -17,7 +17,8 @@ import (
 // deleted from it is read, everywhere and at once, and the trace says so.
 func TestInboxViewIsConsumable(t *testing.T) {
 	t.Parallel()
-	f := enginetest.New(t, "a", "b", "c")
+	f := enginetest.New(t, "a")
+	f.ViewInboxes("b", "c")
 	first, second := f.Send("a", "b", func(d *orchestrator.Draft) { d.TTL = time.Hour }), f.Send("a", "b")
 	other := f.Send("a", "c")
 	f.Deliver()
@@ -54,7 +55,8 @@ func TestInboxViewIsConsumable(t *testing.T) {
 // A message that retention archived unread is still in the view, and reading it there is noted in the archive.
 func TestInboxViewOfArchived(t *testing.T) {
 	t.Parallel()
-	f := enginetest.New(t, "a", "b")
+	f := enginetest.New(t, "a")
+	f.ViewInboxes("b")
 	id := f.Send("a", "b")
 	f.Deliver()
 	f.Clock.Advance(8 * 24 * time.Hour)
@@ -69,7 +71,8 @@ func TestInboxViewOfArchived(t *testing.T) {
 // have given it back. As long as the lease lasts, or once it was read, it is not there.
 func TestInboxViewAfterAReadingLease(t *testing.T) {
 	t.Parallel()
-	f := enginetest.New(t, "a", "b", "c")
+	f := enginetest.New(t, "a")
+	f.ViewInboxes("b", "c")
 	first, second := f.Send("a", "b"), f.Send("a", "b")
 	want.IDs(t, f.TakeFor("b", time.Minute), first, second)
 	lasting := func(until string) { f.SQL(`UPDATE reading_lease SET until = ?`, until) } // the view goes by SQLite's clock
@@ -100,7 +103,8 @@ func TestInboxViewAfterAReadingLease(t *testing.T) {
 // Two programs that empty an inbox at once, with the one statement that takes and returns, get each message once.
 func TestInboxViewTakenOnce(t *testing.T) {
 	t.Parallel()
-	f := enginetest.New(t, "a", "b")
+	f := enginetest.New(t, "a")
+	f.ViewInboxes("b")
 	const n = 60
 	for range n {
 		f.Send("a", "b")

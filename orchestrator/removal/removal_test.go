@@ -56,6 +56,7 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	f.Deliver()
 	pending := f.Send("a", "b")
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient) VALUES ('by-hand', 'c', ' B')`)
+	f.ViewInboxes("b")
 	f.SQL(`INSERT INTO b_inbox (message_id, payload) VALUES ('no-message', '1')`)
 
 	_, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"})

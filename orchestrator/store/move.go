@@ -135,6 +135,8 @@ type Mover interface {
 	// Filled is called once all tables are filled. The next row of a table gets a number behind its last one, and those
 	// that are there.
 	Filled(last map[string]int64) error
+	// InboxViews returns the agents that have a view of their inbox.
+	InboxViews() ([]string, error)
 	// MakeInboxView makes the view of an agent's inbox, once all tables are filled.
 	MakeInboxView(agent, at string) error
 	// Shut keeps out of a database that is Closed who knows nothing of that: programs that write its messages by hand,

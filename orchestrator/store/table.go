@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/pattern"
 )
 
 // Bound is the most that the answer of an audit query may have.
@@ -87,6 +88,18 @@ func (t *Table) Add(values Row) (more bool, err error) {
 	}
 	t.n++
 	return true, nil
+}
+
+// inboxMissing finds the agent in the error of a query that asks for the view of its inbox, which it does not have.
+var inboxMissing = pattern.New(`(?:no such table: |relation ")([a-z][a-z0-9_-]*)_inbox\b`)
+
+// InvalidQuery is the error of a query that the database does not take; tables is one that lists its tables.
+func InvalidQuery(err error, tables string) error {
+	hint := "`mailroom sql \"" + tables + "\"` lists the tables; schema.sql explains them"
+	if agent := inboxMissing().FindStringSubmatch(err.Error()); agent != nil {
+		hint = "`mailroom agent add " + agent[1] + " --inbox-view` makes the view of the inbox of " + agent[1]
+	}
+	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query is not valid", Err: err, Hint: hint}
 }
 
 // TooLong is the error of a query one of whose rows takes more than a number of bytes.

@@ -26,6 +26,7 @@ type AgentAddParams struct {
 	PassEnv     *string            `json:"pass_env,omitempty" desc:"variables of the daemon's environment that its commands get, separated by commas; an empty text is all but passwords and keys of mailroom" check:"max=4096" remote:"-"`
 	Host        *string            `json:"host,omitempty" desc:"host that its files and commands are on, in a database on a server; an empty text is any" check:"max=253" remote:""`
 	SilentAfter *parameter.Seconds `json:"silent_after,omitempty" desc:"silence after which it counts as lost; 0 is never" check:"min=0,max=2592000"`
+	InboxView   *bool              `json:"inbox_view,omitempty" desc:"make the view NAME_inbox, by which programs read its inbox with plain SQL; false drops it"`
 	PlanMode    *bool              `json:"plan_mode,omitempty" desc:"it must have its plans approved"`
 }
 
@@ -42,8 +43,8 @@ var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)
 func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentResult, error) {
 	u := agents.Update{
 		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start,
-		PlanModeRequired: p.PlanMode,
-		Batch:            p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, PassEnv: p.PassEnv,
+		PlanModeRequired: p.PlanMode, InboxView: p.InboxView,
+		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, PassEnv: p.PassEnv,
 		Host: p.Host, Groups: p.Groups, By: env.Caller.Name,
 	}
 	if p.Timeout != nil {

@@ -25,6 +25,14 @@ func (f *Fixture) AddAll(names ...string) {
 	}
 }
 
+// ViewInboxes gives agents, which it adds if need be, the views of their inboxes.
+func (f *Fixture) ViewInboxes(names ...string) {
+	f.T.Helper()
+	for _, name := range names {
+		f.Add(agents.Update{Name: name, InboxView: new(true)})
+	}
+}
+
 // AddWired adds an agent behind the scripted transport.
 func (f *Fixture) AddWired(name string) {
 	f.T.Helper()

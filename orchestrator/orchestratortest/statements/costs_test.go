@@ -124,6 +124,7 @@ var mayCost = map[string]int{
 	`GROUP BY status, traced_status`:                        1,
 	`INDEXED BY agent_message_wanted_later`:                 1,
 	`(SELECT coalesce(max(CASE WHEN n BETWEEN`:              1,
+	`t.id > (SELECT max(id) - 1000 FROM message_trace)`:     1,
 	`WHERE reply_to IN (?1, ?3)`:                            2,
 	`FROM command_trace WHERE span_id IN`:                   1,
 

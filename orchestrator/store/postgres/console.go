@@ -194,6 +194,5 @@ func queryError(ctx context.Context, err error) error {
 			Message: "the query has other parameters than those that came with it", Err: err,
 			Hint: "Write them as ?1, ?2 and so on"}
 	}
-	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query is not valid", Err: err,
-		Hint: "`mailroom sql \"SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()\"` lists the tables; schema.sql explains them"}
+	return store.InvalidQuery(err, "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()")
 }

@@ -31,7 +31,7 @@ func engine(t *testing.T, address string) *delivery.Engine {
 	})
 }
 
-// made opens a database that it makes, with agents.
+// made makes a database at an address with these agents, and views of their inboxes.
 func made(t *testing.T, address string, names ...string) *delivery.Engine {
 	t.Helper()
 	e := engine(t, address)
@@ -39,7 +39,7 @@ func made(t *testing.T, address string, names ...string) *delivery.Engine {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if _, _, err := agents.Add(t.Context(), e.Ledger, agents.Update{Name: name}); err != nil {
+		if _, _, err := agents.Add(t.Context(), e.Ledger, agents.Update{Name: name, InboxView: new(true)}); err != nil {
 			t.Fatal(err)
 		}
 	}

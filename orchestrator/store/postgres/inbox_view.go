@@ -25,6 +25,9 @@ const inboxView = `
 	    END IF;
 	END $$`
 
+// HasInboxTable returns false: nobody has made the tables of the command document on a server.
+func (c *conn) HasInboxTable(string) (bool, error) { return false, nil }
+
 // MakeInboxView makes the view of an agent's inbox. Error: conflict when something else has its name.
 func (c *conn) MakeInboxView(name, _ string) error {
 	var schema, kind string
@@ -67,8 +70,8 @@ func (c *conn) DropInboxView(name string) error {
 	return err
 }
 
-// CountInboxViews counts the views.
-func (c *conn) CountInboxViews() (int64, error) {
-	return (&store.Conn{Driver: c}).Number(`SELECT count(*) FROM pg_class WHERE relkind = 'v'
-		AND relnamespace = current_schema()::regnamespace AND relname LIKE '%\_inbox'`)
+// InboxViews returns the agents that have such a view.
+func (c *conn) InboxViews() ([]string, error) {
+	return (&store.Conn{Driver: c}).Texts(`SELECT name FROM pg_class JOIN agents ON relname = name || '_inbox'
+		WHERE relkind = 'v' AND relnamespace = current_schema()::regnamespace`)
 }

@@ -219,8 +219,7 @@ func (c *conn) queryError(ctx context.Context, err error) error {
 			WithHint("The more columns and functions a query has, the shorter each of its values must be: ask for fewer columns at a time")
 	}
 	if code == sqlite3.ErrError || code == sqlite3.ErrRange || code == 0 {
-		return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query is not valid", Err: err,
-			Hint: "`mailroom sql \"SELECT name FROM sqlite_schema\"` lists the tables; schema.sql explains them"}
+		return store.InvalidQuery(err, "SELECT name FROM sqlite_schema")
 	}
 	return err
 }

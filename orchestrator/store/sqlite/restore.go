@@ -272,7 +272,7 @@ func savePrevious(ctx context.Context, s *Store, force bool) (file string, err e
 	}
 	if waiting > 0 && !force {
 		return "", orchestrator.Errorf(orchestrator.Conflict,
-			"the database holds %d undelivered messages, which the backup would replace", waiting).
+			"the database holds %s, which the backup would replace", orchestrator.Plural(int(waiting), "undelivered message")).
 			WithHint("Deliver them first, or repeat with --force: the database is saved beside itself before it is replaced")
 	}
 	if total == 0 {

@@ -31,6 +31,21 @@ const inboxView = `
 	    DELETE FROM reading_lease WHERE message_id = OLD.message_id AND recipient = '%[1]s';
 	END`
 
+// HasInboxTable reports whether a program that knows only the command document has made a table NAME_inbox(message_id,
+// payload).
+func (k Keeper) HasInboxTable(name string) (bool, error) {
+	columns, err := k.inboxTable(name)
+	return slices.Equal(columns, inboxColumns), err
+}
+
+var inboxColumns = []string{"message_id", "payload"}
+
+// inboxTable returns the columns of the table NAME_inbox, sorted; none if there is no such table.
+func (k Keeper) inboxTable(name string) ([]string, error) {
+	return k.Texts(`SELECT lower(c.name) FROM sqlite_schema t, pragma_table_info(t.name) c
+		WHERE t.type = 'table' AND lower(t.name) = ? ORDER BY 1`, name+"_inbox")
+}
+
 // MakeInboxView makes the view of an agent's inbox, at that time. Error: conflict, see takeOverInbox.
 func (k Keeper) MakeInboxView(name, at string) error {
 	if err := k.takeOverInbox(name, at); err != nil {
@@ -42,15 +57,11 @@ func (k Keeper) MakeInboxView(name, at string) error {
 // takeOverInbox makes room for the view of an agent's inbox where a program that knows only the command document has a
 // table of that name: what stands in it becomes unread mail of the agent. Error: conflict for a table of another kind.
 func (k Keeper) takeOverInbox(name, at string) error {
-	there, err := k.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND lower(name) = ?`, name+"_inbox")
-	if err != nil || there == 0 {
+	columns, err := k.inboxTable(name)
+	if err != nil || len(columns) == 0 {
 		return err
 	}
-	columns, err := k.Texts(`SELECT lower(name) FROM pragma_table_info(?) ORDER BY 1`, name+"_inbox")
-	if err != nil {
-		return err
-	}
-	if !slices.Equal(columns, []string{"message_id", "payload"}) {
+	if !slices.Equal(columns, inboxColumns) {
 		return orchestrator.Errorf(orchestrator.Conflict,
 			"the database has a table %s_inbox of its own, which is no inbox of (message_id, payload)", name).
 			WithHint("Rename that table, or choose another name for the agent")
@@ -69,9 +80,9 @@ func (k Keeper) takeOverInbox(name, at string) error {
 	return k.Script(`DROP TABLE "` + name + `_inbox"`)
 }
 
-// CountInboxViews counts the views.
-func (k Keeper) CountInboxViews() (int64, error) {
-	return k.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\'`)
+// InboxViews returns the agents that have such a view.
+func (k Keeper) InboxViews() ([]string, error) {
+	return k.Texts(`SELECT a.name FROM sqlite_schema s JOIN agents a ON s.name = a.name || '_inbox' WHERE s.type = 'view'`)
 }
 
 // Triggers calls each with every trigger of a table, and the statement that made it.

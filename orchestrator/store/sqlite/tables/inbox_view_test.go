@@ -30,7 +30,11 @@ func TestDocumentInboxIsTakenOver(t *testing.T) {
 	f.SQL(`DELETE FROM b_inbox`)
 	want.Rows(t, f.Rows(`SELECT message_id FROM b_inbox`))
 
-	_, _, err = agents.Add(t.Context(), f.Ledger, agents.Update{Name: "c"})
+	_, _, err = agents.Add(t.Context(), f.Ledger, agents.Update{Name: "c", InboxView: new(true)})
 	want.Code(t, err, orchestrator.Conflict)
+	f.Add(agents.Update{Name: "c"})
 	want.Rows(t, f.Rows(`SELECT name FROM sqlite_schema WHERE name LIKE 'c%inbox%'`), "c_inbox")
+
+	f.Add(agents.Update{Name: "b", InboxView: new(false)})
+	want.Rows(t, f.Rows(`SELECT name FROM sqlite_schema WHERE name LIKE 'b%inbox%'`))
 }
