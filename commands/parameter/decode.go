@@ -251,6 +251,9 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 			if p.Kind == Span {
 				what = "a whole number of seconds"
 			}
+			if bounds := p.Bounds(); bounds != "" {
+				what += ", " + bounds
+			}
 			return p.wrongType(value, what)
 		}
 		field.SetInt(n)

@@ -97,7 +97,8 @@ func try(ctx context.Context, l *ledger.Ledger, agents []ledger.Agent) ([]Trial,
 func tryTransport(ctx context.Context, l *ledger.Ledger, agent *ledger.Agent) (Trial, error) {
 	trial := Trial{Agent: agent.Name, Deliver: agent.Deliver}
 	if agent.Disabled != "" {
-		trial.Says = "its transport is disabled since " + agent.Disabled
+		since, why := agent.DisabledSince()
+		trial.Says = "its transport is disabled since " + since + ": " + why
 		return trial, nil
 	}
 	slot, err := takeSlot(ctx, l, agent.Name)

@@ -60,6 +60,12 @@ func (a *Agent) Withheld() bool { return a.withheld }
 // host or disabled.
 func (a *Agent) Waits() bool { return a.withheld || a.elsewhere || a.KeptBack() }
 
+// DisabledSince returns since when and why the agent's transport is disabled; "" if it is not.
+func (a *Agent) DisabledSince() (at, why string) {
+	at, why, _ = strings.Cut(a.Disabled, " ")
+	return at, strings.TrimLeft(why, "(: ")
+}
+
 // KeptBack reports whether the agent's messages wait because its transport is disabled and no fallback takes them. The
 // fallback of an inbox takes only what the inbox refuses.
 func (a *Agent) KeptBack() bool {

@@ -101,6 +101,9 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 		f.Says = "Nobody has the name " + g.recipient
 		f.Do = orchestrator.AddIt(g.recipient) + ", then `mailroom dead_letters replay --all --recipient " +
 			orchestrator.ShellWord(g.recipient) + "`"
+		if meant := orchestrator.DidYouMean(g.recipient, x.conf.Names); meant != "" {
+			f.Do = meant + " " + f.Do
+		}
 	case m.agent == nil:
 		f.Says = "No agent can have the name " + g.recipient
 		f.Do = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"

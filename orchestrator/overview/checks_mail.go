@@ -33,11 +33,12 @@ func checkDaemon(x *examination) (err error) {
 	}
 	f := Finding{Level: Note, Do: "`mailroom serve`, or `mailroom service install`"}
 	for _, m := range x.members {
-		if m.agent == nil || m.agent.Disabled != "" || m.agent.StartCommand == "" && x.l.SetTransport(m.agent) != nil {
+		waiting := m.Pending - m.backlog.Later - m.backlog.Held
+		switch a := m.agent; {
+		case a == nil: // whoever delivers gives them up
+		case a.Disabled != "" || a.StartCommand == "" && x.l.SetTransport(a) != nil:
 			continue
-		}
-		waiting := m.Pending - m.backlog.Later
-		if m.agent.StartCommand != "" {
+		case a.StartCommand != "":
 			waiting += m.Unread
 		}
 		if f.Count += waiting; waiting > 0 {
@@ -111,10 +112,10 @@ func isDisabled(m *Member) bool { return m.agent != nil && m.agent.Disabled != "
 func checkDisabled(x *examination) error {
 	return x.each(x.sorted(isDisabled, pending), mostOfEach, "Also disabled: the transport of", "`mailroom agent list` shows them",
 		pending, func(m *Member) (err error) {
-			at, why, _ := strings.Cut(m.agent.Disabled, " ")
+			at, why := m.agent.DisabledSince()
 			f := Finding{
 				About: m.Name, Level: Problem, Count: m.Pending, Says: "The transport of " + m.Name + " is disabled",
-				Because: strings.TrimLeft(why, "(: "), Since: at,
+				Because: why, Since: at,
 				Do: "`mailroom agent add " + orchestrator.ShellWord(m.Name) +
 					" --deliver ...` names another address and lets its messages go",
 			}

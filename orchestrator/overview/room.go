@@ -254,6 +254,11 @@ func (s *snapshot) heard() error {
 		{`SELECT waiter, since FROM waits WHERE until > ?1`, []any{now}, func(m *Member, _ store.Row) {
 			m.HeardAt, m.waits = now, true
 		}},
+		// what traffic has not counted yet, which is little
+		{`SELECT m.recipient, max(t.at), max(CASE WHEN t.event = 'read' THEN t.at END) FROM message_trace AS t
+			JOIN agent_message AS m ON m.message_id = t.message_id
+			WHERE t.id > (SELECT max(id) - 1000 FROM message_trace) AND t.event IN ('read', 'shown')
+			GROUP BY m.recipient`, nil, s.counted},
 		{`SELECT recipient, max(at), max(CASE WHEN read > 0 THEN at END) FROM traffic WHERE span = 'hour' AND at >= ?1
 			AND read + wrote > 0 GROUP BY recipient`,
 			[]any{orchestrator.Stamp(s.now.Add(-7 * orchestrator.Day))}, s.counted},
@@ -274,7 +279,7 @@ func (s *snapshot) heard() error {
 	return nil
 }
 
-// counted notes that an agent wrote or read something in the minute or the hour that began then.
+// counted notes that an agent wrote or read something then, or in the minute or the hour that began then.
 func (s *snapshot) counted(m *Member, row store.Row) {
 	m.HeardAt = max(m.HeardAt, row.Text(1))
 	m.readAt = max(m.readAt, row.Text(2))

@@ -152,7 +152,7 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 	why *Reason) error {
 	if m.IsPost() {
 		why.Where = "in the thread " + m.ThreadID
-		why.Rule = "a post is delivered with its writing, and stays as long as its thread is open"
+		why.Rule = "a post is delivered with its writing, and stays until retention removes its thread, once that is closed"
 		return nil
 	}
 	place, stands, err := c.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox

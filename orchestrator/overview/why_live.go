@@ -60,7 +60,8 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 	case agent.Elsewhere():
 		return explainElsewhere(c, l, agent, why)
 	case agent.Waits():
-		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
+		since, because := agent.DisabledSince()
+		why.Rule = "the transport of " + m.Recipient + " is disabled since " + since + ": " + because
 		why.Fix = "`mailroom agent enable " + orchestrator.ShellWord(m.Recipient) +
 			"` uses it again, `mailroom agent add " + orchestrator.ShellWord(m.Recipient) +
 			" --deliver ...` names another address; both let its messages go"

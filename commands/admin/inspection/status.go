@@ -8,6 +8,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/overview"
 )
@@ -53,7 +54,7 @@ func (r StatusResult) Text(w *terminal.Text) {
 	if r.Overdue > 0 {
 		w.Printf("%s\n",
 			w.Paint(terminal.Red,
-				fmt.Sprintf("%d messages are overdue; `mailroom sql --named overdue` lists them.", r.Overdue)))
+				fmt.Sprintf("Overdue: %s; `mailroom sql --named overdue` lists them.", orchestrator.Plural(int(r.Overdue), "message"))))
 	}
 	if len(r.Recipients) == 0 {
 		return

@@ -43,7 +43,8 @@ func whoAsks(caller commands.Caller) string {
 // Text says it in a sentence, and where its messages go.
 func (r AgentDisableResult) Text(w *terminal.Text) {
 	if !r.Disabled {
-		w.Printf("%s is disabled since %s\n", r.Agent.Name, r.Agent.Disabled)
+		since, why := r.Agent.DisabledSince()
+		w.Printf("%s has been disabled since %s: %s\n", r.Agent.Name, since, why)
 		return
 	}
 	if r.Agent.KeptBack() {

@@ -53,7 +53,7 @@ func conceal(caller commands.Caller, a *overview.Standing) {
 	a.Fallback, _, _ = strings.Cut(a.Fallback, ":")
 	a.StartCommand, a.Folder, a.PassEnv = "", "", ""
 	if a.Disabled != "" {
-		a.Disabled, _, _ = strings.Cut(a.Disabled, " ") // since when
+		a.Disabled, _ = a.DisabledSince()
 	}
 	if a.Backlog != nil {
 		a.Backlog.Disabled = a.Disabled
