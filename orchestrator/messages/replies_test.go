@@ -110,6 +110,24 @@ func TestRepliesThatAnswerNothing(t *testing.T) {
 	}
 }
 
+// A reply that answers a request joins no thread, also where the request names one.
+func TestReplyToARequestJoinsNoThread(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "lead", "dev")
+	th := f.Thread("lead", "dev")
+	asked, err := f.Ask(orchestrator.PlanApproval, "dev", "lead", func(d *orchestrator.Draft) { d.ThreadID = th.ID })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "lead", Recipient: "dev",
+		ReplyTo: asked.MessageID, Verdict: enginetest.Verdict(true)}); err != nil {
+		t.Fatal(err)
+	}
+	want.Rows(t, f.Rows(`SELECT recipient, message_type, coalesce(thread_id, '') FROM agent_message
+		WHERE reply_to = ?`, asked.MessageID), "dev plan_approval_response ")
+	want.Rows(t, f.Rows(`SELECT status FROM team_requests`), "approved")
+}
+
 // A reply that joins a thread is a post there: its row in the thread, and one to its recipient, with their events in
 // order, also among other sends of one batch; what it answers is answered.
 func TestRepliesJoinTheirThread(t *testing.T) {
