@@ -117,3 +117,24 @@ func TestReleaseMany(t *testing.T) {
 	unread, _ := backlogOf(f, "b")
 	want.Equal(t, "unread", unread, 120)
 }
+
+// So it is by what was read without a lease.
+func TestReleaseOfWhatWasReadWakes(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	id := f.Send("a", "b")
+	want.IDs(t, f.TakeFor("b", 0), id)
+	rings, stop, err := f.Store.Bell().Listen(t.Context(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if _, _, err := messages.Release(t.Context(), f.Ledger, id, "b"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-rings:
+	case <-time.After(10 * time.Second):
+		t.Error("nobody is woken")
+	}
+}
