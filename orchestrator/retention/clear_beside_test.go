@@ -154,6 +154,21 @@ func TestPresencesGo(t *testing.T) {
 	want.Rows(t, left())
 }
 
+// A session of the last days stays, however young the messages are that a run clears.
+func TestPresencesOfTheLastDaysStay(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a")
+	if _, err := agents.Join(t.Context(), f.Ledger, agents.Joining{Session: "s", Agent: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	f.Clock.Advance(week)
+	f.Clear(retention.ClearOptions{OlderThan: time.Millisecond})
+	want.Rows(t, f.Rows(`SELECT session_id, agent FROM presence`), "s a")
+	f.Clock.Advance(24*time.Hour + time.Millisecond)
+	f.Clear(retention.ClearOptions{OlderThan: time.Millisecond})
+	want.Rows(t, f.Rows(`SELECT session_id, agent FROM presence`))
+}
+
 // Tokens go a week after they ended, however they did.
 func TestTokensGo(t *testing.T) {
 	t.Parallel()
