@@ -253,3 +253,20 @@ func TestAdoptedEndsKeepTheirAge(t *testing.T) {
 	f.Deliver()
 	want.Equal(t, "the pending one", f.Message("pending").Status, orchestrator.Delivered)
 }
+
+// A ttl begins with the message, and anew when somebody sets it back by hand.
+func TestTTLBeginsAnew(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "architect", "builder")
+	back := f.Send("architect", "builder", func(d *orchestrator.Draft) { d.TTL = time.Hour })
+	f.Deliver()
+	f.Take("builder")
+	f.Clock.Advance(2 * time.Hour)
+	f.SQL(`UPDATE agent_message SET status = 'pending' WHERE message_id = ?`, back)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, ttl_seconds, created_at)
+		VALUES ('late', 'architect', 'builder', 3600, '2026-01-02 03:04:05')`)
+	f.Deliver()
+	want.Equal(t, "status of what was set back", f.Message(back).Status, orchestrator.Delivered)
+	want.Equal(t, "its end", f.Message(back).ExpiresAt, orchestrator.Stamp(f.Clock.Now().Add(time.Hour)))
+	want.Equal(t, "status of what came late", f.Message("late").Status, orchestrator.Expired)
+}
