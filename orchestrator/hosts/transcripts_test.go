@@ -160,6 +160,27 @@ func TestHandedBack(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "read")
 }
 
+// TestHandedBackAndResumed: where the host settles itself what is shown, what its transcript has may be of the showing
+// before that, too.
+func TestHandedBackAndResumed(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.Send("alice", "bob")
+	settled := func(e *hosts.Event) { e.Settled = true }
+	first := of(process.Of(os.Getppid()))
+	want.IDs(t, r.event(hosts.Rested, settled, first).Messages, id)
+	if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{r.Mark(id)}, true); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "standing", r.standing(id), "read")
+	if _, _, err := messages.Release(t.Context(), r.Ledger, id, "bob"); err != nil {
+		t.Fatal(err)
+	}
+	want.IDs(t, r.event(hosts.Rested, settled, first).Messages, id)
+	want.IDs(t, r.event(hosts.Prompted, settled, r.sees(hosts.Answered, id)).Messages, id)
+	want.Equal(t, "standing", r.standing(id), "shown")
+}
+
 // TestInner: what happens in a subagent settles and shows nothing, but tells that the session lives.
 func TestInner(t *testing.T) {
 	r := newRoom(t)
