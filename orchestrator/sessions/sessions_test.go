@@ -220,6 +220,29 @@ func TestLeadHearsOfTheEndOfASession(t *testing.T) {
 		"0")
 }
 
+// Once there is a new message, a session that was given up has the whole ladder again.
+func TestLadderAfterItWasGivenUp(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t)
+	s := addSession(f, "inbox")
+	f.Set("start.ladder", "1s,2s")
+	for range 2 {
+		f.Send("b", "a")
+		f.Deliver()
+		for _, after := range []string{"failed 1", "failed 2", "given_up 3"} {
+			f.Clock.Advance(time.Minute)
+			b := begin(f, s)
+			if b == nil {
+				t.Fatal("it is not wanted")
+			}
+			if err := s.End(t.Context(), b, sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
+				t.Fatal(err)
+			}
+			want.Rows(t, f.Rows(`SELECT state, failures FROM agent_runs`), after)
+		}
+	}
+}
+
 // The end of a session whose agent was removed meanwhile is in the trace, and brings nothing of the agent back.
 func TestASessionOfARemovedAgent(t *testing.T) {
 	t.Parallel()
