@@ -2,10 +2,19 @@ package bridge
 
 import (
 	"os"
+	"testing"
 	"time"
 )
 
 func init() { settled = 20 * time.Millisecond } // the tests wait for many acknowledgements
+
+// Settle sets how long a file must be missed, until the end of a test that does not run beside others.
+func Settle(t *testing.T, d time.Duration) {
+	t.Helper()
+	before := settled
+	settled = d
+	t.Cleanup(func() { settled = before })
+}
 
 // Remove removes a file of a folder of a root the way that a look does which has read this text before something else
 // happened.

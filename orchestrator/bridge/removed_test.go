@@ -50,6 +50,34 @@ func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	want.Equal(t, "acknowledged by the next", o.once().Acknowledged, 0)
 }
 
+// TestMissedForAMomentAcknowledgesNothing: however often a watch looks, a file must be missed for a while before it is
+// known that its folder stays.
+func TestMissedForAMomentAcknowledgesNothing(t *testing.T) {
+	bridge.Settle(t, time.Hour)
+	o := newOffice(t, "pm", "qa:")
+	_, err := messages.Send(t.Context(), o.Ledger,
+		orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
+	must(t, err)
+	o.once()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	options, looks := o.options(), 0
+	options.Rescan = 10 * time.Millisecond
+	options.Looked = func() {
+		switch looks++; looks {
+		case 1:
+			for _, name := range readNames(t, o.path("qa")) {
+				must(t, os.Remove(o.path("qa", name)))
+			}
+		case 5:
+			cancel()
+		}
+	}
+	counts, err := bridge.Run(ctx, o.Engine, options)
+	must(t, err)
+	want.Equal(t, "acknowledged", counts.Acknowledged, 0)
+}
+
 // TestEmptiedFolderAcknowledgesAll: a recipient that takes everything at one stroke has taken it.
 func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
 	t.Parallel()
