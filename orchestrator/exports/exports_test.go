@@ -331,6 +331,31 @@ func TestRestored(t *testing.T) {
 	}
 }
 
+// A cursor that was set back while a page was on its way stays so, also if the lease is still ours.
+func TestCursorSetBack(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	e := exporterOf(f.Ledger, r)
+	send(f, "b", `1`)
+	r.drain(e)
+	before := f.Rows(`SELECT events FROM exports`)[0]
+	again, _ := send(f, "b", `2`)
+	r.drain(e)
+	f.SQL(`UPDATE exports SET events = ?`, before)
+	first := len(r.spans())
+	send(f, "b", `3`)
+	r.drain(e) // finds out
+	want.Rows(t, f.Rows(`SELECT events FROM exports`), before)
+	f.Clock.Advance(time.Hour)
+	r.drain(e)
+	sent := 0
+	for _, body := range r.bodies {
+		sent += strings.Count(body, again)
+	}
+	want.Equal(t, "more spans", len(r.spans()) > first, true)
+	want.Equal(t, "sent again", sent > 1, true)
+}
+
 // An event whose number was written by hand, out of range, holds up nothing.
 func TestNumberBeyondBelief(t *testing.T) {
 	t.Parallel()
