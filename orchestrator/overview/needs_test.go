@@ -102,6 +102,17 @@ func TestNeeds(t *testing.T) {
 	want.Rows(t, needed(t, f), "failed 3 Messages to w failed | a, b | 30m0s")
 }
 
+// TestNothingIsWantedYet: what its sender wants later waits for no daemon.
+func TestNothingIsWantedYet(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a")
+	f.AddWired("w")
+	f.Send("a", "w", func(d *orchestrator.Draft) { d.Delay = time.Hour })
+	want.Rows(t, needed(t, f))
+	f.Clock.Advance(time.Hour)
+	want.Rows(t, needed(t, f), "daemon 1 No daemon runs, and 1 message waits for one |  | 0s")
+}
+
 // TestNeedsAreGroups: each kind of failure is a need of its own, and its error selects exactly the dead letters that
 // the need speaks of.
 func TestNeedsAreGroups(t *testing.T) {
