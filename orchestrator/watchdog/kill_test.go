@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,10 +13,39 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/program"
 	"mailroom/orchestrator/sessions"
 )
+
+// A session that was lost with its watchdog, and is not started again since it may have done its work, has no lock any
+// more once that was noted.
+func TestALostSessionKeepsNoLock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	target := "jsonl:" + filepath.Join(f.folder, "mail.jsonl")
+	f.addActor("builder", func(u *agents.Update) { u.Deliver = &target })
+	f.addActor("zebra") // is looked at behind builder
+	f.task("builder")
+	s := sessions.New(f.Ledger)
+	begun, err := s.Begin(t.Context(), "builder", "")
+	if err != nil || begun == nil {
+		t.Fatalf("%+v, %v", begun, err)
+	}
+	if err := s.Started(t.Context(), begun, 42); err != nil {
+		t.Fatal(err)
+	}
+	f.task("zebra")
+	f.watch()
+	want.Equal(t, "who is started", f.next().agent, "zebra")
+	want.Equal(t, "state of the lost one", f.run("builder").State, sessions.Ended)
+	slot, err := program.TakeSlot(program.SlotFolder(f.FilePrefix()), "builder.session")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot.Release()
+}
 
 // A session outlives the watchdog that started it, killed or stopped. Nobody starts a second one beside it, and when it
 // has ended, the next watchdog notes that, and what it printed, and starts the next for what is unread.
