@@ -51,6 +51,17 @@ func TestByHandWithoutSearchPath(t *testing.T) {
 	}
 }
 
+// A query may read the inbox view of an agent that was added after the database was made, and write nothing there.
+func TestQueryOfAnInboxView(t *testing.T) {
+	t.Parallel()
+	e := made(t, postgrestest.Place(postgrestest.Start(t, postgrestest.Careless)), "b")
+	for query, allowed := range map[string]bool{`SELECT message_id FROM b_inbox`: true, `DELETE FROM b_inbox`: false} {
+		if _, err := e.Query(t.Context(), query, store.Bound{Rows: 1}); (err == nil) != allowed {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
 // What somebody has written into tables that steer, or holds while he reads, hinders nobody.
 func TestByHandHindersNobody(t *testing.T) {
 	t.Parallel()
