@@ -3,6 +3,7 @@ package web_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -215,6 +216,34 @@ func TestAgentsOfOthersAreConcealed(t *testing.T) {
 			if status != 200 || !strings.Contains(body, "jsonl") || strings.Contains(body, "k3y") != sees {
 				t.Errorf("%s, who may see it: %v: %d %s", command, sees, status, body)
 			}
+		}
+	}
+}
+
+// Why a message could not be delivered to another agent is not told: it may hold what that agent is not shown with.
+func TestFailuresOfOthersAreConcealed(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, web.Options{}, "ann", "boss")
+	folder := filepath.Join(t.TempDir(), "k3y")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := agents.Add(t.Context(), f.Router.Ledger,
+		agents.Update{Name: "bob", Deliver: new("jsonl:" + folder + "/bob.jsonl")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	for token, sees := range map[string]bool{f.Token("ann", false): false, f.Token("bob", false): true,
+		f.Token("boss", true): true} {
+		if _, err := messages.Send(t.Context(), f.Router.Ledger,
+			orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note"}); err != nil {
+			t.Fatal(err)
+		}
+		status, body := f.Run(token, "deliver_all", `{}`)
+		if status != 200 || !strings.Contains(body, `"failed":1`) || strings.Contains(body, "k3y") != sees {
+			t.Errorf("who may see it: %v: %d %s", sees, status, body)
 		}
 	}
 }
