@@ -237,6 +237,24 @@ func TestIdempotency(t *testing.T) {
 	}
 }
 
+// A key is its sender's own: others may use the same for their messages.
+func TestIdempotencyKeysOfTwoSenders(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b", "c")
+	var ids []string
+	for _, sender := range []string{"a", "c", "a", "c"} {
+		sent, err := messages.Send(t.Context(), f.Ledger,
+			orchestrator.Draft{Sender: sender, Recipient: "b", IdempotencyKey: "k"})
+		if err != nil {
+			t.Fatalf("%s: %v", sender, err)
+		}
+		ids = append(ids, sent.MessageID)
+	}
+	want.Equal(t, "sent by a again", ids[2], ids[0])
+	want.Equal(t, "sent by c again", ids[3], ids[1])
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message ORDER BY seq`), ids[:2]...)
+}
+
 // A repeat may come from another session than the first send, unless the sender named it: then it is part of what it
 // said.
 func TestIdempotencyAcrossSessions(t *testing.T) {
