@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/retention"
 	"mailroom/orchestrator/threads"
 )
 
@@ -60,6 +61,20 @@ func TestAnyPostIsTakenOnce(t *testing.T) {
 			t.Errorf("limit %d: %d posts were taken, want %d; then %v", limit, len(got), len(want), ms)
 		}
 	}
+}
+
+// A post is unread until its reader has it, also when the copy of another that it mentions is archived.
+func TestPostIsUnreadThoughACopyIsArchived(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b", "c")
+	post := f.MustPost(f.Thread("a", "b", "c").ID, "a", "c")
+	f.Take("c")
+	f.Clock.Advance(8 * 24 * time.Hour)
+	want.Equal(t, "archived", f.Clear(retention.ClearOptions{}).Deleted, 1)
+	ms, _ := f.TakePosts("b", 9)
+	want.IDs(t, ms, post.MessageID)
+	ms, _ = f.TakePosts("c", 9)
+	want.IDs(t, ms)
 }
 
 // What could not be written is unread again, and without any a post that mentions nobody is nobody's.
