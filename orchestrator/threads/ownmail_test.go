@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/retention"
 	"mailroom/orchestrator/threads"
 )
 
@@ -111,6 +113,19 @@ func TestReadThread(t *testing.T) {
 	want.Equal(t, "unread after the beginning was read anew", unreadPosts(f, "c"), 0)
 	_, err := threads.Read(t.Context(), f.Ledger, threads.ReadOptions{Thread: th.ID, Agent: "d", Limit: 9})
 	want.Code(t, err, orchestrator.NotFound)
+}
+
+// Who has read the copy of a post has read the post, also when that copy is archived.
+func TestUnreadPostsAfterRetention(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b", "c")
+	f.MustPost(f.Thread("a", "b", "c").ID, "a", "c")
+	f.Take("c")
+	want.Equal(t, "unread for c", unreadPosts(f, "c"), 0)
+	f.Clock.Advance(8 * 24 * time.Hour)
+	want.Equal(t, "archived", f.Clear(retention.ClearOptions{}).Deleted, 1)
+	want.Equal(t, "unread for c", unreadPosts(f, "c"), 0)
+	want.Equal(t, "unread for b", unreadPosts(f, "b"), 1)
 }
 
 // Another name is told once in the thread, and to nobody by a message.
