@@ -393,6 +393,22 @@ func TestReplay(t *testing.T) {
 	want.Code(t, err, orchestrator.UnknownRecipient)
 }
 
+// The ttl of a message that expired begins anew when it is replayed.
+func TestReplayBeginsTheTTLAnew(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	id := f.Send("a", "b", func(d *orchestrator.Draft) { d.TTL = time.Hour })
+	f.Clock.Advance(2 * time.Hour)
+	f.Deliver()
+	want.Equal(t, "status", f.Message(id).Status, orchestrator.Expired)
+	if _, err := messages.Replay(t.Context(), f.Ledger, id, "a"); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "its end", f.Message(id).ExpiresAt, orchestrator.Stamp(f.Clock.Now().Add(time.Hour)))
+	f.Deliver()
+	want.Equal(t, "status after the replay", f.Message(id).Status, orchestrator.Delivered)
+}
+
 func TestRemoveAgent(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
