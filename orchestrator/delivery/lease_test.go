@@ -200,3 +200,26 @@ func TestNextAttemptByHand(t *testing.T) {
 		want.Equal(t, "arrived", strings.Join(f.Wire.IDs(), " "), first+" "+second)
 	}
 }
+
+// TestOnlyTheDeadLoseTheirLeases: when one process is known to be dead, the leases of those that live go on.
+func TestOnlyTheDeadLoseTheirLeases(t *testing.T) {
+	t.Parallel()
+	enginetest.OfAFile(t, "a server takes a while to know who is dead")
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	f.AddWired("c")
+	dead, living := f.Open(), f.Open()
+	lost, kept := f.Send("a", "b"), f.Send("a", "c")
+	for id, token := range map[string]string{lost: dead.Store.Token("one"), kept: living.Store.Token("two")} {
+		f.SQL(`UPDATE agent_message SET lease_token = ?, lease_owner = 'another', lease_until = ? WHERE message_id = ?`,
+			token, orchestrator.Stamp(f.Clock.Now().Add(5*time.Minute)), id)
+	}
+	f.Deliver()
+	want.Equal(t, "arrived while both live", len(f.Wire.IDs()), 0)
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.Clock.Advance(time.Second)
+	f.Deliver()
+	want.Equal(t, "arrived", strings.Join(f.Wire.IDs(), " "), lost)
+}
