@@ -90,6 +90,30 @@ func TestRetention(t *testing.T) {
 	want.Code(t, err, orchestrator.NotFound)
 }
 
+// An id that somebody uses again by hand is alive, in the archive as well, and keeps its trace, however long ago the first
+// message of that id was deleted.
+func TestTraceOfAnIDUsedAgain(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	id, gone := f.Send("a", "b"), f.Send("a", "b")
+	for _, cancelled := range []string{id, gone} {
+		if _, err := messages.Cancel(t.Context(), f.Ledger, cancelled, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Clock.Advance(week + time.Millisecond)
+	want.Equal(t, "deleted", f.Clear(retention.ClearOptions{}).Deleted, 2)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient) VALUES (?, 'a', 'b')`, id)
+	f.Take("b")
+	f.Clock.Advance(90*24*time.Hour + time.Millisecond)
+	want.Equal(t, "archived", f.Clear(retention.ClearOptions{}).Statuses[orchestrator.Delivered], 1)
+	if _, _, err := retention.ClearTraces(t.Context(), f.Ledger, 0); err != nil {
+		t.Fatal(err)
+	}
+	want.Rows(t, f.Rows(`SELECT DISTINCT message_id FROM message_trace`), id)
+	want.Rows(t, f.Rows(`SELECT event FROM message_trace ORDER BY id LIMIT 1`), "created")
+}
+
 // Pages go back to the file system, and what is reported as freed is what the files shrank by.
 func TestClearOldFreesSpace(t *testing.T) {
 	t.Parallel()
