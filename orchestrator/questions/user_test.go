@@ -61,6 +61,20 @@ func TestMessagesToTheUser(t *testing.T) {
 	}
 }
 
+// That a message to the user waits for a device is in its trace, and once.
+func TestWaitForADeviceIsInTheTrace(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "builder")
+	f.User.Set(enginetest.Refusing(orchestrator.ErrNoDevice))
+	id := f.Send("builder", "user")
+	for range 3 {
+		f.Deliver()
+		f.Clock.Advance(time.Hour)
+	}
+	want.Rows(t, f.Rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event NOT IN
+		('created', 'overdue') ORDER BY id`, id), "claimed ", "held "+orchestrator.ErrNoDevice.Error())
+}
+
 // The answer of a question that a message asked goes back once, whatever becomes of the process that sends it.
 func TestAnswersGoBack(t *testing.T) {
 	t.Parallel()
