@@ -65,6 +65,7 @@ func TestSentencesAtATerminal(t *testing.T) {
 		{80, "mailroom wait b --timeout 1 --json", 0, `"timed_out":true`, "Waiting"},
 		{80, "mailroom acknowledge " + id, 0, id + " is acknowledged by b, now.\n", "read at"},
 		{80, "mailroom list --frm a", 64, "Did you mean --from?\n", ""},
+		{80, "mailroom send b second --as a >/dev/null; mailroom cancel --yes last", 0, "from a to b", "[y/N]"},
 	} {
 		printed, status := o.atATerminal(c.columns, "sh -c 'echo; "+c.line+"; s=$?; echo ended; exit $s'", "ended",
 			"\n")

@@ -46,9 +46,9 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 		return err
 	}
 	return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error {
-		finder := &idFinder{p: p, env: env, d: d}
+		finder := &idFinder{p: p, env: env, d: d, yes: c.Bool(yesFlag)}
 		raw, err := finder.whole(ctx, raw)
-		if err == nil && !finder.asked && !c.Bool(yesFlag) {
+		if err == nil && !finder.asked && !finder.yes {
 			err = goesOn(ctx, p, env, d, raw)
 		}
 		if err != nil {

@@ -24,6 +24,7 @@ type idFinder struct {
 	p     *Program
 	env   commands.Env
 	d     *commands.Definition // the command that is to be run
+	yes   bool                 // a person wants not to be asked
 	asked bool                 // a person has agreed that it is run
 }
 
@@ -147,6 +148,9 @@ func (f *idFinder) confirm(ctx context.Context, name, text string, m *orchestrat
 	}
 	w := p.people(p.Err, p.ErrTerminal)
 	w.Printf("%s\n", inShort(p, m))
+	if f.yes {
+		return nil
+	}
 	agreed, err := agrees(ctx, p, w, "`"+strings.TrimPrefix(f.d.CommandLine(), "mailroom ")+"` with this message?")
 	if err != nil {
 		return err

@@ -87,11 +87,11 @@ func mustStat(path string) os.FileInfo {
 }
 
 func fileError(what string, err error) error {
-	hint := "Check the path, its permissions and the space on the disk"
+	code, hint := orchestrator.Unavailable, "Check the path, its permissions and the space on the disk"
 	if errors.Is(err, fs.ErrNotExist) {
-		hint = "Its folder does not exist; make it first"
+		code, hint = orchestrator.InvalidParams, "Its folder does not exist; make it first"
 	}
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: what, Err: err, Hint: hint}
+	return &orchestrator.Error{Code: code, Message: what, Err: err, Hint: hint}
 }
 
 // vacuumInto copies a database into an empty file that is open already, and syncs it. failure is what to say when the
