@@ -130,6 +130,7 @@ func (p *counted) cost(runs int, what, in string, args ...string) string {
 			instructions += n
 		}
 		fewest = min(fewest, instructions)
+		p.t.Logf("%s: %d instructions", what, instructions) // so that it is seen to go on beside other tests
 	}
 	told := p.run(p.forSyncs, in, append([]string{"strace", "-f", "-e", "trace=fsync,fdatasync,sync_file_range",
 		p.program}, args...)...)

@@ -93,6 +93,9 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 	}
 	letter := orchestrator.Message{ID: newest.id, Sender: newest.sender, Recipient: newest.recipient, Error: newest.err}
 	switch {
+	case messages.LacksSender(x.conf, &letter) && !orchestrator.CanBeAgent(newest.sender):
+		f.Says = "No agent can have the name " + newest.sender + ", which wrote to " + g.recipient
+		f.Do = "Send it again as another, if it is still wanted"
 	case messages.LacksSender(x.conf, &letter):
 		f.Says = "Nobody has the name " + newest.sender + ", which wrote to " + g.recipient
 		f.Do = orchestrator.AddIt(newest.sender) + ", then `mailroom dead_letters replay --all --sender " +
@@ -140,6 +143,9 @@ func (s *snapshot) findLetters() error {
 			AND message_type IS DISTINCT FROM '`+orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
 	s.letters = newest
 	for _, w := range newest {
+		if strings.HasPrefix(w.err, string(orchestrator.UnknownSender)+": ") {
+			continue // it says nothing of its recipient
+		}
 		if m := s.members[w.recipient]; m != nil && w.ended >= orchestrator.Stamp(s.now.Add(-roomTime)) {
 			m.failedAt = max(m.failedAt, w.ended)
 		}

@@ -102,6 +102,29 @@ func TestNeeds(t *testing.T) {
 	want.Rows(t, needed(t, f), "failed 3 Messages to w failed | a, b | 30m0s")
 }
 
+// TestRefusedSenders: what was refused because of its sender says nothing of its recipient, and no advice is given that
+// cannot be followed. What somebody has read counts as heard at once.
+func TestRefusedSenders(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	for _, sender := range []string{"aa", orchestrator.SystemSender} {
+		_, err := messages.Send(t.Context(), f.Ledger,
+			orchestrator.Draft{Sender: sender, Recipient: "b", Type: "note", Payload: []byte("1")})
+		want.Code(t, err, orchestrator.UnknownSender)
+	}
+	r, err := overview.Now(t.Context(), f.Ledger)
+	if err != nil || len(r.Findings) != 2 || strings.Contains(r.Findings[1].Do, "replay") ==
+		strings.Contains(r.Findings[0].Do, "replay") {
+		t.Errorf("%+v, %v", r.Findings, err)
+	}
+	want.Equal(t, "how b stands", f.Standing("b").State, "")
+	f.Send("a", "b")
+	f.Deliver()
+	f.Clock.Advance(time.Hour)
+	f.Take("b")
+	want.Equal(t, "how b stands, who has just read", f.Standing("b").State, "active")
+}
+
 // TestNothingIsWantedYet: what its sender wants later waits for no daemon.
 func TestNothingIsWantedYet(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ func (p *Program) readArgs(words []string) *line {
 		word := words[i]
 		switch {
 		case word == "--":
-			l.arguments = append(l.arguments, words[i+1:]...)
+			l.arguments, p.asTyped = append(l.arguments, words[i+1:]...), len(words)-i-1
 			return l
 		case len(word) > 1 && word[0] == '-':
 			i += l.flag(word, words[i+1:])

@@ -296,7 +296,7 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 				WithHint("If that is the beginning of a text, put quotes around the text: `%s --%s ... \"TEXT\"`",
 					d.CommandLine(), flagged.Flag())
 		}
-		value, err := p.argument(c.Context, param, taken)
+		value, err := p.argument(c.Context, param, taken, len(args) <= p.asTyped)
 		if err != nil {
 			return nil, err
 		}
@@ -342,13 +342,15 @@ func (p *Program) flagValue(c *urfave.Context, param *parameter.Param) (json.Raw
 	return p.scalar(c.Context, param, c.String(param.Flag()))
 }
 
-func (p *Program) argument(ctx context.Context, param *parameter.Param, words []string) (json.RawMessage, error) {
+// argument is the value of a parameter that is given as words. asTyped says that they stand behind --.
+func (p *Program) argument(ctx context.Context, param *parameter.Param, words []string,
+	asTyped bool) (json.RawMessage, error) {
 	switch param.Kind {
 	case parameter.List:
 		return list(param, words)
 	case parameter.JSON:
 		if param.Arg == "rest" {
-			return plainText(ctx, p, param, strings.Join(words, " "))
+			return plainText(ctx, p, param, strings.Join(words, " "), asTyped)
 		}
 	}
 	return p.scalar(ctx, param, strings.Join(words, " "))

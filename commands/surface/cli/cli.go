@@ -55,6 +55,7 @@ type Program struct {
 
 	output     string // what --output asks for
 	inputTaken bool   // a parameter has been read from standard input
+	asTyped    int    // how many of the arguments stand behind --
 }
 
 // Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2, which hosts

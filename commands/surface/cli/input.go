@@ -56,9 +56,11 @@ func (p *Program) jsonText(ctx context.Context, param *parameter.Param, text str
 	return content, nil
 }
 
-// plainText reads a text that is an argument: itself, or - for standard input, whose last line ends are left out.
-func plainText(ctx context.Context, p *Program, param *parameter.Param, text string) (json.RawMessage, error) {
-	if text == "-" {
+// plainText reads a text that is an argument: itself, or - for standard input, whose last line ends are left out. One
+// that is to be taken as it was typed may be - itself.
+func plainText(ctx context.Context, p *Program, param *parameter.Param, text string,
+	asTyped bool) (json.RawMessage, error) {
+	if text == "-" && !asTyped {
 		content, err := p.standardInput(ctx)
 		if err != nil {
 			return nil, unread(ctx, param.Name, err)

@@ -41,7 +41,11 @@ func TestQueryCannotKeepOthersFromWriting(t *testing.T) {
 					_, err := s.Query(t.Context(), "SELECT "+call+", pg_sleep(3600)", store.Bound{Rows: 1})
 					ended <- err
 				}()
-				until(t, address, locks, "1")
+				for len(ended) == 0 { // it may be ended before it is seen
+					if rows, err := postgrestest.SQL(t.Context(), address, locks); err == nil && rows[0] == "1" {
+						break
+					}
+				}
 				if err := write(s, add("during "+call)); err != nil {
 					t.Errorf("%s: a write beside it: %v", call, err)
 				}

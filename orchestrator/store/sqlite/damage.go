@@ -50,8 +50,8 @@ func (d *dbFile) Recovery(err error) string {
 	return check.Recovery(d.path)
 }
 
-// Ready reports whether the database can be read and written now: it takes the write lock, and looks at the settings
-// and at the last message. Once this process has met a damaged page, it is not ready before the whole file is in order
+// Ready reports whether the database can be read and its write lock be had now: it looks at the settings and at the
+// last message. It writes nothing, so a full disk does not show. Once this process has met a damaged page, it is not ready before the whole file is in order
 // again. Errors: busy, unavailable.
 func (s *Store) Ready(ctx context.Context) error {
 	if err := s.stillDamaged(ctx); err != nil {

@@ -3,6 +3,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,15 +37,23 @@ func File(path string, report store.Report) {
 			"Use one name, and remove the other; `mailroom backup` makes copies")
 	}
 	folder := filepath.Dir(path)
-	probe, err := os.CreateTemp(folder, ".mailroom-doctor-*")
-	if err != nil {
+	if err := writeBeside(folder); err != nil {
 		report("folder", store.Problem, "nothing can be written beside the database: "+err.Error(),
 			"Check the permissions and the space of "+folder)
 		return
 	}
-	probe.Close()
-	os.Remove(probe.Name())
 	report("folder", store.Fine, "files can be written beside the database", "")
+}
+
+// writeBeside writes a file to the disk, of a size for which a disk that is full has no room, and removes it.
+func writeBeside(folder string) error {
+	probe, err := os.CreateTemp(folder, ".mailroom-doctor-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(probe.Name())
+	_, err = probe.Write(make([]byte, 1<<17))
+	return errors.Join(err, probe.Sync(), probe.Close())
 }
 
 // FileSystem looks at the one that holds a folder.
