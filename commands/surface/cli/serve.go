@@ -40,7 +40,7 @@ func serveCommand(p *Program) *urfave.Command {
 			&urfave.StringSliceFlag{Name: "host",
 				Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
 			&urfave.BoolFlag{Name: "no-console",
-				Usage:              "serve no page for people at the address of the endpoints, see 'mailroom console'",
+				Usage:              "serve no page for people at the address of the endpoints, see mailroom console",
 				DisableDefaultText: true},
 			&urfave.StringFlag{Name: "rate", Usage: "requests per second that one token may make", Value: "200",
 				DefaultText: "200"},
