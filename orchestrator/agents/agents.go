@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
@@ -88,7 +87,7 @@ func WakeStarter(t *ledger.Tx, recipient string) {
 func Unknown(c *store.Conn, code orchestrator.Code, what, name string, conf *ledger.Config) error {
 	return orRemoved(c, name, what, orchestrator.Errorf(code, "%snobody is known as %q", what, name).
 		WithUnknown(name, conf.Names).
-		WithHint("%s", strings.TrimSpace(orchestrator.DidYouMean(name, conf.Names)+" "+orchestrator.AddIt(name))))
+		WithHint("%s", orchestrator.MeantOrAdd(name, conf.Names)))
 }
 
 // NoAgent returns the not_found error for the name of an agent that was looked up.

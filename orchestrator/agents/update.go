@@ -35,7 +35,8 @@ type Update struct {
 	Host             *string // whose its files and commands are; "" is any
 	// variables that its commands get of the daemon's environment, see program.CheckPasses; "" is the usual
 	PassEnv *string
-	// whether it has a view of its inbox, for programs with plain SQL; a new agent has one where there is a table of that name
+	// whether it has a view of its inbox, for programs with plain SQL; a new agent has one where there is a table of
+	// that name
 	InboxView *bool
 	Folder    string   // where its commands are to run, if the update names any; "" is the present one
 	Groups    []string // groups to join; they must exist
@@ -261,6 +262,7 @@ func Lacks(a *ledger.Agent, variable string) bool {
 // only if it was asked for: each connection reads the definitions of all of them, which takes 0.4 million instructions
 // an agent, where all the rest of a command takes 12.
 type InboxViews interface {
+	InboxViews() ([]string, error) // the agents that have one
 	// HasInboxTable reports whether a program has made a table with the name and the columns of an agent's view.
 	HasInboxTable(agent string) (bool, error)
 	// MakeInboxView makes the view of an agent, at that time. Such a table becomes its unread mail. Error: conflict
@@ -275,23 +277,17 @@ func chooseInboxView(t *ledger.Tx, u *Update, isNew bool) error {
 	if !ok {
 		return nil
 	}
-	wanted := u.InboxView
-	if wanted == nil && isNew {
-		there, err := d.HasInboxTable(u.Name)
-		if err != nil {
+	switch {
+	case u.InboxView != nil && !*u.InboxView:
+		return d.DropInboxView(u.Name)
+	case u.InboxView == nil && !isNew:
+		return nil
+	case u.InboxView == nil:
+		if there, err := d.HasInboxTable(u.Name); err != nil || !there {
 			return err
 		}
-		if there {
-			wanted = &there
-		}
 	}
-	switch {
-	case wanted == nil:
-		return nil
-	case *wanted:
-		return d.MakeInboxView(u.Name, t.Now)
-	}
-	return d.DropInboxView(u.Name)
+	return d.MakeInboxView(u.Name, t.Now)
 }
 
 // makeRoomFor gives a name that is new, or was removed, to an agent: it is no removed one any more, and has nothing of

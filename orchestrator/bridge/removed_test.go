@@ -15,17 +15,23 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
+// deliverNotes has pm send n notes to qa, and a look put them into its folder.
+func (o *office) deliverNotes(n int) {
+	o.T.Helper()
+	for range n {
+		_, err := messages.Send(o.T.Context(), o.Ledger,
+			orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
+		must(o.T, err)
+	}
+	o.once()
+}
+
 // TestRemovedFolderAcknowledgesNothing: whoever removes a folder removes its files first, and a watch may look in
 // between.
 func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
-	for range 5 {
-		_, err := messages.Send(t.Context(), o.Ledger,
-			orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
-		must(t, err)
-	}
-	o.once()
+	o.deliverNotes(5)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	options, looks := o.options(), 0
@@ -55,10 +61,7 @@ func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 func TestMissedForAMomentAcknowledgesNothing(t *testing.T) {
 	bridge.Settle(t, time.Hour)
 	o := newOffice(t, "pm", "qa:")
-	_, err := messages.Send(t.Context(), o.Ledger,
-		orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
-	must(t, err)
-	o.once()
+	o.deliverNotes(1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	options, looks := o.options(), 0
@@ -82,12 +85,7 @@ func TestMissedForAMomentAcknowledgesNothing(t *testing.T) {
 func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
-	for range 5 {
-		_, err := messages.Send(t.Context(), o.Ledger,
-			orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
-		must(t, err)
-	}
-	o.once()
+	o.deliverNotes(5)
 	for _, name := range readNames(t, o.path("qa")) {
 		must(t, os.Remove(o.path("qa", name)))
 	}

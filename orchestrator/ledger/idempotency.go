@@ -10,8 +10,12 @@ import (
 // WasRefused reports whether a message is a dead letter since nobody had the name of its recipient or its sender.
 func WasRefused(m *orchestrator.Message) bool {
 	return m.Status == orchestrator.Failed &&
-		(strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": ") ||
-			strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": "))
+		(strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": ") || LackedSender(m.Error))
+}
+
+// LackedSender reports whether a message failed with this error since nobody had the name of its sender.
+func LackedSender(failure string) bool {
+	return strings.HasPrefix(failure, string(orchestrator.UnknownSender)+": ")
 }
 
 // SentKey is an idempotency key and who used it.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"strings"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -159,7 +158,7 @@ func (f *DeadLetterFilter) toReplay(ctx context.Context, l *ledger.Ledger) (ids 
 
 // LacksSender reports whether a message was refused because nobody had its sender's name, and still nobody has.
 func LacksSender(conf *ledger.Config, m *orchestrator.Message) bool {
-	return strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": ") && conf.Agents[m.Sender] == nil
+	return ledger.LackedSender(m.Error) && conf.Agents[m.Sender] == nil
 }
 
 func replay(t *ledger.Tx, m *orchestrator.Message) error {

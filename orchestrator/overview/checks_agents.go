@@ -40,7 +40,7 @@ func checkTransports(x *examination) error {
 		return nil
 	}
 	says := orchestrator.Plural(len(x.conf.Names), "agent")
-	if d, ok := x.c.Driver.(interface{ InboxViews() ([]string, error) }); ok {
+	if d, ok := x.c.Driver.(agents.InboxViews); ok {
 		views, err := d.InboxViews()
 		if err != nil {
 			return err

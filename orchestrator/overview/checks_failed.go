@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/questions"
@@ -102,11 +103,8 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 			orchestrator.ShellWord(newest.sender) + "`"
 	case m.agent == nil && orchestrator.CanBeAgent(g.recipient):
 		f.Says = "Nobody has the name " + g.recipient
-		f.Do = orchestrator.AddIt(g.recipient) + ", then `mailroom dead_letters replay --all --recipient " +
+		f.Do = orchestrator.MeantOrAdd(g.recipient, x.conf.Names) + ", then `mailroom dead_letters replay --all --recipient " +
 			orchestrator.ShellWord(g.recipient) + "`"
-		if meant := orchestrator.DidYouMean(g.recipient, x.conf.Names); meant != "" {
-			f.Do = meant + " " + f.Do
-		}
 	case m.agent == nil:
 		f.Says = "No agent can have the name " + g.recipient
 		f.Do = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"
@@ -143,7 +141,7 @@ func (s *snapshot) findLetters() error {
 			AND message_type IS DISTINCT FROM '`+orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
 	s.letters = newest
 	for _, w := range newest {
-		if strings.HasPrefix(w.err, string(orchestrator.UnknownSender)+": ") {
+		if ledger.LackedSender(w.err) {
 			continue // it says nothing of its recipient
 		}
 		if m := s.members[w.recipient]; m != nil && w.ended >= orchestrator.Stamp(s.now.Add(-roomTime)) {

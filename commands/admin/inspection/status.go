@@ -54,7 +54,8 @@ func (r StatusResult) Text(w *terminal.Text) {
 	if r.Overdue > 0 {
 		w.Printf("%s\n",
 			w.Paint(terminal.Red,
-				fmt.Sprintf("Overdue: %s; `mailroom sql --named overdue` lists them.", orchestrator.Plural(int(r.Overdue), "message"))))
+				fmt.Sprintf("Overdue: %s; `mailroom sql --named overdue` lists them.",
+					orchestrator.Plural(int(r.Overdue), "message"))))
 	}
 	if len(r.Recipients) == 0 {
 		return

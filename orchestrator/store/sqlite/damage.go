@@ -51,8 +51,8 @@ func (d *dbFile) Recovery(err error) string {
 }
 
 // Ready reports whether the database can be read and its write lock be had now: it looks at the settings and at the
-// last message. It writes nothing, so a full disk does not show. Once this process has met a damaged page, it is not ready before the whole file is in order
-// again. Errors: busy, unavailable.
+// last message. It writes nothing, so a full disk does not show. Once this process has met a damaged page, it is not
+// ready before the whole file is in order again. Errors: busy, unavailable.
 func (s *Store) Ready(ctx context.Context) error {
 	if err := s.stillDamaged(ctx); err != nil {
 		return err
