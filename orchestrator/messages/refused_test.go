@@ -34,7 +34,7 @@ func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 					t.Errorf("%s: sent beside %q: %v", table, batch, err)
 				}
 			})
-			allSentButBad(t, f, batch)
+			allSentButBad(t, f, batch, "no bad words")
 			together.Wait()
 			f.SQL(`DELETE FROM agent_message`)
 		}
@@ -63,15 +63,20 @@ func forbidEvents(f *enginetest.Fixture) {
 		CREATE TRIGGER forbid_event BEFORE INSERT ON message_trace FOR EACH ROW EXECUTE FUNCTION forbid_event()`)
 }
 
-// TestATriggerThatRollsBack: SQLite's RAISE(ROLLBACK) undoes the whole transaction, and yet the row fails alone.
-func TestATriggerThatRollsBack(t *testing.T) {
+// TestATriggerThatUndoes: SQLite's RAISE(ROLLBACK) undoes the whole transaction, and RAISE(IGNORE) drops the row
+// without an error. The row fails, and it alone.
+func TestATriggerThatUndoes(t *testing.T) {
 	t.Parallel()
-	enginetest.OfAFile(t, "RAISE(ROLLBACK) is SQLite's")
-	f := enginetest.New(t, "a", "b")
-	f.SQL(`CREATE TRIGGER forbid BEFORE INSERT ON agent_message WHEN NEW.payload LIKE '%bad%' BEGIN SELECT RAISE(ROLLBACK, 'no bad words'); END`)
-	for _, batch := range [][]string{{"1", "bad", "2"}, {"bad", "1", "bad", "2", "bad"}, {"bad", "bad"}} {
-		allSentButBad(t, f, batch)
-		f.SQL(`DELETE FROM agent_message`)
+	enginetest.OfAFile(t, "RAISE(ROLLBACK) and RAISE(IGNORE) are SQLite's")
+	for raised, why := range map[string]string{"ROLLBACK, 'no bad words'": "no bad words",
+		"IGNORE": "a trigger dropped the row"} {
+		f := enginetest.New(t, "a", "b")
+		f.SQL(`CREATE TRIGGER forbid BEFORE INSERT ON agent_message WHEN NEW.payload LIKE '%bad%' BEGIN SELECT RAISE(` +
+			raised + `); END`)
+		for _, batch := range [][]string{{"bad"}, {"1", "bad", "2"}, {"bad", "1", "bad", "2", "bad"}, {"bad", "bad"}} {
+			allSentButBad(t, f, batch, why)
+			f.SQL(`DELETE FROM agent_message`)
+		}
 	}
 }
 
@@ -79,8 +84,9 @@ func draftOf(payload string) orchestrator.Draft {
 	return orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: orchestrator.JSONString(payload)}
 }
 
-// allSentButBad sends a batch and checks that each message but the bad ones is in the database, once, and answered.
-func allSentButBad(t *testing.T, f *enginetest.Fixture, batch []string) {
+// allSentButBad sends a batch and checks that each message but the bad ones is in the database, once, and answered, and
+// that a bad one is refused because of why.
+func allSentButBad(t *testing.T, f *enginetest.Fixture, batch []string, why string) {
 	t.Helper()
 	drafts := make([]orchestrator.Draft, len(batch))
 	for i, payload := range batch {
@@ -99,7 +105,7 @@ func allSentButBad(t *testing.T, f *enginetest.Fixture, batch []string) {
 		}
 		want.Code(t, outs[i].Refused, orchestrator.InvalidParams)
 		if said := fmt.Sprint(outs[i].Refused); !strings.Contains(said, "the database refuses it") ||
-			!strings.Contains(said, "no bad words") {
+			!strings.Contains(said, why) {
 			t.Errorf("%q: %d says %s", batch, i, said)
 		}
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -137,7 +138,11 @@ func (c *Conn) SetBatch(seqs ...int64) error {
 	return nil
 }
 
-// InsertRow runs an INSERT of one row and returns the number that the database gave it.
+// ErrDropped is the cause of a refused row that a trigger of somebody else kept from being stored, without an error.
+var ErrDropped = errors.New("a trigger dropped the row")
+
+// InsertRow runs an INSERT of one row and returns the number that the database gave it. It fails if the row was
+// dropped, see ErrDropped.
 func (c *Conn) InsertRow(query string, args ...any) (int64, error) {
 	if d, ok := c.Driver.(remote); ok {
 		return d.InsertBound(query, c.Bind(args))
@@ -145,6 +150,9 @@ func (c *Conn) InsertRow(query string, args ...any) (int64, error) {
 	res, err := c.Driver.ExecBound(query, c.Bind(args))
 	if err != nil {
 		return 0, err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return 0, cmp.Or(err, Refused(ErrDropped))
 	}
 	return res.LastInsertId()
 }

@@ -41,11 +41,14 @@ func (c *Conn) RunRest() error {
 const returning = " RETURNING seq"
 
 // InsertBound runs an INSERT of one row into a table whose rows are numbered by seq, and returns the number that it
-// got.
+// got. It fails if the row was dropped, see store.ErrDropped.
 func (c *Conn) InsertBound(text string, args []driver.NamedValue) (int64, error) {
 	result, _, err := c.run(text+returning, args)
 	if err != nil {
 		return 0, err
+	}
+	if len(result.Rows) == 0 {
+		return 0, store.Refused(store.ErrDropped)
 	}
 	return strconv.ParseInt(string(result.Rows[0][0]), 10, 64)
 }
