@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // TestCommandsAtATime: however many processes deliver, and though one after the other is killed, no more commands of an
@@ -29,7 +30,7 @@ func TestCommandsAtATime(t *testing.T) {
 			command := fmt.Sprintf(`cd '%s' && mkdir running.$$ && ls -d running.* | wc -l >> counts && cat >> lines && rmdir running.$$`, folder)
 			o.run("agent", "add", "busy", "--deliver", "exec:"+command, "--concurrency", strconv.Itoa(limit))
 			o.run("setting", "set", "delivery.crashes_per_rung", "100")
-			const each = 30
+			each := helper.Times(64)
 			o.sendEach(each, "busy", "ann", "bob", "cid", "dan")
 			killed := 0
 			for o.rows(`SELECT count(*) FROM agent_message WHERE status IN ('pending', 'retry')`)[0] != "0" &&

@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // recipient is an agent of a transport, and where its messages can be seen.
@@ -316,13 +317,8 @@ func (s *surgery) checkCrashes() {
 	}
 }
 
-// killsOfCouriers is how many times each of these tests kills; with -short it is less.
-func killsOfCouriers() int {
-	if testing.Short() {
-		return 50
-	}
-	return 200
-}
+// killsOfCouriers is how many times each of these tests kills.
+func killsOfCouriers() int { return helper.Times(200) }
 
 // TestKilledBeforeSettling kills couriers that have delivered and not yet said so, each time with all transports at
 // once: what tells a repeat from the first time is delivered once, the others repeat a message under its id.

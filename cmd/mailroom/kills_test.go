@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/orchestratortest/kills"
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
@@ -59,12 +60,10 @@ func numberOfKills(store string) int {
 	switch {
 	case *killReaders >= 0:
 		return *killReaders
-	case testing.Short() && store == "server": // where each process has to connect first
-		return 60
-	case testing.Short():
-		return 120
+	case store == "server": // where each process has to connect first
+		return helper.Times(500)
 	}
-	return 1000
+	return helper.Times(1000)
 }
 
 // killed makes a run in a folder that stays.
@@ -121,6 +120,9 @@ func TestKilledReadersFindsPlantedBug(t *testing.T) {
 	t.Parallel()
 	for _, door := range []string{"read", "ralph inbox", "thread show"} {
 		t.Run(door, func(t *testing.T) {
+			if door != "read" {
+				helper.Long(t)
+			}
 			t.Parallel()
 			report, folder := killed(t, kills.Config{Kills: 40, Program: []string{"mailroom-rash"}, Doors: door})
 			t.Log(report.String())

@@ -308,10 +308,7 @@ func (o *office) checkOnce() {
 // message, none is lost, none is delivered twice, and what was removed is acknowledged.
 func TestKilledWatches(t *testing.T) {
 	t.Parallel()
-	rounds := 200
-	if testing.Short() {
-		rounds = 20
-	}
+	rounds := helper.Times(200)
 	o := newOffice(t, "pm", "developer:", "qa")
 	o.once()
 	must(t, os.MkdirAll(o.path("qa"), 0o700))

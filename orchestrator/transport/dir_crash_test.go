@@ -104,7 +104,7 @@ func (r *reader) list() map[string]time.Time {
 // order, and nothing half-written; nothing is left on its way.
 func TestDirKill(t *testing.T) {
 	t.Parallel()
-	rounds, messages := long(110), long(600)
+	rounds, messages := helper.Times(110), helper.Times(600)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

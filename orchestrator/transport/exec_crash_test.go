@@ -80,7 +80,7 @@ func waitForSlot(t *testing.T, database string) orchestrator.Slot {
 func TestExecKill(t *testing.T) {
 	t.Parallel()
 	const perRound = 4
-	rounds := long(200)
+	rounds := helper.Times(200)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -26,14 +26,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// long is how often something is done in a whole run; with -short it is a quarter of that.
-func long(times int) int {
-	if testing.Short() {
-		return times / 4
-	}
-	return times
-}
-
 // pass returns when the clock of the file system shows another time than at the last change of the file. It moves in
 // steps of some milliseconds.
 func pass(t *testing.T, path string) {

@@ -138,7 +138,7 @@ func (c *courier) settled() map[string]bool {
 // they write, before they settle. In the end every message is in the file once, and each courier's are in order.
 func TestJSONLKill(t *testing.T) {
 	t.Parallel()
-	rounds, messages := long(30), long(2500)
+	rounds, messages := helper.Times(30), helper.Times(2500)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

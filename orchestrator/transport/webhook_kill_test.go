@@ -73,7 +73,7 @@ func (e *executioner) answer(w http.ResponseWriter, _ *http.Request, _ *request)
 // same webhook-id and the same body, so that a receiver that drops repeats has each once.
 func TestWebhookKill(t *testing.T) {
 	t.Parallel()
-	rounds, messages := long(240), long(700)
+	rounds, messages := helper.Times(240), helper.Times(700)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

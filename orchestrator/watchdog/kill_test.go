@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/program"
 	"mailroom/orchestrator/sessions"
@@ -198,10 +199,7 @@ func TestTheLogOfAnotherSession(t *testing.T) {
 // running: no session runs beside another, and all messages are read.
 func TestWatchdogsAreKilled(t *testing.T) {
 	t.Parallel()
-	kills := 100
-	if testing.Short() {
-		kills = 40
-	}
+	kills := helper.Times(100)
 	if n, err := strconv.Atoi(os.Getenv("WATCHDOG_KILLS")); err == nil {
 		kills = n
 	}

@@ -10,3 +10,11 @@ func Long(t *testing.T) {
 		t.Skip("`make test` leaves it to `make test-long`")
 	}
 }
+
+// Times is how often a test repeats something: n times, with -short an eighth of them.
+func Times(n int) int {
+	if testing.Short() {
+		return (n + 7) / 8
+	}
+	return n
+}
