@@ -208,9 +208,9 @@ CREATE INDEX agent_inbox_unread ON agent_inbox (recipient)
 -- that nobody need count a million rows to say what waits. The rows of the archive are counted under the recipient ''. Statuses
 -- are counted of the rows up to a seq, the n of ('', 'counted'), which moves on once in a thousand rows: who asks counts the rest.
 -- A row that another program wrote counts once the engine has adopted it (traced_status). The engine counts what it changes, in
--- the transaction of the change; triggers count what others delete, read, or give to another recipient. Two things by hand are
--- not seen: INSERT OR REPLACE, and an INSERT into agent_inbox itself. `mailroom doctor` finds the difference, and
--- `mailroom recount` counts anew.
+-- the transaction of the change; triggers count what others delete, read, or give to another recipient. Three things by hand are
+-- not seen: INSERT OR REPLACE, an INSERT into agent_inbox itself, and a change of traced_status. `mailroom doctor` finds the
+-- difference, and `mailroom recount` counts anew.
 CREATE TABLE message_count (
     recipient         TEXT NOT NULL,
     state             TEXT NOT NULL,                   -- a status, unread, archived or counted
@@ -219,12 +219,6 @@ CREATE TABLE message_count (
 );
 CREATE TRIGGER agent_message_deleted AFTER DELETE ON agent_message
     WHEN OLD.traced_status IN ('pending','retry','delivered','failed','expired','cancelled') BEGIN
-    UPDATE message_count SET n = n - 1 WHERE recipient = OLD.recipient AND state = OLD.traced_status
-       AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
-END;
-CREATE TRIGGER agent_message_disowned AFTER UPDATE OF traced_status ON agent_message
-    WHEN NEW.traced_status NOT IN ('pending','retry','delivered','failed','expired','cancelled')
-     AND OLD.traced_status IN ('pending','retry','delivered','failed','expired','cancelled') BEGIN
     UPDATE message_count SET n = n - 1 WHERE recipient = OLD.recipient AND state = OLD.traced_status
        AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
 END;

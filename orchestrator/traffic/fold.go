@@ -90,17 +90,33 @@ type life struct {
 
 // foldAfter counts the events of the rows of message_trace after one, up to another and at most limit. to is the last
 // of them.
+//
+// The outer joins are for PostgreSQL: it begins with the events then, whatever it believes the tables to hold.
 func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err error) {
-	events, err := store.List(c, func(r store.Row) event {
-		return event{r.Int(0), r.Text(1), r.Text(2), tracing.EventName(r.Text(3)), orchestrator.Status(r.Text(4))}
-	}, `SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 AND id <= ?2 ORDER BY id
-		LIMIT +?3`, from, upTo, limit)
 	f = fold{}
+	lives, gone := map[string]*life{}, false
+	events, err := store.List(c, func(r store.Row) event {
+		e := event{r.Int(0), r.Text(1), r.Text(2), tracing.EventName(r.Text(3)), orchestrator.Status(r.Text(4))}
+		if r[5] == nil {
+			gone = true
+		} else if lives[e.messageID] == nil {
+			lives[e.messageID] = lifeOf(r[5:])
+		}
+		return e
+	}, `SELECT e.id, e.message_id, e.at, e.event, e.new_status, m.sender, m.recipient, m.message_type, m.created_at,
+		       m.not_before, m.delivered_at
+		  FROM message_trace AS e LEFT JOIN agent_message AS m ON m.message_id = e.message_id
+		 WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id LIMIT +?3`, from, upTo, limit)
 	if err != nil || len(events) == 0 {
 		return f, from, err
 	}
 	to = events[len(events)-1].id
-	lives, err := livesBefore(c, events, from, to)
+	if gone {
+		err = addGone(c, lives, from, to)
+	}
+	if err == nil && !isKnown(events, lives) {
+		err = addBefore(c, lives, from, to)
+	}
 	if err != nil {
 		return f, from, err
 	}
@@ -112,55 +128,84 @@ func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err er
 	return f, to, nil
 }
 
-// batchOf is the messages of the rows of message_trace after ?1 up to ?2.
-const batchOf = `WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2)`
-
-// livesBefore finds out what is known of the messages of some events, those after one row of message_trace up to
-// another: from their rows, which may be in the archive, or from the traces of their deletion, and from the events
-// before.
-//
-// The outer joins and the subqueries are for PostgreSQL: it begins with the batch then, whatever it believes the tables
-// to hold.
-func livesBefore(c *store.Conn, events []event, from, to int64) (map[string]*life, error) {
-	archived := func(column string) string {
-		return `coalesce(m.` + column + `, (SELECT a.` + column +
-			` FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1))`
-	}
-	lives := map[string]*life{}
-	err := c.Query(batchOf+`
-		SELECT of.message_id, `+archived("sender")+`, `+archived("recipient")+`, `+archived("message_type")+`, `+
-		archived("created_at")+`, `+archived("not_before")+`,
-		       CASE WHEN m.message_id IS NULL THEN (SELECT d.detail FROM message_trace AS d WHERE d.message_id = of.message_id AND d.event = 'deleted' LIMIT 1) END
-		  FROM of LEFT JOIN agent_message AS m ON m.message_id = of.message_id`, func(r store.Row) error {
-		lives[r.Text(0)] = lifeOf(r)
+// addGone adds what is known of messages that are not in agent_message, of the rows of message_trace after one up to
+// another: from their rows in the archive, or from the traces of their deletion.
+func addGone(c *store.Conn, lives map[string]*life, from, to int64) error {
+	return c.Query(`
+		SELECT a.sender, a.recipient, a.message_type, a.created_at, a.not_before, a.delivered_at,
+		       CASE WHEN a.message_id IS NULL THEN (SELECT d.detail FROM message_trace AS d WHERE d.message_id = of.message_id AND d.event = 'deleted' LIMIT 1) END,
+		       of.message_id
+		  FROM (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2) AS of
+		       LEFT JOIN agent_message AS m ON m.message_id = of.message_id
+		       LEFT JOIN agent_message_archive AS a ON a.message_id = of.message_id
+		 WHERE m.message_id IS NULL`, func(r store.Row) error {
+		l := lifeOf(r)
+		if detail := r.Text(6); detail != "" {
+			var m struct {
+				Sender, Recipient string
+				Type              string `json:"message_type"`
+			}
+			if json.Unmarshal([]byte(detail), &m) == nil { // else written by hand
+				l.sender, l.recipient = who(m.Sender, m.Recipient, m.Type)
+			}
+		}
+		lives[r.Text(7)] = l
 		return nil
 	}, from, to)
-	if err != nil {
-		return nil, err
-	}
-	begun := map[string]bool{}
-	for _, e := range events {
-		if begun[e.messageID] = begun[e.messageID] || e.name == tracing.Created; !begun[e.messageID] {
-			return lives, addBefore(c, lives, from, to)
-		}
-	}
-	return lives, nil // all began here
 }
 
-// lifeOf returns what a row says of a message.
+// isKnown reports whether nothing need be known of the events before some: when a message that is delivered in them was
+// sent, and when one that is read was delivered.
+func isKnown(events []event, lives map[string]*life) bool {
+	begun, delivered := map[string]bool{}, map[string]bool{}
+	for i := range events {
+		switch e := &events[i]; e.name {
+		case tracing.Created, tracing.Replayed:
+			begun[e.messageID] = true
+		case tracing.Delivered:
+			if !begun[e.messageID] {
+				return false
+			}
+			delivered[e.messageID] = true
+		case tracing.Read:
+			if lives[e.messageID].delivered == "" && !delivered[e.messageID] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// addBefore adds the events before those that are to be counted, of the messages that are delivered or read in these: a
+// message that is tried again and again has many, and they are read once. Nothing is asked of the order of ids alone, or
+// PostgreSQL might walk through all of them for each message.
+func addBefore(c *store.Conn, lives map[string]*life, from, to int64) error {
+	return c.Query(`
+		SELECT e.message_id, e.at, e.event
+		  FROM (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2 AND event IN ('delivered','read')) AS of
+		       LEFT JOIN message_trace AS e ON e.message_id = of.message_id AND e.id + 0 <= ?1
+		 ORDER BY e.id`, func(r store.Row) error {
+		if l := lives[r.Text(0)]; l != nil {
+			l.add(&event{at: r.Text(1), name: tracing.EventName(r.Text(2))})
+		}
+		return nil
+	}, from, to)
+}
+
+// lifeOf returns what the row of a message says: sender, recipient, message_type, created_at, not_before and
+// delivered_at.
 func lifeOf(r store.Row) *life {
-	m := struct {
-		Sender, Recipient string
-		Type              string `json:"message_type"`
-	}{r.Text(1), r.Text(2), r.Text(3)}
-	if detail := r.Text(6); detail != "" && m.Recipient == "" && json.Unmarshal([]byte(detail), &m) != nil {
-		return &life{} // written by hand
+	l := &life{due: max(r.Text(3), r.Text(4)), notBefore: r.Text(4), delivered: r.Text(5)}
+	l.sender, l.recipient = who(r.Text(0), r.Text(1), r.Text(2))
+	return l
+}
+
+// who returns those for whom a message counts. Recipient is "" for one that does not count.
+func who(sender, recipient, kind string) (string, string) {
+	if kind == orchestrator.TestMessage {
+		recipient = ""
 	}
-	if m.Type == orchestrator.TestMessage {
-		m.Recipient = ""
-	}
-	return &life{sender: bounded(m.Sender), recipient: bounded(m.Recipient), due: max(r.Text(4), r.Text(5)),
-		notBefore: r.Text(5)}
+	return bounded(sender), bounded(recipient)
 }
 
 // maxName is how many bytes of a name are counted under. Adoption keeps as many of one written by hand; PostgreSQL's
@@ -173,25 +218,6 @@ func bounded(name string) string {
 		return strings.ToValidUTF8(name[:maxName], "")
 	}
 	return name
-}
-
-// maxEvents is how many of the last events of a message are looked at for its deliveries: what one is tried again and
-// again has more, and would be read again with each.
-const maxEvents = 1000
-
-// addBefore adds the events of messages before those that are to be counted. Nothing is asked of the order of ids
-// alone, or PostgreSQL might walk through all of them for each message.
-func addBefore(c *store.Conn, lives map[string]*life, from, to int64) error {
-	return c.Query(batchOf+`, since AS MATERIALIZED (
-		SELECT of.message_id, coalesce((
-		       SELECT b.id FROM message_trace AS b WHERE b.message_id = of.message_id AND b.id + 0 <= ?1 ORDER BY b.id DESC LIMIT 1 OFFSET +?3), 0) AS id
-		  FROM of)
-		SELECT since.message_id, e.at, e.event FROM since LEFT JOIN message_trace AS e ON e.message_id = since.message_id
-		   AND e.id + 0 <= ?1 AND e.id + 0 > since.id
-		 ORDER BY e.id`, func(r store.Row) error {
-		lives[r.Text(0)].add(&event{at: r.Text(1), name: tracing.EventName(r.Text(2))})
-		return nil
-	}, from, to, maxEvents)
 }
 
 // add adds an event to what is known.
@@ -242,7 +268,9 @@ func (f fold) count(e *event, l *life) {
 		case tracing.Read:
 			r := f.row(k)
 			r.Read++
-			took(&r.read, l.delivered, e.at)
+			if l.delivered <= e.at { // it may have been delivered once more since
+				took(&r.read, l.delivered, e.at)
+			}
 		case tracing.AttemptFailed:
 			f.row(k).AttemptsFailed++
 		case tracing.Failed:

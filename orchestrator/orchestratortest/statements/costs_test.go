@@ -72,7 +72,7 @@ var mayCost = map[string]int{
 	`SELECT agent, heard_at, silent_at, told_at FROM heartbeats`:            1,
 
 	// The counts of traffic are of a batch of events, in their order.
-	`WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2)`: 2,
+	`(SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2`: 2,
 
 	// What changes many rows of one agent tells of them in the order of sending.
 	`lease_token = '' AND recipient = ?1 ORDER BY seq`:                                   1,

@@ -238,6 +238,7 @@ SELECT EXISTS (SELECT 1 FROM signal_questions WHERE status = 'answered' AND mess
 SELECT EXISTS (SELECT 1 FROM thread_participants p CROSS JOIN agent_message m ON m.thread_id = p.thread_id WHERE p.agent = ?1 AND m.seq > p.read_seq AND m.recipient = 'thread:' || p.thread_id AND m.sender <> ?1 AND NOT (m.sender = 'system' AND m.message_type IS NOT DISTINCT FROM 'thread_closed') AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1) AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1));
 SELECT EXISTS (SELECT 1 FROM threads JOIN thread_participants USING (thread_id) WHERE thread_id = ? AND agent = ?);
 SELECT a.name FROM sqlite_schema s JOIN agents a ON s.name = a.name || '_inbox' WHERE s.type = 'view';
+SELECT a.sender, a.recipient, a.message_type, a.created_at, a.not_before, a.delivered_at, CASE WHEN a.message_id IS NULL THEN (SELECT d.detail FROM message_trace AS d WHERE d.message_id = of.message_id AND d.event = 'deleted' LIMIT 1) END, of.message_id FROM (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2) AS of LEFT JOIN agent_message AS m ON m.message_id = of.message_id LEFT JOIN agent_message_archive AS a ON a.message_id = of.message_id WHERE m.message_id IS NULL;
 SELECT agent FROM given_names WHERE program = ? AND host = ? AND pid = ? AND born = ? AND ends_at = '';
 SELECT agent FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?;
 SELECT agent, heard_at, silent_at, told_at FROM heartbeats;
@@ -327,6 +328,8 @@ SELECT device_id FROM signal_subscriptions WHERE token_hash = ?;
 SELECT device_id, kind FROM signal_devices WHERE state = 'active' AND push_host <> '' AND push_problem = '' ORDER BY device_id;
 SELECT device_id, name, kind, state, recipient, created_at, approved_at, revoked_at, seen_at, push_host, push_problem, pushed_at, push_outcome FROM signal_devices ORDER BY created_at, device_id;
 SELECT device_id, name, kind, state, recipient, created_at, approved_at, revoked_at, seen_at, push_host, push_problem, pushed_at, push_outcome FROM signal_devices WHERE device_id = ?;
+SELECT e.id, e.message_id, e.at, e.event, e.new_status, m.sender, m.recipient, m.message_type, m.created_at, m.not_before, m.delivered_at FROM message_trace AS e LEFT JOIN agent_message AS m ON m.message_id = e.message_id WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id LIMIT +?3;
+SELECT e.message_id, e.at, e.event FROM (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2 AND event IN ('delivered','read')) AS of LEFT JOIN message_trace AS e ON e.message_id = of.message_id AND e.id + 0 <= ?1 ORDER BY e.id;
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled' ORDER BY id DESC LIMIT 1;
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'created' ORDER BY id LIMIT 1;
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1;
@@ -350,7 +353,6 @@ SELECT i.message_id, m.trace_id, m.span_id FROM agent_inbox i LEFT JOIN agent_me
 SELECT id FROM command_trace WHERE id > ?1 ORDER BY 1;
 SELECT id FROM message_trace WHERE id > ?1 ORDER BY 1;
 SELECT id, at, event, old_status, new_status, attempt, actor, span_id, error, detail FROM message_trace WHERE message_id = ? ORDER BY id;
-SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3;
 SELECT id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes FROM command_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3;
 SELECT id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes FROM command_trace WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id;
 SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at;
@@ -681,5 +683,3 @@ UPDATE tokens SET revoked_at = ? WHERE hash = ? AND agent = 'operator' AND revok
 UPDATE tokens SET revoked_at = ?1 WHERE hash = ?2;
 UPDATE tokens SET revoked_at = ?1 WHERE hash >= ?2 AND hash < ?2 || 'g' AND revoked_at = '';
 VACUUM INTO ?;
-WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2) SELECT of.message_id, coalesce(m.sender, (SELECT a.sender FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1)), coalesce(m.recipient, (SELECT a.recipient FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1)), coalesce(m.message_type, (SELECT a.message_type FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1)), coalesce(m.created_at, (SELECT a.created_at FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1)), coalesce(m.not_before, (SELECT a.not_before FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1)), CASE WHEN m.message_id IS NULL THEN (SELECT d.detail FROM message_trace AS d WHERE d.message_id = of.message_id AND d.event = 'deleted' LIMIT 1) END FROM of LEFT JOIN agent_message AS m ON m.message_id = of.message_id;
-WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2), since AS MATERIALIZED ( SELECT of.message_id, coalesce(( SELECT b.id FROM message_trace AS b WHERE b.message_id = of.message_id AND b.id + 0 <= ?1 ORDER BY b.id DESC LIMIT 1 OFFSET +?3), 0) AS id FROM of) SELECT since.message_id, e.at, e.event FROM since LEFT JOIN message_trace AS e ON e.message_id = since.message_id AND e.id + 0 <= ?1 AND e.id + 0 > since.id ORDER BY e.id;

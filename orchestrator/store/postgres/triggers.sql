@@ -26,8 +26,6 @@ END
 $$;
 CREATE TRIGGER agent_message_deleted AFTER DELETE ON agent_message FOR EACH ROW
     WHEN (is_counted(OLD.traced_status)) EXECUTE FUNCTION agent_message_gone();
-CREATE TRIGGER agent_message_disowned AFTER UPDATE OF traced_status ON agent_message FOR EACH ROW
-    WHEN (is_counted(OLD.traced_status) AND NOT is_counted(NEW.traced_status)) EXECUTE FUNCTION agent_message_gone();
 
 CREATE FUNCTION agent_message_moves() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
