@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -120,10 +119,11 @@ func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err er
 	if err != nil {
 		return f, from, err
 	}
+	var in moment
 	for i := range events {
 		l := lives[events[i].messageID]
 		l.add(&events[i])
-		f.count(&events[i], l)
+		f.count(&events[i], l, &in)
 	}
 	return f, to, nil
 }
@@ -235,19 +235,37 @@ func (l *life) add(e *event) {
 }
 
 // spans are the times for which events are counted.
-var spans = []struct {
+var spans = [...]struct {
 	name   string
 	length time.Duration
 }{{minute, time.Minute}, {hour, time.Hour}}
 
-// count counts an event of a message.
-func (f fold) count(e *event, l *life) {
-	at := orchestrator.ParseStamp(e.at)
-	if at.IsZero() || l.recipient == "" {
-		return // a time written by hand
+// moment is a time and the beginnings of its spans. Many events have the same minute.
+type moment struct {
+	time.Time
+	minute time.Time
+	begin  [len(spans)]string // of each of spans
+}
+
+// set sets the time to that of a stamp. It returns false for what is none.
+func (m *moment) set(stamp string) bool {
+	m.Time = orchestrator.ParseStamp(stamp)
+	if minute := m.Truncate(time.Minute); minute != m.minute {
+		m.minute = minute
+		for i, span := range spans {
+			m.begin[i] = orchestrator.Stamp(m.Truncate(span.length))
+		}
 	}
-	for _, span := range spans {
-		k := key{span.name, orchestrator.Stamp(at.Truncate(span.length)), l.recipient}
+	return !m.IsZero()
+}
+
+// count counts an event of a message. It sets in to the time of the event.
+func (f fold) count(e *event, l *life, in *moment) {
+	if l.recipient == "" || !in.set(e.at) {
+		return // or a time written by hand
+	}
+	for i, span := range spans {
+		k := key{span.name, in.begin[i], l.recipient}
 		if e.name == tracing.Created && l.sender != "" {
 			f.row(key{k.span, k.at, l.sender}).Wrote++
 		}
@@ -263,13 +281,18 @@ func (f fold) count(e *event, l *life) {
 		case tracing.Delivered:
 			r := f.row(k)
 			r.Delivered++
-			took(&r.queued, l.due, cmp.Or(l.attempted, e.at))
-			took(&r.delivered, l.due, e.at)
+			began := in.Time
+			if l.attempted != "" {
+				began = orchestrator.ParseStamp(l.attempted)
+			}
+			due := orchestrator.ParseStamp(l.due)
+			took(&r.queued, due, began)
+			took(&r.delivered, due, in.Time)
 		case tracing.Read:
 			r := f.row(k)
 			r.Read++
 			if l.delivered <= e.at { // it may have been delivered once more since
-				took(&r.read, l.delivered, e.at)
+				took(&r.read, orchestrator.ParseStamp(l.delivered), in.Time)
 			}
 		case tracing.AttemptFailed:
 			f.row(k).AttemptsFailed++
@@ -283,11 +306,10 @@ func (f fold) count(e *event, l *life) {
 	}
 }
 
-// took adds the time between two stamps to a histogram; nothing if one is none.
-func took(h *histogram, from, to string) {
-	a, b := orchestrator.ParseStamp(from), orchestrator.ParseStamp(to)
-	if !a.IsZero() && !b.IsZero() {
-		h.add(bucketOf(b.Sub(a)), 1)
+// took adds the time between two to a histogram; nothing if one is zero.
+func took(h *histogram, from, to time.Time) {
+	if !from.IsZero() && !to.IsZero() {
+		h.add(bucketOf(to.Sub(from)), 1)
 	}
 }
 
