@@ -25,8 +25,10 @@ type command struct {
 }
 
 // below returns what can stand behind the words of path on a command line, in the order of the help.
-func (p *Program) below(path []string) (list []command) {
-	for _, d := range p.Catalogue.All() {
+func (p *Program) below(path []string) []command {
+	all := p.Catalogue.All()
+	list := make([]command, 0, len(all)) // most words are of commands without a group
+	for _, d := range all {
 		for _, w := range d.Words {
 			list = addBelow(list, path, w.Path, command{definition: d, word: w})
 		}
@@ -48,9 +50,12 @@ func addBelow(list []command, path, own []string, c command) []command {
 		c.name = name
 		return append(list, c)
 	}
-	i := slices.IndexFunc(list, func(c command) bool { return c.name == name })
-	if i < 0 {
-		i, list = len(list), append(list, command{name: name})
+	i := 0
+	for i < len(list) && list[i].name != name {
+		i++
+	}
+	if i == len(list) {
+		list = append(list, command{name: name})
 	}
 	if group := &list[i].group; !slices.Contains(*group, rest[0]) {
 		*group = append(*group, rest[0])

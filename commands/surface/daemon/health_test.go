@@ -244,9 +244,29 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"mailroom_oldest_undelivered_seconds ", `mailroom_database_bytes{file="wal"} `,
-		"go_goroutines ", "stranger", token} {
+		"go_goroutines ", "process_cpu_seconds_total ", "process_start_time_seconds ", "stranger", token} {
 		if want := name != "stranger" && name != token; strings.Contains(body, name) != want {
 			t.Errorf("there is %s: %t; want %t", name, !want, want)
+		}
+	}
+}
+
+func TestMetricsOfSchedules(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(surfacetest.OpenRouter(t, ledger.Options{Path: enginetest.Place(t)}).Ledger, "test",
+		slog.New(slog.DiscardHandler))
+	m.ran("poll", 2*time.Second, nil)
+	m.ran("poll", time.Second, orchestrator.Errorf(orchestrator.Busy, "it is"))
+	var b strings.Builder
+	m.write(&b)
+	for _, line := range []string{
+		`mailroom_scheduled_runs_total{command="poll",outcome="ok"} 1`,
+		`mailroom_scheduled_runs_total{command="poll",outcome="busy"} 1`,
+		`mailroom_scheduled_run_seconds_sum{command="poll"} 3`,
+		`mailroom_scheduled_run_seconds_count{command="poll"} 2`,
+	} {
+		if !strings.Contains(b.String(), "\n"+line+"\n") {
+			t.Errorf("no line %s", line)
 		}
 	}
 }

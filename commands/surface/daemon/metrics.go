@@ -6,9 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"time"
-
-	vm "github.com/VictoriaMetrics/metrics"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
@@ -26,8 +30,16 @@ const (
 type metrics struct {
 	version string
 	ledger  *ledger.Ledger
-	own     *vm.Set
 	seen    *glance[sight]
+
+	mu   sync.Mutex
+	runs map[string]*scheduledRuns // by command
+}
+
+// scheduledRuns counts the runs of a command by schedules.
+type scheduledRuns struct {
+	outcomes map[string]int64 // by "ok" or the code of the error
+	took     time.Duration    // all together
 }
 
 // sight is what one look at the database finds.
@@ -37,9 +49,8 @@ type sight struct {
 }
 
 func newMetrics(l *ledger.Ledger, version string, log *slog.Logger) *metrics {
-	vm.ExposeMetadata(true)
 	return &metrics{
-		version: version, ledger: l, own: vm.NewSet(),
+		version: version, ledger: l, runs: map[string]*scheduledRuns{},
 		seen: &glance[sight]{log: log, look: looker(l), keep: stateAge, within: stateWithin},
 	}
 }
@@ -82,18 +93,71 @@ func (m *metrics) ran(command string, took time.Duration, err error) {
 	if err != nil {
 		outcome = string(orchestrator.CodeOf(err))
 	}
-	m.own.GetOrCreateCounter(fmt.Sprintf(`mailroom_scheduled_runs_total{command=%q,outcome=%q}`, command,
-		outcome)).Inc()
-	m.own.GetOrCreateFloatCounter(fmt.Sprintf(`mailroom_scheduled_run_seconds_sum{command=%q}`,
-		command)).Add(took.Seconds())
-	m.own.GetOrCreateCounter(fmt.Sprintf(`mailroom_scheduled_run_seconds_count{command=%q}`, command)).Inc()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	runs := m.runs[command]
+	if runs == nil {
+		runs = &scheduledRuns{outcomes: map[string]int64{}}
+		m.runs[command] = runs
+	}
+	runs.outcomes[outcome]++
+	runs.took += took
+}
+
+// writeRuns reports the runs of schedules.
+func (m *metrics) writeRuns(w io.Writer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	counts := map[string]int64{}
+	runs := family(w, "mailroom_scheduled_runs_total", "counter", "Runs of schedules by this daemon, by how they ended.")
+	for command, r := range m.runs {
+		for outcome, n := range r.outcomes {
+			runs.value(float64(n), "command", command, "outcome", outcome)
+			counts[command] += n
+		}
+	}
+	took := family(w, "mailroom_scheduled_run_seconds", "summary", "How long they took.")
+	sum, count := familyWriter{w, took.name + "_sum"}, familyWriter{w, took.name + "_count"}
+	for command, r := range m.runs {
+		sum.value(r.took.Seconds(), "command", command)
+		count.value(float64(counts[command]), "command", command)
+	}
+}
+
+// began is when the process did, nearly.
+var began = time.Now()
+
+// writeProcess reports what this process takes, under the names that Prometheus' own clients use. Their libraries, and
+// package runtime/metrics, take time at the start of every command.
+func writeProcess(w io.Writer) {
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	family(w, "go_goroutines", "gauge", "Goroutines.").value(float64(runtime.NumGoroutine()))
+	family(w, "go_memstats_heap_inuse_bytes", "gauge", "Bytes of the heap in use.").value(float64(memory.HeapInuse))
+	family(w, "go_memstats_sys_bytes", "gauge", "Bytes that Go has from the system.").value(float64(memory.Sys))
+	family(w, "go_gc_cycles_total", "counter", "Collections of garbage.").value(float64(memory.NumGC))
+	family(w, "process_start_time_seconds", "gauge",
+		"When the process began, in seconds since 1970.").value(float64(began.UnixMilli()) / 1000)
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) == nil {
+		family(w, "process_cpu_seconds_total", "counter",
+			"CPU time.").value(time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds())
+	}
+	if text, err := os.ReadFile("/proc/self/statm"); err == nil { // of Linux
+		if fields := strings.Fields(string(text)); len(fields) > 1 {
+			if pages, err := strconv.Atoi(fields[1]); err == nil {
+				family(w, "process_resident_memory_bytes", "gauge",
+					"Resident memory.").value(float64(pages * os.Getpagesize()))
+			}
+		}
+	}
 }
 
 // write writes all metrics in Prometheus' text format.
 func (m *metrics) write(w io.Writer) {
 	family(w, "mailroom_build_info", "gauge", "Always 1.").value(1, "version", m.version)
-	m.own.WritePrometheus(w)
-	vm.WriteProcessMetrics(w)
+	m.writeRuns(w)
+	writeProcess(w)
 	up := family(w, "mailroom_database_up", "gauge", "1 when the database could be read for this scrape.")
 	seen, err := m.seen.get(context.Background())
 	if err != nil {
