@@ -92,9 +92,10 @@ type Definition struct {
 	known      map[string]KnownValues // of parameters
 	foresee    func(ctx context.Context, env Env, raw json.RawMessage) (string, error)
 
-	read   sync.Once // fills in what follows
-	params []parameter.Param
-	card   *Card
+	// Read when they are first asked for: a program that runs one command need not read those of all.
+	readParams, readCard sync.Once
+	params               []parameter.Param
+	card                 *Card
 }
 
 // Word is a further name of a command on the command line, for people: `mailroom show ID` is `mailroom mail get_message
@@ -181,8 +182,9 @@ type Typed[P, R any] struct{ *Definition }
 // Define makes a command of a card and a handler. words are how it is called within its vocabulary, as in "agent add",
 // and may begin with the vocabulary's own name, which is then part of the command's: "team idle" is `mailroom team
 // idle` too. Its name has '_' between them, and its card is the file of that name with .md among the vocabulary's
-// cards. A wrong definition (no card, a parameter without a description, an unknown check) panics when its details are
-// first asked for: it is a mistake in the program, and whoever adds a command to a catalogue has a test that asks.
+// cards. A wrong definition (no card, a parameter without a description, an unknown check) panics when its card or
+// its parameters are first asked for: it is a mistake in the program, and whoever adds a command to a catalogue has a
+// test that asks.
 func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env, P) (R, error)) Typed[P, R] {
 	d := &Definition{
 		Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(parameter.Uncamel(words)),
@@ -195,36 +197,24 @@ func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env
 	return Typed[P, R]{d}
 }
 
-// details returns the definition once its parameters and its card were read. A program that runs one command need not
-// read those of all.
-func (d *Definition) details() *Definition {
-	d.read.Do(func() {
-		if err := d.readDetails(); err != nil {
-			panic(fmt.Sprintf("command %s: %v", d.Name, err))
-		}
-	})
-	return d
-}
-
-func (d *Definition) readDetails() error {
+// parseCard reads the card of the command.
+func (d *Definition) parseCard() *Card {
 	text, err := fs.ReadFile(d.vocabulary.Cards, d.Tool+".md")
 	if err != nil {
-		return fmt.Errorf("it has no card: %w", err)
+		panic(fmt.Sprintf("command %s has no card: %v", d.Name, err))
 	}
-	if d.card, err = parseCard(string(text)); err != nil {
-		return fmt.Errorf("card: %w", err)
+	card, err := parseCard(string(text))
+	if want := "orchestrator." + d.vocabulary.Prefix + d.words; err == nil && card.Command != want {
+		err = fmt.Errorf("front matter: command is %q; it is %q", card.Command, want)
 	}
-	if want := "orchestrator." + d.vocabulary.Prefix + d.words; d.card.Command != want {
-		return fmt.Errorf("card: front matter: command is %q; it is %q", d.card.Command, want)
+	if err != nil {
+		panic(fmt.Sprintf("command %s: card: %v", d.Name, err))
 	}
-	if d.params, err = parameter.Of(d.handler.zeroParams()); err != nil {
-		return err
-	}
-	return d.checkNamed()
+	return card
 }
 
 // checkNamed checks the names of parameters that Traits and Knowing have.
-func (d *Definition) checkNamed() error {
+func (d *Definition) checkNamed(params []parameter.Param) error {
 	names := slices.Collect(maps.Keys(d.known))
 	for _, inText := range InConfirm().FindAllString(d.Confirm, -1) {
 		if inText != "{foreseen}" && inText != "{database}" {
@@ -235,7 +225,7 @@ func (d *Definition) checkNamed() error {
 		names = append(names, d.ConfirmWith)
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(d.params, func(p parameter.Param) bool { return p.Name == name }) {
+		if !slices.ContainsFunc(params, func(p parameter.Param) bool { return p.Name == name }) {
 			return fmt.Errorf("it has no parameter %s", name)
 		}
 	}
@@ -306,7 +296,18 @@ func (d *Definition) DatabaseAt(raw json.RawMessage) string {
 }
 
 // Params returns the parameters in the order of their struct. The list is not to be changed.
-func (d *Definition) Params() []parameter.Param { return d.details().params }
+func (d *Definition) Params() []parameter.Param {
+	d.readParams.Do(func() {
+		var err error
+		if d.params, err = parameter.Of(d.handler.zeroParams()); err == nil {
+			err = d.checkNamed(d.params)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("command %s: %v", d.Name, err))
+		}
+	})
+	return d.params
+}
 
 // Positional returns the parameters that may stand as arguments on the command line, in their order there.
 func (d *Definition) Positional() (list []*parameter.Param) {
@@ -323,7 +324,10 @@ func (d *Definition) Positional() (list []*parameter.Param) {
 func (d *Definition) Vocabulary() *Vocabulary { return d.vocabulary }
 
 // Card returns the command's card.
-func (d *Definition) Card() *Card { return d.details().card }
+func (d *Definition) Card() *Card {
+	d.readCard.Do(func() { d.card = d.parseCard() })
+	return d.card
+}
 
 // Check validates params as Run would, without running anything.
 func (d *Definition) Check(raw json.RawMessage) error { return d.handler.check(d, raw) }

@@ -33,7 +33,7 @@ func TestDefinitionRefusesWrongCards(t *testing.T) {
 		if card == "" {
 			v.Cards = fstest.MapFS{}
 		}
-		if got := panicOf(func() { Define(v, "try", nothing[struct{}]).Params() }); !strings.Contains(got, says) {
+		if got := panicOf(func() { Define(v, "try", nothing[struct{}]).Card() }); !strings.Contains(got, says) {
 			t.Errorf("the card %q panics with %q; want %q", card, got, says)
 		}
 	}

@@ -13,11 +13,10 @@ import (
 // line is a command line that has been read. People write flags, arguments and global flags in any order, and "-5" can
 // be the value of a flag; the flag parser wants all flags before the arguments.
 type line struct {
-	p      *Program
-	path   []string        // the command's name, word by word
-	next   []command       // what may come next in it
-	global map[string]bool // global flags, and whether each takes a value
-	own    map[string]bool // those of the command
+	p    *Program
+	path []string        // the command's name, word by word
+	next []command       // what may come next in it
+	own  map[string]bool // flags of the command, and whether each takes a value
 
 	called     *urfave.Command      // the command, or group, that path names; nil while path is empty
 	definition *commands.Definition // of the command, if the catalogue has it
@@ -32,7 +31,7 @@ type line struct {
 
 // readArgs sorts the words behind the program's name. What follows "--" are arguments.
 func (p *Program) readArgs(words []string) *line {
-	l := &line{p: p, next: p.below(nil), global: flagTable(globalFlags()), values: map[string]string{}}
+	l := &line{p: p, next: p.below(nil), values: map[string]string{}}
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		switch {
@@ -89,7 +88,7 @@ func (l *line) flag(word string, rest []string) int {
 	takes, own := l.own[name]
 	global := false
 	if !own {
-		takes, global = l.global[name]
+		takes, global = globalTable()[name]
 	}
 	if !own && !global && l.called == nil {
 		takes = l.p.takesValue(name) // its command is named further on
@@ -126,7 +125,7 @@ func (l *line) isFlag(word string) bool {
 	name, long := strings.CutPrefix(word, "--")
 	name, _, _ = strings.Cut(name, "=")
 	_, own := l.own[name]
-	_, global := l.global[name]
+	_, global := globalTable()[name]
 	return long && len(name) > 1 && (own || global)
 }
 

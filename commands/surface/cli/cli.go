@@ -232,7 +232,7 @@ func (p *Program) parser(l *line) *urfave.App {
 	flags := slices.Concat(globalFlags(), l.called.Flags)
 	for i, f := range flags {
 		if _, isList := f.(*urfave.StringSliceFlag); !isList { // the parser has to know that it is one
-			flags[i] = fixedFlag{f, f.Names()}
+			flags[i] = fixedFlag{f, namesOf(f)}
 		}
 	}
 	return &urfave.App{

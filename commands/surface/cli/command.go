@@ -87,12 +87,21 @@ func ownCommands() []command {
 	}
 }
 
-// called describes a command for the flag parser and for the help.
+// about is the line about a command in a list.
+func (p *Program) about(c command) string {
+	if c.definition != nil {
+		return cmp.Or(c.word.Summary, c.definition.Summary())
+	}
+	return p.called(c).Usage
+}
+
+// called describes a command for the flag parser and for the help. Usage is empty where the card of the command has it,
+// which is read for help alone.
 func (p *Program) called(c command) *urfave.Command {
 	switch d := c.definition; {
 	case d != nil:
 		return &urfave.Command{
-			Usage: cmp.Or(c.word.Summary, d.Summary()), Flags: flagsOf(d), ArgsUsage: argsUsage(d),
+			Usage: c.word.Summary, Flags: flagsOf(d), ArgsUsage: argsUsage(d),
 			Action: func(ctx *urfave.Context) error { return p.runCommand(ctx, d, c.word.Preset) },
 		}
 	case c.own != nil:
@@ -103,7 +112,7 @@ func (p *Program) called(c command) *urfave.Command {
 
 // flagsOf makes the flags of a command of the catalogue. A flag that clashes with a global one panics.
 func flagsOf(d *commands.Definition) (flags []urfave.Flag) {
-	global := flagTable(globalFlags())
+	global := globalTable()
 	for i := range d.Params() {
 		flag := d.Params()[i].Flag()
 		if _, taken := global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) ||

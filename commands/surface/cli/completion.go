@@ -139,7 +139,7 @@ func (p *Program) flagValues(before *line) (list []candidate) {
 // arguments are the words that can come next and are no flags.
 func (p *Program) arguments(before *line) (list []candidate) {
 	for _, c := range before.next {
-		list = append(list, candidate{c.name, p.called(c).Usage})
+		list = append(list, candidate{c.name, p.about(c)})
 	}
 	if before.called == nil || len(list) > 0 {
 		return list

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -112,7 +113,7 @@ func (l *line) noFlag(name string) error {
 	if hint := flagsElsewhere[l.name()+" "+dashed(name)]; hint != "" {
 		return e.WithHint("%s", hint)
 	}
-	near := parameter.Meant(name, slices.Concat(slices.Sorted(maps.Keys(l.own)), slices.Sorted(maps.Keys(l.global))))
+	near := parameter.Meant(name, slices.Concat(slices.Sorted(maps.Keys(l.own)), slices.Sorted(maps.Keys(globalTable()))))
 	typo := len(nearest.Nearest(name, near)) > 0
 	hints := []string{"`" + l.name() + " --help` lists them"}
 	for i := range near {
@@ -165,11 +166,28 @@ func flagTable(flags []urfave.Flag) map[string]bool {
 	table := map[string]bool{}
 	for _, f := range flags {
 		_, isSwitch := f.(*urfave.BoolFlag)
-		for _, name := range f.Names() {
+		for _, name := range namesOf(f) {
 			table[name] = !isSwitch
 		}
 	}
 	return table
+}
+
+// globalTable is the flagTable of the global flags. It is not to be changed.
+var globalTable = sync.OnceValue(func() map[string]bool { return flagTable(globalFlags()) })
+
+// namesOf returns the names of a flag. Its own method makes them with a regular expression, which took a fiftieth of a
+// command.
+func namesOf(f urfave.Flag) []string {
+	switch f := f.(type) {
+	case *urfave.StringFlag:
+		return append([]string{f.Name}, f.Aliases...)
+	case *urfave.BoolFlag:
+		return append([]string{f.Name}, f.Aliases...)
+	case *urfave.StringSliceFlag:
+		return append([]string{f.Name}, f.Aliases...)
+	}
+	return f.Names()
 }
 
 // takesValue reports whether a flag takes a value in any of the commands.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,7 +92,7 @@ func overview(p *Program, w *terminal.Text) error {
 		}
 		if g.describe {
 			helpPart(w, g.title,
-				helpColumns(members, func(c command) string { return c.name + "\t" + p.called(c).Usage }))
+				helpColumns(members, func(c command) string { return c.name + "\t" + p.about(c) }))
 		} else if len(members) > 0 {
 			helpPart(w, g.title, wrapped(names(members), 78))
 		}
@@ -127,22 +128,22 @@ func (p *Program) help(l *line) error {
 	if c == nil {
 		return overview(p, p.people(p.Out, p.OutTerminal))
 	}
-	text := c.Description
-	if l.definition != nil {
-		text = helpText(l.definition.Help())
+	about, text := c.Usage, c.Description
+	if d := l.definition; d != nil {
+		about, text = cmp.Or(about, d.Summary()), helpText(d.Help())
 	}
 	usage := l.name() + " " + strings.TrimSpace("[--flags] "+c.ArgsUsage)
 	if len(l.next) > 0 {
 		usage = l.name() + " COMMAND [--flags] [arguments]"
 	}
 	w := p.people(p.Out, p.OutTerminal)
-	w.Printf("%s - %s\n", w.Paint(terminal.Bold, l.name()), c.Usage)
+	w.Printf("%s - %s\n", w.Paint(terminal.Bold, l.name()), about)
 	helpPart(w, "Usage", "  "+usage+"\n")
 	if text != "" {
 		w.Printf("\n")
 		helpProse(w, text)
 	}
-	helpPart(w, "Commands", helpColumns(l.next, func(c command) string { return c.name + "\t" + p.called(c).Usage }))
+	helpPart(w, "Commands", helpColumns(l.next, func(c command) string { return c.name + "\t" + p.about(c) }))
 	helpPart(w, "Flags", helpColumns(c.Flags, urfave.Flag.String))
 	helpPart(w, "Global flags, anywhere on the line", helpColumns(globalFlags(), urfave.Flag.String))
 	return notWritten(w.Err())
