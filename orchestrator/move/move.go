@@ -267,6 +267,11 @@ func (c *copying) settle(m *Moved) (err error) {
 			return err
 		}
 	}
+	if len(c.adopt) > 0 { // they count once they are adopted
+		if err := ledger.Recount(t); err != nil {
+			return err
+		}
+	}
 	return settleHosts(t, m)
 }
 

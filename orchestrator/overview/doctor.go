@@ -182,7 +182,7 @@ func (d *doctor) everyRow(ctx context.Context) error {
 		" without a trace, though traced_status says that Mailroom has handled it",
 		"Somebody deleted trace rows: a backup has them. Or somebody wrote rows by hand with traced_status, which only Mailroom sets: "+
 			"`"+byHand(d.ledger, "UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'")+
-			"` has it take such a row in")
+			"` has it take such a row in, and `mailroom recount` corrects the counts")
 	return nil
 }
 
