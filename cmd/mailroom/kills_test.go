@@ -60,8 +60,8 @@ func numberOfKills(store string) int {
 	switch {
 	case *killReaders >= 0:
 		return *killReaders
-	case store == "server": // where each process has to connect first
-		return helper.Times(500)
+	case testing.Short() && store == "server": // where each process has to connect first
+		return 60
 	}
 	return helper.Times(1000)
 }
