@@ -197,24 +197,36 @@ func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env
 	return Typed[P, R]{d}
 }
 
-// parseCard reads the card of the command.
-func (d *Definition) parseCard() *Card {
+// mustBeRight panics if the definition is wrong.
+func (d *Definition) mustBeRight(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("command %s: %v", d.Name, err))
+	}
+}
+
+func (d *Definition) parseCard() error {
 	text, err := fs.ReadFile(d.vocabulary.Cards, d.Tool+".md")
 	if err != nil {
-		panic(fmt.Sprintf("command %s has no card: %v", d.Name, err))
+		return fmt.Errorf("it has no card: %w", err)
 	}
-	card, err := parseCard(string(text))
-	if want := "orchestrator." + d.vocabulary.Prefix + d.words; err == nil && card.Command != want {
-		err = fmt.Errorf("front matter: command is %q; it is %q", card.Command, want)
+	if d.card, err = parseCard(string(text)); err != nil {
+		return fmt.Errorf("card: %w", err)
 	}
-	if err != nil {
-		panic(fmt.Sprintf("command %s: card: %v", d.Name, err))
+	if want := "orchestrator." + d.vocabulary.Prefix + d.words; d.card.Command != want {
+		return fmt.Errorf("card: front matter: command is %q; it is %q", d.card.Command, want)
 	}
-	return card
+	return nil
+}
+
+func (d *Definition) parseParams() (err error) {
+	if d.params, err = parameter.Of(d.handler.zeroParams()); err != nil {
+		return err
+	}
+	return d.checkNamed()
 }
 
 // checkNamed checks the names of parameters that Traits and Knowing have.
-func (d *Definition) checkNamed(params []parameter.Param) error {
+func (d *Definition) checkNamed() error {
 	names := slices.Collect(maps.Keys(d.known))
 	for _, inText := range InConfirm().FindAllString(d.Confirm, -1) {
 		if inText != "{foreseen}" && inText != "{database}" {
@@ -225,7 +237,7 @@ func (d *Definition) checkNamed(params []parameter.Param) error {
 		names = append(names, d.ConfirmWith)
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(params, func(p parameter.Param) bool { return p.Name == name }) {
+		if !slices.ContainsFunc(d.params, func(p parameter.Param) bool { return p.Name == name }) {
 			return fmt.Errorf("it has no parameter %s", name)
 		}
 	}
@@ -297,15 +309,7 @@ func (d *Definition) DatabaseAt(raw json.RawMessage) string {
 
 // Params returns the parameters in the order of their struct. The list is not to be changed.
 func (d *Definition) Params() []parameter.Param {
-	d.readParams.Do(func() {
-		var err error
-		if d.params, err = parameter.Of(d.handler.zeroParams()); err == nil {
-			err = d.checkNamed(d.params)
-		}
-		if err != nil {
-			panic(fmt.Sprintf("command %s: %v", d.Name, err))
-		}
-	})
+	d.readParams.Do(func() { d.mustBeRight(d.parseParams()) })
 	return d.params
 }
 
@@ -325,7 +329,7 @@ func (d *Definition) Vocabulary() *Vocabulary { return d.vocabulary }
 
 // Card returns the command's card.
 func (d *Definition) Card() *Card {
-	d.readCard.Do(func() { d.card = d.parseCard() })
+	d.readCard.Do(func() { d.mustBeRight(d.parseCard()) })
 	return d.card
 }
 
