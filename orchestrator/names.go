@@ -135,8 +135,8 @@ func AddIt(name string) string {
 	return "Add the agent with `mailroom agent add " + name + "`"
 }
 
-// MeantOrAdd returns the hint for the name of an agent that nobody has: the known names that are most similar to it, and
-// how to add it.
+// MeantOrAdd returns the hint for the name of an agent that nobody has: the known names that are most similar to it,
+// and how to add it.
 func MeantOrAdd(name string, known []string) string {
 	return strings.TrimSpace(DidYouMean(name, known) + " " + AddIt(name))
 }

@@ -50,7 +50,7 @@ func addBelow(list []command, path, own []string, c command) []command {
 		c.name = name
 		return append(list, c)
 	}
-	i := 0
+	i := 0 // a function of slices would copy each of them
 	for i < len(list) && list[i].name != name {
 		i++
 	}

@@ -29,6 +29,7 @@ const (
 // this daemon did.
 type metrics struct {
 	version string
+	began   time.Time
 	ledger  *ledger.Ledger
 	seen    *glance[sight]
 
@@ -50,7 +51,7 @@ type sight struct {
 
 func newMetrics(l *ledger.Ledger, version string, log *slog.Logger) *metrics {
 	return &metrics{
-		version: version, ledger: l, runs: map[string]*scheduledRuns{},
+		version: version, began: time.Now(), ledger: l, runs: map[string]*scheduledRuns{},
 		seen: &glance[sight]{log: log, look: looker(l), keep: stateAge, within: stateWithin},
 	}
 }
@@ -108,28 +109,27 @@ func (m *metrics) ran(command string, took time.Duration, err error) {
 func (m *metrics) writeRuns(w io.Writer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	counts := map[string]int64{}
 	runs := family(w, "mailroom_scheduled_runs_total", "counter", "Runs of schedules by this daemon, by how they ended.")
 	for command, r := range m.runs {
 		for outcome, n := range r.outcomes {
 			runs.value(float64(n), "command", command, "outcome", outcome)
-			counts[command] += n
 		}
 	}
 	took := family(w, "mailroom_scheduled_run_seconds", "summary", "How long they took.")
 	sum, count := familyWriter{w, took.name + "_sum"}, familyWriter{w, took.name + "_count"}
 	for command, r := range m.runs {
+		total := int64(0)
+		for _, n := range r.outcomes {
+			total += n
+		}
 		sum.value(r.took.Seconds(), "command", command)
-		count.value(float64(counts[command]), "command", command)
+		count.value(float64(total), "command", command)
 	}
 }
 
-// began is when the process did, nearly.
-var began = time.Now()
-
 // writeProcess reports what this process takes, under the names that Prometheus' own clients use. Their libraries, and
 // package runtime/metrics, take time at the start of every command.
-func writeProcess(w io.Writer) {
+func (m *metrics) writeProcess(w io.Writer) {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	family(w, "go_goroutines", "gauge", "Goroutines.").value(float64(runtime.NumGoroutine()))
@@ -137,7 +137,7 @@ func writeProcess(w io.Writer) {
 	family(w, "go_memstats_sys_bytes", "gauge", "Bytes that Go has from the system.").value(float64(memory.Sys))
 	family(w, "go_gc_cycles_total", "counter", "Collections of garbage.").value(float64(memory.NumGC))
 	family(w, "process_start_time_seconds", "gauge",
-		"When the process began, in seconds since 1970.").value(float64(began.UnixMilli()) / 1000)
+		"When the daemon began, in seconds since 1970.").value(float64(m.began.UnixMilli()) / 1000)
 	var usage syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) == nil {
 		family(w, "process_cpu_seconds_total", "counter",
@@ -157,7 +157,7 @@ func writeProcess(w io.Writer) {
 func (m *metrics) write(w io.Writer) {
 	family(w, "mailroom_build_info", "gauge", "Always 1.").value(1, "version", m.version)
 	m.writeRuns(w)
-	writeProcess(w)
+	m.writeProcess(w)
 	up := family(w, "mailroom_database_up", "gauge", "1 when the database could be read for this scrape.")
 	seen, err := m.seen.get(context.Background())
 	if err != nil {
