@@ -89,8 +89,6 @@ type life struct {
 
 // foldAfter counts the events of the rows of message_trace after one, up to another and at most limit. to is the last
 // of them.
-//
-// The outer joins are for PostgreSQL: it begins with the events then, whatever it believes the tables to hold.
 func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err error) {
 	f = fold{}
 	lives, gone := map[string]*life{}, false
@@ -177,17 +175,17 @@ func isKnown(events []event, lives map[string]*life) bool {
 }
 
 // addBefore adds the events before those that are to be counted, of the messages that are delivered or read in these: a
-// message that is tried again and again has many, and they are read once. Nothing is asked of the order of ids alone, or
-// PostgreSQL might walk through all of them for each message.
+// message that is tried again and again has many, and they are read once.
+//
+// The outer join is for PostgreSQL: it begins with the batch then, whatever it believes the table to hold. Nor is
+// anything asked of the order of ids alone, or it might walk through all of them for each message.
 func addBefore(c *store.Conn, lives map[string]*life, from, to int64) error {
 	return c.Query(`
-		SELECT e.message_id, e.at, e.event
+		SELECT of.message_id, e.at, e.event
 		  FROM (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2 AND event IN ('delivered','read')) AS of
 		       LEFT JOIN message_trace AS e ON e.message_id = of.message_id AND e.id + 0 <= ?1
 		 ORDER BY e.id`, func(r store.Row) error {
-		if l := lives[r.Text(0)]; l != nil {
-			l.add(&event{at: r.Text(1), name: tracing.EventName(r.Text(2))})
-		}
+		lives[r.Text(0)].add(&event{at: r.Text(1), name: tracing.EventName(r.Text(2))})
 		return nil
 	}, from, to)
 }
