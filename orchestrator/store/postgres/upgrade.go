@@ -42,7 +42,7 @@ var present = upgrades{oldest: 4, steps: []string{
 	ALTER TABLE groups ADD CONSTRAINT groups_name CHECK (` + isName("name") + `);
 	ALTER TABLE group_members ADD CONSTRAINT group_members_agent CHECK (` + isName("agent") + `)`,
 	// 5: nothing looks at traced_status any more when a message changes, for the sake of deliveries.
-	`DROP TRIGGER agent_message_disowned ON agent_message`,
+	`DROP TRIGGER IF EXISTS agent_message_disowned ON agent_message`,
 }}
 
 // isName is the condition under which a column holds a name that an agent or a group can have.

@@ -2,4 +2,4 @@
 -- instructions of a delivery, for what only a hand can do. Once version 13 is released this file stays as it is; a later version
 -- changes what it makes by a file of its own.
 
-DROP TRIGGER agent_message_disowned;
+DROP TRIGGER IF EXISTS agent_message_disowned;
