@@ -418,3 +418,30 @@ func TestRepairs(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A row that is repaired and so adopted once more counts once, also if it had been counted before.
+func TestRepairedCountsOnce(t *testing.T) {
+	t.Parallel()
+	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))
+	scene(t, file)
+	if _, err := enginetest.Plain(t, file).Exec(`INSERT INTO agent_message (message_id, sender, recipient, payload,
+		traced_status, status) VALUES ('odd', CAST('a' AS BLOB), 'b', '1', 'pending', 'pending')`); err != nil {
+		t.Fatal(err)
+	}
+	from, to := mustOpen(t, file), mustOpen(t, place)
+	if err := from.Write(t.Context(), store.Alone, ledger.Recount); err != nil {
+		t.Fatal(err)
+	}
+	m, err := move.Run(t.Context(), from.Ledger, to.Ledger, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "repairs", m.Repairs.N, 1)
+	if err := send(to); err != nil {
+		t.Fatal(err)
+	}
+	wrong, err := ledger.ReadValue(t.Context(), to.Ledger, ledger.Miscounted)
+	if want.Lines(t, wrong); err != nil {
+		t.Error(err)
+	}
+}
