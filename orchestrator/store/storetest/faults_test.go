@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"strings"
 	"sync"
 
 	"mailroom/orchestrator"
@@ -52,8 +53,10 @@ var faults = []fault{
 		plant: func(s store.Store) store.Store { return onlyLooks{s} }},
 	{says: "looks at a snapshot", breaks: "a look sees the latest state", shows: "its second 0",
 		plant: func(s store.Store) store.Store { return onlyReads{s} }},
-	{says: "counts no rows", breaks: "statements return what they did", shows: "0 and 0 changed",
-		plant: driving(func(d store.Driver) store.Driver { return countsNothing{d} })},
+	{says: "counts no updates", breaks: "statements return what they did", shows: "0 and 0 changed",
+		plant: driving(func(d store.Driver) store.Driver { return uncounting{d, "UPDATE "} })},
+	{says: "counts no inserts", breaks: "statements return what they did", shows: "a trigger dropped the row",
+		plant: driving(func(d store.Driver) store.Driver { return uncounting{d, "INSERT "} })},
 	{says: "calls every error internal", breaks: "errors have their codes", shows: "its own fault is explained as",
 		plant: func(s store.Store) store.Store { return explainsAll{s} }},
 	{says: "never rings", breaks: "a ring reaches other processes", shows: "not heard",
@@ -209,16 +212,22 @@ func (d keepsAll) ExecBound(query string, args []driver.NamedValue) (driver.Resu
 	return d.Driver.ExecBound(query, args)
 }
 
-// countsNothing has changed no row, whatever was done.
-type countsNothing struct{ store.Driver }
+// uncounting has changed no row, whatever the statements with that verb did.
+type uncounting struct {
+	store.Driver
+	verb string
+}
 
 type uncounted struct{ driver.Result }
 
 func (uncounted) RowsAffected() (int64, error) { return 0, nil }
 
-func (d countsNothing) ExecBound(query string, args []driver.NamedValue) (driver.Result, error) {
+func (d uncounting) ExecBound(query string, args []driver.NamedValue) (driver.Result, error) {
 	result, err := d.Driver.ExecBound(query, args)
-	return uncounted{result}, err
+	if strings.HasPrefix(strings.TrimSpace(query), d.verb) {
+		return uncounted{result}, err
+	}
+	return result, err
 }
 
 // unending is a context that never ends, whatever the one below it does.
