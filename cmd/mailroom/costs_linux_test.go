@@ -120,10 +120,10 @@ var (
 // more than is to be seen, so the instructions are the fewest of several runs.
 func (p *counted) cost(runs int, what, in string, args ...string) string {
 	p.t.Helper()
-	fewest := math.MaxInt
+	fewest, blocks := math.MaxInt, filepath.Join(p.t.TempDir(), "blocks") // a file for each thread
 	for range runs {
 		told := p.run(p.forInstructions, in, append([]string{"valgrind", "--tool=exp-bbv", "--instr-count-only=yes",
-			"--bb-out-file=/dev/null", p.program}, args...)...)
+			"--bb-out-file=" + blocks, p.program}, args...)...)
 		instructions := 0
 		for _, match := range instructionsOfThread.FindAllStringSubmatch(told, -1) {
 			n, _ := strconv.Atoi(match[1])

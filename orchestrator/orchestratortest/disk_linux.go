@@ -1,26 +1,54 @@
 package orchestratortest
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// SmallDisk mounts a disk of its own, of so many MiB, until the test ends, and returns its folder. Only the superuser
-// may do that: elsewhere the test is left out, but never in CI.
+// SmallDisk mounts a disk of its own, of so many MiB, until the test ends, and returns its folder. A test that needs one
+// begins with it: only the superuser may mount, so for anybody else the test runs once more, in a process that is the
+// superuser of a namespace of its own, and ends here as that has ended. Where there are no such namespaces the test is
+// left out, but never in CI.
 func SmallDisk(t *testing.T, mib int) string {
 	t.Helper()
-	dir := t.TempDir()
-	err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib))
-	if err == nil {
-		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-		return dir
+	if os.Geteuid() != 0 {
+		runAsSuperuser(t)
 	}
-	if os.Getenv("CI") != "" || os.Geteuid() == 0 {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib)); err != nil {
 		t.Fatalf("no small disk can be mounted: %v", err)
 	}
-	t.Skipf("no small disk can be mounted without being the superuser: %v", err)
-	return ""
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// runAsSuperuser runs this test in a process that may mount what only it sees, and ends the test.
+func runAsSuperuser(t *testing.T) {
+	t.Helper()
+	names := strings.Split(regexp.QuoteMeta(t.Name()), "/")
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+strings.Join(names, "$/^")+"$", "-test.v",
+		fmt.Sprintf("-test.short=%t", testing.Short()))
+	again.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := again.CombinedOutput()
+	_, ran := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		t.Skip("it passed in a process that is the superuser of a namespace of its own")
+	case !ran && os.Getenv("CI") == "":
+		t.Skipf("no small disk can be mounted without being the superuser: %v", err)
+	default:
+		t.Fatalf("in a namespace of its own: %v\n%s", err, out)
+	}
 }
