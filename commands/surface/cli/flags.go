@@ -58,8 +58,8 @@ func (l *line) checkFlags() error {
 		return nil
 	}
 	for _, flag := range l.called.Flags {
-		given := slices.DeleteFunc(slices.Clone(l.named),
-			func(name string) bool { return !slices.Contains(flag.Names(), name) })
+		names := namesOf(flag)
+		given := slices.DeleteFunc(slices.Clone(l.named), func(name string) bool { return !slices.Contains(names, name) })
 		if _, isList := flag.(*urfave.StringSliceFlag); isList || len(given) < 2 {
 			continue
 		}
