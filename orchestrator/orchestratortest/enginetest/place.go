@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
@@ -86,21 +87,22 @@ func OfAFile(t testing.TB, why string) {
 	}
 }
 
-// Placed completes the options for the database at o.Path: for one on a server, with a folder for this machine's files.
+// Placed completes the options for the database at o.Path: for one on a server, with a folder for this machine's files if
+// they have none.
 func Placed(o ledger.Options) ledger.Options {
-	if postgres.IsAddress(o.Path) {
+	if o.State == "" && postgres.IsAddress(o.Path) {
 		o.State = stateOf(o.Path)
 	}
 	return o
 }
 
-// stateOf is the folder for files that belong to a database on a server, the same in all processes of a test.
+// stateOf is the folder for files that belong to a database on a server, the same in all processes of this user's tests.
 func stateOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		panic(err)
 	}
-	return filepath.Join(os.TempDir(), "mailroom-"+path.Base(u.Path))
+	return filepath.Join(os.TempDir(), fmt.Sprintf("mailroom-%d-%s", os.Getuid(), path.Base(u.Path)))
 }
 
 // OnServer reports whether the database is on a server, where its tables are the same, but no column takes a value of

@@ -77,8 +77,7 @@ func (s *Store) connectPast(ctx context.Context, config *pgconn.Config) (*conn, 
 	if err != nil || s.direct == s.config {
 		return c, said, err
 	}
-	id := s.databaseID()
-	if id == "" || said.versions[store.DatabaseID] == id {
+	if id, err := s.databaseID(); err != nil || said.versions[store.DatabaseID] == id {
 		return c, said, nil
 	}
 	c.Close()

@@ -246,33 +246,39 @@ func (s *Store) Place() string {
 	return strings.Join(hosts, ",") + "/" + cmp.Or(s.config.Database, s.config.User) + "/" + s.schema
 }
 
-// databaseID returns the id of the database, "" if that cannot be had.
-func (s *Store) databaseID() string {
-	id := s.id.Load()
-	if id == nil && s.Look(context.Background(), func(*store.Conn) error { return nil }) == nil { // which finds out
-		id = s.id.Load()
+// databaseID returns the id of the database. It connects if this process has not yet.
+func (s *Store) databaseID() (string, error) {
+	if s.id.Load() == nil {
+		if err := s.Look(context.Background(), func(*store.Conn) error { return nil }); err != nil {
+			return "", err
+		}
 	}
-	if id == nil {
-		return ""
+	if id := s.id.Load(); id != nil {
+		return *id, nil
 	}
-	return *id
+	return "", errors.New("no connection has said which database it leads to")
 }
 
-// FilePrefix is a path in a folder of the state folder that is named after the database's id.
+// FilePrefix is a path in a folder of the state folder that is named after the database's id. Where there can be none, it
+// is a path at which nothing can be, and which gives the reason.
 func (s *Store) FilePrefix() string {
-	id := s.databaseID()
-	if s.state == "" || id == "" || id != filepath.Base(id) || !filepath.IsLocal(id) {
-		return noPlace
+	const nowhere = os.DevNull + "/"
+	if s.state == "" {
+		return nowhere + "neither HOME nor XDG_STATE_HOME names a folder for this"
+	}
+	id, err := s.databaseID()
+	if err == nil && (id != filepath.Base(id) || !filepath.IsLocal(id)) {
+		err = errors.New("the id of the database is no name for a folder: " + strconv.Quote(id))
 	}
 	folder := filepath.Join(s.state, id)
-	if os.MkdirAll(folder, 0o700) != nil {
-		return noPlace
+	if err == nil {
+		err = os.MkdirAll(folder, 0o700)
+	}
+	if err != nil {
+		return nowhere + err.Error()
 	}
 	return filepath.Join(folder, "mailroom")
 }
-
-// noPlace is a path at which nothing can be, for a user without a folder.
-const noPlace = os.DevNull + "/neither HOME nor XDG_STATE_HOME names a folder for this"
 
 // Bell returns what wakes those who wait for what others write.
 func (s *Store) Bell() orchestrator.Bell { return s.bell }
