@@ -22,6 +22,8 @@ type Engine struct {
 	// whether it is trusted, and nothing is kept of it.
 	OpenOther func(ctx context.Context, path string) (*Engine, error)
 
+	calm calm
+
 	mu            sync.Mutex
 	lookedForDead time.Time // leases of dead processes
 	workers       sync.WaitGroup

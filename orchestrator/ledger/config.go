@@ -63,6 +63,15 @@ func (l *Ledger) LookUnchecked(ctx context.Context, fn func(c *store.Conn) error
 	return l.Store.Look(ctx, fn)
 }
 
+// Version returns a number that has changed when anybody has committed since it was last asked for. Where known is false,
+// anything may have been committed. See store.Versioned.
+func (l *Ledger) Version() (version int64, known bool) {
+	if s, ok := l.Store.(store.Versioned); ok {
+		return s.Version()
+	}
+	return 0, false
+}
+
 // onOurTables wraps fn, so that it fails in place of running on tables that a newer program has made unfit for this
 // one.
 func onOurTables(l *Ledger, fn func(c *store.Conn) error) func(c *store.Conn) error {

@@ -80,6 +80,11 @@ type (
 		// LockedBy names the sessions of other programs that may have locked rows of messages.
 		LockedBy(c *Conn) ([]string, error)
 	}
+	// Versioned tells cheaply whether anything was committed: version has changed then, if it is known both times. It is
+	// safe for concurrent use.
+	Versioned interface {
+		Version() (version int64, known bool)
+	}
 	// Observer reports which tables the statements of this process touch.
 	Observer interface {
 		Watch(report func(op, table string)) (stop func())

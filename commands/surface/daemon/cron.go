@@ -26,7 +26,9 @@ type scheduler struct {
 	metrics *metrics
 
 	cron      *cron.Cron
-	version   string
+	version   string // of the configuration
+	seen      int64  // version of the database when that was read, if it was known
+	known     bool
 	untrusted string               // why only the schedules of every database run; "": all run
 	running   map[string]*job      // by name
 	trouble   orchestrator.Trouble // with the reading of the schedules
@@ -67,7 +69,7 @@ func (s *scheduler) run(ctx context.Context) error {
 		return err
 	}
 	s.cron.Start()
-	reload := time.NewTicker(reloadEvery)
+	reload := time.NewTimer(orchestrator.Until(reloadEvery))
 	defer reload.Stop()
 	defer func() {
 		<-s.cron.Stop().Done()
@@ -82,6 +84,7 @@ func (s *scheduler) run(ctx context.Context) error {
 			s.ring()
 		case <-reload.C:
 			err := s.load(ctx, false)
+			reload.Reset(orchestrator.Until(reloadEvery))
 			if errors.Is(err, store.ErrOutdated) {
 				s.env.Log.Error("this daemon ends", "error", err)
 				return err
@@ -97,9 +100,20 @@ func (s *scheduler) run(ctx context.Context) error {
 	}
 }
 
-// load reads the schedules if they have changed. Those that have not go on as they were; runs under way go on too, and
-// one of a schedule that has changed ends before the next begins. At the start, runs that were missed are made up.
+// load is reload if anybody has committed.
 func (s *scheduler) load(ctx context.Context, start bool) error {
+	seen, known := s.env.Ledger.Version()
+	if known && s.known && seen == s.seen {
+		return nil
+	}
+	err := s.reload(ctx, start)
+	s.seen, s.known = seen, known && err == nil
+	return err
+}
+
+// reload reads the schedules if they have changed. Those that have not go on as they were; runs under way go on too, and
+// one of a schedule that has changed ends before the next begins. At the start, runs that were missed are made up.
+func (s *scheduler) reload(ctx context.Context, start bool) error {
 	version, err := schedules.ConfigVersion(ctx, s.env.Ledger)
 	if err != nil || (!start && version == s.version) {
 		return err

@@ -130,10 +130,10 @@ func (e *ear) run() {
 }
 
 // interval is the time to the next look without any sign. With a socket and a file to watch it is there for what nobody
-// foresaw; to wake up for it is most of what a waiter costs.
+// foresaw; to wake up for it is most of what a waiter costs, so it is at a whole second, when a daemon is awake anyway.
 func (e *ear) interval() time.Duration {
 	if e.socket != nil && e.hint.watching() {
-		return 5 * e.bell.poll
+		return orchestrator.Until(5 * e.bell.poll)
 	}
 	return e.bell.poll
 }

@@ -248,29 +248,3 @@ func walExists(path string) bool {
 	info, err := os.Stat(path + "-wal")
 	return err == nil && info.Size() > 0
 }
-
-// detectChanges watches for commits of any connection but its own, through SQLite's data_version: 5 us a look, with
-// that for a database that has moved. While the one in its place cannot be opened, everything counts as changed:
-// whoever looks then gets to know why.
-func (s *Store) detectChanges() (changed func() bool, stop func()) {
-	c, err := s.openReader()
-	if err != nil {
-		return func() bool { return true }, func() {}
-	}
-	last, _ := c.Number("PRAGMA data_version")
-	changed = func() bool {
-		if c.moved() {
-			if other, err := s.openReader(); err == nil {
-				c.close()
-				c = other
-				last, _ = c.Number("PRAGMA data_version")
-			}
-			return true
-		}
-		now, err := c.Number("PRAGMA data_version")
-		differs := err != nil || now != last
-		last = now
-		return differs
-	}
-	return changed, func() { c.close() }
-}

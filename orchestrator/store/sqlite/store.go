@@ -58,6 +58,7 @@ type Store struct {
 	writer  *store.Writer
 	pulse   *pulse
 	readers readers
+	commits commits
 
 	mu    sync.Mutex
 	watch observer // see Watch
@@ -94,6 +95,7 @@ func Open(o Options) (*Store, error) {
 	s.found.Store(statErr == nil && info.Size() > 0)
 	s.backend = &backend{s: s, turn: newTurnstile(path)}
 	s.writer = &store.Writer{Backend: s.backend, Bell: s.bell, Log: s.log, Busy: s.busy, Begin: o.Begin, End: o.End}
+	s.commits.s = s
 	s.readers = readers{s: s, places: make(chan struct{}, mostOpen), freed: make(chan struct{}, maxReaders)}
 	return s, nil
 }
