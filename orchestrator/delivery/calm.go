@@ -33,7 +33,7 @@ func (c *calm) holds(version int64, now time.Time) (untrusted string, holds bool
 func (c *calm) begin(ctx context.Context, l *ledger.Ledger, version int64, now time.Time, untrusted string) error {
 	held, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (int64, error) { // its process may end, without a commit
 		return c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Leased + `)
-			OR EXISTS (SELECT 1 FROM reading_lease)`)
+			OR EXISTS (SELECT 1 FROM reading_lease WHERE until > '')`)
 	})
 	if err != nil || held != 0 {
 		return err
