@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // costsGolden has what the commands of TestCosts cost: a line for each, with millions of instructions, and how often it
@@ -48,7 +49,8 @@ func TestCosts(t *testing.T) {
 		p.cost(3, "a cold send", "", "send", "--as", "a", "c", "hello") +
 		// Without --atomic, how many batches there are depends on how fast the lines come.
 		p.cost(1, "send --stdin --atomic of 1,000 lines", lines, "send", "--stdin", "--atomic") +
-		p.cost(1, "deliver_all of 1,002 messages", "", "deliver_all")
+		p.cost(1, "deliver_all of 1,002 messages", "", "deliver_all") +
+		p.hook()
 	if *update {
 		if err := os.WriteFile(costsGolden, []byte(measured), 0o644); err != nil {
 			t.Fatal(err)
@@ -109,6 +111,23 @@ func (p *counted) run(folder, in string, line ...string) (told string) {
 		p.t.Fatalf("%s: %v\n%s", strings.Join(line, " "), err, stderr.Bytes())
 	}
 	return stderr.String()
+}
+
+// hook returns the line of a hook for which there is nothing. It must come within a minute of those before, which note that.
+func (p *counted) hook() string {
+	p.t.Helper()
+	const event = `{"session_id":"one"}`
+	hook := func(name string) []string { return []string{"hook", name, "--host", "claude", "--as", "a"} }
+	long := time.Now().Add(-time.Hour)
+	for _, folder := range []string{p.forInstructions, p.forSyncs} {
+		for _, name := range []string{"SessionStart", "PostToolUse", "PostToolUse"} {
+			if err := os.Chtimes(filepath.Join(folder, "x.db"), long, long); err != nil { // it was not written just now
+				p.t.Fatal(err)
+			}
+			p.run(folder, event, append([]string{p.program}, hook(name)...)...)
+		}
+	}
+	return p.cost(2, "a hook that finds nothing", event, hook("PostToolUse")...)
 }
 
 var (

@@ -90,7 +90,7 @@ var mayImport = map[string][]string{
 	// The kinds of records do not know each other, but that an answer of the user may be to a team's request. Only
 	// reading delivers.
 	"orchestrator/reading":   and(rows, "orchestrator/adoption", "orchestrator/delivery"),
-	"orchestrator/hosts":     and(rows, "orchestrator/reading", "orchestrator/removal"),
+	"orchestrator/hosts":     and(rows, "orchestrator/delivery", "orchestrator/reading", "orchestrator/removal"),
 	"orchestrator/schedules": and(rows, ""),
 	"orchestrator/RECORD":    rows,
 	"orchestrator/sessions":  and(rows, "orchestrator/program"),

@@ -59,6 +59,7 @@ func config() cli.Config {
 			mail.Definitions(), coral.Definitions(), ralph.Definitions(), signal.Definitions(),
 			admin.Definitions(connect.Look), connect.Definitions()),
 		Open:     open,
+		State:    router.State,
 		Version:  version(),
 		Now:      options.Now,
 		CallTime: func(host string) time.Duration { return connect.CallTime(host, os.Args[1:]) },

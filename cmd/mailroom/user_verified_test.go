@@ -15,12 +15,14 @@ func TestOnlyThePhonesAnswerIsVerified(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
 	p := newPhone(m)
-	env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: "writer"}, Log: m.log,
-		Catalogue: config().Catalogue}
+	open := func() (commands.Env, error) {
+		return commands.Env{Engine: m.router, Caller: commands.Caller{Name: "writer"}, Log: m.log,
+			Catalogue: config().Catalogue}, nil
+	}
 	shown := func() string {
 		var b strings.Builder
 		in := strings.NewReader(`{"session_id": "one", "prompt": "Go on."}`)
-		if err := hook.Find("codex").Answer(t.Context(), env, "UserPromptSubmit", in, &b); err != nil {
+		if err := hook.Find("codex").Answer(t.Context(), open, "UserPromptSubmit", in, &b); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()

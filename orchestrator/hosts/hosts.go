@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/process"
@@ -110,6 +111,9 @@ type Answer struct {
 	Turns int
 	// another living session of the agent, told at Started, and at Prompted if it is new; "" is none
 	Other string
+	// Quiet is for how long another event of the kind Worked finds nothing to note or to show either, unless somebody
+	// commits. 0 is not known.
+	Quiet time.Duration
 
 	lease messages.ReadingLease // on the messages
 }
@@ -153,7 +157,9 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 		verdicts = e.judge(known.leases, l.Now())
 	}
 	before := known.row
+	quiet := e.Kind == Worked && len(known.leases) == 0
 	if known.changes(&e, verdicts, l.Now()) {
+		quiet = false
 		err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
 			return note(t, &e, verdicts)
 		})
@@ -185,7 +191,23 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 		l.Log.Warn("what was shown to a session is not counted", "agent", e.Agent, "session", e.Session, "error", err)
 		err = nil
 	}
+	if err == nil && quiet && len(a.Messages)+a.Left == 0 {
+		a.Quiet, err = quietFor(ctx, l, &e, &before)
+	}
 	return a, err
+}
+
+// quietFor is how long nothing becomes due for the agent, and the session need not be noted as seen.
+func quietFor(ctx context.Context, l *ledger.Ledger, e *Event, before *session) (time.Duration, error) {
+	until := orchestrator.ParseStamp(before.seenAt).Add(quietWrite)
+	next, err := delivery.NextDue(ctx, l, e.Agent)
+	if err != nil {
+		return 0, err
+	}
+	if !next.IsZero() && next.Before(until) {
+		until = next
+	}
+	return until.Sub(l.Now()), nil
 }
 
 // show takes what is unread, as far as it fits, unless messages alone have kept the session going for long enough.

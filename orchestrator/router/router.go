@@ -21,6 +21,9 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
+// State returns a text that is another one after any commit to the database in a file, see sqlite.State.
+func State(path string) (state string, known bool) { return sqlite.State(path) }
+
 // Open prepares an Engine of the database at a path: a file, or the address of a PostgreSQL server. It touches the disk
 // only as far as needed to refuse a path that cannot be a database; the database itself is opened by the first command
 // that needs it. A file is made by the first that writes, or by Create.

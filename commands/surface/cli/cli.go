@@ -32,8 +32,10 @@ import (
 type Config struct {
 	Catalogue *commands.Catalogue
 	Open      func(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error) // opens the database at a path
-	Version   string
-	Now       func() time.Time // for times that people read; nil is time.Now
+	// State returns a text that is another one after any commit to the database in a file, see sqlite.State; nil knows none.
+	State   func(path string) (state string, known bool)
+	Version string
+	Now     func() time.Time // for times that people read; nil is time.Now
 	// CallTime returns how long an agent host, by name, waits for the answer to the call of a tool of `mailroom mcp`; 0
 	// is not known, and nil knows none.
 	CallTime func(host string) time.Duration

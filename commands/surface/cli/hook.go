@@ -85,12 +85,32 @@ func answerHook(p *Program, c *urfave.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Context, hook.Patience)
 	defer cancel()
-	env, err := opened(p, c)
-	if err != nil {
-		return host.Silent(p.Out, err)
+	host.Quiet = p.quiet(c)
+	var env commands.Env
+	defer func() {
+		if env.Engine != nil {
+			env.Engine.Close()
+		}
+	}()
+	open := func() (_ commands.Env, err error) {
+		env, err = opened(p, c)
+		return env, err
 	}
-	defer env.Engine.Close()
-	return host.Answer(ctx, env, c.Args().First(), p.In, p.Out)
+	return host.Answer(ctx, open, c.Args().First(), p.In, p.Out)
+}
+
+// quiet is where hooks keep that there was nothing; nil is nowhere.
+func (p *Program) quiet(c *urfave.Context) *hook.Quiet {
+	folder := StateFolder(p.Getenv)
+	database, err := p.databasePath(c.String("db"))
+	if folder == "" || err != nil || p.State == nil || strings.Contains(database, "://") {
+		return nil
+	}
+	if database, err = filepath.Abs(database); err != nil {
+		return nil
+	}
+	as, _ := p.caller(c)
+	return &hook.Quiet{Folder: filepath.Join(folder, "quiet"), Database: database, As: as.Name, State: p.State}
 }
 
 // withDatabase runs what goes on for as long as the host does. What is logged could reach the model, so it is only on a

@@ -43,6 +43,9 @@ func (r room) env() commands.Env {
 	return commands.Env{Engine: r.Engine, Caller: commands.Caller{Name: "bob"}, Log: slog.New(slog.DiscardHandler)}
 }
 
+// open returns it, as Answer takes it.
+func (r room) open() (commands.Env, error) { return r.env(), nil }
+
 // answer is what the host is answered to an event of which it tells as in a sample.
 func (r room) answer(event, name string) string {
 	r.T.Helper()
@@ -52,7 +55,7 @@ func (r room) answer(event, name string) string {
 func (r room) answerTo(event, said string) string {
 	r.T.Helper()
 	var out bytes.Buffer
-	if err := r.host.Answer(r.T.Context(), r.env(), event, strings.NewReader(said), &out); err != nil {
+	if err := r.host.Answer(r.T.Context(), r.open, event, strings.NewReader(said), &out); err != nil {
 		r.T.Fatal(err)
 	}
 	return out.String()
@@ -170,7 +173,7 @@ func TestInputWithoutEnd(t *testing.T) {
 	in, never := io.Pipe()
 	defer never.Close()
 	var out bytes.Buffer
-	err := r.host.Answer(ctx, r.env(), "AfterTool", in, &out)
+	err := r.host.Answer(ctx, r.open, "AfterTool", in, &out)
 	want.Equal(t, "is cancelled", errors.Is(err, context.Canceled), true)
 	want.Equal(t, "answer", out.String(), "{}\n")
 }

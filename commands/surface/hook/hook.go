@@ -37,12 +37,28 @@ type Input struct {
 }
 
 // Answer answers one event: it reads the host's JSON from in, and writes to out what the host's model is to be shown.
-// Where there is nothing to show it writes what the host takes for nothing. The session is that of the caller of env.
+// Where there is nothing to show it writes what the host takes for nothing. The session is that of the caller of the
+// environment that open returns, which is not called if h.Quiet knows that there is nothing.
 //
 // An error says why nothing was shown. It must not reach the host: a hook never fails its host.
-func (h *Host) Answer(ctx context.Context, env commands.Env, event string, in io.Reader, out io.Writer) error {
-	said, answer, err := h.answer(ctx, &env, event, in)
+func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), event string, in io.Reader, out io.Writer) error {
+	input, err := readInput(ctx, in)
+	if err != nil {
+		return h.Silent(out, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err))
+	}
+	note := h.Quiet.of(h, event, input)
+	if note.holds(time.Now()) {
+		return h.Silent(out, nil)
+	}
+	env, err := open()
+	if err != nil {
+		return h.Silent(out, err)
+	}
+	said, answer, err := h.answer(ctx, &env, event, input)
 	if err != nil || said == nil {
+		if err == nil {
+			note.keep(answer.Quiet)
+		}
 		return h.Silent(out, err)
 	}
 	if _, err = out.Write(said); err != nil {
@@ -85,18 +101,14 @@ func readInput(ctx context.Context, in io.Reader) (input Input, err error) {
 }
 
 // answer notes an event, and returns what to write; nil is nothing. It has env say who the caller is.
-func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in io.Reader) ([]byte, *hosts.Answer,
-	error) {
+func (h *Host) answer(ctx context.Context, env *commands.Env, event string, input Input) (said []byte, a *hosts.Answer,
+	err error) {
 	auto := env.Caller.Name == orchestrator.Auto
 	agent, err := h.Caller(ctx, *env)
 	if err != nil {
 		return nil, nil, err
 	}
 	env.Caller.Name = agent
-	input, err := readInput(ctx, in)
-	if err != nil {
-		return nil, nil, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err)
-	}
 	kind, known := h.Events[event]
 	if !known || input.Session == "" || len(input.Session) > maxSession {
 		return nil, nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name,
@@ -114,22 +126,22 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 		Transcript: transcript{input.Transcript, h}, Writer: process.Self(), Fits: h.fits, Nudge: h.shows,
 		Forgets: h.forgets,
 	}
-	a, err := hosts.Happened(ctx, env.Ledger, e)
-	if err != nil || e.Inner {
-		return nil, nil, err
+	happened, err := hosts.Happened(ctx, env.Ledger, e)
+	if a = &happened; err != nil || e.Inner {
+		return nil, a, err
 	}
 	if h.queue != nil && kind == hosts.Prompted {
 		if err := h.watch(env, input.Session); err != nil {
 			env.Log.Warn("the session will not be woken", "agent", agent, "session", input.Session, "error", err)
 		}
 	}
-	switch text := h.text(ctx, env, kind, auto, &a); {
+	switch text := h.text(ctx, env, kind, auto, a); {
 	case text != "":
-		return h.form(event, text), &a, nil
+		said = h.form(event, text)
 	case kind == hosts.Rested:
-		return h.dismiss, &a, nil
+		said = h.dismiss
 	}
-	return nil, nil, nil
+	return said, a, nil
 }
 
 // text returns what an answer says; "" is nothing. auto says that the session's agent is its own.

@@ -20,6 +20,7 @@ type Host struct {
 	Name    string
 	Events  map[string]hosts.Kind // by the host's own names
 	Program string                // where it lies, an absolute path; "" is not known
+	Quiet   *Quiet                // what is kept of sessions for which there is nothing; nil: every hook looks
 
 	nothing  string  // what it takes for an answer without anything to show
 	nudges   []nudge // prompts that are not its user's

@@ -190,7 +190,7 @@ func TestUnreadableEvents(t *testing.T) {
 		{"PreToolUse", `{"session_id":"one"}`}, {"", `{"session_id":"one"}`},
 	} {
 		var out strings.Builder
-		if err := r.host.Answer(t.Context(), r.env(), test.event, strings.NewReader(test.said), &out); err == nil ||
+		if err := r.host.Answer(t.Context(), r.open, test.event, strings.NewReader(test.said), &out); err == nil ||
 			out.Len() > 0 {
 			t.Errorf("%s %s: %v, %q", test.event, test.said, err, out.String())
 		}
@@ -206,7 +206,7 @@ func TestNotTrusted(t *testing.T) {
 	r.Trust = &ledger.Trust{Folder: t.TempDir()}
 	r.Engine = r.Open()
 	var out strings.Builder
-	err := r.host.Answer(t.Context(), r.env(), "SessionStart", strings.NewReader(sample(t, "claude/SessionStart.json")),
+	err := r.host.Answer(t.Context(), r.open, "SessionStart", strings.NewReader(sample(t, "claude/SessionStart.json")),
 		&out)
 	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.PermissionDenied)
 	want.Equal(t, "answer", out.String(), "")

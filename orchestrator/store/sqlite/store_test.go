@@ -17,6 +17,7 @@ func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(path string, in *bufio.Scanner){
 		"turnstile hold":  helpHold,
 		"turnstile count": helpCount,
+		"plain":           helpPlain,
 	})
 }
 

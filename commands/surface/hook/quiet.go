@@ -1,0 +1,91 @@
+package hook
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"mailroom/orchestrator/hosts"
+)
+
+// Quiet keeps, in files, that nothing was there for sessions after a tool call. As long as nobody commits, and nothing is
+// due, the hooks after their next calls need not open the database, which is most of what a hook costs. nil keeps nothing.
+type Quiet struct {
+	Folder   string // of the files
+	Database string
+	As       string // who the caller is said to be
+
+	// State returns a text that is another one after any commit, see sqlite.State.
+	State func(database string) (state string, known bool)
+}
+
+// leftOver is the age of a file whose session has ended without saying so.
+const leftOver = 24 * time.Hour
+
+// note is what is kept of one session. nil is nothing.
+type note struct {
+	file  string
+	state string // of the database when the event came
+
+	Since, Until time.Time // by this machine's clock
+	State        string
+}
+
+// of returns the note of the session in which an event happens. Notes of sessions are not told from each other by their
+// names alone: another process of the host, or another agent, begins anew.
+func (q *Quiet) of(h *Host, event string, input Input) *note {
+	if q == nil || q.Folder == "" || input.Subagent != "" || input.Session == "" {
+		return nil
+	}
+	of := h.process()
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %s", q.Database, h.Name, q.As, input.Session, of.PID, of.Born))
+	n := &note{file: filepath.Join(q.Folder, hex.EncodeToString(key[:16]))}
+	if h.Events[event] != hosts.Worked {
+		q.forget(n)
+		return nil
+	}
+	var known bool
+	if n.state, known = q.State(q.Database); !known {
+		return nil
+	}
+	return n
+}
+
+// forget removes the note of a session in which something else has happened, and those that are left over.
+func (q *Quiet) forget(n *note) {
+	os.Remove(n.file)
+	list, _ := os.ReadDir(q.Folder)
+	for _, entry := range list {
+		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > leftOver {
+			os.Remove(filepath.Join(q.Folder, entry.Name()))
+		}
+	}
+}
+
+// holds reports whether there is still nothing for the session.
+func (n *note) holds(now time.Time) bool {
+	if n == nil {
+		return false
+	}
+	text, err := os.ReadFile(n.file)
+	var kept note
+	return err == nil && json.Unmarshal(text, &kept) == nil && kept.State == n.state && !now.Before(kept.Since) &&
+		now.Before(kept.Until)
+}
+
+// keep notes that there is nothing for the session for so long. A note that is torn, or cannot be written, is as good as none.
+func (n *note) keep(quiet time.Duration) {
+	if n == nil || quiet <= 0 {
+		return
+	}
+	n.Since, n.State = time.Now(), n.state
+	n.Until = n.Since.Add(quiet)
+	text, err := json.Marshal(n)
+	if err == nil && os.MkdirAll(filepath.Dir(n.file), 0o700) == nil {
+		os.WriteFile(n.file, text, 0o600)
+	}
+}
