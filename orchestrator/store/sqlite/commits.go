@@ -2,19 +2,19 @@ package sqlite
 
 import "sync"
 
-// commits tells whether anybody has committed, through SQLite's data_version and a connection of its own: 5 us a look, with
-// that for a database that has moved. It is safe for concurrent use.
+// commits tells whether anybody has committed, through SQLite's data_version and a connection of its own: 5 us a look,
+// with that for a database that has moved. It is safe for concurrent use.
 type commits struct {
 	s *Store
 
 	mu        sync.Mutex
 	followers int
 	c         *conn // nil if nobody follows, or it could not be opened
-	moves     int64 // how often there was another file
+	opened    int64 // connections until now: each counts anew
 }
 
-// Version returns a number that has changed when any connection has committed since it was last asked for. It is known as
-// long as this process listens to the bell, since only then the connection is open anyway.
+// Version returns a number that has changed when any connection has committed since it was last asked for. It is known
+// as long as this process listens to the bell, since only then the connection is open anyway.
 func (s *Store) Version() (version int64, known bool) { return s.commits.version() }
 
 func (f *commits) version() (version int64, known bool) {
@@ -25,20 +25,21 @@ func (f *commits) version() (version int64, known bool) {
 	}
 	if f.c != nil && f.c.moved() {
 		f.c.close()
-		f.c, f.moves = nil, f.moves+1
+		f.c = nil
 	}
 	if f.c == nil {
 		var err error
 		if f.c, err = f.s.openReader(); err != nil {
 			return 0, false
 		}
+		f.opened++
 	}
 	n, err := f.c.Number("PRAGMA data_version")
-	return f.moves<<32 | n, err == nil
+	return f.opened<<32 | n, err == nil
 }
 
-// detectChanges follows the commits. While that cannot be done everything counts as changed: whoever looks then gets to know
-// why.
+// detectChanges follows the commits. While that cannot be done everything counts as changed: whoever looks then gets to
+// know why.
 func (s *Store) detectChanges() (changed func() bool, stop func()) {
 	f := &s.commits
 	f.mu.Lock()
