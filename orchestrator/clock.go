@@ -41,8 +41,8 @@ func Pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Until is how long it is until this machine's clock shows a multiple of a period. What a process does again and again it
-// does then, all at once: a processor that wakes up costs more than what it is woken for.
+// Until is how long it is until this machine's clock shows a multiple of a period. What a process does again and again
+// it does then, all at once: a processor that wakes up costs more than what it is woken for.
 func Until(period time.Duration) time.Duration {
 	return period - time.Duration(time.Now().UnixNano())%period
 }

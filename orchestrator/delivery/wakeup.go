@@ -40,8 +40,8 @@ func Listen(ctx context.Context, l *ledger.Ledger, agent string,
 	}, nil
 }
 
-// A rung or a lease that is set rings no bell, so the plan is looked at every planAgain, on the second; that costs some ten
-// microseconds, and less if nobody has committed.
+// A rung or a lease that is set rings no bell, so the plan is looked at every planAgain, on the second; that costs some
+// ten microseconds, and less if nobody has committed.
 const planAgain = time.Second
 
 // FirstPause is slept before the next wake-up when what is due stays due: a retry whose attempt is under way, or one
@@ -79,8 +79,7 @@ type alarm struct {
 	next    time.Time     // what is due next, or is due
 	overdue time.Time     // what was due already when the plan was last looked at
 	pause   time.Duration // slept for it last
-	version int64         // of the database when next was looked up, if that is known
-	known   bool
+	looked  ledger.AfterCommits
 }
 
 // rings reports whether the sleep ended because something is due, and not to look at the plan again.
@@ -90,7 +89,11 @@ func (a *alarm) rings() bool {
 
 // wait looks at the plan, and returns how long to sleep.
 func (a *alarm) wait(ctx context.Context) time.Duration {
-	if err := a.plan(ctx); err != nil || a.next.IsZero() {
+	err := a.looked.Do(a.ledger, func() (err error) {
+		a.next, err = NextDue(ctx, a.ledger, "")
+		return err
+	})
+	if err != nil || a.next.IsZero() {
 		return orchestrator.Until(planAgain)
 	}
 	next := a.next
@@ -102,17 +105,6 @@ func (a *alarm) wait(ctx context.Context) time.Duration {
 	}
 	a.pause = min(2*a.pause, planAgain)
 	return a.pause
-}
-
-// plan looks up what is due next, if anything was committed since.
-func (a *alarm) plan(ctx context.Context) (err error) {
-	version, known := a.ledger.Version()
-	if known && a.known && version == a.version {
-		return nil
-	}
-	a.next, err = NextDue(ctx, a.ledger, "")
-	a.version, a.known = version, known && err == nil
-	return err
 }
 
 // choreTimes adds the first times of the chores of all parts to those that a statement selects.

@@ -63,13 +63,30 @@ func (l *Ledger) LookUnchecked(ctx context.Context, fn func(c *store.Conn) error
 	return l.Store.Look(ctx, fn)
 }
 
-// Version returns a number that has changed when anybody has committed since it was last asked for. Where known is false,
-// anything may have been committed. See store.Versioned.
+// Version returns a number that has changed when anybody has committed since it was last asked for. Where known is
+// false, anything may have been committed. See store.Versioned.
 func (l *Ledger) Version() (version int64, known bool) {
 	if s, ok := l.Store.(store.Versioned); ok {
 		return s.Version()
 	}
 	return 0, false
+}
+
+// AfterCommits does something again only after somebody has committed. It is for one goroutine.
+type AfterCommits struct {
+	version int64 // of the database when it was last done, if that is known
+	known   bool
+}
+
+// Do calls do, unless nobody has committed since it last succeeded.
+func (a *AfterCommits) Do(l *Ledger, do func() error) error {
+	version, known := l.Version()
+	if known && a.known && version == a.version {
+		return nil
+	}
+	err := do()
+	a.version, a.known = version, known && err == nil
+	return err
 }
 
 // onOurTables wraps fn, so that it fails in place of running on tables that a newer program has made unfit for this

@@ -32,7 +32,8 @@ import (
 type Config struct {
 	Catalogue *commands.Catalogue
 	Open      func(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error) // opens the database at a path
-	// State returns a text that is another one after any commit to the database in a file, see sqlite.State; nil knows none.
+	// State returns a text that is another one after any commit to the database in a file, see sqlite.State; nil knows
+	// none.
 	State   func(path string) (state string, known bool)
 	Version string
 	Now     func() time.Time // for times that people read; nil is time.Now

@@ -102,15 +102,21 @@ func answerHook(p *Program, c *urfave.Context) error {
 // quiet is where hooks keep that there was nothing; nil is nowhere.
 func (p *Program) quiet(c *urfave.Context) *hook.Quiet {
 	folder := StateFolder(p.Getenv)
-	database, err := p.databasePath(c.String("db"))
+	database, err := p.absoluteDatabase(c)
 	if folder == "" || err != nil || p.State == nil || strings.Contains(database, "://") {
-		return nil
-	}
-	if database, err = filepath.Abs(database); err != nil {
 		return nil
 	}
 	as, _ := p.caller(c)
 	return &hook.Quiet{Folder: filepath.Join(folder, "quiet"), Database: database, As: as.Name, State: p.State}
+}
+
+// absoluteDatabase is the database that a command line names, wherever this is run: an absolute path, or an address.
+func (p *Program) absoluteDatabase(c *urfave.Context) (string, error) {
+	database, err := p.databasePath(c.String("db"))
+	if err != nil || strings.Contains(database, "://") {
+		return database, err
+	}
+	return filepath.Abs(database)
 }
 
 // withDatabase runs what goes on for as long as the host does. What is logged could reach the model, so it is only on a
@@ -157,14 +163,9 @@ func refused(p *Program, c *urfave.Context, host *hook.Host) error {
 	if err != nil {
 		return err
 	}
-	database, err := p.databasePath(c.String("db"))
+	database, err := p.absoluteDatabase(c)
 	if err != nil {
 		return err
-	}
-	if !strings.Contains(database, "://") {
-		if database, err = filepath.Abs(database); err != nil {
-			return err
-		}
 	}
 	p.refuses(agenthost.Refusal{Host: host.Name, Seen: seen, What: "hooks", Agent: caller.Name, Database: database})
 	return orchestrator.Errorf(orchestrator.PermissionDenied,

@@ -27,8 +27,7 @@ type scheduler struct {
 
 	cron      *cron.Cron
 	version   string // of the configuration
-	seen      int64  // version of the database when that was read, if it was known
-	known     bool
+	loaded    ledger.AfterCommits
 	untrusted string               // why only the schedules of every database run; "": all run
 	running   map[string]*job      // by name
 	trouble   orchestrator.Trouble // with the reading of the schedules
@@ -102,17 +101,11 @@ func (s *scheduler) run(ctx context.Context) error {
 
 // load is reload if anybody has committed.
 func (s *scheduler) load(ctx context.Context, start bool) error {
-	seen, known := s.env.Ledger.Version()
-	if known && s.known && seen == s.seen {
-		return nil
-	}
-	err := s.reload(ctx, start)
-	s.seen, s.known = seen, known && err == nil
-	return err
+	return s.loaded.Do(s.env.Ledger, func() error { return s.reload(ctx, start) })
 }
 
-// reload reads the schedules if they have changed. Those that have not go on as they were; runs under way go on too, and
-// one of a schedule that has changed ends before the next begins. At the start, runs that were missed are made up.
+// reload reads the schedules if they have changed. Those that have not go on as they were; runs under way go on too,
+// and one of a schedule that has changed ends before the next begins. At the start, runs that were missed are made up.
 func (s *scheduler) reload(ctx context.Context, start bool) error {
 	version, err := schedules.ConfigVersion(ctx, s.env.Ledger)
 	if err != nil || (!start && version == s.version) {

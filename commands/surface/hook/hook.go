@@ -41,7 +41,8 @@ type Input struct {
 // environment that open returns, which is not called if h.Quiet knows that there is nothing.
 //
 // An error says why nothing was shown. It must not reach the host: a hook never fails its host.
-func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), event string, in io.Reader, out io.Writer) error {
+func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), event string, in io.Reader,
+	out io.Writer) error {
 	input, err := readInput(ctx, in)
 	if err != nil {
 		return h.Silent(out, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err))

@@ -12,8 +12,9 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// Quiet keeps, in files, that nothing was there for sessions after a tool call. As long as nobody commits, and nothing is
-// due, the hooks after their next calls need not open the database, which is most of what a hook costs. nil keeps nothing.
+// Quiet keeps, in files, that nothing was there for sessions after a tool call. As long as nobody commits, and nothing
+// is due, the hooks after their next calls need not open the database, which is most of what a hook costs. nil keeps
+// nothing.
 type Quiet struct {
 	Folder   string // of the files
 	Database string
@@ -26,11 +27,14 @@ type Quiet struct {
 // leftOver is the age of a file whose session has ended without saying so.
 const leftOver = 24 * time.Hour
 
-// note is what is kept of one session. nil is nothing.
+// note is where that is kept of one session. nil is nowhere.
 type note struct {
 	file  string
 	state string // of the database when the event came
+}
 
+// kept is what stands there.
+type kept struct {
 	Since, Until time.Time // by this machine's clock
 	State        string
 }
@@ -42,10 +46,16 @@ func (q *Quiet) of(h *Host, event string, input Input) *note {
 		return nil
 	}
 	of := h.process()
-	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %s", q.Database, h.Name, q.As, input.Session, of.PID, of.Born))
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %s", q.Database, h.Name, q.As, input.Session, of.PID,
+		of.Born))
 	n := &note{file: filepath.Join(q.Folder, hex.EncodeToString(key[:16]))}
-	if h.Events[event] != hosts.Worked {
-		q.forget(n)
+	switch h.Events[event] {
+	case hosts.Worked:
+	case hosts.Started:
+		q.sweep()
+		fallthrough
+	default:
+		os.Remove(n.file)
 		return nil
 	}
 	var known bool
@@ -55,9 +65,8 @@ func (q *Quiet) of(h *Host, event string, input Input) *note {
 	return n
 }
 
-// forget removes the note of a session in which something else has happened, and those that are left over.
-func (q *Quiet) forget(n *note) {
-	os.Remove(n.file)
+// sweep removes the notes that are left over.
+func (q *Quiet) sweep() {
 	list, _ := os.ReadDir(q.Folder)
 	for _, entry := range list {
 		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > leftOver {
@@ -72,19 +81,19 @@ func (n *note) holds(now time.Time) bool {
 		return false
 	}
 	text, err := os.ReadFile(n.file)
-	var kept note
-	return err == nil && json.Unmarshal(text, &kept) == nil && kept.State == n.state && !now.Before(kept.Since) &&
-		now.Before(kept.Until)
+	var k kept
+	return err == nil && json.Unmarshal(text, &k) == nil && k.State == n.state && !now.Before(k.Since) &&
+		now.Before(k.Until)
 }
 
-// keep notes that there is nothing for the session for so long. A note that is torn, or cannot be written, is as good as none.
+// keep notes that there is nothing for the session for so long. A note that is torn, or cannot be written, is as good as
+// none.
 func (n *note) keep(quiet time.Duration) {
 	if n == nil || quiet <= 0 {
 		return
 	}
-	n.Since, n.State = time.Now(), n.state
-	n.Until = n.Since.Add(quiet)
-	text, err := json.Marshal(n)
+	now := time.Now()
+	text, err := json.Marshal(kept{Since: now, Until: now.Add(quiet), State: n.state})
 	if err == nil && os.MkdirAll(filepath.Dir(n.file), 0o700) == nil {
 		os.WriteFile(n.file, text, 0o600)
 	}
