@@ -20,9 +20,12 @@ import (
 // waits for the disk.
 const costsGolden = "testdata/costs.golden"
 
+const quietHook = "a hook that finds nothing"
+
 // TestCosts holds the instructions of the hot commands to within 3 % of the golden file, and their syncs to it: what
 // makes them dearer, or cheaper, says so with -update. Time would not do, since it varies by far more. Another version
-// of Go makes other instructions, so the file names its own; by another they may differ by 15 %.
+// of Go makes other instructions, so the file names its own; by another they may differ by 15 %. So may those of a hook,
+// which looks for its host through all processes above it.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"valgrind", "strace"} {
@@ -74,6 +77,9 @@ func costsTheSame(was, is string, tolerance float64) bool {
 	}
 	before, _ := strconv.ParseFloat(a[2], 64)
 	now, _ := strconv.ParseFloat(b[2], 64)
+	if a[1] == quietHook {
+		tolerance = max(tolerance, 0.15)
+	}
 	return a[1] == b[1] && math.Abs(now-before) <= tolerance*before && a[3] == b[3]
 }
 
@@ -127,7 +133,7 @@ func (p *counted) hook() string {
 			p.run(folder, event, append([]string{p.program}, hook(name)...)...)
 		}
 	}
-	return p.cost(2, "a hook that finds nothing", event, hook("PostToolUse")...)
+	return p.cost(3, quietHook, event, hook("PostToolUse")...)
 }
 
 var (

@@ -96,6 +96,9 @@ func (c *client) read() {
 	close(c.over)
 }
 
+// errBusy is the refusal of a request that had not had its turn when the daemon ended.
+var errBusy = errors.New("the daemon was busy")
+
 // answers are what came over the connection. Error: the request was refused.
 func (c *client) answers() (list []answer, err error) {
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(c.text)), nil)
@@ -103,6 +106,9 @@ func (c *client) answers() (list []answer, err error) {
 		return []answer{{c.agent.name, c.text, false}}, nil // cut off
 	}
 	body, err := io.ReadAll(res.Body)
+	if res.StatusCode == http.StatusServiceUnavailable {
+		return nil, fmt.Errorf("%w: %s", errBusy, body)
+	}
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("status %d: %s", res.StatusCode, body)
 	}
@@ -112,6 +118,9 @@ func (c *client) answers() (list []answer, err error) {
 	for {
 		event, rest, whole := bytes.Cut(body, []byte("\n\n"))
 		if bytes.Contains(event, []byte(`"isError":true`)) {
+			if bytes.Contains(event, []byte(`"error":"busy"`)) {
+				return nil, fmt.Errorf("%w: %.300s", errBusy, event)
+			}
 			return nil, fmt.Errorf("the tool fails: %.300s", event)
 		}
 		list = append(list, answer{c.agent.name, event, whole})
@@ -221,7 +230,9 @@ func byDaemon(request request) func(o *office, d *door, v *visit) (outcome, erro
 			c.reading.Wait()
 			answers, refused := c.answers()
 			out.answers = append(out.answers, answers...)
-			err = errors.Join(err, refused)
+			if !errors.Is(refused, errBusy) {
+				err = errors.Join(err, refused)
+			}
 		}
 		return out, errors.Join(err, kerr)
 	}

@@ -83,17 +83,23 @@ func (s *Store) checkAuditor(c *store.Conn, report store.Report) error {
 
 // CheckLock reports whether a transaction keeps all others from writing.
 func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool) {
-	if !store.IsLocked(ctx, s.Write, report) {
-		return false
+	var who []string
+	for range 2 { // for nobody's lock, once more: the server may only have been slow
+		if !store.IsLocked(ctx, s.Write, report) {
+			return false
+		}
+		_ = s.Look(ctx, func(c *store.Conn) (err error) {
+			who, err = check.Writing(c)
+			return err
+		})
+		if len(who) > 0 {
+			break
+		}
 	}
 	says := "nobody could write the database for " + orchestrator.FormatDuration(store.LockPatience)
-	_ = s.Look(ctx, func(c *store.Conn) error {
-		who, err := check.Writing(c)
-		if len(who) > 0 {
-			says += ": its lock is held by one of " + strings.Join(who, ", ")
-		}
-		return err
-	})
+	if len(who) > 0 {
+		says += ": its lock is held by one of " + strings.Join(who, ", ")
+	}
 	report("lock", store.Problem, says,
 		"Let it end its transaction, or end it: SELECT pg_terminate_backend(PID). What it has not committed is undone")
 	return true
