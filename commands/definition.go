@@ -112,7 +112,7 @@ type Traits struct {
 	NoDatabase bool         // it needs none; its Env.Engine is nil, and so it has no Env.Ledger
 	// it makes sense only where its user's files are: no surface offers it to another machine, or to a tool's client
 	HereOnly  bool
-	BesideAny bool // readers of every vocabulary need it: as a tool it is there whichever of them is served
+	BesideAny bool // every agent needs it: as a tool it is there whichever vocabulary is served
 	// it makes the database where there is none, or does without; any other command says that there is none
 	MakesOne bool
 	// it goes on until it is told to stop; Ctrl-C ends it with the status of an interruption all the same

@@ -60,6 +60,9 @@ type withOwnFolder struct{ *testing.M }
 
 func (m withOwnFolder) Run() int {
 	helper.OwnSignals()
+	if os.Getenv("LANG") == "" { // as for a user that `su` has made; a login sets it
+		os.Setenv("LANG", "C.UTF-8")
+	}
 	var err error
 	if ownFolder, err = os.MkdirTemp("", "mailroom-test-"); err != nil {
 		panic(err)

@@ -11,9 +11,7 @@ import (
 var claude = host{
 	name: "claude", program: "claude",
 	files: claudeFiles, refuses: claudeRefuses, replaces: pattern.New(`\$\{`),
-	next: []string{
-		"Restart claude in this folder: it asks once whether to trust the folder and its MCP server.",
-	},
+	asks: "It asks once whether to trust the folder and its MCP server.",
 }
 
 // claudeEvents are the hooks that Mailroom has in Claude Code, in the order of a session.

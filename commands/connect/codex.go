@@ -17,9 +17,7 @@ import (
 var codex = host{
 	name: "codex", program: "codex",
 	files: codexFiles, refuses: codexRefuses, shares: true,
-	next: []string{
-		"Start codex in this folder, trust the folder, and when it says that hooks need review choose to trust them: until then it runs none of them. Then type a first prompt, with which they begin.",
-	},
+	asks: "Trust the folder, and its hooks when it asks for a review: it runs none of them before. They begin with your first prompt.",
 }
 
 var codexEvents = []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"}

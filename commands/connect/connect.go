@@ -52,6 +52,7 @@ type Result struct {
 	Database string       `json:"database"`
 	Files    []FileResult `json:"files,omitempty"`
 	Next     []string     `json:"next,omitempty"` // what the person has to do
+	Asks     string       `json:"asks,omitempty"` // what the host asks of its user when it is started the next time
 
 	removed, printed, sleeps bool
 }
@@ -62,7 +63,7 @@ type host struct {
 	files         func(p *place, c *connection) []file
 	refuses       func(p *place) string // why it does not run the hooks; "" is nothing that is known
 	shares        bool                  // several sessions may run in one process
-	next          []string              // what the person has to do when it was connected
+	asks          string                // what it asks of its user when it is started the next time
 	sleeps        bool                  // nothing wakes a session that has nothing to do
 	// what it replaces in the command lines of its configuration, by an environment variable; nil is nothing
 	replaces func() *regexp.Regexp
@@ -156,7 +157,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 	if err := mayStay(ctx, env, c.agent); err != nil {
 		return r, err
 	}
-	r.Agent, r.Next = c.agent, h.toDo(at, c)
+	r.Agent, r.Next, r.Asks = c.agent, h.toDo(at, c), h.asks
 	changes, files, err := plan(h, at, c)
 	if err != nil {
 		return r, err
@@ -192,7 +193,7 @@ func (h *host) toDo(at *place, c *connection) (list []string) {
 	if c.host == "" {
 		list = append(list, "Install "+h.program+", which is not in PATH, and connect again.")
 	}
-	list = append(list, h.starts(at)...)
+	list = append(list, h.starts(at))
 	if at.user {
 		list = append(list, "In all folders "+h.name+" now uses the database "+c.database+".")
 	}
@@ -216,15 +217,12 @@ func (h *host) toDo(at *place, c *connection) (list []string) {
 }
 
 // starts says how the host is started in a place, so that it takes up its configuration.
-func (h *host) starts(at *place) (list []string) {
-	where := "in any folder"
+func (h *host) starts(at *place) string {
+	where := "any folder"
 	if !at.user {
-		where = "in " + at.folder
+		where = at.folder
 	}
-	for _, next := range h.next {
-		list = append(list, strings.ReplaceAll(next, "in this folder", where))
-	}
-	return list
+	return "Restart " + h.name + " in " + where + ". " + h.asks
 }
 
 // put writes the files that change, and the records that are out of date.

@@ -12,7 +12,7 @@ import (
 var gemini = host{
 	name: "gemini", program: "gemini",
 	files: geminiFiles, refuses: geminiRefuses, sleeps: true, replaces: pattern.New(`\$(\w|\{[^}])`),
-	next: []string{"Restart gemini in this folder: it asks whether to trust the folder, and warns once that there are new hooks. Without trust it takes neither tools nor hooks."},
+	asks: "It asks whether to trust the folder, and warns once about new hooks. Without trust it uses neither tools nor hooks.",
 }
 
 var geminiEvents = []string{"SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd"}

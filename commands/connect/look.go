@@ -224,7 +224,7 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 			break
 		}
 		f.Level, f.Says, f.Do = overview.Fine, moved+"; mended, with the database "+s.database,
-			strings.Join(s.starts(s.at), " ")
+			s.starts(s.at)
 		if len(changed) > 0 {
 			f.Says = moved + "; mended in " + strings.Join(changed, " and ") + ", with the database " + s.database
 		}
@@ -238,7 +238,7 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 func (s *site) heard(ctx context.Context, env commands.Env, f overview.Finding) overview.Finding {
 	if s.refuses != nil {
 		if why := s.refuses(s.at); why != "" {
-			f.Says, f.Do = why, strings.Join(s.starts(s.at), " ")
+			f.Says, f.Do = why, s.starts(s.at)
 			return f
 		}
 	}

@@ -18,9 +18,7 @@ import (
 var opencode = host{
 	name: "opencode", program: "opencode",
 	files: openCodeFiles, shares: true,
-	next: []string{
-		"Restart opencode in this folder. For any plugin it installs a package from npm's registry, once in each folder; without a network it waits for that.",
-	},
+	asks: "For any plugin it installs a package from npm's registry, once in each folder; without a network it waits for that.",
 }
 
 //go:embed opencode/mailroom.js

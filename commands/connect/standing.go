@@ -9,12 +9,13 @@ import (
 
 // HostResult is how a host stands in a folder, or else for its user.
 type HostResult struct {
-	Host    string `json:"host"`
-	Program string `json:"program,omitempty"` // where it was found; "" is nowhere
-	Agent   string `json:"agent,omitempty"`   // as whom it is connected; "" is not
-	User    bool   `json:"user,omitempty"`    // it is connected in all folders of the user
-	Level   string `json:"level,omitempty"`   // ok, note or problem, as doctor finds it
-	Says    string `json:"says,omitempty"`
+	Host     string `json:"host"`
+	Program  string `json:"program,omitempty"`  // where it was found; "" is nowhere
+	Agent    string `json:"agent,omitempty"`    // as whom it is connected; "" is not
+	Database string `json:"database,omitempty"` // with which
+	User     bool   `json:"user,omitempty"`     // it is connected in all folders of the user
+	Level    string `json:"level,omitempty"`    // ok, note or problem, as doctor finds it
+	Says     string `json:"says,omitempty"`
 }
 
 // standing lists the hosts, as they stand in a folder or else for its user.
@@ -42,7 +43,7 @@ func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *host, at *
 	if w.agent == "" && (!found || env.Ledger.NoneYet()) {
 		return
 	}
-	r.Agent, r.User, r.Level = w.agent, at.user, overview.Note
+	r.Agent, r.Database, r.User, r.Level = w.agent, w.database, at.user, overview.Note
 	switch {
 	case !found:
 		r.Says = "connected by somebody else, or on another machine: " + h.command(at) + " connects it here"

@@ -33,7 +33,7 @@ type AskQuestionResult struct {
 }
 
 var askQuestionCommand = commands.Define(vocabulary, "ask_question", askQuestion).
-	With(commands.Traits{Kind: tracing.Producer})
+	With(commands.Traits{Kind: tracing.Producer, BesideAny: true})
 
 // askQuestion is durable when it returns. It seals in this process: what is asked is in clear nowhere else.
 func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (AskQuestionResult, error) {

@@ -29,7 +29,7 @@ type SendAlertResult struct {
 }
 
 var sendAlertCommand = commands.Define(vocabulary, "send_alert", sendAlert).
-	With(commands.Traits{Kind: tracing.Producer})
+	With(commands.Traits{Kind: tracing.Producer, BesideAny: true})
 
 // sendAlert is durable when it returns. It seals in this process, as ask_question does.
 func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAlertResult, error) {

@@ -28,7 +28,7 @@ type Tool struct {
 
 // NewOffer returns what is offered to a caller: of the named vocabularies, of all when none is named, what its right
 // covers. With one vocabulary the tools have their document's own names; else some carry its prefix. Beside it are the
-// few that every reader needs.
+// few that every agent needs.
 func NewOffer(catalogue *commands.Catalogue, caller commands.Caller, vocabularies ...string) Offer {
 	o := Offer{all: catalogue.All(), remote: caller.Remote}
 	for _, d := range o.all {

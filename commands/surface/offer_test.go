@@ -98,7 +98,7 @@ func textIn(e ast.Expr) string {
 var shellOnly = []struct{ path, hint string }{
 	{"commands/surface/cli/flags.go", ""}, {"commands/surface/cli/elsewhere.go", ""},
 	{"commands/surface/cli/call.go", ""}, {"commands/surface/cli/cli.go", ""},
-	{"commands/surface/cli/database.go", ""},
+	{"commands/surface/cli/database.go", ""}, {"commands/surface/cli/start.go", ""},
 	{"commands/surface/cli/invoke.go", ""}, {"commands/surface/cli/completion.go", ""},
 	{"commands/surface/web/gate.go", "Start the daemon with --host"}, {"commands/surface/mcp/arrive.go", ""},
 	{"sqlite/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/tables/migrate.go", ""}, {"sqlite/file.go", ""},
@@ -126,7 +126,7 @@ func TestHintsWithoutAShell(t *testing.T) {
 	}
 	flag := regexp.MustCompile(`--([a-z][-a-z]*)`)
 	// What has no definition is the program's own.
-	programs := regexp.MustCompile("^mailroom (serve|console|mcp|tail|--db|commands|invoke)")
+	programs := regexp.MustCompile("^mailroom (serve|console|mcp|tail|--db|commands|invoke|run|%s --yes)")
 	seen := 0
 	for at, hint := range hints(t) {
 		seen++

@@ -50,6 +50,16 @@ func Known(name string) bool {
 	return find(name) != nil
 }
 
+// Connectable lists the hosts that `mailroom connect` can connect, by the names of their programs.
+func Connectable() (names []string) {
+	for i := range known {
+		if known[i].connects {
+			names = append(names, known[i].name)
+		}
+	}
+	return names
+}
+
 // find returns the host of a name; nil if there is none.
 func find(name string) *host {
 	if i := slices.IndexFunc(known, func(h host) bool { return h.name == name }); i >= 0 {

@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// longestCalm bounds how long a run takes the word of the one before that there is nothing to do. What no commit and no due
-// time announces is found that much later: the end of a process that holds no message.
+// longestCalm bounds how long a run relies on the one before, which found nothing to do. What neither a commit nor a due
+// time announces is found that much later: the end of a process that holds no message, or a clock that was set back.
 const longestCalm = 10 * time.Second
 
 // calm is what a delivery run to everybody found out when there was nothing to do: until when that stays so, unless
@@ -22,7 +22,7 @@ type calm struct {
 	untrusted    string
 }
 
-// holds reports whether there is nothing to do at a version of the database, and why that does nothing outside of itself.
+// holds reports whether there is nothing to do at a version of the database, and why the database is not trusted.
 func (c *calm) holds(version int64, now time.Time) (untrusted string, holds bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *calm) begin(ctx context.Context, l *ledger.Ledger, version int64, now t
 	if err != nil || held != 0 {
 		return err
 	}
-	next, err := NextDue(ctx, l, "")
+	next, err := NextDue(ctx, l)
 	if err != nil {
 		return err
 	}

@@ -350,7 +350,7 @@ func TestDisabledByHand(t *testing.T) {
 	inbox := f.Send("a", "c")
 	f.Clock.Advance(time.Minute)
 	want.Equal(t, "delivered while disabled", f.Deliver().Delivered, 0)
-	if next, err := delivery.NextDue(t.Context(), f.Ledger, ""); err != nil || !next.After(f.Clock.Now()) {
+	if next, err := delivery.NextDue(t.Context(), f.Ledger); err != nil || !next.After(f.Clock.Now()) {
 		t.Errorf("the next run is planned for %s, %v", next, err)
 	}
 	if reasons, err := overview.Why(t.Context(), f.Ledger, inbox); err != nil ||

@@ -90,7 +90,7 @@ func (a *alarm) rings() bool {
 // wait looks at the plan, and returns how long to sleep.
 func (a *alarm) wait(ctx context.Context) time.Duration {
 	err := a.looked.Do(a.ledger, func() (err error) {
-		a.next, err = NextDue(ctx, a.ledger, "")
+		a.next, err = NextDue(ctx, a.ledger)
 		return err
 	})
 	if err != nil || a.next.IsZero() {
@@ -115,19 +115,17 @@ func choreTimes(l *ledger.Ledger) (query string) {
 	return query
 }
 
-// NextDue returns when something of a recipient is due next, "" for all recipients: a retry, a review, the end of a
-// lease, or another look whether a reader's process still runs. The zero time means that nothing is planned.
-func NextDue(ctx context.Context, l *ledger.Ledger, recipient string) (at time.Time, err error) {
-	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		var next string
-		if recipient == "" {
-			going, args := goesSomewhere, []any(nil)
-			if conf.Untrusted != "" {
-				going = staysInside
-			} else if conf.Elsewhere {
-				going, args = goesHere, []any{l.Host(), conf.Settings.SignalHost}
-			}
-			next, _, err = c.Text(`
+// NextDue returns when something is due next: a retry, a review, the end of a lease, or a chore. The zero time means that
+// nothing is planned.
+func NextDue(ctx context.Context, l *ledger.Ledger) (at time.Time, err error) {
+	return nextDue(ctx, l, func(c *store.Conn, conf *ledger.Config) (next string, err error) {
+		going, args := goesSomewhere, []any(nil)
+		if conf.Untrusted != "" {
+			going = staysInside
+		} else if conf.Elsewhere {
+			going, args = goesHere, []any{l.Host(), conf.Settings.SignalHost}
+		}
+		next, _, err = c.Text(`
 				SELECT min(at) FROM (
 				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE `+ledger.Later+` AND `+going+`
 				    UNION ALL SELECT min(next_attempt_at) FROM agent_message
@@ -137,18 +135,34 @@ func NextDue(ctx context.Context, l *ledger.Ledger, recipient string) (at time.T
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE until > ''
 				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
 				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> ''`+choreTimes(l)+`) AS due`,
-				args...)
-		} else {
-			next, _, err = c.Text(`
+			args...)
+		return next, err
+	})
+}
+
+// NextDueOf returns when something of a recipient is due next: a retry, the end of a lease, or another look whether a
+// reader's process still runs. since is when the caller last looked for what is due: it may have become so by now. The
+// zero time means that nothing is planned.
+func NextDueOf(ctx context.Context, l *ledger.Ledger, recipient string, since time.Time) (at time.Time, err error) {
+	return nextDue(ctx, l, func(c *store.Conn, _ *ledger.Config) (next string, err error) {
+		next, _, err = c.Text(`
 				SELECT min(at) FROM (
 				    SELECT min(next_attempt_at) AS at FROM agent_message
 				    WHERE `+ledger.Live+` AND recipient = ?1 AND next_attempt_at > ?2 AND lease_token = '' AND held = 0
 					AND delivery_marks = ''
+				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE `+ledger.Leased+` AND recipient = ?1
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE recipient = ?1 AND until > ''
 				    UNION ALL SELECT ?3
 				    	WHERE EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?1 AND pid > 0)) AS due`,
-				recipient, orchestrator.Stamp(l.Now()), orchestrator.Stamp(l.Now().Add(messages.DeadReaderPoll)))
-		}
+			recipient, orchestrator.Stamp(since), orchestrator.Stamp(l.Now().Add(messages.DeadReaderPoll)))
+		return next, err
+	})
+}
+
+func nextDue(ctx context.Context, l *ledger.Ledger, find func(c *store.Conn, conf *ledger.Config) (string, error)) (at time.Time,
+	err error) {
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		next, err := find(c, conf)
 		if at = orchestrator.ParseStamp(next); at.IsZero() && next != "" && next <= orchestrator.Stamp(l.Now()) {
 			at = time.Unix(0, 0) // written by hand: it hides the others, so that something may be due
 		}

@@ -148,6 +148,7 @@ const (
 // Once the answer is written, say so by Written; if it cannot be, GiveBack it. Errors: those of the database;
 // unknown_recipient for an agent that is not known.
 func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err error) {
+	looked := l.Now()
 	known, err := look(ctx, l, &e)
 	if err != nil {
 		return a, err
@@ -192,22 +193,24 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 		err = nil
 	}
 	if err == nil && quiet && len(a.Messages)+a.Left == 0 {
-		a.Quiet, err = quietFor(ctx, l, &e, &before)
+		a.Quiet, err = quietFor(ctx, l, &e, &before, looked)
 	}
 	return a, err
 }
 
-// quietFor is how long nothing becomes due for the agent, and the session need not be noted as seen.
-func quietFor(ctx context.Context, l *ledger.Ledger, e *Event, before *session) (time.Duration, error) {
+// quietFor returns for how long nothing becomes due for the agent, and the session need not be noted as seen. looked is
+// when the event came. An agent with a limit to its silence is never quiet: each look writes that it was heard of.
+func quietFor(ctx context.Context, l *ledger.Ledger, e *Event, before *session, looked time.Time) (time.Duration,
+	error) {
 	until := orchestrator.ParseStamp(before.seenAt).Add(quietWrite)
-	next, err := delivery.NextDue(ctx, l, e.Agent)
+	next, err := delivery.NextDueOf(ctx, l, e.Agent, looked)
 	if err != nil {
 		return 0, err
 	}
 	if !next.IsZero() && next.Before(until) {
 		until = next
 	}
-	return until.Sub(l.Now()), nil
+	return min(until.Sub(l.Now()), quietWrite), nil // by a clock that was set back since, the session was seen later
 }
 
 // show takes what is unread, as far as it fits, unless messages alone have kept the session going for long enough.

@@ -410,6 +410,33 @@ func TestQuietEventsWriteNothing(t *testing.T) {
 	want.Equal(t, "seen at", seen(), r.Stamp())
 }
 
+// TestQuietFor: an event that finds nothing says for how long the next ones find nothing either: until something is due for
+// the agent, or the session is to be noted as seen, and never for longer than a minute, whatever the clock does. It does
+// not say so while another session has messages, nor for an agent that must be heard of.
+func TestQuietFor(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.event(hosts.Prompted)
+	want.Equal(t, "quiet after a prompt", r.event(hosts.Prompted).Quiet, 0)
+	r.Clock.Advance(20 * time.Second)
+	want.Equal(t, "quiet with nothing due", r.event(hosts.Worked).Quiet, 40*time.Second)
+
+	r.Clock.Advance(-time.Hour)
+	want.Equal(t, "quiet after the clock was set back", r.event(hosts.Worked).Quiet, time.Minute)
+	r.Clock.Advance(time.Hour)
+
+	later := r.Send("alice", "bob", func(d *orchestrator.Draft) { d.NotBefore = r.Clock.Now().Add(5 * time.Second) })
+	want.Equal(t, "quiet before a message is due", r.event(hosts.Worked).Quiet, 5*time.Second)
+	r.Clock.Advance(5 * time.Second)
+	want.IDs(t, r.event(hosts.Worked).Messages, later)
+	want.Equal(t, "quiet while the session has a message", r.event(hosts.Worked).Quiet, 0)
+
+	quiet := r.event(hosts.Worked, inSession("two"), of(process.None())).Quiet
+	if quiet > messages.DeadReaderPoll {
+		t.Errorf("quiet for %s while another session has messages; want at most %s", quiet, messages.DeadReaderPoll)
+	}
+}
+
 // Two living sessions of one name: the second is told of the first when it starts, and the first at its user's next
 // prompt.
 func TestTwoSessionsOfOneName(t *testing.T) {

@@ -162,10 +162,10 @@ func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 	if unended := span.End(); !unended && failure == nil && (span.Saved() || span.Scheduled) {
 		return
 	}
-	readOnly := onlyReads()
-	if (readOnly || failure != nil) && !l.Store.Exists() {
-		return // a database is not made for the sake of the span of a command that read or failed
+	if !l.Store.Exists() {
+		return // a command that made none leaves none
 	}
+	readOnly := onlyReads()
 	text := ""
 	if failure != nil {
 		text = failure.Error()

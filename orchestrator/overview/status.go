@@ -60,7 +60,7 @@ type RecipientBacklog struct {
 // Status returns how many messages wait for each recipient, how many there are in all, and which daemons run.
 func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 	s := State{Database: l.Path(), Recipients: []RecipientBacklog{}}
-	next, err := delivery.NextDue(ctx, l, "")
+	next, err := delivery.NextDue(ctx, l)
 	if err != nil {
 		return s, err
 	}

@@ -29,9 +29,10 @@ func Arrivals(ctx context.Context, l *ledger.Ledger, recipient string) (news <-c
 
 func arrivals(ctx context.Context, l *ledger.Ledger, recipient string, seen unread, rings <-chan bool,
 	out chan struct{}) {
+	looked := l.Now()
 	for {
 		left := orchestrator.SlowPoll
-		if next, err := delivery.NextDue(ctx, l, recipient); err == nil && !next.IsZero() {
+		if next, err := delivery.NextDueOf(ctx, l, recipient, looked); err == nil && !next.IsZero() {
 			left = min(left, max(next.Sub(l.Now()), delivery.FirstPause))
 		}
 		select {
@@ -40,6 +41,7 @@ func arrivals(ctx context.Context, l *ledger.Ledger, recipient string, seen unre
 		case <-rings:
 		case <-time.After(left):
 		}
+		looked = l.Now()
 		now, err := unreadOf(ctx, l, recipient)
 		if err != nil {
 			continue // the next ring asks again

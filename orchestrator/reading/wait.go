@@ -134,6 +134,7 @@ func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, ring
 	deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
 	rung := false
 	for {
+		looked := l.Now()
 		if ms, more, err = here.take(ctx, l, o, rung); err != nil || len(ms) > 0 {
 			return ms, more, err
 		}
@@ -142,7 +143,7 @@ func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, ring
 		if left <= 0 {
 			return nil, false, nil
 		}
-		next, err := delivery.NextDue(ctx, l, o.Recipient)
+		next, err := delivery.NextDueOf(ctx, l, o.Recipient, looked)
 		if err != nil {
 			return nil, false, err
 		}

@@ -74,7 +74,7 @@ func names(list []command) []string {
 
 // ownCommands are those that no catalogue has.
 func ownCommands() []command {
-	return []command{
+	return append(startCommands(), []command{
 		{name: "invoke", own: invokeCommand},
 		{name: "tail", own: tailCommand},
 		{name: "completion", own: completionCommand},
@@ -84,7 +84,7 @@ func ownCommands() []command {
 		{name: "mcp", own: mcpCommand},
 		{name: "hook", own: hookCommand},
 		{name: "version", own: versionCommand},
-	}
+	}...)
 }
 
 // about is the line about a command in a list.

@@ -26,7 +26,7 @@ var elsewhere = map[string]string{
 	"threads": "thread list",
 	"ack":     "acknowledge ID", "done": "acknowledge ID", "retry": "dead_letters replay ID",
 	"resend": "dead_letters replay ID", "replay": "dead_letters replay ID",
-	"dlq": "dead_letters list", "failed": "dead_letters list", "start": "serve", "run": "serve", "daemon": "serve",
+	"dlq": "dead_letters list", "failed": "dead_letters list", "start": "serve", "daemon": "serve",
 	"up": "serve", "server": "serve",
 	"install": "connect HOST", "setup": "connect HOST", "hook-up": "connect HOST", "config": "setting list",
 	"set":    "setting set KEY VALUE",

@@ -64,6 +64,7 @@ var groups = []struct {
 	names    []string
 	describe bool // each on a line of its own, with what it does
 }{
+	{"Start", []string{"claude", "codex", "gemini", "opencode", "run"}, true},
 	{"Talk", []string{"send", "inbox", "read", "wait", "acknowledge", "cancel", "thread"}, true},
 	{"Look", []string{"list", "show", "tail", "why", "trace", "now", "room", "status", "stats", "messages", "sql",
 		"console"}, true},

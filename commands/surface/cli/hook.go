@@ -99,14 +99,17 @@ func answerHook(p *Program, c *urfave.Context) error {
 	return host.Answer(ctx, open, c.Args().First(), p.In, p.Out)
 }
 
-// quiet is where hooks keep that there was nothing; nil is nowhere.
+// quiet returns where hooks keep their notes; nil for a database on a server, or without a state folder.
 func (p *Program) quiet(c *urfave.Context) *hook.Quiet {
 	folder := StateFolder(p.Getenv)
 	database, err := p.absoluteDatabase(c)
 	if folder == "" || err != nil || p.State == nil || strings.Contains(database, "://") {
 		return nil
 	}
-	as, _ := p.caller(c)
+	as, err := p.caller(c)
+	if err != nil {
+		return nil
+	}
 	return &hook.Quiet{Folder: filepath.Join(folder, "quiet"), Database: database, As: as.Name, State: p.State}
 }
 

@@ -3,6 +3,7 @@ package console_test
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -359,6 +360,9 @@ func TestDeskAndSessions(t *testing.T) {
 	r.does("send_alert", `{"source":"ann","message":"The canary is back.","alertType":"warning"}`)
 	d.Until(`document.querySelectorAll(".alerts.warning").length === 1 && document.querySelectorAll(".alerts .new").length === 2`)
 	d.Reads("2 alerts")
+	for noted := regexp.MustCompile(`"seen":\["[^"]+","`); !noted.MatchString(d.kept()); {
+		// until it is stored that both were seen
+	}
 	d.Click("Log out")
 	d.Reads("Run mailroom console")
 	if kept := d.kept(); shows(d.Page, "canary") || strings.Contains(kept, "canary") {

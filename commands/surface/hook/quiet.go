@@ -12,9 +12,9 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// Quiet keeps, in files, that nothing was there for sessions after a tool call. As long as nobody commits, and nothing
-// is due, the hooks after their next calls need not open the database, which is most of what a hook costs. nil keeps
-// nothing.
+// Quiet keeps a note, in a file, of each session that had nothing to show after a tool call. While nobody commits and
+// nothing is due, the hooks after its next calls need not open the database, which is most of what a hook costs. nil
+// keeps no notes.
 type Quiet struct {
 	Folder   string // of the files
 	Database string
@@ -24,23 +24,24 @@ type Quiet struct {
 	State func(database string) (state string, known bool)
 }
 
-// leftOver is the age of a file whose session has ended without saying so.
-const leftOver = 24 * time.Hour
+// leftOver is the age of a note whose session has ended: none is worth anything after a minute.
+const leftOver = time.Hour
 
-// note is where that is kept of one session. nil is nowhere.
+// note is the note of one session. nil is none, and stays so.
 type note struct {
 	file  string
 	state string // of the database when the event came
 }
 
-// kept is what stands there.
+// kept is what the file of a note holds.
 type kept struct {
 	Since, Until time.Time // by this machine's clock
 	State        string
 }
 
-// of returns the note of the session in which an event happens. Notes of sessions are not told from each other by their
-// names alone: another process of the host, or another agent, begins anew.
+// of returns the note of the session in which an event happens; nil unless that follows a tool call. Any other event
+// removes the note, and the start of a session those that are left over. The host's process and the agent are part of
+// the key, since a session's id may be used again.
 func (q *Quiet) of(h *Host, event string, input Input) *note {
 	if q == nil || q.Folder == "" || input.Subagent != "" || input.Session == "" {
 		return nil

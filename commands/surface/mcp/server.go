@@ -117,7 +117,8 @@ func instructions(vocabularies []string) string {
 	}
 	return "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again. " +
 		"Answer one with reply_to and its id. get_message reads a long one in parts. " +
-		"Where your messages lie as files in a folder, they are shown until you acknowledge them."
+		"Where your messages lie as files in a folder, they are shown until you acknowledge them. " +
+		"Ask the person for whom you work what only that person can decide (ask_question, then get_response), and tell what needs no answer (send_alert)."
 }
 
 // describe makes a tool out of the definition of its command. A definition of which it cannot panics: that is a mistake

@@ -130,7 +130,8 @@ func (e *ear) run() {
 }
 
 // interval is the time to the next look without any sign. With a socket and a file to watch it is there for what nobody
-// foresaw; to wake up for it is most of what a waiter costs, so it is at a whole second, when a daemon is awake anyway.
+// foresaw. To wake up for it is most of what a waiter costs, so all waiters of a machine do that at the same time, when a
+// daemon is awake anyway.
 func (e *ear) interval() time.Duration {
 	if e.socket != nil && e.hint.watching() {
 		return orchestrator.Until(5 * e.bell.poll)

@@ -84,7 +84,7 @@ func (s *Store) checkAuditor(c *store.Conn, report store.Report) error {
 // CheckLock reports whether a transaction keeps all others from writing.
 func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool) {
 	var who []string
-	for range 2 { // for nobody's lock, once more: the server may only have been slow
+	for range 2 { // if nobody is seen to hold the lock, once more: the server may only have been slow
 		if !store.IsLocked(ctx, s.Write, report) {
 			return false
 		}

@@ -15,8 +15,8 @@ import (
 // a checksum of the log and its salts. See https://sqlite.org/walformat.html.
 const walIndexHeader = 96
 
-// justNow is how long after a write the time of a file may still stand for a state before another write.
-const justNow = time.Second
+// justNow is how long after a write another one may leave the same time on the file: FAT keeps two seconds.
+const justNow = 2 * time.Second
 
 // State returns a text that is another one after any commit to the database at a path, without opening it: the file, and the
 // head of the log's index. known is false where that cannot be told. It must not be called by a process that has the

@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
+)
+
+// startCommands are `mailroom HOST` for each host that can be connected, and `mailroom run`, their long form.
+func startCommands() (list []command) {
+	for _, host := range agenthost.Connectable() {
+		list = append(list, command{name: host, own: func(p *Program) *urfave.Command {
+			return startCommand("Start "+host+" here, connected as an agent", "[-- ARG ...]",
+				func(c *urfave.Context) error { return p.startHost(c, host, c.Args().Slice()) })
+		}})
+	}
+	return append(list, command{name: "run", own: func(p *Program) *urfave.Command {
+		return startCommand("Start the agent host of this name here, connected as an agent", "HOST [-- ARG ...]",
+			func(c *urfave.Context) error {
+				return p.startHost(c, strings.ToLower(c.Args().First()), c.Args().Tail())
+			})
+	}})
+}
+
+func startCommand(usage, args string, action urfave.ActionFunc) *urfave.Command {
+	return &urfave.Command{
+		Usage: usage, ArgsUsage: args, Action: action,
+		Description: "Makes the project's database if there is none, connects the host if it is not connected or out of date, and\n" +
+			"becomes the host: with its arguments, its terminal and its exit status. The agent is that of --as, or the one that the host\n" +
+			"is connected as, or a free name. What stands behind -- goes to the host.\n\n" +
+			"The database is the nearest one in this folder or above it. A new one is made in the folder of the git repository, else in\n" +
+			"this folder; a worktree has its own. Your home folder gets none: `mailroom init` makes one there.\n\n" +
+			"Without a terminal it changes nothing unless --yes is given, and prints what it would write.\n\n" +
+			"Examples:\n\n    mailroom claude --as alice\n    mailroom codex --as bob -- --model MODEL\n    mailroom run gemini",
+		Flags: []urfave.Flag{&urfave.BoolFlag{Name: yesFlag, Usage: "write what is needed, also without a terminal",
+			DisableDefaultText: true}},
+	}
+}
+
+// startHost connects a host where that is needed, and becomes it.
+func (p *Program) startHost(c *urfave.Context, host string, args []string) error {
+	hosts := agenthost.Connectable()
+	if !slices.Contains(hosts, host) {
+		e := orchestrator.InvalidParam("host", "there is none with the name %q", orchestrator.Clip(host))
+		if host == "" {
+			e = orchestrator.InvalidParam("host", "it is missing")
+		}
+		return e.WithHint("Say which: `mailroom run %s`", strings.Join(hosts, "|"))
+	}
+	program, err := exec.LookPath(host)
+	if err == nil {
+		program, err = filepath.Abs(program)
+	}
+	if err != nil {
+		return orchestrator.Errorf(orchestrator.Unavailable, "%s is not in PATH", host).
+			WithHint("Install it, and type this again")
+	}
+	project, err := p.projectOf(c)
+	if err != nil {
+		return err
+	}
+	env, err := p.env(c)
+	if err != nil {
+		return err
+	}
+	s := &starter{p: p, env: env, host: host, project: project, yes: c.Bool(yesFlag)}
+	if err := s.open(c); err != nil {
+		return err
+	}
+	err = s.connect(c.Context)
+	if err = errors.Join(err, s.env.Engine.Close()); err != nil {
+		return err
+	}
+	return become(program, append([]string{host}, args...))
+}
+
+// project is where a host works.
+type project struct {
+	folder   string // in which the host works, and is connected
+	database string // "" is where the command line and the environment say
+	root     string // of a project that has no database yet; "" is none
+}
+
+// projectOf returns the project in which a host is to be started. Error: there is none, since this is the user's home
+// folder or the root.
+func (p *Program) projectOf(c *urfave.Context) (project, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return project{}, folderGone(err)
+	}
+	if c.String("db") != "" || p.Getenv("MAILROOM_DB") != "" {
+		return project{folder: here}, nil
+	}
+	repository, worktree := repositoryOf(here)
+	database := commands.NearestDatabase(here)
+	if database != "" && (!worktree || isWithin(repository, database)) {
+		return project{folder: here, database: database}, nil
+	}
+	folder := cmp.Or(repository, here)
+	if folder == filepath.Clean(p.Getenv("HOME")) || folder == filepath.Dir(folder) {
+		return project{}, orchestrator.Errorf(orchestrator.InvalidParams, "%s is no project", folder).
+			WithHint("Change to the folder of your project. If this is to be one: `mailroom init`, and type this again")
+	}
+	return project{folder: here, database: commands.ProjectDatabase(folder), root: folder}, nil
+}
+
+// repositoryOf returns the git repository that a folder is in, "" for none, and whether it is a worktree beside the
+// repository's main one.
+func repositoryOf(folder string) (repository string, worktree bool) {
+	for {
+		git := filepath.Join(folder, ".git")
+		if info, err := os.Stat(git); err == nil {
+			text, _ := os.ReadFile(git) // of a folder it is empty
+			return folder, !info.IsDir() && strings.Contains(filepath.ToSlash(string(text)), "/worktrees/")
+		}
+		up := filepath.Dir(folder)
+		if up == folder {
+			return "", false
+		}
+		folder = up
+	}
+}
+
+// isWithin reports whether a path is below a folder.
+func isWithin(folder, path string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// starter makes what a host needs before it is started.
+type starter struct {
+	p       *Program
+	env     commands.Env
+	host    string
+	project project
+	yes     bool
+
+	standing []standing // of all hosts
+}
+
+// connected is what the command connect answers, for a host or, in Hosts, for all.
+type connected struct {
+	Agent, Asks string
+	Files       []struct{ Path, Change string }
+	Hosts       []standing
+}
+
+// standing is how a host stands in the project.
+type standing struct {
+	Host, Agent, Database, Level string
+	User                         bool
+}
+
+// open opens the database of the project, and looks how the hosts stand. Where the project has no database yet, that is
+// the one with which another host is connected in its folder.
+func (s *starter) open(c *urfave.Context) error {
+	if err := s.p.open(c, s.project.database, &s.env); err != nil {
+		return err
+	}
+	env := s.env
+	env.Caller.Name, env.Caller.Named = "", false
+	var all connected
+	if err := s.run(c.Context, env, "connect", map[string]any{"folder": s.project.folder}, &all); err != nil {
+		return errors.Join(err, s.env.Engine.Close())
+	}
+	s.standing = all.Hosts
+	i := slices.IndexFunc(all.Hosts, func(h standing) bool { return h.Database != "" && h.Level != "problem" })
+	if s.project.root == "" || i < 0 {
+		return nil
+	}
+	s.project.database, s.project.root = all.Hosts[i].Database, ""
+	if err := s.env.Engine.Close(); err != nil {
+		return err
+	}
+	return s.open(c)
+}
+
+// connect makes the database and the connection that are missing, and prints what it has made.
+func (s *starter) connect(ctx context.Context) error {
+	params := map[string]any{"folder": s.project.folder, "host": s.host, "print": true}
+	for _, h := range s.standing {
+		if h.Host != s.host || h.Agent == "" || h.Database != s.env.Ledger.Path() {
+			continue
+		}
+		if as := s.env.Caller.Name; as != "" && as != h.Agent {
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is the agent %s here", s.host, h.Agent).
+				WithHint("To change that, also for sessions that run: `mailroom connect %s`, with `--as %s`. With `--as auto` each terminal is an agent of its own",
+					s.host, as)
+		}
+		params["user"] = h.User
+	}
+	var planned connected
+	if err := s.run(ctx, s.env, "connect", params, &planned); err != nil {
+		return err
+	}
+	var written []string
+	for _, f := range planned.Files {
+		if f.Change != "none" {
+			written = append(written, f.Path)
+		}
+	}
+	fresh := s.env.Ledger.NoneYet()
+	switch {
+	case !fresh && written == nil:
+		return nil
+	case !s.yes && !(s.p.InTerminal && s.p.ErrTerminal):
+		if fresh {
+			written = append(written, s.env.Ledger.Path())
+		}
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"nothing was done: to start %s as %s this would write %s, and there is no terminal to show it on", s.host,
+			planned.Agent, strings.Join(written, ", ")).
+			WithHint("`mailroom %s --yes` writes that, and starts it", s.host)
+	}
+	if root := s.project.root; root != "" {
+		if err := s.run(ctx, s.env, "init", map[string]any{"folder": root, "nested": true}, nil); err != nil {
+			return err
+		}
+	}
+	delete(params, "print")
+	if err := s.run(ctx, s.env, "connect", params, nil); err != nil {
+		return err
+	}
+	w := s.p.people(s.p.Err, s.p.ErrTerminal)
+	if fresh {
+		w.Printf("Made %s.\n", s.env.Ledger.Path())
+	}
+	for i, path := range written {
+		if isWithin(s.project.folder, path) {
+			written[i], _ = filepath.Rel(s.project.folder, path)
+		}
+	}
+	w.Printf("Connected %s as %s: wrote %s.\n%s\n", s.host, planned.Agent, strings.Join(written, ", "), planned.Asks)
+	return nil
+}
+
+// run runs a command of the catalogue, and puts what it answers into result, unless that is nil.
+func (s *starter) run(ctx context.Context, env commands.Env, name string, params map[string]any, result any) error {
+	d, err := s.p.Catalogue.Lookup(name)
+	if err != nil {
+		return err
+	}
+	raw, err := orchestrator.JSON(params)
+	if err != nil {
+		return err
+	}
+	answer, err := d.Run(ctx, env, raw)
+	if err != nil || result == nil {
+		return err
+	}
+	text, err := orchestrator.JSON(answer.Result)
+	if err == nil {
+		err = json.Unmarshal(text, result)
+	}
+	return err
+}
+
+// become replaces this process by a program. It returns only if it cannot.
+func become(program string, args []string) error {
+	err := syscall.Exec(program, args, os.Environ())
+	return orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be started: %v", program, err)
+}
