@@ -16,6 +16,7 @@ type Card struct {
 	Description   string   `yaml:"description" json:"description"`
 	Rights        string   `yaml:"rights" json:"rights"` // self or admin: who may run it over MCP and HTTP
 	Tables        Tables   `yaml:"tables" json:"tables"`
+	Answers       string   `yaml:"answers,omitempty" json:"answers,omitempty"` // json: programs read them, also from the command line
 	RequiredTools []string `yaml:"required_tools" json:"required_tools"`
 	CFRCompliance []any    `yaml:"cfr_compliance" json:"cfr_compliance"`
 
@@ -60,6 +61,8 @@ func parseCard(text string) (*Card, error) {
 	case slices.ContainsFunc(card.Tables.Records,
 		func(word string) bool { return !slices.Contains([]string{"due", "old", "removed"}, word) }):
 		return nil, fmt.Errorf("front matter: records is %q; it has due, old and removed", card.Tables.Records)
+	case card.Answers != "" && card.Answers != "json":
+		return nil, fmt.Errorf("front matter: answers is %q; it is json, or left out", card.Answers)
 	case card.Body == "":
 		return nil, fmt.Errorf("there is no text below the front matter")
 	}

@@ -71,10 +71,14 @@ type Vocabulary struct {
 	Cards    fs.FS
 	FoldCase bool // keys match without regard to case: BATCH_SIZE is batch_size
 	TopLevel bool // `mailroom send`, not `mailroom route send`
+	Document bool // a document gives the answers of its commands key for key, so that programs read them
 	// Prefix stands before the names of the commands where other vocabularies are served beside this one, which use
 	// some of them for something else. On the command line the vocabulary's own name tells them apart.
 	Prefix string
 }
+
+// IsDocument reports whether programs read the answer of the command, which a document gives key for key.
+func (d *Definition) IsDocument() bool { return d.Document || d.vocabulary.Document }
 
 // Definition is one command. It is immutable once the catalogue is made, and safe for concurrent use.
 type Definition struct {
@@ -112,6 +116,7 @@ type Traits struct {
 	NoDatabase bool         // it needs none; its Env.Engine is nil, and so it has no Env.Ledger
 	// it makes sense only where its user's files are: no surface offers it to another machine, or to a tool's client
 	HereOnly  bool
+	Document  bool // a document gives its answer key for key, as with all commands of some vocabularies
 	BesideAny bool // every agent needs it: as a tool it is there whichever vocabulary is served
 	// it makes the database where there is none, or does without; any other command says that there is none
 	MakesOne bool
@@ -120,7 +125,7 @@ type Traits struct {
 	ListsAgents bool // it shows whom one can write to: an error for a name that nobody has points to it
 
 	// Last selects the messages that a person may mean by `last`, which is the newest of them; nil selects all.
-	Last func(*orchestrator.Message) bool
+	Last func(m *orchestrator.Message, caller string) bool
 
 	// Patience is how long its document lets a call of it wait, where it is not known how long whoever asks waits for
 	// an answer; 0 is as long as most do.

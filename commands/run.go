@@ -48,6 +48,9 @@ func (a Answer) head() ([]byte, error) {
 // Texter is a result that has a form for people of its own.
 type Texter interface{ Text(w *terminal.Text) }
 
+// Opener is the result of a question for an answer that may still come: then it is open.
+type Opener interface{ Open() bool }
+
 // ToolTexter is a result with a text for the clients of MCP, which show a model that text; programs read the structured
 // result beside it. It is not made harmless for a terminal.
 type ToolTexter interface{ ToolText() string }

@@ -60,7 +60,8 @@ type withOwnFolder struct{ *testing.M }
 
 func (m withOwnFolder) Run() int {
 	helper.OwnSignals()
-	if os.Getenv("LANG") == "" { // as for a user that `su` has made; a login sets it
+	os.Setenv("MAILROOM_OUTPUT", "json") // tests read most answers
+	if os.Getenv("LANG") == "" {         // as for a user that `su` has made; a login sets it
 		os.Setenv("LANG", "C.UTF-8")
 	}
 	var err error
@@ -180,6 +181,7 @@ func runScripts(t *testing.T, files []string, place func(*testscript.Env) string
 			e.Setenv("EMPTY_DB", at+"_empty")
 			e.Setenv("MAILROOM_AGENT", "")
 			e.Setenv("LC_ALL", "C.UTF-8")
+			e.Setenv("MAILROOM_OUTPUT", "json")
 			return makeDatabase(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

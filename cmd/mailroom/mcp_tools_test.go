@@ -43,6 +43,7 @@ var toolCalls = []struct{ tool, args string }{
 	{"get_message", `message_id=$message_id`},
 	{"release", `message_id=$message_id`},
 	{"acknowledge", `message_id=$message_id`},
+	{"reply", `message_id=$message_id payload="done" sender=boss`},
 	{"route-inter-agent-messages", `ACTION=poll RECIPIENT=builder BATCH_SIZE=10`},
 	{"send_message", `source=boss target=boss message_type=STATUS message=Hello`},
 	{"get_messages", `sessionId=boss`},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func openTTY(t *testing.T, folder string, env []string, columns int, args ...str
 	} else {
 		term.shell = exec.Command("bash", args...)
 	}
-	term.shell.Dir, term.shell.Env = folder, env
+	term.shell.Dir, term.shell.Env = folder, append(slices.Clip(env), "MAILROOM_OUTPUT=")
 	term.shell.Stdin, term.shell.Stdout, term.shell.Stderr = slave, slave, slave
 	term.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := term.shell.Start(); err != nil {

@@ -16,7 +16,7 @@ import (
 //go:embed *.md
 var cards embed.FS
 
-var vocabulary = &commands.Vocabulary{Name: "coral", Cards: cards, Prefix: "coral_"}
+var vocabulary = &commands.Vocabulary{Name: "coral", Cards: cards, Document: true, Prefix: "coral_"}
 
 // Definitions lists the commands in the order in which an agent needs them.
 func Definitions() []*commands.Definition {

@@ -11,7 +11,7 @@ import (
 //go:embed *.md
 var cards embed.FS
 
-var vocabulary = &commands.Vocabulary{Name: "ralph", Cards: cards, Prefix: "ralph_"}
+var vocabulary = &commands.Vocabulary{Name: "ralph", Cards: cards, Document: true, Prefix: "ralph_"}
 
 // Definitions lists the commands in the order of a message's life.
 func Definitions() []*commands.Definition {

@@ -11,7 +11,7 @@ import (
 //go:embed *.md
 var cards embed.FS
 
-var vocabulary = &commands.Vocabulary{Name: "relay", Cards: cards}
+var vocabulary = &commands.Vocabulary{Name: "relay", Cards: cards, Document: true}
 
 // Definitions lists the commands in the document's order.
 func Definitions() []*commands.Definition {

@@ -23,7 +23,7 @@ type CancelResult struct {
 
 var cancelCommand = commands.Define(vocabulary, "cancel", cancel).With(commands.Traits{
 	Confirm: "This takes back {message_id}, which is then never delivered.",
-	Last: func(m *orchestrator.Message) bool {
+	Last: func(m *orchestrator.Message, _ string) bool {
 		return m.Status == orchestrator.Pending || m.Status == orchestrator.Retry
 	},
 })

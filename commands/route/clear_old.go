@@ -27,7 +27,7 @@ type ClearOldResult struct {
 }
 
 var clearOldCommand = commands.Define(vocabulary, "clear_old", clearOld).
-	With(commands.Traits{Confirm: "This archives and deletes old messages."})
+	With(commands.Traits{Confirm: "This archives and deletes old messages.", Document: true})
 
 // clearOld applies the retention rules.
 func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOldResult, error) {

@@ -39,7 +39,7 @@ type AttemptError struct {
 }
 
 var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll).
-	With(commands.Traits{Kind: tracing.Consumer})
+	With(commands.Traits{Kind: tracing.Consumer, Document: true})
 
 // deliverAll drains what is due. Failed attempts do not fail the run.
 func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (DeliverAllResult, error) {

@@ -41,7 +41,7 @@ type PolledMessage struct {
 	Error         string          `json:"error_message,omitempty"`
 }
 
-var pollCommand = commands.Define(vocabulary, "poll", poll)
+var pollCommand = commands.Define(vocabulary, "poll", poll).With(commands.Traits{Document: true})
 
 // poll lists and changes nothing.
 func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, error) {

@@ -50,7 +50,8 @@ func (r RouteResult) MarshalJSON() ([]byte, error) {
 // Text writes the action's own answer for people.
 func (r RouteResult) Text(w *terminal.Text) { r.answer.(commands.Texter).Text(w) }
 
-var routeCommand = commands.Define(vocabulary, "route-inter-agent-messages", routeMessages)
+var routeCommand = commands.Define(vocabulary, "route-inter-agent-messages", routeMessages).
+	With(commands.Traits{Document: true})
 
 // routeMessages is document 004's one command with four actions: a dispatcher over the commands of their names. An
 // agent that is no administrator polls and sends in its own name, and does nothing else here.

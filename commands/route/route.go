@@ -18,6 +18,7 @@ var vocabulary = &commands.Vocabulary{Name: "route", Cards: cards, FoldCase: tru
 func Definitions() []*commands.Definition {
 	return []*commands.Definition{
 		sendCommand.Definition,
+		replyCommand.Definition,
 		pollCommand.Definition,
 		deliverAllCommand.Definition,
 		clearOldCommand.Definition,

@@ -65,7 +65,7 @@ type SendResult struct {
 }
 
 var sendCommand = commands.WithBatch(commands.Define(vocabulary, "send", send).
-	With(commands.Traits{Kind: tracing.Producer}),
+	With(commands.Traits{Kind: tracing.Producer, Document: true}),
 	(*SendParams).draft, sendBatch)
 
 // send is durable when it returns: a kill or power loss afterwards loses nothing.

@@ -36,7 +36,8 @@ type WaitResult struct {
 	commands.Taken
 }
 
-var waitCommand = commands.Define(vocabulary, "wait", wait).With(commands.Traits{Kind: tracing.Consumer}).
+var waitCommand = commands.Define(vocabulary, "wait", wait).
+	With(commands.Traits{Kind: tracing.Consumer, Document: true}).
 	Called("read", `{"timeout":0}`, "Take an agent's unread messages, and mark them as read")
 
 // wait takes unread messages, or waits for some.

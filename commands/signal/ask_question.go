@@ -12,8 +12,8 @@ import (
 
 // AskQuestionParams ask the person something. Source: document 000, "ask_question".
 type AskQuestionParams struct {
-	Question  string            `json:"question" desc:"the question to ask" check:"private,characters,min=1,max=2000"`
-	Options   []string          `json:"options,omitempty" desc:"choices, which differ, each of at most 100 characters; left out, or empty: the answer is a text" check:"private,max=5"`
+	Question  string            `json:"question" desc:"the question to ask" check:"private,characters,min=1,max=2000" arg:"rest"`
+	Options   []string          `json:"options,omitempty" desc:"choices, which differ, each of at most 100 characters; left out, or empty: the answer is a text" check:"private,max=5" also:"option"`
 	Context   string            `json:"context,omitempty" desc:"background for the person" check:"private,characters,max=500"`
 	Priority  string            `json:"priority,omitempty" desc:"how the notification comes: low is silent, high stays until the person acts on it; left out: normal" check:"oneof=low|normal|high"`
 	Encrypt   bool              `json:"encrypt,omitempty" desc:"encrypt it end to end, so that only the person's devices can read it" default:"true"`
@@ -33,7 +33,8 @@ type AskQuestionResult struct {
 }
 
 var askQuestionCommand = commands.Define(vocabulary, "ask_question", askQuestion).
-	With(commands.Traits{Kind: tracing.Producer, BesideAny: true})
+	With(commands.Traits{Kind: tracing.Producer, BesideAny: true, Document: true}).
+	Called("ask", "", "Ask the person a question, on the phone or at the desk")
 
 // askQuestion is durable when it returns. It seals in this process: what is asked is in clear nowhere else.
 func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (AskQuestionResult, error) {

@@ -28,7 +28,7 @@ type GetResponseResult struct {
 }
 
 var getResponseCommand = commands.Define(vocabulary, "get_response", getResponse).
-	With(commands.Traits{Kind: tracing.Consumer, BesideAny: true}).Knowing("questionId", knownQuestions)
+	With(commands.Traits{Kind: tracing.Consumer, BesideAny: true, Document: true}).Knowing("questionId", knownQuestions)
 
 // getResponse decrypts the answer in this process. It can be asked for again for ten minutes.
 func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (GetResponseResult, error) {
@@ -48,6 +48,9 @@ func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (Ge
 	}
 	return r, nil
 }
+
+// Open reports whether an answer can still come.
+func (r GetResponseResult) Open() bool { return !r.Answered && r.Status == "" }
 
 // Text shows the answer.
 func (r GetResponseResult) Text(w *terminal.Text) {

@@ -12,7 +12,7 @@ import (
 
 // SendAlertParams tell the person something. Source: document 000, "send_alert".
 type SendAlertParams struct {
-	Message   string `json:"message" desc:"text of the alert" check:"private,characters,min=1,max=2000"`
+	Message   string `json:"message" desc:"text of the alert" check:"private,characters,min=1,max=2000" arg:"rest"`
 	AlertType string `json:"alertType,omitempty" desc:"what kind of alert it is" check:"oneof=error|warning|success|info" default:"info"`
 	Priority  string `json:"priority,omitempty" desc:"how the notification comes: low is silent, high stays until the person acts on it; left out: high for an error, else normal" check:"oneof=low|normal|high"`
 	Context   string `json:"context,omitempty" desc:"additional context" check:"private,characters,max=500"`
@@ -29,7 +29,8 @@ type SendAlertResult struct {
 }
 
 var sendAlertCommand = commands.Define(vocabulary, "send_alert", sendAlert).
-	With(commands.Traits{Kind: tracing.Producer, BesideAny: true})
+	With(commands.Traits{Kind: tracing.Producer, BesideAny: true, Document: true}).
+	Called("alert", "", "Tell the person something that needs no answer")
 
 // sendAlert is durable when it returns. It seals in this process, as ask_question does.
 func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAlertResult, error) {

@@ -13,7 +13,7 @@ import (
 //go:embed *.md
 var cards embed.FS
 
-var vocabulary = &commands.Vocabulary{Name: "team", Cards: cards}
+var vocabulary = &commands.Vocabulary{Name: "team", Cards: cards, Document: true}
 
 // Definitions lists the commands in the order in which they are shown.
 func Definitions() []*commands.Definition {

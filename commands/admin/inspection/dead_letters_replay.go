@@ -31,7 +31,7 @@ type DeadLettersReplayResult struct {
 var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).
 	With(commands.Traits{
 		Confirm: "This sends dead letters again: {foreseen}.", ConfirmWith: "all",
-		Last: func(m *orchestrator.Message) bool {
+		Last: func(m *orchestrator.Message, _ string) bool {
 			return m.Status == orchestrator.Failed || m.Status == orchestrator.Expired
 		},
 	}).Foreseeing(countReplayed)

@@ -8,6 +8,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 )
 
 // line is a command line that has been read. People write flags, arguments and global flags in any order, and "-5" can
@@ -20,12 +21,14 @@ type line struct {
 
 	called     *urfave.Command      // the command, or group, that path names; nil while path is empty
 	definition *commands.Definition // of the command, if the catalogue has it
+	byWord     bool                 // path is one of its further names
 
 	globals, flags, arguments []string
 	values                    map[string]string // of the global flags that are given; "true" for a bare switch
 	named                     []string          // flags given to the command, without dashes
 	waiting                   string            // the last flag whose value is missing
 	empty                     string            // a global flag whose value is an empty text
+	lists                     bool              // path is a group by another name, which alone lists what it holds
 	texts                     []string          // words that look like flags and stand where a text can
 }
 
@@ -37,14 +40,42 @@ func (p *Program) readArgs(words []string) *line {
 		switch {
 		case word == "--":
 			l.arguments, p.asTyped = append(l.arguments, words[i+1:]...), len(words)-i-1
-			return l
+			return l.whole()
 		case len(word) > 1 && word[0] == '-':
 			i += l.flag(word, words[i+1:])
 		default:
 			l.word(word)
 		}
 	}
+	return l.whole()
+}
+
+// whole adds the command that a group by another name stands for if none follows.
+func (l *line) whole() *line {
+	if l.lists && len(l.next) > 0 && len(l.arguments) == 0 {
+		l.word("list")
+	}
 	return l
+}
+
+// alias takes a word of another tool as the words that stand for it here, if there are any.
+func (l *line) alias(word string) bool {
+	typed := strings.ToLower(strings.Join(append(slices.Clone(l.path), word), " "))
+	if group := groupAliases[typed]; group != "" {
+		l.word(group)
+		l.lists = true
+		return true
+	}
+	ours := aliases[typed]
+	if within, below := strings.CutPrefix(ours, strings.Join(l.path, " ")+" "); below {
+		ours = within
+	} else if len(l.path) > 0 {
+		return false
+	}
+	for part := range strings.FieldsSeq(ours) {
+		l.word(part)
+	}
+	return ours != ""
 }
 
 // argv is the line in the flag parser's order.
@@ -65,9 +96,13 @@ func (l *line) word(word string) {
 		for _, c := range l.next {
 			if sameName(c.name, word) {
 				l.path, l.called, l.definition = append(l.path, c.name), l.p.called(c), c.definition
+				l.byWord = c.word.Path != nil
 				l.next, l.own = l.p.below(l.path), flagTable(l.called.Flags)
 				return
 			}
+		}
+		if l.alias(word) {
+			return
 		}
 		if word == "help" && l.called == nil && !l.has("help", "h") {
 			l.globals, l.values["help"] = append(l.globals, "--help"), "true"
@@ -94,6 +129,10 @@ func (l *line) flag(word string, rest []string) int {
 		takes = l.p.takesValue(name) // its command is named further on
 	}
 	words := []string{word}
+	if own && name == waitFlag && takes && !joined && l.definition != nil && waitsForAnswer(l.definition) &&
+		(len(rest) == 0 || !isDuration(rest[0])) {
+		words, joined = []string{word + "=" + waitByDefault}, true
+	}
 	if takes && !joined {
 		if len(rest) == 0 || l.isFlag(rest[0]) {
 			l.waiting = name
@@ -135,4 +174,10 @@ func (l *line) has(names ...string) bool {
 		on, err := strconv.ParseBool(l.values[name])
 		return err == nil && on
 	})
+}
+
+// isDuration reports whether a word is a duration.
+func isDuration(word string) bool {
+	_, err := orchestrator.ParseDuration(word)
+	return err == nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/connect"
 	"mailroom/commands/mail"
+	"mailroom/commands/signal"
 	"mailroom/commands/surface/surfacetest"
 )
 
@@ -147,8 +149,10 @@ func TestGlobalSwitches(t *testing.T) {
 		"try red --session -v --json":     "json",
 		"--output json try --output=text": "text",
 	} {
-		l := newProgram("").readArgs(strings.Fields(in))
-		output, err := outputOf(l)
+		p := newProgram("")
+		p.Getenv = func(string) string { return "" }
+		l := p.readArgs(strings.Fields(in))
+		output, err := p.outputOf(l)
 		if output != want || err != nil || l.has(helpFlags...) || l.has(versionFlags...) {
 			t.Errorf("%s: output %q, %v, help %t, version %t", in, output, err, l.has(helpFlags...),
 				l.has(versionFlags...))
@@ -181,12 +185,39 @@ func TestAFlagThatClashesPanics(t *testing.T) {
 	flagsOf(clash.Definition)
 }
 
+// allElsewhere are all words of other tools.
+func allElsewhere() map[string]string {
+	all := maps.Clone(elsewhere)
+	maps.Copy(all, aliases)
+	for word, group := range groupAliases {
+		all[word] = group + " list"
+	}
+	return all
+}
+
+// TestAliases: a word of another tool does what ours does, also within a group; a group by another name lists what it
+// holds.
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	all := slices.Concat(surfacetest.Catalogue().All(), mail.Definitions(), signal.Definitions(), connect.Definitions())
+	p := &Program{Config: Config{Catalogue: commands.NewCatalogue(all)}}
+	for in, want := range map[string]string{
+		"ls": "list", "--json LS x": "list", "who": "agent list", "agents": "agent list", "agents add x": "agent add",
+		"agents ls": "agent list", "config get x": "setting get", "dlq": "dead_letters list", "agent create x": "agent add",
+		"msg ls x": "send", "send ls x": "send",
+	} {
+		if got := strings.Join(p.readArgs(strings.Fields(in)).path, " "); got != want {
+			t.Errorf("%s is %q; want %q", in, got, want)
+		}
+	}
+}
+
 // TestElsewhere: no word of other tools hides a command of ours, and each leads to one.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
-	all := slices.Concat(surfacetest.Catalogue().All(), mail.Definitions(), connect.Definitions())
+	all := slices.Concat(surfacetest.Catalogue().All(), mail.Definitions(), signal.Definitions(), connect.Definitions())
 	p := &Program{Config: Config{Catalogue: commands.NewCatalogue(all)}}
-	for word, ours := range elsewhere {
+	for word, ours := range allElsewhere() {
 		if slices.Contains(names(p.below(nil)), word) {
 			t.Errorf("%s is a command", word)
 		}

@@ -54,7 +54,18 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 		if err != nil {
 			return err
 		}
-		return p.call(ctx, env, d, raw)
+		if !c.IsSet(waitFlag) || !waitsForAnswer(d) {
+			return p.call(ctx, env, d, raw)
+		}
+		patience, err := orchestrator.ParseDuration(c.String(waitFlag))
+		if err != nil {
+			return badValue(waitFlag, err, "")
+		}
+		result, err := p.answered(ctx, env, d, raw)
+		if err != nil {
+			return err
+		}
+		return p.awaitAnswer(ctx, env, result, patience)
 	})
 }
 
@@ -76,6 +87,22 @@ func onlyLines(c *urfave.Context, d *commands.Definition) error {
 
 // call runs one command and prints its answer.
 func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Definition, raw json.RawMessage) error {
+	result, err := p.answered(ctx, env, d, raw)
+	if err != nil {
+		return err
+	}
+	if result, ok := result.(commands.Exiter); ok && result.ExitStatus() != 0 {
+		return exit(result.ExitStatus())
+	}
+	if d.UntilTold && wasInterrupted(ctx) {
+		return stoppedOnTerminal(p)
+	}
+	return nil
+}
+
+// answered runs one command, prints its answer and returns the result.
+func (p *Program) answered(ctx context.Context, env commands.Env, d *commands.Definition,
+	raw json.RawMessage) (result any, err error) {
 	report, finish := p.progress()
 	env.Call.Progress = report
 	if p.text() {
@@ -87,18 +114,9 @@ func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Defini
 	answer, err := d.Run(ctx, env, raw)
 	finish()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := p.hand(ctx, env, p.Out, answer); err != nil {
-		return err
-	}
-	if result, ok := answer.Result.(commands.Exiter); ok && result.ExitStatus() != 0 {
-		return exit(result.ExitStatus())
-	}
-	if d.UntilTold && wasInterrupted(ctx) {
-		return stoppedOnTerminal(p)
-	}
-	return nil
+	return answer.Result, p.hand(ctx, env, p.Out, answer)
 }
 
 // hand writes an answer to out, and notes whether it could: what it hands out is read then, or unread again. No second
@@ -252,7 +270,7 @@ func sayWhere(err error, path string) {
 // fail writes the answer of a command that failed, in document 004's form, and returns the exit status. Whoever reads
 // the answer, a person is told on standard error, who may see nothing else: `id=$(mailroom send ...)`.
 func (p *Program) fail(err error) int {
-	if !p.text() {
+	if !p.text() && !p.jq {
 		_ = writeLine(p.Out, commands.Failure{Err: err}) // if nobody reads it, there is still standard error
 	}
 	p.sayFailure(err)

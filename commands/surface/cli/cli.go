@@ -47,7 +47,7 @@ type Program struct {
 	Config
 	In          io.Reader
 	Out, Err    io.Writer
-	OutTerminal bool // standard output is a terminal: text for people unless --output says otherwise
+	OutTerminal bool // standard output is a terminal
 	ErrTerminal bool
 	InTerminal  bool // a person can be asked
 	Width       int  // of the terminal, in characters; 0: not known
@@ -56,7 +56,9 @@ type Program struct {
 	// caught. It is not called for --version, help and completion, which are to be quick. It may be nil.
 	Begin func(context.Context) (context.Context, context.CancelFunc)
 
-	output     string // what --output asks for
+	output     string // json or text, as a flag or MAILROOM_OUTPUT asks for; "" is as the command has it
+	document   bool   // the command answers programs, see isDocument
+	jq         bool   // the answer goes through an expression of jq
 	inputTaken bool   // a parameter has been read from standard input
 	asTyped    int    // how many of the arguments stand behind --
 }
@@ -78,6 +80,7 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 		return 0
 	}
 	l := p.readArgs(args[1:])
+	p.document = l.isDocument()
 	if l.name() == "mailroom hook" {
 		fail = func(err error) int { return failQuietly(p, err) }
 	}
@@ -103,8 +106,15 @@ func (p *Program) bug(ctx context.Context, panicked any) error {
 // dispatch does what a command line asks for: it shows help or the version, or runs a command.
 func (p *Program) dispatch(ctx context.Context, l *line) error {
 	var err error
-	if p.output, err = outputOf(l); err != nil {
+	if p.output, err = p.outputOf(l); err != nil {
 		return err
+	}
+	if expression, filters := l.values["jq"]; filters {
+		filter, err := filtered(p.Out, expression)
+		if err != nil {
+			return err
+		}
+		p.Out, p.jq = filter, true
 	}
 	if err := l.checkCommand(); err != nil {
 		return err
@@ -189,12 +199,21 @@ func stoppedBy(ctx context.Context) syscall.Signal {
 // wasInterrupted reports whether Ctrl-C has told the program to stop.
 func wasInterrupted(ctx context.Context) bool { return stoppedBy(ctx) == syscall.SIGINT }
 
-// outputOf returns how a line wants to be answered: json, text, or "" where it does not say.
-func outputOf(l *line) (output string, err error) {
+// outputVariable says how to answer where the line does not.
+const outputVariable = "MAILROOM_OUTPUT"
+
+// outputOf returns how a line wants to be answered: json, text, or "" where neither it nor the environment says.
+func (p *Program) outputOf(l *line) (output string, err error) {
 	if l.waiting == "output" {
 		return "", l.valueMissing()
 	}
 	output = l.values["output"]
+	if _, filters := l.values["jq"]; filters {
+		if output == "text" || l.has("text") {
+			return "", orchestrator.Errorf(orchestrator.InvalidParams, "--jq filters JSON: it does not go with text")
+		}
+		return "json", nil
+	}
 	for _, short := range []string{"json", "text"} {
 		switch {
 		case !l.has(short):
@@ -205,11 +224,18 @@ func outputOf(l *line) (output string, err error) {
 			output = short
 		}
 	}
+	name := "output"
+	if output == "" && l.name() == "mailroom invoke" {
+		return "json", nil
+	}
+	if output == "" {
+		output, name = p.Getenv(outputVariable), outputVariable
+	}
 	switch output {
 	case "", "json", "text":
 		return output, nil
 	}
-	return "", orchestrator.Errorf(orchestrator.InvalidParams, "output: %q is neither json nor text", output)
+	return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is neither json nor text", name, output)
 }
 
 func versionCommand(p *Program) *urfave.Command {

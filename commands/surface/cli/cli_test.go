@@ -19,7 +19,9 @@ func TestPanicsAreInternal(t *testing.T) {
 	for _, words := range []string{"serve --db x", "many lines --said bug"} {
 		p := newProgram("")
 		p.Open = func(context.Context, string, *slog.Logger) (*delivery.Engine, error) { panic("boom") }
-		p.Getenv = func(name string) string { return map[string]string{"TRACEPARENT": traceparent}[name] }
+		p.Getenv = func(name string) string {
+			return map[string]string{"TRACEPARENT": traceparent, outputVariable: "json"}[name]
+		}
 		if status := p.run(strings.Fields(words)...); status != 70 {
 			t.Errorf("%s: exit status %d; want 70", words, status)
 		}

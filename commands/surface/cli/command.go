@@ -83,6 +83,7 @@ func ownCommands() []command {
 		{name: "serve", own: serveCommand},
 		{name: "mcp", own: mcpCommand},
 		{name: "hook", own: hookCommand},
+		{name: "whoami", own: whoamiCommand},
 		{name: "version", own: versionCommand},
 	}...)
 }
@@ -116,10 +117,14 @@ func flagsOf(d *commands.Definition) (flags []urfave.Flag) {
 	for i := range d.Params() {
 		flag := d.Params()[i].Flag()
 		if _, taken := global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) ||
-			(d.Confirm != "" && flag == yesFlag) {
+			(d.Confirm != "" && flag == yesFlag) || (waitsForAnswer(d) && flag == waitFlag) {
 			panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
 		}
 		flags = append(flags, flagOf(&d.Params()[i]))
+	}
+	if waitsForAnswer(d) {
+		flags = append(flags, &urfave.StringFlag{Name: waitFlag,
+			Usage: "wait for the answer, for so long (`DURATION`; without one " + waitByDefault + ")"})
 	}
 	if d.Confirm != "" {
 		flags = append(flags,
@@ -161,9 +166,10 @@ func globalFlags() []urfave.Flag {
 		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to",
 			DefaultText: orchestrator.DefaultSession},
 		&urfave.StringFlag{Name: "output", Usage: "how to answer: `json|text`",
-			DefaultText: "text on a terminal, otherwise json"},
+			DefaultText: "MAILROOM_OUTPUT, or text; commands of programs, such as send, answer with json off a terminal"},
 		&urfave.BoolFlag{Name: "json", Usage: "short for --output json", DisableDefaultText: true},
 		&urfave.BoolFlag{Name: "text", Usage: "short for --output text", DisableDefaultText: true},
+		&urfave.StringFlag{Name: "jq", Usage: "print what this `EXPRESSION` of jq makes of the JSON answer"},
 		&urfave.StringFlag{Name: "log-level", Usage: "least `debug|info|warn|error` of what goes to standard error",
 			DefaultText: "warn"},
 		&urfave.BoolFlag{Name: helpFlags[0], Aliases: helpFlags[1:], Usage: "show help", DisableDefaultText: true},
@@ -196,7 +202,7 @@ func flagOf(param *parameter.Param) urfave.Flag {
 		return &urfave.BoolFlag{Name: name, Usage: usage, Value: param.Default == "true",
 			DisableDefaultText: param.Default != "true"}
 	case parameter.List:
-		return &urfave.StringSliceFlag{Name: name, Usage: usage}
+		return &urfave.StringSliceFlag{Name: name, Aliases: also, Usage: usage}
 	case parameter.JSON:
 		if param.TextOrObject {
 			return &urfave.StringFlag{Name: name, Usage: usage + "; `TEXT|JSON|@FILE|-`"}

@@ -8,55 +8,62 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// elsewhere are words of other tools, and what they are here.
-var elsewhere = map[string]string{
+// groupAliases are other names of groups. Alone they list what the group holds.
+var groupAliases = map[string]string{
+	"agents": "agent", "groups": "group", "threads": "thread", "schedules": "schedule", "settings": "setting",
+	"config": "setting", "cron": "schedule", "dlq": "dead_letters", "topics": "group", "topic": "group",
+	"users": "agent", "signals": "signal",
+}
+
+// aliases are words of other tools that work here as they stand: none deletes anything.
+var aliases = map[string]string{
 	"ls": "list", "ll": "list", "history": "list", "search": "list", "find": "list", "grep": "list",
 	"watch": "tail", "follow": "tail", "logs": "tail", "log": "tail", "events": "tail", "monitor": "tail",
-	"get": "show ID", "view": "show ID", "cat": "show ID", "describe": "show ID", "info": "show ID",
-	"receive": "read", "recv": "read", "fetch": "read", "pull": "read", "next": "read", "consume": "read",
 	"sub": "tail", "subscribe": "tail",
-	"pub": "send NAME TEXT", "publish": "send NAME TEXT", "post": "send NAME TEXT", "push": "send NAME TEXT",
-	"msg":     "send NAME TEXT",
-	"message": "send NAME TEXT", "say": "send NAME TEXT", "tell": "send NAME TEXT",
-	"reply": "send NAME TEXT --reply-to ID",
-	"rm":    "cancel ID", "delete": "cancel ID", "del": "cancel ID", "undo": "cancel ID", "remove": "agent remove NAME",
-	"ps": "status", "top": "status", "stat": "stats", "metrics": "stats", "unread": "inbox", "agents": "agent list",
-	"who": "agent list", "users": "agent list",
-	"add": "agent add NAME", "register": "agent add NAME", "join": "agent add NAME", "groups": "group list",
-	"threads": "thread list",
-	"ack":     "acknowledge ID", "done": "acknowledge ID", "retry": "dead_letters replay ID",
-	"resend": "dead_letters replay ID", "replay": "dead_letters replay ID",
-	"dlq": "dead_letters list", "failed": "dead_letters list", "start": "serve", "daemon": "serve",
-	"up": "serve", "server": "serve",
-	"install": "connect HOST", "setup": "connect HOST", "hook-up": "connect HOST", "config": "setting list",
-	"set":    "setting set KEY VALUE",
-	"create": "init", "new": "init", "gc": "clear_old", "prune": "clear_old", "clean": "clear_old",
-	"purge": "clear_old", "vacuum": "clear_old",
-	"check": "doctor", "health": "doctor", "diagnose": "doctor", "dump": "backup FILE", "export": "backup FILE",
-	"query": "sql QUERY", "explain": "why ID",
-	"message list": "list", "message ls": "list", "message send": "send NAME TEXT", "message get": "show ID",
-	"messages send": "send NAME TEXT", "msg list": "list",
-	"mail send": "send NAME TEXT", "mail list": "list", "mail read": "read", "mail inbox": "inbox",
-	"compose": "send NAME TEXT", "write": "send NAME TEXT",
+	"get": "show", "view": "show", "cat": "show", "describe": "show", "info": "show", "open": "show",
+	"receive": "read", "recv": "read", "consume": "read",
+	"pub": "send", "publish": "send", "post": "send", "msg": "send", "say": "send", "tell": "send",
+	"answer": "reply", "notify": "alert",
+	"ps": "status", "top": "status", "stat": "stats", "metrics": "stats", "count": "status", "ping": "status",
+	"unread": "inbox", "peek": "inbox", "who": "agent list",
+	"ack": "acknowledge", "done": "acknowledge", "failed": "dead_letters list",
+	"retry": "dead_letters replay", "resend": "dead_letters replay", "replay": "dead_letters replay",
+	"check": "doctor", "health": "doctor", "diagnose": "doctor", "dump": "backup", "export": "backup",
+	"query": "sql", "explain": "why", "tools": "commands", "deliver": "deliver_all",
 	"ui": "console", "gui": "console", "web": "console", "dashboard": "console", "browser": "console",
-	"config get": "setting get KEY", "config set": "setting set KEY VALUE", "agent rm": "agent remove NAME",
-	"agent delete": "agent remove NAME",
-	"agent create": "agent add NAME", "agent new": "agent add NAME", "agent register": "agent add NAME",
-	"group create": "group set NAME MEMBER", "group new": "group set NAME MEMBER",
-	"group rm": "group delete NAME", "agent ls": "agent list", "group ls": "group list", "thread ls": "thread list",
-	"open": "show ID", "peek": "inbox", "count": "status",
-	"ping": "status", "uninstall": "connect HOST --remove", "disconnect": "connect HOST --remove",
-	"answer": "send NAME TEXT --reply-to ID", "request": "send NAME TEXT", "req": "send NAME TEXT",
-	"topic": "group list", "topics": "group list",
-	"tools": "commands", "settings": "setting list", "schedules": "schedule list", "cron": "schedule list",
-	"deliver": "deliver_all",
+	"agent ls": "agent list", "group ls": "group list", "thread ls": "thread list", "setting ls": "setting list",
+	"schedule ls": "schedule list", "dead_letters ls": "dead_letters list",
+	"agent create": "agent add", "agent new": "agent add", "agent register": "agent add",
+	"group create": "group set", "group new": "group set", "dead_letters retry": "dead_letters replay",
+}
+
+// elsewhere are words of other tools, and what they are here: those that delete or make something, or lack a word.
+var elsewhere = map[string]string{
+	"fetch": "read", "pull": "read", "next": "read", "push": "send NAME TEXT",
+	"rm": "cancel ID", "delete": "cancel ID", "del": "cancel ID", "undo": "cancel ID", "remove": "agent remove NAME",
+	"add": "agent add NAME", "register": "agent add NAME", "join": "agent add NAME",
+	"start": "serve", "daemon": "serve", "up": "serve", "server": "serve",
+	"install": "connect HOST", "setup": "connect HOST", "hook-up": "connect HOST",
+	"set": "setting set KEY VALUE", "env": "setting list",
+	"create": "init", "new": "init", "gc": "clear_old", "prune": "clear_old", "clean": "clear_old",
+	"purge": "clear_old", "vacuum": "clear_old", "requeue": "dead_letters replay ID",
+	"message": "send NAME TEXT", "message list": "list", "message ls": "list", "message send": "send NAME TEXT", "message get": "show ID",
+	"messages send": "send NAME TEXT",
+	"mail send":     "send NAME TEXT", "mail list": "list", "mail read": "read", "mail inbox": "inbox",
+	"compose": "send NAME TEXT", "write": "send NAME TEXT",
+	"agent rm": "agent remove NAME", "agent delete": "agent remove NAME", "group rm": "group delete NAME",
+	"uninstall": "connect HOST --remove", "disconnect": "connect HOST --remove",
+	"request": "send NAME TEXT --wait", "req": "send NAME TEXT --wait",
 }
 
 // answers are words of other tools for which there is no command here, and what there is to do instead.
 var answers = map[string]string{
-	"whoami":  "--as NAME or MAILROOM_AGENT says who runs a command, else it is operator; `mailroom agent list` shows all names",
-	"stop":    "Ctrl-C ends `mailroom serve`, and `systemctl --user stop` what `mailroom service install` installed",
-	"upgrade": "Put the new program in place of this one; the first command that writes brings the database up to date",
+	"login":        "Nobody logs in: --as NAME or MAILROOM_AGENT says who runs a command. `mailroom whoami` shows it",
+	"docs":         "`mailroom help COMMAND` explains a command, and `mailroom man` all of them",
+	"shell":        "`mailroom sql QUERY` asks the database; `mailroom completion bash` completes words in your shell",
+	"agent rename": "A name stays: add an agent with the new one, and remove the old one",
+	"stop":         "Ctrl-C ends `mailroom serve`, and `systemctl --user stop` what `mailroom service install` installed",
+	"upgrade":      "Put the new program in place of this one; the first command that writes brings the database up to date",
 }
 
 // checkCommand refuses a command that does not exist, naming the near ones.
@@ -72,7 +79,7 @@ func (l *line) checkCommand() error {
 	if ours := l.ours(); ours != "" {
 		return e.WithHint("Here that is `%s`", "mailroom "+ours)
 	}
-	if answer := answers[strings.ToLower(word)]; answer != "" && len(l.path) == 0 {
+	if answer := answers[strings.ToLower(strings.Join(append(slices.Clone(l.path), word), " "))]; answer != "" {
 		return e.WithHint("%s", answer)
 	}
 	first, _, quoted := strings.Cut(word, " ")

@@ -63,7 +63,7 @@ func newProgram(in string) *program {
 	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try",
 		func(_ context.Context, _ commands.Env, p tryParams) (echo, error) {
 			return echo{p}, nil
-		}).With(commands.Traits{NoDatabase: true})
+		}).With(commands.Traits{NoDatabase: true, Document: true})
 	line := func(text string) (lineResult, error) {
 		switch text {
 		case "bug":
@@ -85,7 +85,7 @@ func newProgram(in string) *program {
 				return lineResult{}, context.Cause(ctx)
 			}
 			return line(p.Text)
-		}).With(commands.Traits{NoDatabase: true})
+		}).With(commands.Traits{NoDatabase: true, Document: true})
 	asItIs := func(p *lineParams, _ commands.Caller) (lineParams, error) { return *p, nil }
 	lines := commands.WithBatch(one, asItIs,
 		func(_ context.Context, _ commands.Env, ps []lineParams, _ bool) ([]lineResult, []error) {
@@ -99,7 +99,12 @@ func newProgram(in string) *program {
 	t.Program = &Program{
 		Config: Config{Catalogue: commands.NewCatalogue([]*commands.Definition{try.Definition, lines.Definition}),
 			Version: "v1"},
-		In: strings.NewReader(in), Out: t.out, Err: t.err, Getenv: func(string) string { return "" },
+		In: strings.NewReader(in), Out: t.out, Err: t.err, Getenv: func(name string) string {
+			if name == outputVariable && !t.OutTerminal {
+				return "json" // tests read most answers
+			}
+			return ""
+		},
 	}
 	return t
 }

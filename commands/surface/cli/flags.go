@@ -110,6 +110,9 @@ func (l *line) noFlag(name string) error {
 		written, mayBeText = l.texts[i], true
 	}
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag %s", l.name(), orchestrator.Clip(written))
+	if l.called != nil && strings.HasSuffix(l.called.ArgsUsage, hostArguments) {
+		return e.WithHint("What is for the host stands behind --: `%s -- %s`", l.name(), orchestrator.Clip(written))
+	}
 	if hint := flagsElsewhere[l.name()+" "+dashed(name)]; hint != "" {
 		return e.WithHint("%s", hint)
 	}

@@ -187,7 +187,7 @@ func TestWhereATextCanStand(t *testing.T) {
 	})
 	slices.Sort(found)
 	surfacetest.Equal(t, "the list", strings.Join(found, ", "),
-		"invoke, mail rename_thread, schedule add, send, setting set")
+		"invoke, mail rename_thread, reply, schedule add, send, setting set")
 }
 
 // TestEmptyGlobalFlags: an empty value, as that of a variable which is not set, does not stand for the default.

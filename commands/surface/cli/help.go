@@ -65,7 +65,7 @@ var groups = []struct {
 	describe bool // each on a line of its own, with what it does
 }{
 	{"Start", []string{"claude", "codex", "gemini", "opencode", "run"}, true},
-	{"Talk", []string{"send", "inbox", "read", "wait", "acknowledge", "cancel", "thread"}, true},
+	{"Talk", []string{"send", "inbox", "read", "reply", "wait", "ask", "alert", "acknowledge", "cancel", "thread"}, true},
 	{"Look", []string{"list", "show", "tail", "why", "trace", "now", "room", "status", "stats", "messages", "sql",
 		"console"}, true},
 	{"Agents", []string{"connect", "agent", "group", "signal"}, true},

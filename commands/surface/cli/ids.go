@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -65,7 +66,9 @@ func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.M
 	env := f.env
 	by := env.Caller.Name
 	if text == last {
-		m, found, err := messages.Newest(ctx, env.Ledger, by, f.d.Last)
+		m, found, err := messages.Newest(ctx, env.Ledger, by, func(m *orchestrator.Message) bool {
+			return f.d.Last == nil || f.d.Last(m, cmp.Or(by, orchestrator.Operator))
+		})
 		if err == nil && !found {
 			err = orchestrator.Errorf(orchestrator.NotFound, "%s: there is no message that last could be", name)
 		}

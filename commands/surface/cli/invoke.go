@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,7 +61,7 @@ func inItsPlace(p *Program, name string, err error) error {
 			return e.WithHint("Its name is %s", d.Name)
 		}
 	}
-	if ours := elsewhere[strings.ToLower(name)]; ours != "" {
+	if ours := cmp.Or(elsewhere[strings.ToLower(name)], aliases[strings.ToLower(name)]); ours != "" {
 		e.Details = nil
 		return e.WithHint("Here that is `%s`", "mailroom "+ours)
 	}

@@ -197,6 +197,7 @@ func TestLinesOfAWriterThatStaysEndAfterAFault(t *testing.T) {
 func TestLinesWithOneError(t *testing.T) {
 	t.Parallel()
 	p := newProgram("")
+	p.output = "json"
 	r := &lineRun{p: p.Program,
 		env: commands.Env{Engine: surfacetest.OpenRouter(t, ledger.Options{Path: enginetest.Place(t)})}}
 	err := orchestrator.Errorf(orchestrator.NotFound, "gone").WithHint("Look")

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -18,10 +19,22 @@ import (
 	"mailroom/orchestrator"
 )
 
-// text reports whether to answer with text for people: as --output says, otherwise on a terminal. The other form is
-// JSON, an object a line.
+// text reports whether to answer with text for people: as the line or the environment says, otherwise always, except that
+// a command whose answer is for programs does so on a terminal alone. The other form is JSON, an object a line.
 func (p *Program) text() bool {
-	return p.output == "text" || (p.output != "json" && p.OutTerminal)
+	switch p.output {
+	case "text":
+		return true
+	case "json":
+		return false
+	}
+	return p.OutTerminal || !p.document
+}
+
+// isDocument reports whether programs read the answer, key for key: where a document has the command, and for lines. A
+// word for people, such as read, answers people whatever it stands for.
+func (l *line) isDocument() bool {
+	return l.definition != nil && l.definition.IsDocument() && !l.byWord || slices.Contains(l.named, "stdin")
 }
 
 // people returns a writer of text for people to w, in colours if that is a terminal and nothing speaks against them.

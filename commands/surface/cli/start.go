@@ -19,16 +19,19 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
+// hostArguments are those that a host gets, in the usage of the commands that start one.
+const hostArguments = "[-- ARG ...]"
+
 // startCommands are `mailroom HOST` for each host that can be connected, and `mailroom run`, their long form.
 func startCommands() (list []command) {
 	for _, host := range agenthost.Connectable() {
 		list = append(list, command{name: host, own: func(p *Program) *urfave.Command {
-			return startCommand("Start "+host+" here, connected as an agent", "[-- ARG ...]",
+			return startCommand("Start "+host+" here, connected as an agent", hostArguments,
 				func(c *urfave.Context) error { return p.startHost(c, host, c.Args().Slice()) })
 		}})
 	}
 	return append(list, command{name: "run", own: func(p *Program) *urfave.Command {
-		return startCommand("Start the agent host of this name here, connected as an agent", "HOST [-- ARG ...]",
+		return startCommand("Start the agent host of this name here, connected as an agent", "HOST "+hostArguments,
 			func(c *urfave.Context) error {
 				return p.startHost(c, strings.ToLower(c.Args().First()), c.Args().Tail())
 			})

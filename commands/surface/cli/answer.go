@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// waitFlag has a command wait for the answer to what it has sent. Without a value it waits for waitByDefault.
+const (
+	waitFlag      = "wait"
+	waitByDefault = "5m"
+)
+
+// longestCall is how long one call may wait for the person's answer.
+const longestCall = 55 * time.Second
+
+// waitsForAnswer reports whether a command sends something that can be answered.
+func waitsForAnswer(d *commands.Definition) bool {
+	return d.Name == "send" || d.Name == "reply" || d.Name == "ask_question"
+}
+
+// sent is what the answer of such a command says of what it has sent.
+type sent struct {
+	MessageID  string `json:"message_id"`
+	Sender     string `json:"sender"`
+	QuestionID string `json:"questionId"`
+}
+
+// awaitAnswer waits for the answer to what a command has sent, and prints it.
+func (p *Program) awaitAnswer(ctx context.Context, env commands.Env, result any, patience time.Duration) error {
+	text, err := orchestrator.JSON(result)
+	if err != nil {
+		return err
+	}
+	var s sent
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	if s.QuestionID == "" {
+		return p.callNamed(ctx, env, "wait", map[string]any{"recipient": s.Sender, "reply_to": s.MessageID,
+			"timeout": int(patience / time.Second)})
+	}
+	d, err := p.Catalogue.Lookup("get_response")
+	if err != nil {
+		return err
+	}
+	for ends := time.Now().Add(patience); ; {
+		left := min(max(time.Until(ends), 0), longestCall).Round(time.Second)
+		raw, err := orchestrator.JSON(map[string]any{"questionId": s.QuestionID, "wait_seconds": int(left / time.Second)})
+		if err != nil {
+			return err
+		}
+		answer, err := d.Run(ctx, env, raw)
+		if err != nil {
+			return err
+		}
+		if open, is := answer.Result.(commands.Opener); !is || !open.Open() || time.Until(ends) <= 0 {
+			return p.hand(ctx, env, p.Out, answer)
+		}
+	}
+}
+
+// callNamed runs a command of the catalogue and prints its answer.
+func (p *Program) callNamed(ctx context.Context, env commands.Env, name string, params map[string]any) error {
+	d, err := p.Catalogue.Lookup(name)
+	if err != nil {
+		return err
+	}
+	raw, err := orchestrator.JSON(params)
+	if err != nil {
+		return err
+	}
+	return p.call(ctx, env, d, raw)
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"cmp"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
+)
+
+// identity is who runs a command, and with which database.
+type identity struct {
+	Agent    string `json:"agent"`
+	Because  string `json:"because"`
+	Session  string `json:"session"`
+	Database string `json:"database"`
+	Exists   bool   `json:"exists"`
+	Host     string `json:"host,omitempty"` // the agent host in which this runs
+}
+
+// whoamiCommand shows in whose name commands run here.
+func whoamiCommand(p *Program) *urfave.Command {
+	return &urfave.Command{
+		Name: "whoami", Usage: "Show in whose name commands run here, and with which database",
+		Description: "It opens nothing, and makes nothing.\n\nExample:\n\n    mailroom whoami --as alice",
+		Action: func(c *urfave.Context) error {
+			if c.NArg() > 0 {
+				return orchestrator.Errorf(orchestrator.InvalidParams, "whoami takes no arguments: %q",
+					orchestrator.Clip(c.Args().First()))
+			}
+			env, err := p.env(c)
+			if err != nil {
+				return err
+			}
+			i := identity{Agent: cmp.Or(env.Caller.Name, orchestrator.Operator), Session: env.Caller.Session,
+				Because: "no name is given", Host: agenthost.Around().Host}
+			switch {
+			case c.IsSet("as"):
+				i.Because = "--as"
+			case env.Caller.Name != "":
+				i.Because = "MAILROOM_AGENT"
+			}
+			if i.Database, err = p.absoluteDatabase(c); err != nil {
+				return err
+			}
+			if err := p.open(c, "", &env); err != nil {
+				return err
+			}
+			i.Exists = env.Engine.Store.Exists()
+			if err := env.Engine.Close(); err != nil {
+				return err
+			}
+			return p.show(i)
+		},
+	}
+}
+
+// show prints a result of the program's own.
+func (p *Program) show(result interface{ Text(w *terminal.Text) }) error {
+	if !p.text() {
+		return notWritten(writeLine(p.Out, result))
+	}
+	w := p.people(p.Out, p.OutTerminal)
+	result.Text(w)
+	return notWritten(w.Err())
+}
+
+// Text says it for people.
+func (i identity) Text(w *terminal.Text) {
+	there := ""
+	if !i.Exists {
+		there = " (there is none yet)"
+	}
+	w.Fields([2]string{"agent", i.Agent + " (" + i.Because + ")"}, [2]string{"session", i.Session},
+		[2]string{"database", i.Database + there})
+	if i.Host != "" {
+		w.Fields([2]string{"host", i.Host})
+	}
+}
