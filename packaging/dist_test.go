@@ -166,7 +166,7 @@ func TestDistInstalled(t *testing.T) {
 		// It delivers on its own: nobody reads or runs deliver_all.
 		said := inside(t, root, "ada",
 			`mailroom agent add carol --deliver jsonl:$HOME/carol.jsonl; mailroom send carol hello
-			(timeout 60 tail --retry --follow --lines +1 carol.jsonl 2>/dev/null || true) | head -1; mailroom status`)
+			(timeout 60 tail --retry --follow --lines +1 carol.jsonl 2>/dev/null || true) | head -1; mailroom status --json`)
 		if !strings.Contains(said, "hello") || !strings.Contains(said, `"pid":`+fmt.Sprint(daemon.Process.Pid)) {
 			t.Errorf("the daemon has not delivered: %s", said)
 		}
