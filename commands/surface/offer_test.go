@@ -98,7 +98,7 @@ func textIn(e ast.Expr) string {
 var shellOnly = []struct{ path, hint string }{
 	{"commands/surface/cli/flags.go", ""}, {"commands/surface/cli/elsewhere.go", ""},
 	{"commands/surface/cli/call.go", ""}, {"commands/surface/cli/cli.go", ""},
-	{"commands/surface/cli/database.go", ""}, {"commands/surface/cli/start.go", ""},
+	{"commands/surface/cli/database.go", ""}, {"commands/surface/cli/start.go", ""}, {"commands/surface/cli/jq.go", ""},
 	{"commands/surface/cli/invoke.go", ""}, {"commands/surface/cli/completion.go", ""},
 	{"commands/surface/web/gate.go", "Start the daemon with --host"}, {"commands/surface/mcp/arrive.go", ""},
 	{"sqlite/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/tables/migrate.go", ""}, {"sqlite/file.go", ""},
