@@ -28,7 +28,7 @@ type project struct {
 func newProject(t *testing.T) *project {
 	t.Helper()
 	d := &project{t, map[string]string{"MAILROOM_DB": filepath.Join(t.TempDir(), "mailroom.db"), "HOME": t.TempDir(),
-		"XDG_STATE_HOME": t.TempDir(), "NO_COLOR": "1"}}
+		"XDG_STATE_HOME": t.TempDir(), "NO_COLOR": "1", "MAILROOM_OUTPUT": "json"}}
 	t.Setenv("XDG_STATE_HOME", d.env["XDG_STATE_HOME"]) // where it is kept what is trusted
 	d.run("init")
 	return d

@@ -45,7 +45,7 @@ func TestConsoleIsOpened(t *testing.T) {
 	said, saying := io.Pipe()
 	served := make(chan int, 1)
 	go func() {
-		served <- program(saying, false).Run(ctx, []string{"mailroom", "serve", "--listen", "127.0.0.1:0"})
+		served <- program(saying, false).Run(ctx, []string{"mailroom", "serve", "--listen", "127.0.0.1:0", "--json"})
 		saying.Close()
 	}()
 	lines := bufio.NewScanner(said)

@@ -27,7 +27,7 @@ type SendParams struct {
 	Payload        json.RawMessage   `json:"payload,omitempty" desc:"any JSON value, at most 1 MiB; left out it is null" arg:"rest"`
 	MaxRetries     *int              `json:"max_retries,omitempty" desc:"retries before it fails; left out: the setting retry.max_retries" check:"min=0,max=100"`
 	Priority       int               `json:"priority,omitempty" desc:"higher goes first" check:"min=-9,max=9"`
-	TTL            parameter.Seconds `json:"ttl_seconds,omitempty" desc:"expires undelivered or unread after this long" check:"min=1,max=2592000"`
+	TTL            parameter.Seconds `json:"ttl_seconds,omitempty" desc:"expires undelivered or unread after this long" check:"min=1,max=2592000" also:"ttl"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"a repeat of the same send with this key sends nothing and answers with the first result" check:"max=256"`
 	ReplyTo        string            `json:"reply_to,omitempty" desc:"message_id that this one answers" check:"max=256"`
 	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"tell the sender, once, when nobody has acknowledged or answered it after this long" check:"min=1,max=2592000"`

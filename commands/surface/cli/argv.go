@@ -122,6 +122,10 @@ func (l *line) flag(word string, rest []string) int {
 	name, value, joined := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	takes, own := l.own[name]
 	global := false
+	if name == "o" && !own { // as other tools have it
+		name = "output"
+		word = strings.Replace(word, "o", "output", 1)
+	}
 	if !own {
 		takes, global = globalTable()[name]
 	}

@@ -165,7 +165,7 @@ func globalFlags() []urfave.Flag {
 			Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator, who sends and reads as operator"},
 		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to",
 			DefaultText: orchestrator.DefaultSession},
-		&urfave.StringFlag{Name: "output", Usage: "how to answer: `json|text`",
+		&urfave.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "how to answer: `json|text`",
 			DefaultText: "MAILROOM_OUTPUT, or text; commands of programs, such as send, answer with json off a terminal"},
 		&urfave.BoolFlag{Name: "json", Usage: "short for --output json", DisableDefaultText: true},
 		&urfave.BoolFlag{Name: "text", Usage: "short for --output text", DisableDefaultText: true},
@@ -196,6 +196,9 @@ func flagOf(param *parameter.Param) urfave.Flag {
 	var also []string
 	if param.Also != "" {
 		also = []string{param.Also}
+	}
+	if name == "limit" {
+		also = append(also, "n") // as other tools have it
 	}
 	switch param.Kind {
 	case parameter.Boolean:

@@ -152,8 +152,6 @@ func dashed(name string) string {
 
 // flagsElsewhere are flags of other tools, and what there is to do instead.
 var flagsElsewhere = map[string]string{
-	"mailroom tail -f":        "It follows by itself, until Ctrl-C",
-	"mailroom tail --follow":  "It follows by itself, until Ctrl-C",
 	"mailroom serve -d":       "`mailroom service install` keeps it running",
 	"mailroom serve --detach": "`mailroom service install` keeps it running",
 	"mailroom serve --daemon": "`mailroom service install` keeps it running",

@@ -36,6 +36,8 @@ func tailCommand(p *Program) *urfave.Command {
 				DefaultText: "that of --as or MAILROOM_AGENT, otherwise all"},
 			&urfave.StringFlag{Name: "n", Usage: "how many earlier events to show first", Value: "10",
 				DefaultText: "10"},
+			&urfave.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until Ctrl-C, as it does anyway",
+				DisableDefaultText: true},
 		},
 		Action: func(c *urfave.Context) error { return tail(c, p) },
 	}
