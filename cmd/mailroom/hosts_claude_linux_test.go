@@ -2,7 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/helper"
@@ -152,4 +156,41 @@ func TestClaudeTools(t *testing.T) {
 	if got := k.rows(`SELECT sender, recipient FROM agent_message`); len(got) != 1 || got[0] != "bob|alice" {
 		t.Errorf("messages: %q; the model is told\n%s", got, r.text())
 	}
+}
+
+// TestClaudeStarted: `mailroom claude` connects a project and becomes Claude Code, whose model then has the tools that
+// README promises, is told what its person can do where no question reaches one, and gets messages.
+func TestClaudeStarted(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	programs := filepath.Join(k.folder, "bin")
+	if err := errors.Join(os.Mkdir(programs, 0o700), os.Symlink(k.program, filepath.Join(programs, "claude"))); err != nil {
+		t.Fatal(err)
+	}
+	k.program = k.mailroom()
+	g := k.newGate()
+	s := k.start(append(k.claudeEnv(), "PATH="+programs+":"+os.Getenv("PATH"), "MAILROOM_DB="+k.db),
+		"claude", "--as", "bob", "--yes", "--", "-p", "Do it.", "--allowed-tools", "Bash")
+	s.in.Close()
+	r := s.asks()
+	for _, tool := range []string{"send_message", "get_messages", "get_message", "release", "ask_question", "get_response",
+		"send_alert"} {
+		if !r.offers("mcp__mailroom__" + tool) {
+			t.Errorf("the model is not offered %s, only %q", tool, r.tools(r.body))
+		}
+	}
+	r.calls("mcp__mailroom__ask_question", map[string]any{"question": "Shall I deploy?"})
+	r = s.asks()
+	if told := r.text(); !strings.Contains(told, "Tell the person who runs you: Pair a phone") {
+		t.Errorf("of a question that reaches nobody the model is told\n%s", told)
+	}
+	r.calls("Bash", waitsAt(g))
+	g.reached()
+	id := k.send("Look at the build.")
+	g.open()
+	r = s.asks()
+	r.shows(id)
+	r.says("Done.")
+	s.ends()
+	k.stand("read")
 }
