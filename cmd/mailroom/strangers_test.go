@@ -27,6 +27,7 @@ type anID struct {
 var idParameters = []anID{
 	{"acknowledge message_id", `{"message_id":%q}`, "message"},
 	{"cancel message_id", `{"message_id":%q}`, "message"},
+	{"reply message_id", `{"message_id":%q,"payload":"approve"}`, "message"},
 	{"send reply_to", `{"recipient":"writer","message_type":"answer","payload":{"approve":true},"reply_to":%q}`,
 		"message"},
 	{"send reply_to", `{"recipient":"stranger","message_type":"question","reply_to":%q}`, "message"},

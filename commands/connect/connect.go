@@ -39,6 +39,7 @@ type Params struct {
 	Folder     string   `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"."`
 	User       bool     `json:"user,omitempty" desc:"connect it in all folders of this user, and not in one project"`
 	Ask        *bool    `json:"ask,omitempty" desc:"let the host ask before its model uses a tool of Mailroom"`
+	Exclude    bool     `json:"exclude,omitempty" desc:"have git ignore what is written, in this copy of the repository alone (.git/info/exclude)"`
 	Print      bool     `json:"print,omitempty" desc:"show what would be written, and change nothing"`
 	Remove     bool     `json:"remove,omitempty" desc:"disconnect it"`
 }
@@ -51,8 +52,10 @@ type Result struct {
 	Added    bool         `json:"agent_added,omitempty"`
 	Database string       `json:"database"`
 	Files    []FileResult `json:"files,omitempty"`
-	Next     []string     `json:"next,omitempty"` // what the person has to do
-	Asks     string       `json:"asks,omitempty"` // what the host asks of its user when it is started the next time
+	Next     []string     `json:"next,omitempty"`     // what the person has to do
+	Exposed  []string     `json:"exposed,omitempty"`  // files with paths of this machine that a commit may carry
+	Excluded []string     `json:"excluded,omitempty"` // files that git ignores from now on
+	Asks     string       `json:"asks,omitempty"`     // what the host asks of its user when it is started the next time
 
 	removed, printed, sleeps bool
 }
@@ -96,7 +99,7 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if asked := env.Caller.Named || p.Remove || p.Print || p.Ask != nil || len(p.Vocabulary) > 0; p.Host == "" &&
+	if asked := env.Caller.Named || p.Remove || p.Print || p.Exclude || p.Ask != nil || len(p.Vocabulary) > 0; p.Host == "" &&
 		asked {
 		return Result{}, orchestrator.InvalidParam("host", "it is missing").
 			WithHint("Say which: %s", strings.Join(names(), ", "))
@@ -138,7 +141,11 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return wire(ctx, env, h, at, c, r)
+	r, err = wire(ctx, env, h, at, c, r)
+	if err == nil && !p.Print {
+		err = r.guard(ctx, at, p.Exclude)
+	}
+	return r, err
 }
 
 // untrusted says why a database is not trusted: whoever it is from may have written what a model is to read.
@@ -410,6 +417,13 @@ func (r *Result) connectedText(w *terminal.Text) {
 	}
 	if r.Added {
 		w.Printf("The agent %s was added.\n", r.Agent)
+	}
+	if r.Excluded != nil {
+		w.Printf("Git ignores from now on, in this copy of the repository: %s\n", strings.Join(r.Excluded, ", "))
+	}
+	if r.Exposed != nil {
+		w.Printf("Mind that a commit may carry paths of this machine, in %s. `mailroom connect %s --exclude` has git ignore what it does not track yet.\n",
+			strings.Join(r.Exposed, ", "), r.Host)
 	}
 	if !r.changes() {
 		w.Printf("Nothing had to be changed. `mailroom connect` shows the state.\n")

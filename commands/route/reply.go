@@ -6,7 +6,9 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -29,13 +31,17 @@ func reply(ctx context.Context, env commands.Env, p ReplyParams) (SendResult, er
 	if err != nil {
 		return SendResult{}, err
 	}
-	found, err := messages.Find(ctx, env.Ledger, p.MessageID)
+	var m orchestrator.Message
+	err = env.Ledger.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		m, err = messages.OwnToAnswer(c, conf, p.MessageID, sender)
+		return err
+	})
 	if err != nil {
 		return SendResult{}, err
 	}
-	to := found[0].Sender
+	to := m.Sender
 	if orchestrator.FoldName(to) == orchestrator.FoldName(sender) {
-		to = found[0].Recipient
+		to = m.Recipient
 	}
 	return send(ctx, env, SendParams{Sender: sender, Recipient: to, Type: p.Type, Payload: p.Payload,
 		ReplyTo: p.MessageID})

@@ -157,6 +157,7 @@ type starter struct {
 // connected is what the command connect answers, for a host or, in Hosts, for all.
 type connected struct {
 	Agent, Asks string
+	Exposed     []string
 	Files       []struct{ Path, Change string }
 	Hosts       []standing
 }
@@ -234,7 +235,8 @@ func (s *starter) connect(ctx context.Context) error {
 		}
 	}
 	delete(params, "print")
-	if err := s.run(ctx, s.env, "connect", params, nil); err != nil {
+	var done connected
+	if err := s.run(ctx, s.env, "connect", params, &done); err != nil {
 		return err
 	}
 	w := s.p.people(s.p.Err, s.p.ErrTerminal)
@@ -247,6 +249,10 @@ func (s *starter) connect(ctx context.Context) error {
 		}
 	}
 	w.Printf("Connected %s as %s: wrote %s.\n%s\n", s.host, planned.Agent, strings.Join(written, ", "), planned.Asks)
+	if done.Exposed != nil {
+		w.Printf("Mind that a commit may carry these files, with paths of this machine. `mailroom connect %s --exclude` has git ignore them.\n",
+			s.host)
+	}
 	return nil
 }
 
