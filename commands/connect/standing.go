@@ -12,7 +12,7 @@ type HostResult struct {
 	Host     string `json:"host"`
 	Program  string `json:"program,omitempty"`  // where it was found; "" is nowhere
 	Agent    string `json:"agent,omitempty"`    // as whom it is connected; "" is not
-	Database string `json:"database,omitempty"` // with which
+	Database string `json:"database,omitempty"` // with which connect has connected it; "" is nobody, or somebody else
 	User     bool   `json:"user,omitempty"`     // it is connected in all folders of the user
 	Level    string `json:"level,omitempty"`    // ok, note or problem, as doctor finds it
 	Says     string `json:"says,omitempty"`
@@ -43,7 +43,7 @@ func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *host, at *
 	if w.agent == "" && (!found || env.Ledger.NoneYet()) {
 		return
 	}
-	r.Agent, r.Database, r.User, r.Level = w.agent, w.database, at.user, overview.Note
+	r.Agent, r.Database, r.User, r.Level = w.agent, kept.Database, at.user, overview.Note
 	switch {
 	case !found:
 		r.Says = "connected by somebody else, or on another machine: " + h.command(at) + " connects it here"
