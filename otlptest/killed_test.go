@@ -45,7 +45,7 @@ func newOffice(t *testing.T) *office {
 func (o *office) command(in string, args ...string) *exec.Cmd {
 	cmd := exec.Command(o.program, append([]string{"--db", o.db}, args...)...)
 	cmd.Stdin = strings.NewReader(in)
-	cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT=", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=",
+	cmd.Env = append(os.Environ(), "MAILROOM_OUTPUT=json", "OTEL_EXPORTER_OTLP_ENDPOINT=", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=",
 		"OTEL_SDK_DISABLED=", "XDG_STATE_HOME="+filepath.Join(o.folder, "state"))
 	return cmd
 }
