@@ -151,6 +151,7 @@ func NextDueOf(ctx context.Context, l *ledger.Ledger, recipient string, since ti
 				    WHERE `+ledger.Live+` AND recipient = ?1 AND next_attempt_at > ?2 AND lease_token = '' AND held = 0
 					AND delivery_marks = ''
 				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE `+ledger.Leased+` AND recipient = ?1
+					AND lease_until > ?2
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE recipient = ?1 AND until > ''
 				    UNION ALL SELECT ?3
 				    	WHERE EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?1 AND pid > 0)) AS due`,
