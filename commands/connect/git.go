@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // repository is a git repository, by its top folder.
@@ -47,7 +48,7 @@ func (r repository) exclude(ctx context.Context, files []string) (excluded []str
 		path = filepath.Join(string(r), path)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil && !os.IsNotExist(err) {
+	if err != nil && !isGone(err) {
 		return nil, err
 	}
 	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
@@ -67,10 +68,7 @@ func (r repository) exclude(ctx context.Context, files []string) (excluded []str
 	if excluded == nil {
 		return nil, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	return excluded, os.WriteFile(path, text, 0o644)
+	return excluded, store.ReplaceFile(path, text, 0o644)
 }
 
 // escapedForGit is a path as a pattern that matches it alone.
@@ -87,8 +85,11 @@ func git(ctx context.Context, folder string, args ...string) (string, error) {
 // guard says which of the files that were written a commit may carry, with the paths of this machine in them, and
 // excludes them if that is asked for.
 func (r *Result) guard(ctx context.Context, at *place, exclude bool) error {
+	if at.user {
+		return nil
+	}
 	repo := repositoryOf(ctx, at.folder)
-	if at.user || repo == "" {
+	if repo == "" {
 		return nil
 	}
 	var files []string

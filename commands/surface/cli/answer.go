@@ -32,25 +32,22 @@ type sent struct {
 
 // awaitAnswer waits for the answer to what a command has sent, and prints it.
 func (p *Program) awaitAnswer(ctx context.Context, env commands.Env, result any, patience time.Duration) error {
-	text, err := orchestrator.JSON(result)
-	if err != nil {
-		return err
-	}
 	var s sent
-	if err := json.Unmarshal(text, &s); err != nil {
+	if err := decode(result, &s); err != nil {
 		return err
 	}
 	if s.QuestionID == "" {
-		return p.callNamed(ctx, env, "wait", map[string]any{"recipient": s.Sender, "reply_to": s.MessageID,
+		d, raw, err := p.named("wait", map[string]any{"recipient": s.Sender, "reply_to": s.MessageID,
 			"timeout": int(patience / time.Second)})
-	}
-	d, err := p.Catalogue.Lookup("get_response")
-	if err != nil {
-		return err
+		if err != nil {
+			return err
+		}
+		return p.call(ctx, env, d, raw)
 	}
 	for ends := time.Now().Add(patience); ; {
 		left := min(max(time.Until(ends), 0), longestCall).Round(time.Second)
-		raw, err := orchestrator.JSON(map[string]any{"questionId": s.QuestionID, "wait_seconds": int(left / time.Second)})
+		d, raw, err := p.named("get_response", map[string]any{"questionId": s.QuestionID,
+			"wait_seconds": int(left / time.Second)})
 		if err != nil {
 			return err
 		}
@@ -64,15 +61,21 @@ func (p *Program) awaitAnswer(ctx context.Context, env commands.Env, result any,
 	}
 }
 
-// callNamed runs a command of the catalogue and prints its answer.
-func (p *Program) callNamed(ctx context.Context, env commands.Env, name string, params map[string]any) error {
+// named returns a command of the catalogue, and its parameters as JSON.
+func (p *Program) named(name string, params map[string]any) (*commands.Definition, json.RawMessage, error) {
 	d, err := p.Catalogue.Lookup(name)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	raw, err := orchestrator.JSON(params)
-	if err != nil {
-		return err
+	return d, raw, err
+}
+
+// decode puts the keys of a command's result into a struct of ours.
+func decode(result, into any) error {
+	text, err := orchestrator.JSON(result)
+	if err == nil {
+		err = json.Unmarshal(text, into)
 	}
-	return p.call(ctx, env, d, raw)
+	return err
 }

@@ -57,14 +57,16 @@ func section(body, title string) string {
 	return strings.TrimSpace(text)
 }
 
-// groups are the commands as the help of the whole program has them. A command that no group names stands under the
-// last.
-var groups = []struct {
+// helpGroup is a part of the help of the whole program.
+type helpGroup struct {
 	title    string
 	names    []string
 	describe bool // each on a line of its own, with what it does
-}{
-	{"Start", []string{"claude", "codex", "gemini", "opencode", "run"}, true},
+}
+
+// groups are the commands as the help of the whole program has them, below those that start a host. A command that no
+// group names stands under the last.
+var groups = []helpGroup{
 	{"Talk", []string{"send", "inbox", "read", "reply", "wait", "ask", "alert", "acknowledge", "cancel", "thread"}, true},
 	{"Look", []string{"list", "show", "tail", "why", "trace", "now", "room", "status", "stats", "messages", "sql",
 		"console"}, true},
@@ -81,7 +83,7 @@ func overview(p *Program, w *terminal.Text) error {
 	helpPart(w, "Usage", "  mailroom COMMAND [arguments] [--flags]\n  mailroom help COMMAND\n")
 	all := p.below(nil)
 	taken := map[string]bool{}
-	for _, g := range groups {
+	for _, g := range append([]helpGroup{{"Start", names(startCommands()), true}}, groups...) {
 		var members []command
 		for _, name := range g.names {
 			if i := slices.IndexFunc(all, func(c command) bool { return c.name == name }); i >= 0 {

@@ -103,7 +103,7 @@ func answerHook(p *Program, c *urfave.Context) error {
 func (p *Program) quiet(c *urfave.Context) *hook.Quiet {
 	folder := StateFolder(p.Getenv)
 	database, err := p.absoluteDatabase(c)
-	if folder == "" || err != nil || p.State == nil || strings.Contains(database, "://") {
+	if folder == "" || err != nil || p.State == nil || !filepath.IsAbs(database) {
 		return nil
 	}
 	as, err := p.caller(c)

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -107,7 +106,7 @@ func (p *Program) projectOf(c *urfave.Context) (project, error) {
 	if c.String("db") != "" || p.Getenv("MAILROOM_DB") != "" {
 		return project{folder: here}, nil
 	}
-	repository, worktree := repositoryOf(here)
+	repository, worktree := commands.NearestRepository(here)
 	database := commands.NearestDatabase(here)
 	if database != "" && (!worktree || isWithin(repository, database)) {
 		return project{folder: here, database: database}, nil
@@ -118,23 +117,6 @@ func (p *Program) projectOf(c *urfave.Context) (project, error) {
 			WithHint("Change to the folder of your project. If this is to be one: `mailroom init`, and type this again")
 	}
 	return project{folder: here, database: commands.ProjectDatabase(folder), root: folder}, nil
-}
-
-// repositoryOf returns the git repository that a folder is in, "" for none, and whether it is a worktree beside the
-// repository's main one.
-func repositoryOf(folder string) (repository string, worktree bool) {
-	for {
-		git := filepath.Join(folder, ".git")
-		if info, err := os.Stat(git); err == nil {
-			text, _ := os.ReadFile(git) // of a folder it is empty
-			return folder, !info.IsDir() && strings.Contains(filepath.ToSlash(string(text)), "/worktrees/")
-		}
-		up := filepath.Dir(folder)
-		if up == folder {
-			return "", false
-		}
-		folder = up
-	}
 }
 
 // isWithin reports whether a path is below a folder.
@@ -258,11 +240,7 @@ func (s *starter) connect(ctx context.Context) error {
 
 // run runs a command of the catalogue, and puts what it answers into result, unless that is nil.
 func (s *starter) run(ctx context.Context, env commands.Env, name string, params map[string]any, result any) error {
-	d, err := s.p.Catalogue.Lookup(name)
-	if err != nil {
-		return err
-	}
-	raw, err := orchestrator.JSON(params)
+	d, raw, err := s.p.named(name, params)
 	if err != nil {
 		return err
 	}
@@ -270,11 +248,7 @@ func (s *starter) run(ctx context.Context, env commands.Env, name string, params
 	if err != nil || result == nil {
 		return err
 	}
-	text, err := orchestrator.JSON(answer.Result)
-	if err == nil {
-		err = json.Unmarshal(text, result)
-	}
-	return err
+	return decode(answer.Result, result)
 }
 
 // become replaces this process by a program. It returns only if it cannot.

@@ -24,7 +24,7 @@ type identity struct {
 func whoamiCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "whoami", Usage: "Show in whose name commands run here, and with which database",
-		Description: "It opens nothing, and makes nothing.\n\nExample:\n\n    mailroom whoami --as alice",
+		Description: "It makes nothing.\n\nExample:\n\n    mailroom whoami --as alice",
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 0 {
 				return orchestrator.Errorf(orchestrator.InvalidParams, "whoami takes no arguments: %q",
@@ -42,13 +42,10 @@ func whoamiCommand(p *Program) *urfave.Command {
 			case env.Caller.Name != "":
 				i.Because = "MAILROOM_AGENT"
 			}
-			if i.Database, err = p.absoluteDatabase(c); err != nil {
-				return err
-			}
 			if err := p.open(c, "", &env); err != nil {
 				return err
 			}
-			i.Exists = env.Engine.Store.Exists()
+			i.Database, i.Exists = env.Ledger.Path(), env.Engine.Store.Exists()
 			if err := env.Engine.Close(); err != nil {
 				return err
 			}
