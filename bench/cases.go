@@ -16,7 +16,7 @@ var cases = []Case{
 		Target{Measure: "rate_per_s", Against: "jetstream-always", Want: 5},
 		Target{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.4}),
 	sends(64, "bare-batches is what SQLite makes of such batches by itself; JetStream's default does not wait for the disk.",
-		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 10.5},
+		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 11.5},
 		Target{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.9}),
 	procs8,
 	sendStdin,
@@ -27,16 +27,17 @@ var cases = []Case{
 	consoleCase,
 	consoleLive,
 	clearOld,
+	month,
 	cold,
 	hook,
-	idleDaemon,
+	idle,
 	serverSends(1, "a send is two round trips and one commit, as River's is; beside the message with four indexes it writes a trace row and the mark by which a lost commit is "+
 		"recognized, takes two locks, and tells other processes of it in a transaction of its own, which no disk waits for.",
 		Target{Measure: "rate_per_s", Against: "river-server", Want: 1.5},
 		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 0.6}),
 	serverSends(8, "the messages of eight senders share a transaction, while River and pgmq have eight transactions under way, whose commits the server "+
 		"writes to the disk together.",
-		Target{Measure: "rate_per_s", Against: "river-server", Want: 1.5},
+		Target{Measure: "rate_per_s", Against: "river-server", Want: 2},
 		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 0.6}),
 	serverSends(64, "the target comes from a probe in which the server spent 2,708 µs on a job of River's; here, where River has a connection for each sender "+
 		"and all of them are open and prepared before, it spends a fraction of that.",
@@ -96,8 +97,8 @@ var deliverInbox = Case{
 		{Name: "plain-full", Run: plainDelivers("FULL")}, {Name: "plain-normal", Run: plainDelivers("NORMAL")},
 	}, peerDeliveries()...),
 	Targets: []Target{
-		{Measure: "rate_per_s", Against: "plain-full", Want: 30},
-		{Measure: "rate_per_s", Against: "jetstream-always", Want: 10},
+		{Measure: "rate_per_s", Against: "plain-full", Want: 45},
+		{Measure: "rate_per_s", Against: "jetstream-always", Want: 15},
 		{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.75},
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -18,8 +19,13 @@ import (
 
 // openMailroom opens a database as the product does: with its transports and its bell.
 func openMailroom(ctx context.Context, path string) (*delivery.Engine, error) {
+	return openMailroomAt(ctx, path, nil)
+}
+
+// openMailroomAt opens a database whose engine goes by a clock; nil is the usual one.
+func openMailroomAt(ctx context.Context, path string, now func() time.Time) (*delivery.Engine, error) {
 	return router.Open(ctx, ledger.Options{
-		Path:       path,
+		Path: path, Now: now,
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
 		Log:        slog.New(slog.DiscardHandler),
 	})

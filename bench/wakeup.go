@@ -37,7 +37,7 @@ var wakeup = Case{
 		"with cold caches and reads its pages anew: 220 µs until the sender has committed, 80 until the waiter has heard and begins, 300 for " +
 		"what it reads and writes (half of that when warm), 270 for the disk.",
 	Targets: []Target{
-		{Measure: "median_us", Against: "jetstream-always", Want: 1.2, AtMost: true},
+		{Measure: "median_us", Against: "jetstream-always", Want: 1, AtMost: true},
 		{Measure: "median_us", Against: "river", Want: 1.0 / 50, AtMost: true},
 		{Measure: "cpu_ms_per_s", Want: 0.3, AtMost: true},
 	},
