@@ -194,7 +194,7 @@ func timesAdopted(t *ledger.Tx, f *ForeignRow, status orchestrator.Status, creat
 // has, since nobody would ever be handed the new one.
 func adoptID(t *ledger.Tx, f *ForeignRow) error {
 	taken := `SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2)
-		AND EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND recipient = ?2)`
+		AND EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND +recipient = ?2)`
 	with := any(Name(f.Recipient))
 	if f.blobID {
 		f.id = strings.ToValidUTF8(f.id, "\uFFFD")

@@ -1,71 +1,66 @@
-// Package agenthost finds out in which agent host a process runs, such as Claude Code. Some hosts run the hooks and
-// start the servers of tools that were configured for another: Copilot CLI takes those of Claude Code. Source:
-// hosts2.md, 0.A.
+// Package agenthost describes agent hosts, programs such as Claude Code in whose sessions models work. A file describes each
+// host that `mailroom connect` can connect. The package also finds out in which host a process runs: some hosts run the hooks
+// and start the servers of tools that were configured for another. Copilot CLI takes those of Claude Code.
 package agenthost
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"mailroom/orchestrator/process"
 )
 
-// host is an agent host, and how it is recognized.
-type host struct {
-	name     string
-	programs []string // names under which it runs, which nothing else has
-	packages []string // of npm, in which the script lies that it runs
-	variable string   // in the environment of what it starts, and of nothing else; "" is none
-	clients  []string // how the names begin that its clients of the Model Context Protocol give themselves
-	connects bool     // `mailroom connect` can connect it
+// Hosts are the hosts that Mailroom connects, in the order in which they are listed.
+var Hosts = []*Host{&claude, &codex, &gemini, &opencode, &kilo, &pi, &qwen, &copilot}
+
+// others are hosts that are recognized, and cannot be connected.
+var others = []*Host{
+	{Name: "cursor", programs: []string{"cursor-agent"}, variable: "CURSOR_VERSION", clients: []string{"cursor"}},
+	{Name: "droid", programs: []string{"droid"}, clients: []string{"factory-cli"}},
+	{Name: "cline", programs: []string{"cline"}, clients: []string{"@cline/core"}},
+	{Name: "kimi", programs: []string{"kimi"}, packages: []string{"@moonshot-ai/kimi-code"}},
+	{Name: "continue", packages: []string{"@continuedev/cli"}, clients: []string{"continue-cli-client"}},
 }
 
-// known are the hosts that Mailroom knows: those that it connects, and others.
-var known = []host{
-	{name: "claude", programs: []string{"claude"},
-		packages: []string{"@anthropic-ai/claude-code", "@anthropic-ai/claude-agent-sdk"},
-		clients:  []string{"claude-code"}, connects: true},
-	{name: "codex", programs: []string{"codex"}, packages: []string{"@openai/codex"},
-		clients: []string{"codex-mcp-client"}, connects: true},
-	{name: "gemini", programs: []string{"gemini", "gemini.js"}, packages: []string{"@google/gemini-cli"},
-		clients: []string{"gemini-cli-mcp-client"}, connects: true},
-	{name: "opencode", programs: []string{"opencode"}, clients: []string{"opencode"}, connects: true},
+// known are all hosts that are recognized.
+var known = slices.Concat(Hosts, others)
 
-	{name: "copilot", programs: []string{"copilot"}, packages: []string{"@github/copilot"}, variable: "COPILOT_CLI",
-		clients: []string{"copilot-cli", "github-copilot"}},
-	{name: "qwen", programs: []string{"qwen"}, packages: []string{"@qwen-code/qwen-code"},
-		variable: "QWEN_CODE_SESSION_ID", clients: []string{"qwen-cli-mcp-client"}},
-	{name: "kilo", programs: []string{"kilo", "kilocode"}, clients: []string{"kilo"}},
-	{name: "cursor", programs: []string{"cursor-agent"}, variable: "CURSOR_VERSION", clients: []string{"cursor"}},
-	{name: "droid", programs: []string{"droid"}, clients: []string{"factory-cli"}},
-	{name: "cline", programs: []string{"cline"}, clients: []string{"@cline/core"}},
-	{name: "kimi", programs: []string{"kimi"}, packages: []string{"@moonshot-ai/kimi-code"}},
-	{name: "continue", packages: []string{"@continuedev/cli"}, clients: []string{"continue-cli-client"}},
-	{name: "pi", packages: []string{"@earendil-works/pi-coding-agent"}, clients: []string{"pi"}},
+// Find returns a host that can be connected by its name; nil if there is none.
+func Find(name string) *Host { return named(Hosts, name) }
+
+func named(list []*Host, name string) *Host {
+	if i := slices.IndexFunc(list, func(h *Host) bool { return h.Name == name }); i >= 0 {
+		return list[i]
+	}
+	return nil
 }
 
 // Known reports whether there is a host of this name.
 func Known(name string) bool {
-	return find(name) != nil
+	return named(known, name) != nil
 }
 
-// Connectable lists the hosts that `mailroom connect` can connect, by the names of their programs.
-func Connectable() (names []string) {
-	for i := range known {
-		if known[i].connects {
-			names = append(names, known[i].name)
+// Meant returns the name of the host that a person means by a word, such as Claude, claude-code or gemini_cli. A word that
+// means none is returned as it is, in lower case.
+func Meant(word string) string {
+	word = strings.ToLower(word)
+	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(word)
+	for _, h := range known {
+		if name := h.Name; plain == name || plain == name+"code" || plain == name+"cli" {
+			return name
 		}
 	}
-	return names
+	return word
 }
 
-// find returns the host of a name; nil if there is none.
-func find(name string) *host {
-	if i := slices.IndexFunc(known, func(h host) bool { return h.name == name }); i >= 0 {
-		return &known[i]
+// Connectable lists the names of the hosts that `mailroom connect` can connect.
+func Connectable() (names []string) {
+	for _, h := range Hosts {
+		names = append(names, h.Name)
 	}
-	return nil
+	return names
 }
 
 // Seen is a host that was recognized. The zero value is none.
@@ -79,9 +74,9 @@ type Seen struct {
 // it.
 func Around() (seen Seen) {
 	process.Nearest(func(words []string) bool {
-		i := slices.IndexFunc(known, func(h host) bool { return h.runs(words) })
+		i := slices.IndexFunc(known, func(h *Host) bool { return h.runs(words) })
 		if i >= 0 {
-			seen = Seen{known[i].name, "it runs in a process of " + known[i].name}
+			seen = Seen{known[i].Name, "it runs in a process of " + known[i].Name}
 		}
 		return i >= 0
 	})
@@ -91,21 +86,15 @@ func Around() (seen Seen) {
 	return seen
 }
 
-// Process returns the nearest ancestor of this process that runs a host. The zero value if there is none, or this
+// Process returns the nearest ancestor of this process that runs the host. The zero value if there is none, or this
 // system does not tell.
-func Process(name string) process.ID {
-	h := find(name)
-	if h == nil {
-		return process.ID{}
-	}
-	return process.Nearest(h.runs)
-}
+func (h *Host) Process() process.ID { return process.Nearest(h.runs) }
 
 // byEnvironment returns the host whose variable is set.
 func byEnvironment(getenv func(string) string) Seen {
 	for _, h := range known {
 		if h.variable != "" && getenv(h.variable) != "" {
-			return Seen{h.name, h.variable + " is set"}
+			return Seen{h.Name, h.variable + " is set"}
 		}
 	}
 	return Seen{}
@@ -116,7 +105,7 @@ func Client(name string) Seen {
 	for _, h := range known {
 		for _, begin := range h.clients {
 			if rest, found := strings.CutPrefix(strings.ToLower(name), begin); found && (rest == "" || rest[0] == '-') {
-				return Seen{h.name, "its client calls itself " + begin}
+				return Seen{h.Name, "its client calls itself " + begin}
 			}
 		}
 	}
@@ -128,7 +117,7 @@ func (s Seen) Other(host string) bool { return s.Host != "" && s.Host != host }
 
 // Own says how the host can have an agent of its own beside another that uses the database.
 func (s Seen) Own(database string) string {
-	if h := find(s.Host); h != nil && h.connects {
+	if Find(s.Host) != nil {
 		return "To give " + s.Host + " an agent of its own type `mailroom connect " + s.Host +
 			" --as NAME` in the project's folder, or let it work in another folder"
 	}
@@ -138,10 +127,31 @@ func (s Seen) Own(database string) string {
 }
 
 // runs reports whether a command line is the host's.
-func (h *host) runs(words []string) bool {
+func (h *Host) runs(words []string) bool {
+	if len(words) > 1 && slices.Contains(h.parts, filepath.Base(words[1])) {
+		return false
+	}
 	return process.Runs(words, func(file string) bool {
 		return slices.ContainsFunc(h.packages,
 			func(name string) bool { return strings.Contains(file, "/node_modules/"+name+"/") }) ||
 			slices.Contains(h.programs, file[strings.LastIndexByte(file, '/')+1:])
 	})
+}
+
+// Shares reports whether several sessions of the host may run in one process.
+func (h *Host) Shares() bool { return h.Unproved || h.Shared }
+
+// Sleeps reports whether nothing wakes a session that has nothing to do, unless its user asks for that.
+func (h *Host) Sleeps() bool {
+	return h.EndsByItself == nil && h.Inbox == "" && !h.Streams || h.WakesIfAsked()
+}
+
+// HasNext reports whether a program is added to for the host's next generation where its user has asked for that.
+func (h *Host) HasNext() bool {
+	return slices.ContainsFunc(h.Files, func(f File) bool { return f.Next != "" })
+}
+
+// WakesIfAsked reports whether a program wakes idle sessions where its user has asked for that.
+func (h *Host) WakesIfAsked() bool {
+	return slices.ContainsFunc(h.Files, func(f File) bool { return f.Idle })
 }

@@ -1,6 +1,7 @@
 package agenthost
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -30,11 +31,38 @@ func TestRecognizedByCommandLine(t *testing.T) {
 		got := ""
 		for _, h := range known {
 			if h.runs(test.words) {
-				got = h.name
+				got = h.Name
 			}
 		}
 		if got != test.want {
 			t.Errorf("%q is %q; want %q", test.words, got, test.want)
+		}
+	}
+}
+
+// TestDescriptions: what connect writes for a host is what its hooks can answer, and the first file has the tools.
+func TestDescriptions(t *testing.T) {
+	t.Parallel()
+	for _, h := range Hosts {
+		place := &Place{Folder: "/shop", Home: "/home/bob"}
+		hooks := 0
+		for _, f := range h.Files {
+			for _, e := range f.Hooks {
+				if hooks++; (e.Kind == "") != (e.Runs != "") || h.Kind(e.Event) == "" {
+					t.Errorf("%s: the event %s is of no kind", h.Name, e.Event)
+				}
+			}
+			user := *place
+			user.User = true
+			if f.Paths(place)[0] == f.Paths(&user)[0] || !strings.HasPrefix(f.Paths(place)[0], "/shop/") {
+				t.Errorf("%s: a project's file is %s", h.Name, f.Paths(place)[0])
+			}
+		}
+		if (hooks > 0) == h.Streams {
+			t.Errorf("%s has %d hooks", h.Name, hooks)
+		}
+		if h.Files[0].Server == nil || h.Asks == "" || h.Calls.Unsaid == 0 {
+			t.Errorf("%s: the description is not whole", h.Name)
 		}
 	}
 }

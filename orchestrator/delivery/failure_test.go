@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -244,4 +245,35 @@ func TestRefusedForGood(t *testing.T) {
 	next := f.Send("a", "b")
 	want.Equal(t, "delivered", f.Deliver().Delivered >= 1, true)
 	want.Equal(t, "the next one", f.Message(next).Status, orchestrator.Delivered)
+}
+
+// TestRetryStorm has a transport fail for 500 messages of five senders at once until their last attempt, as when what
+// stands behind it is down for three minutes. Each arrives once then, none is a dead letter, and the trace has each
+// attempt.
+func TestRetryStorm(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "s1", "s2", "s3", "s4", "s5")
+	f.AddWired("w")
+	f.Wire.Batch = 100
+	const each = 100
+	for n := range each * 5 {
+		f.Send(fmt.Sprintf("s%d", n%5+1), "w")
+	}
+	f.Wire.Set(enginetest.Failing("down"))
+	for _, wait := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
+		if did := f.Deliver(); did.Delivered != 0 || did.Failed != each*5 {
+			t.Fatalf("while it is down: %+v", did)
+		}
+		f.Clock.Advance(wait)
+	}
+	f.Wire.Set(nil)
+	if did := f.Deliver(); did.Delivered != each*5 || did.Failed != 0 {
+		t.Errorf("when it is up again: %+v", did)
+	}
+	want.Rows(t, f.Rows(`SELECT event, count(*), count(DISTINCT message_id) FROM message_trace
+		GROUP BY event ORDER BY event`), "attempt_failed 1500 500", "claimed 2000 500", "created 500 500", "delivered 500 500")
+	ids := f.Wire.IDs()
+	slices.Sort(ids)
+	want.Equal(t, "arrivals", len(ids), each*5)
+	want.Equal(t, "messages that arrived", len(slices.Compact(ids)), each*5)
 }

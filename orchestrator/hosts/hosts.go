@@ -69,15 +69,15 @@ func (s *Sights) of(mark string, shown time.Time) Sight {
 // Event is what a hook tells.
 type Event struct {
 	Agent   string
-	Program string     // the host: claude, codex, gemini, opencode
+	Program string     // the host: claude, codex and others
 	Session string     // the host's own name of the session
 	Process process.ID // of the host; the zero value if none proves that the session lives
 	Kind    Kind
 	// nil: there is none to read. With Settled, set only for a session that another process has left
 	Transcript Transcript
 
-	// Inner says that it has happened in a subagent, whose model is not the session's. It tells only that the session
-	// lives: nothing is settled, and nothing shown.
+	// Inner says that it has happened in a subagent, whose model is not the session's. It shows only that a session lives
+	// that is known: its state stays, nothing is settled, and nothing shown.
 	Inner bool
 
 	// Writer is the process that writes the answer, and says by Written that it has. If it ends before that, the
@@ -96,7 +96,8 @@ type Event struct {
 	// there: it comes with the prompt that follows.
 	Forgets bool
 
-	told *Sights // what the transcript tells, once it was asked
+	told  *Sights // what the transcript tells, once it was asked
+	stays string  // the state of the session, if the event leaves it
 
 	// Fits returns how many of these messages, from the first on, the host takes in one answer; nil is all.
 	Fits func(ms []orchestrator.Message) int
@@ -156,6 +157,8 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 	var verdicts map[string]verdict
 	if !e.Inner {
 		verdicts = e.judge(known.leases, l.Now())
+	} else if e.Kind, e.stays = Worked, known.row.state; e.stays == "" || e.stays == "ended" {
+		return a, nil
 	}
 	before := known.row
 	quiet := e.Kind == Worked && len(known.leases) == 0
@@ -216,7 +219,7 @@ func quietFor(ctx context.Context, l *ledger.Ledger, e *Event, before *session, 
 // show takes what is unread, as far as it fits, unless messages alone have kept the session going for long enough.
 func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *Answer) error {
 	begins := e.Kind == Stopped || e.Kind == Woken || e.Kind == Rested || e.Kind == Started && e.Settled
-	byWaiter := e.Kind == Woken && !e.Settled && before.nudgedAt > before.seenAt // which has counted the turn already
+	byWaiter := (e.Kind == Woken || e.Kind == Stopped) && !e.Settled && before.nudgedAt > before.seenAt // which has counted the turn already
 	counts := begins && !byWaiter && (e.Kind != Rested || e.Settled)
 	if counts {
 		conf, err := l.Configuration(ctx)

@@ -519,3 +519,37 @@ func TestPromptEndsAChain(t *testing.T) {
 	r.Clock.Advance(11 * time.Minute)
 	want.Equal(t, "hops after a pause", hops(), 0)
 }
+
+// What happens in a subagent leaves the state of its session, and the turns that messages have caused, as they are: its prompts
+// are not the user's. Of a session that is not known it makes none.
+func TestSubagentsLeaveTheSession(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	inner := func(e *hosts.Event) { e.Inner = true }
+	r.event(hosts.Prompted, inner)
+	want.Rows(t, r.Rows(`SELECT count(*) FROM host_sessions`), "0")
+	r.event(hosts.Prompted)
+	r.Send("alice", "bob")
+	r.event(hosts.Stopped)
+	before := r.Rows(`SELECT state, turns, continued, prompted_at FROM host_sessions`)
+	for _, kind := range []hosts.Kind{hosts.Started, hosts.Prompted, hosts.Worked, hosts.Stopped, hosts.Ended} {
+		r.Clock.Advance(time.Minute)
+		r.event(kind, inner)
+		want.Rows(t, r.Rows(`SELECT state, turns, continued, prompted_at FROM host_sessions`), before...)
+	}
+}
+
+// TestSessionOpenedTwice: what a second process does with a session, such as to end it, proves nothing of what the model of the
+// first has seen, as long as that runs.
+func TestSessionOpenedTwice(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []hosts.Kind{hosts.Started, hosts.Prompted, hosts.Stopped, hosts.Ended} {
+		r := newRoom(t)
+		id := r.shown()
+		second := of(process.Of(os.Getppid()))
+		r.event(kind, second)
+		want.Equal(t, "standing after "+string(kind), r.standing(id), "shown")
+		r.event(hosts.Stopped, r.sees(hosts.Answered, id), second)
+		want.Equal(t, "standing when the transcript has an answer", r.standing(id), "read")
+	}
+}

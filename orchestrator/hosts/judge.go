@@ -80,8 +80,11 @@ func (e *Event) judgeOne(lease *lease, sights *Sights, now time.Time) verdict {
 	if lease.again && sight != Absent {
 		sight = Unknown
 	}
-	if sight == Answered {
+	switch {
+	case sight == Answered:
 		return isRead
+	case e.Process.PID > 0 && lease.OfAnother(e.Process):
+		return wait // the session was opened a second time, and what that process does proves nothing of this one's model
 	}
 	switch e.Kind {
 	case Stopped:

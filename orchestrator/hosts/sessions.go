@@ -94,6 +94,9 @@ func (k *known) otherSession(c *store.Conn, e *Event, now time.Time) error {
 
 // state returns in what state an event leaves its session.
 func (e *Event) state() string {
+	if e.stays != "" {
+		return e.stays
+	}
 	switch e.Kind {
 	case Started, Stopped, Rested:
 		return "idle"

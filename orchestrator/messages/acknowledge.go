@@ -58,7 +58,7 @@ func AcknowledgeIn(t *ledger.Tx, m *orchestrator.Message, evidence string) error
 		}
 	}
 	m.AcknowledgedAt = t.Now
-	if err := t.Run(`UPDATE `+ledger.Table(m)+` SET acknowledged_at = ? WHERE message_id = ? AND recipient = ?`, t.Now,
+	if err := t.Run(`UPDATE `+ledger.Table(m)+` SET acknowledged_at = ? WHERE message_id = ? AND +recipient = ?`, t.Now,
 		m.ID, m.Recipient); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func reportOneUnacknowledged(t *ledger.Tx, m *orchestrator.Message, within time.
 	}
 	answered, err := t.Number(`
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE reply_to = ?1 AND sender = ?2)
-		    OR EXISTS (SELECT 1 FROM agent_message_archive WHERE reply_to = ?1 AND sender = ?2)`, m.ID, m.Recipient)
+		    OR EXISTS (SELECT 1 FROM agent_message_archive WHERE reply_to = ?1 AND +sender = ?2)`, m.ID, m.Recipient)
 	if err != nil || answered != 0 {
 		return err
 	}

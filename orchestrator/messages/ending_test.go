@@ -86,3 +86,26 @@ func TestLastEvents(t *testing.T) {
 	want.Equal(t, "before", last.Before(1), next)
 	want.Equal(t, "before the first", last.Before(1000), messages.Cursor{})
 }
+
+// TestEventsSince: the place before a time has no earlier event behind it, and all others, whichever ids are missing.
+func TestEventsSince(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	for range 5 {
+		f.Send("a", "b")
+		f.Clock.Advance(time.Hour)
+	}
+	f.SQL(`DELETE FROM message_trace WHERE id IN (SELECT id FROM message_trace WHERE id > 0 ORDER BY id LIMIT 1 OFFSET 1)`)
+	for since, events := range map[string]int{"10m": 0, "1h": 1, "90m": 1, "150m": 2, "3h": 3, "4h": 3, "5h": 4, "9h": 4} {
+		at, err := messages.EventsSince(t.Context(), f.Ledger, since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _, _, err := messages.Events(t.Context(), f.Ledger, at, "", 10)
+		if err != nil || len(list) != events {
+			t.Errorf("since %s: %d events, %v; want %d", since, len(list), err, events)
+		}
+	}
+	_, err := messages.EventsSince(t.Context(), f.Ledger, "soon")
+	want.Code(t, err, orchestrator.InvalidParams)
+}

@@ -125,6 +125,41 @@ func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int6
 	return list[max(0, len(list)-int(n)):], next, err
 }
 
+// EventsSince returns the place before the first event of a time: see HistoryFilter for its forms. It is found by the ids,
+// which ascend as times do, but where a clock was set back. Error: invalid_params for a time that cannot be read.
+func EventsSince(ctx context.Context, l *ledger.Ledger, since string) (Cursor, error) {
+	at, err := boundary(l, "since", since)
+	if err != nil {
+		return Cursor{}, err
+	}
+	newest, err := LastEvent(ctx, l)
+	if err != nil {
+		return Cursor{}, err
+	}
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (Cursor, error) {
+		before, behind := int64(0), newest.id // the place is between the two
+		for before < behind {
+			middle := before + (behind-before)/2
+			earlier := int64(0) // the first event behind the middle, if it is before the time
+			err := c.Query(`SELECT id, at FROM message_trace WHERE id > ?1 ORDER BY id LIMIT 1`, func(row store.Row) error {
+				if row.Text(1) < at {
+					earlier = row.Int(0)
+				}
+				return nil
+			}, middle)
+			if err != nil {
+				return Cursor{}, err
+			}
+			if earlier > 0 {
+				before = min(earlier, behind)
+			} else {
+				behind = middle
+			}
+		}
+		return Cursor{before}, nil
+	})
+}
+
 // Events returns what happened to messages after a place in the stream, oldest first. It looks at no more than limit
 // events, of which concerning leaves those of messages that this agent sent or got; "" leaves all. next is the place
 // after them; more says that there may be events behind it already. It stops before events that are not settled, see

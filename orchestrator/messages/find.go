@@ -69,7 +69,7 @@ func Find(ctx context.Context, l *ledger.Ledger, id string) ([]orchestrator.Mess
 // AnsweredBefore reports whether the sender of a message had answered the same one before, be it by what is archived
 // now.
 func AnsweredBefore(c *store.Conn, m *orchestrator.Message) (bool, error) {
-	const before = `SELECT 1 FROM %s WHERE reply_to = ?1 AND sender = ?2 AND seq < ?3`
+	const before = `SELECT 1 FROM %s WHERE reply_to = ?1 AND +sender = ?2 AND seq < ?3`
 	n, err := c.Number(`SELECT EXISTS (`+fmt.Sprintf(before, "agent_message")+`) OR EXISTS (`+
 		fmt.Sprintf(before, "agent_message_archive")+`)`,
 		m.ReplyTo, m.Sender, m.Seq)

@@ -147,7 +147,7 @@ func Written(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 		return err
 	}
 	for _, table := range []string{"agent_message", "agent_message_archive"} {
-		n, err := t.Exec(`UPDATE `+table+` SET read_at = ?3, review_at = '' WHERE message_id = ?1 AND recipient = ?2
+		n, err := t.Exec(`UPDATE `+table+` SET read_at = ?3, review_at = '' WHERE message_id = ?1 AND +recipient = ?2
 			AND status = 'delivered' AND read_at = '' AND acknowledged_at = ''`, m.ID, m.Recipient, t.Now)
 		if err != nil {
 			return err
@@ -208,6 +208,13 @@ func leases(c *store.Conn, where string, args ...any) ([]Lease, error) {
 // Reads reports whether it is this process that has the message.
 func (s *Lease) Reads(p process.ID) bool {
 	return s.pid == p.PID && s.born == p.Born && s.host == p.Host()
+}
+
+// OfAnother reports whether another process than p has the message, and runs still. One that cannot be seen from here, such
+// as in another container, is taken for ended.
+func (s *Lease) OfAnother(p process.ID) bool {
+	other := process.ID{PID: s.pid, Born: s.born, Space: p.Space}
+	return s.host == p.Host() && other != p && other.Here()
 }
 
 // SessionLeases lists the leases on messages to an agent that were shown to a session of its host.
@@ -335,7 +342,7 @@ func giveBackOther(t *ledger.Tx, s *Lease) error {
 	}
 	return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ?1 AND recipient = ?2
 		AND NOT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1 AND recipient = ?2)
-		AND NOT EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND recipient = ?2)`, s.ID,
+		AND NOT EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND +recipient = ?2)`, s.ID,
 		s.recipient)
 }
 
@@ -353,7 +360,7 @@ func end(t *ledger.Tx, s *Lease) (*orchestrator.Message, error) {
 	if err := t.Run(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, s.ID, s.recipient); err != nil {
 		return nil, err
 	}
-	const unread = ` WHERE message_id = ?1 AND recipient = ?2 AND read_at = '' AND acknowledged_at = ''
+	const unread = ` WHERE message_id = ?1 AND +recipient = ?2 AND read_at = '' AND acknowledged_at = ''
 		AND EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2 AND read_at <> '')`
 	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message`+unread, s.ID, s.recipient)
 	if err == nil && len(ms) == 0 {
@@ -399,7 +406,7 @@ func MarkRead(t *ledger.Tx, m *orchestrator.Message, at string, event tracing.Ev
 	if err := t.Run(`
 		UPDATE `+ledger.Table(m)+` SET read_at = ?1,
 		       review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END
-		WHERE message_id = ?2 AND recipient = ?3`, at, m.ID, m.Recipient); err != nil {
+		WHERE message_id = ?2 AND +recipient = ?3`, at, m.ID, m.Recipient); err != nil {
 		return err
 	}
 	return t.NoteOf(m, event, why)

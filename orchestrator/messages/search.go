@@ -18,6 +18,7 @@ const searchStep, searchSteps = 2000, 25
 type Search struct {
 	Agent    string // "" searches the messages of all
 	Sender   string
+	To       string // an agent, or a group to which it was sent
 	With     string // sent to this agent, or by it
 	Status   orchestrator.Status
 	Type     string
@@ -49,8 +50,9 @@ type Found struct {
 // bounded number of messages: if Found.Complete is false, call it again from Found.Next. A send to several agents is
 // found once. Nothing is marked as read. Error: invalid_params for a time that cannot be read.
 func SearchOwn(ctx context.Context, l *ledger.Ledger, s Search) (found Found, err error) {
-	s.Agent, s.Sender, s.With = orchestrator.FoldName(s.Agent), orchestrator.FoldName(s.Sender),
-		orchestrator.FoldName(s.With)
+	for _, name := range []*string{&s.Agent, &s.Sender, &s.To, &s.With} {
+		*name = orchestrator.FoldName(*name)
+	}
 	if s.Since, err = boundary(l, "since", s.Since); err != nil {
 		return found, err
 	}
@@ -136,7 +138,7 @@ func (s *Search) sources() []searchSource {
 // large.
 func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) (step searched, err error) {
 	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before, conf.Former(s.Agent), conf.Since(s.Agent),
-		s.With, string(s.Status)}
+		s.With, string(s.Status), s.To}
 	sources := s.sources()
 	for _, from := range sources {
 		err := c.Query(from.floor(), func(row store.Row) error {
@@ -175,16 +177,17 @@ func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) 
 // floor selects the row with which a step through the source ends; it selects none if the source has no so many left.
 func (from searchSource) floor() string {
 	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where +
-		` AND seq < ?6 ORDER BY seq DESC LIMIT 1 OFFSET +?11`
+		` AND seq < ?6 ORDER BY seq DESC LIMIT 1 OFFSET +?12`
 }
 
-// candidates selects the places of all that fits the filter between ?11 and ?6, newest first. Of a post that mentions
+// candidates selects the places of all that fits the filter between ?12 and ?6, newest first. Of a post that mentions
 // several, who wrote it finds the thread's own row, and so does a search of all. ?7 and ?8 tell the agent's mail from
 // that of a removed one: see ledger.GotAs.
 func (s *Search) candidates(sources []searchSource) string {
-	fits := ` AND seq >= ?11 AND seq < ?6 AND (?2 = '' OR +m.sender = ?2) AND (?3 = '' OR +m.thread_id = ?3)
+	fits := ` AND seq >= ?12 AND seq < ?6 AND (?2 = '' OR +m.sender = ?2) AND (?3 = '' OR +m.thread_id = ?3)
 		AND (?4 = '' OR message_type = ?4) AND (?5 = '' OR created_at >= ?5)
-		AND (?9 = '' OR +m.recipient = ?9 OR +m.sender = ?9) AND (?10 = '' OR +m.status = ?10)
+		AND (?9 = '' OR +m.recipient = ?9 OR +m.sender = ?9)
+		AND (?11 = '' OR +m.recipient = ?11 OR +m.multicast_target = ?11) AND (?10 = '' OR +m.status = ?10)
 		AND (+m.recipient = ?1 AND ` + ledger.GotAs("?7", "?8") + ` OR +` + ownPosts + `
 			OR (?1 = '' OR +m.sender = ?1 AND m.seq > ?7) AND (m.multicast_id IS NULL OR m.message_id = m.multicast_id
 			OR m.multicast_target NOT LIKE '` + orchestrator.ThreadPrefix + `%'))`
@@ -196,7 +199,7 @@ func (s *Search) candidates(sources []searchSource) string {
 		}
 		parts = append(parts, `SELECT `+archived+`, seq FROM `+from.from+` WHERE `+from.where+fits)
 	}
-	return strings.Join(parts, "\nUNION\n") + ` ORDER BY 2 DESC LIMIT +?12`
+	return strings.Join(parts, "\nUNION\n") + ` ORDER BY 2 DESC LIMIT +?13`
 }
 
 // allBefore reports whether a step has come to older messages alone: nothing behind them is newer, since times ascend,
@@ -204,7 +207,7 @@ func (s *Search) candidates(sources []searchSource) string {
 func allBefore(c *store.Conn, since string, sources []searchSource, args []any) (bool, error) {
 	for _, from := range sources {
 		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+
-			` AND seq >= ?11 AND seq < ?6 AND created_at >= ?5)`, args...)
+			` AND seq >= ?12 AND seq < ?6 AND created_at >= ?5)`, args...)
 		if err != nil || n > 0 {
 			return false, err
 		}

@@ -95,6 +95,9 @@ func TestSearchOwn(t *testing.T) {
 				{messages.Search{Agent: "a", Sender: "b"}, "6 2"},
 				{messages.Search{Agent: "a", Sender: "d"}, "7"},
 				{messages.Search{Agent: "a", Type: "x"}, "7 4 1"},
+				{messages.Search{Agent: "a", To: "B"}, "4 1"},
+				{messages.Search{Agent: "a", To: "team"}, "4"},
+				{messages.Search{To: "team"}, "4"},
 				{messages.Search{Agent: "b", ThreadID: th.ID}, "6 5"},
 				{messages.Search{Agent: "c", ThreadID: th.ID}, ""},
 				{messages.Search{Agent: "a", Since: since}, "8 7"},
@@ -102,7 +105,7 @@ func TestSearchOwn(t *testing.T) {
 			} {
 				if archived == "the first" { // what was sent since then comes first
 					switch s := c.search; {
-					case s.Agent == "a" && s.Sender+s.ThreadID == "" && s.Says == nil && s.Type != "y":
+					case s.Agent == "a" && s.Sender+s.ThreadID+s.To == "" && s.Says == nil && s.Type != "y":
 						c.want = "10 " + c.want
 					case s.Agent == "B":
 						c.want = "9 " + c.want

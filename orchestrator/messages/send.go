@@ -353,6 +353,9 @@ func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *or
 	known := slices.Concat(conf.Names, agents.GroupsWithMembers(conf))
 	refusal := orchestrator.Errorf(code, "nobody is known as %s %q", role, name).WithUnknown(name, known)
 	hint := cmp.Or(orchestrator.DidYouMean(name, known), orchestrator.AddIt(name)+".")
+	if name == "human" || name == "person" {
+		hint = "The person who runs the agents is `" + orchestrator.User + "`."
+	}
 	if at, err := agents.RemovedAt(t.Conn, name); err != nil {
 		return Outcome{}, err
 	} else if at != "" {

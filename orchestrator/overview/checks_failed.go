@@ -101,6 +101,9 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 		f.Says = "Nobody has the name " + newest.sender + ", which wrote to " + g.recipient
 		f.Do = orchestrator.AddIt(newest.sender) + ", then `mailroom dead_letters replay --all --sender " +
 			orchestrator.ShellWord(newest.sender) + "`"
+	case m.agent == nil && x.conf.Groups[g.recipient] != nil:
+		f.Says = "When messages to " + g.recipient + " were sent, there was no group of that name"
+		f.Do = sendToGroup
 	case m.agent == nil && orchestrator.CanBeAgent(g.recipient):
 		f.Says = "Nobody has the name " + g.recipient
 		f.Do = orchestrator.MeantOrAdd(g.recipient, x.conf.Names) + ", then `mailroom dead_letters replay --all --recipient " +

@@ -299,6 +299,9 @@ func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, i
 }
 
 // explainFailed says why a message failed for good, and what to do about it. tried tells whether it was attempted at
+// sendToGroup is what helps a dead letter to a name that is a group's by now.
+const sendToGroup = "A dead letter goes to one agent: send it again, if it is still wanted, and the group gets it"
+
 // all.
 func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why *Reason) {
 	why.Where = "among the dead letters"
@@ -317,6 +320,8 @@ func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why
 	case messages.LacksSender(conf, m):
 		why.Fix = orchestrator.NoAgentsName + ": send it again from another, if it is still wanted"
 	case conf.Agents[m.Recipient] != nil:
+	case conf.Groups[m.Recipient] != nil:
+		why.Fix = sendToGroup
 	case orchestrator.CanBeAgent(m.Recipient):
 		why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " +
 			orchestrator.ShellWord(m.ID) + "`"

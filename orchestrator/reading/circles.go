@@ -73,7 +73,13 @@ func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []stri
 	if len(names) == 0 {
 		return nil, nil
 	}
-	own := edges{names: names, filtered: o.Filter.Sender != "", posts: o.Posts}
+	own := edges{names: names, posts: o.Posts}
+	switch {
+	case o.Filter.Answers != "":
+		own.filtered = byAnswers
+	case o.Filter.Sender != "":
+		own.filtered = byTheirs
+	}
 	err = l.Write(ctx, store.Waiting, func(t *ledger.Tx) error {
 		ids = nil
 		if err := t.Run(`DELETE FROM waits WHERE until <= ?1 OR until > ?2`, t.ClockText,
@@ -92,7 +98,7 @@ func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []stri
 			ids = append(ids, id)
 			if _, err := t.Exec(`INSERT INTO waits (id, waiter, waits_for, instance, since, until, filtered, posts)
 				VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-				id, o.Recipient, name, l.Store.Token(t.Actor), t.Now, until, own.filtered, own.posts); err != nil {
+				id, o.Recipient, name, l.Store.Token(t.Actor), t.Now, until, int64(own.filtered), own.posts); err != nil {
 				return err
 			}
 		}
@@ -162,12 +168,21 @@ type hop struct {
 	since string // when it began to wait
 }
 
+// filtered is what ends a wait, as it stands in the table waits.
+type filtered int64
+
+const (
+	byAll     filtered = iota // any message
+	byTheirs                  // a message of those that are waited for
+	byAnswers                 // an answer of theirs; one to another message counts, too
+)
+
 // edges say whom one agent waits for, and what else would end its waits.
 type edges struct {
 	names    []string // agents that it waits for
 	since    string   // when the first of them began
-	filtered bool     // only messages of theirs end it
-	posts    bool     // and so does any post in its threads
+	filtered filtered
+	posts    bool // any post in its threads ends it, too
 }
 
 // circle returns the way from a waiter along the waits back to itself, nil if there is none or somebody on any way from
@@ -183,7 +198,7 @@ func circle(t *ledger.Tx, waiter string, own *edges) (way []hop, err error) {
 			return nil, err
 		}
 		if at == waiter {
-			next.add(own.names, own.filtered, own.posts)
+			next.add(own)
 		} else {
 			since[at] = next.since
 		}
@@ -211,16 +226,19 @@ func circle(t *ledger.Tx, waiter string, own *edges) (way []hop, err error) {
 }
 
 // add adds a wait of the same agent. One that filters ends by less than one that does not.
-func (e *edges) add(names []string, filtered, posts bool) {
-	e.filtered = filtered && (e.filtered || len(e.names) == 0)
-	e.posts = posts || e.posts
-	e.names = append(e.names, names...)
+func (e *edges) add(other *edges) {
+	if len(e.names) == 0 {
+		e.filtered = other.filtered
+	}
+	e.filtered = min(e.filtered, other.filtered)
+	e.posts = other.posts || e.posts
+	e.names = append(e.names, other.names...)
 }
 
 // waitsOf returns what an agent waits for.
 func waitsOf(t *ledger.Tx, agent string) (e edges, err error) {
 	err = t.Query(`SELECT waits_for, since, filtered, posts FROM waits WHERE waiter = ?`, func(row store.Row) error {
-		e.add([]string{row.Text(0)}, row.Int(2) != 0, row.Int(3) != 0)
+		e.add(&edges{names: []string{row.Text(0)}, filtered: filtered(row.Int(2)), posts: row.Int(3) != 0})
 		if began := row.Text(1); e.since == "" || began < e.since {
 			e.since = began
 		}
@@ -232,11 +250,11 @@ func waitsOf(t *ledger.Tx, agent string) (e edges, err error) {
 // isWoken reports whether a waiter would find something that ends its wait.
 func isWoken(t *ledger.Tx, name string, e *edges) (bool, error) {
 	senders := []string{""} // everybody
-	if e.filtered {
+	if e.filtered > byAll {
 		senders = e.names
 	}
 	for _, sender := range senders {
-		if there, err := hasMail(t, name, sender); err != nil || there {
+		if there, err := hasMail(t, name, sender, e.filtered == byAnswers); err != nil || there {
 			return there, err
 		}
 	}
@@ -246,15 +264,19 @@ func isWoken(t *ledger.Tx, name string, e *edges) (bool, error) {
 	return messages.HasUnreadPosts(t.Conn, name)
 }
 
-// hasMail reports whether there is something to read for an agent, from a sender or, if that is "", from anybody.
-func hasMail(t *ledger.Tx, name, sender string) (bool, error) {
+// hasMail reports whether there is something to read for an agent, from a sender or, if that is "", from anybody; answers
+// leaves out what answers nothing.
+func hasMail(t *ledger.Tx, name, sender string, answers bool) (bool, error) {
 	n, err := t.Number(`
 		SELECT EXISTS (SELECT 1 FROM agent_inbox i WHERE recipient = ?2 AND read_at = '' AND (?3 = ''
-		        OR EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.sender = ?3)
-		        OR EXISTS (SELECT 1 FROM agent_message_archive m WHERE m.message_id = i.message_id AND m.sender = ?3)))
-		    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Takeable+` AND (?3 = '' OR sender = ?3))
+		        OR EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.sender = ?3
+		        	AND (?4 = 0 OR m.reply_to <> ''))
+		        OR EXISTS (SELECT 1 FROM agent_message_archive m WHERE m.message_id = i.message_id AND +m.sender = ?3
+		        	AND (?4 = 0 OR m.reply_to <> ''))))
+		    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Takeable+` AND (?3 = '' OR sender = ?3)
+		    	AND (?4 = 0 OR reply_to <> ''))
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE (`+ledger.Foreign+`) AND recipient = ?2)`, t.ClockText, name,
-		sender)
+		sender, answers)
 	return n != 0, err
 }
 

@@ -365,3 +365,26 @@ func TestAWaitForAnyOfSeveral(t *testing.T) {
 	want.Equal(t, "refused while d has mail", refuses(f, "b", "a"), false)
 	want.Equal(t, "refused to wait for itself", refuses(f, "b", "b"), true)
 }
+
+// TestWaitsForAnswersAlone: two that wait for answers alone, each with the other's question unread, close a circle; an
+// answer that is there ends the wait, and another message stays unread.
+func TestWaitsForAnswersAlone(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	asked := f.Send("a", "b")
+	f.Send("b", "a")
+	f.DeadWait("b", "a", f.Clock.Now().Add(time.Hour))
+	f.SQL(`UPDATE waits SET filtered = 2`)
+	o := reading.Options{Recipient: "a", Limit: 10, Timeout: time.Hour, ReplyTo: asked, Filter: reading.Filter{Answers: asked}}
+	_, _, err := reading.Wait(t.Context(), f.Ledger, o)
+	want.Code(t, err, orchestrator.Conflict)
+
+	answer := f.Send("b", "a", func(d *orchestrator.Draft) { d.ReplyTo = asked })
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.IDs(t, ms, answer)
+	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message m LEFT JOIN agent_inbox i USING (message_id)
+		WHERE m.recipient = 'a' AND coalesce(i.read_at, '') = ''`), "1")
+}

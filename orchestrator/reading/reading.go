@@ -76,7 +76,7 @@ func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 		WHERE i.recipient = ? AND i.read_at = ''
 		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id
-		  	AND a.recipient = i.recipient)
+		  	AND +a.recipient = i.recipient)
 		ORDER BY i.rowid LIMIT +?`, func(row store.Row) error {
 		payload := []byte(adoption.Payload(row[1]))
 		size += len(payload)
@@ -93,10 +93,11 @@ func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 }
 
 // unreadMessages picks what is to be read first by the little that decides it, and only then fetches the messages: a
-// large inbox must not be sorted with its payloads. more says that there are others.
+// large inbox must not be sorted with its payloads. They are found by the ids in the inbox, and not among all that the
+// recipient has ever got. more says that there are others.
 func unreadMessages(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	const unread = `WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '')
-		AND recipient = ?1 AND status = 'delivered'` + selected
+		AND +recipient = ?1 AND status = 'delivered'` + selected
 	return ledger.Fetch(t.Conn, `
 		SELECT archived, seq FROM (
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message `+unread+`
@@ -104,7 +105,7 @@ func unreadMessages(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more b
 		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`) AS m`+ledger.ReadingOrder+
 		` LIMIT +?2`, o.Limit, ledger.MaxRead,
 		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, o.Filter.MinPriority, o.Filter.MaxPriority,
-		o.Filter.Sender)
+		o.Filter.Sender, o.Filter.Answers)
 }
 
 // withUnreadPosts adds unread posts to what a wait takes, as far as its limits allow, and notes that they were read.
@@ -206,7 +207,7 @@ func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) er
 				continue
 			}
 			settled, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+
-				` WHERE message_id = ? AND recipient = ? AND (acknowledged_at <> '' OR read_at <> ?)`,
+				` WHERE message_id = ? AND +recipient = ? AND (acknowledged_at <> '' OR read_at <> ?)`,
 				m.ID, m.Recipient, m.ReadAt)
 			if err != nil {
 				return err

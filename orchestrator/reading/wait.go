@@ -49,11 +49,16 @@ type Filter struct {
 	Target      string // the agent itself, or the group that the sender named
 	MinPriority *int
 	MaxPriority *int
+	// a message of the recipient's own, whose answers are taken alone; of one to a group those to each copy
+	Answers string
 }
 
-// selected is the condition of a filter: the type, the target, both bounds of the priority and the sender are ?3 to ?7.
+// selected is the condition of a filter: the type, the target, both bounds of the priority, the sender and the message that
+// is answered are ?3 to ?8.
 const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4)
-	AND (priority >= ?5 OR ?5 IS NULL) AND (priority <= ?6 OR ?6 IS NULL) AND (?7 = '' OR sender = ?7)`
+	AND (priority >= ?5 OR ?5 IS NULL) AND (priority <= ?6 OR ?6 IS NULL) AND (?7 = '' OR sender = ?7)
+	AND (?8 = '' OR reply_to = ?8 OR reply_to IN (SELECT message_id FROM agent_message WHERE multicast_id = ?8
+		UNION ALL SELECT message_id FROM agent_message_archive WHERE multicast_id = ?8))`
 
 // Wait takes the unread messages of a recipient: interrupts first, then by priority, then the oldest first. It marks
 // them as read, and delivers what is due to the recipient's inbox beforehand. If there are none it waits until one
@@ -271,12 +276,12 @@ func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error
 	first := []int64{}
 	err := l.Look(ctx, func(c *store.Conn) error {
 		return c.Query(`SELECT seq FROM agent_message m WHERE `+ledger.Takeable+selected+ledger.ReadingOrder+
-			` LIMIT +?8`, func(row store.Row) error {
+			` LIMIT +?9`, func(row store.Row) error {
 			first = append(first, row.Int(0))
 			return nil
 		}, orchestrator.Stamp(l.Now()), o.Recipient, o.Filter.Type, o.Filter.Target, o.Filter.MinPriority,
 			o.Filter.MaxPriority,
-			o.Filter.Sender, o.Limit+1)
+			o.Filter.Sender, o.Filter.Answers, o.Limit+1)
 	})
 	return first, err
 }

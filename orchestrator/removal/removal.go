@@ -225,7 +225,7 @@ func (r *Request) giveUp(t *ledger.Tx, id, reason string) (int, error) {
 		return 1, delivery.GiveUp(t, &ms[0], reason, false)
 	}
 	ms, err = ledger.Messages(t.Conn,
-		`SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ? AND recipient = ?
+		`SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ? AND +recipient = ?
 		ORDER BY seq DESC LIMIT 1`, id, r.Name)
 	if err != nil || len(ms) == 0 {
 		return 0, err

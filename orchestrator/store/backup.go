@@ -37,6 +37,18 @@ type Compared struct {
 	Missing  int64 // messages of the database that the backup has not, archived ones among both
 	// what the backup does outside of itself and the database does not: commands, addresses, schedules
 	Adds []string
+
+	Undelivered int64 // messages of the database
+}
+
+// KeepsUndelivered returns why a database with so many undelivered messages is not replaced; nil for none.
+func KeepsUndelivered(messages int64) error {
+	if messages == 0 {
+		return nil
+	}
+	return orchestrator.Errorf(orchestrator.Conflict, "the database holds %s, which the backup would replace",
+		orchestrator.Plural(int(messages), "undelivered message")).
+		WithHint("Deliver them first, or repeat with --force: the database is saved beside itself before it is replaced")
 }
 
 // Restored is what a restore did.

@@ -57,7 +57,7 @@ func Written(ctx context.Context, l *ledger.Ledger, agent string, fresh []orches
 		for i := range fresh {
 			m := &fresh[i]
 			unread, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+
-				` WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID, m.Recipient)
+				` WHERE message_id = ? AND +recipient = ? AND read_at = ''`, m.ID, m.Recipient)
 			if err == nil && unread > 0 {
 				err = messages.MarkRead(t, m, t.Now, tracing.Read, "")
 			}

@@ -18,10 +18,13 @@ var few = regexp.MustCompile(`INDEX (agent_message_(live|later|wanted_later|put_
 var (
 	walk  = regexp.MustCompile(`^ *SCAN (\w+)`)
 	sorts = regexp.MustCompile(`USE TEMP B-TREE|AUTOMATIC`)
+	// what is found by an id, and what walks along all that one agent has ever sent or got instead
+	byID    = regexp.MustCompile(`\b(message_id|reply_to) (= |IN )`)
+	ofAgent = regexp.MustCompile(`INDEX agent_message_(archive_recipient|archive_sender|archive_placed|past) \(\w+=\?\)$`)
 )
 
-// costlySteps returns the steps that walk through all rows of a growing table, and those that sort or index rows for
-// one use of a statement on such a table.
+// costlySteps returns the steps that walk through all rows of a growing table, or all of one agent, and those that sort or
+// index rows for one use of a statement on such a table.
 func costlySteps(text string, steps []string) (costly []string) {
 	names := map[string]bool{}
 	for _, found := range growing.FindAllStringSubmatch(text, -1) {
@@ -34,7 +37,7 @@ func costlySteps(text string, steps []string) (costly []string) {
 			if names[found[1]] && !inner && !few.MatchString(step) {
 				costly = append(costly, step)
 			}
-		} else if len(names) > 0 && sorts.MatchString(step) {
+		} else if byID.MatchString(text) && ofAgent.MatchString(step) || len(names) > 0 && sorts.MatchString(step) {
 			costly = append(costly, step)
 		}
 	}
@@ -113,7 +116,7 @@ var mayCost = map[string]int{
 
 	// So is what was found, or what is under way: the rows of one batch, of one step of a search, of other programs.
 	`IN (SELECT seq FROM temp.batch)`:                       1,
-	`m NOT INDEXED WHERE true AND seq >= ?11 AND seq < ?6`:  1,
+	`m NOT INDEXED WHERE true AND seq >= ?12 AND seq < ?6`:  1,
 	`WHERE seq >= ?1 AND seq < ?2 AND created_at >= ?3`:     1,
 	`SELECT DISTINCT lease_token`:                           1,
 	`SELECT DISTINCT delivery_marks`:                        1,

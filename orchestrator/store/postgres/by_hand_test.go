@@ -12,6 +12,8 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/postgres/postgrestest"
@@ -90,6 +92,40 @@ func TestByHandHindersNobody(t *testing.T) {
 		t.Errorf("again: %v", err)
 	}
 	s.Run(`INSERT INTO b_inbox (message_id, payload) VALUES ('m9', '1')`)
+}
+
+// TestIdleTransaction has another program keep a transaction open that has read all messages, and does nothing more, so
+// that the server can clear no old row away: 2,000 messages are sent, delivered and read meanwhile, each once.
+func TestIdleTransaction(t *testing.T) {
+	t.Parallel()
+	address := postgrestest.Place(postgrestest.Start(t))
+	e := made(t, address, "a", "b")
+	idle := postgrestest.Connect(t, address)
+	idle.Run(`BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agent_message, agent_inbox, message_trace`)
+	read := map[string]bool{}
+	for range 20 {
+		drafts := make([]orchestrator.Draft, 100)
+		for i := range drafts {
+			drafts[i] = orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: []byte("1")}
+		}
+		for _, sent := range messages.SendBatch(t.Context(), e.Ledger, drafts, true) {
+			if sent.Refused != nil {
+				t.Fatal(sent.Refused)
+			}
+		}
+		if did, err := e.DeliverAll(t.Context(), delivery.Options{}); err != nil || did.Delivered != 100 {
+			t.Fatalf("%+v, %v", did, err)
+		}
+		ms, _, err := reading.Wait(t.Context(), e.Ledger, reading.Options{Recipient: "b", Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range ms {
+			read[m.ID] = true
+		}
+	}
+	want.Equal(t, "messages read", len(read), 2000)
+	idle.Run(`COMMIT`)
 }
 
 // Where a mistyped address leads nothing is made, but by who asks for that.

@@ -81,8 +81,18 @@ func (s *Store) checkAuditor(c *store.Conn, report store.Report) error {
 	}, "{"+strings.ReplaceAll(credentials, " ", "")+"}")
 }
 
-// CheckLock reports whether a transaction keeps all others from writing.
+// CheckLock reports whether a transaction keeps all others from writing. It does not ask a server that takes no writes:
+// checkServer reports that.
 func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool) {
+	var takesNone int64
+	_ = s.Look(ctx, func(c *store.Conn) (err error) {
+		takesNone, err = c.Number(`SELECT count(*)
+			WHERE pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on'`)
+		return err
+	})
+	if takesNone > 0 {
+		return false
+	}
 	var who []string
 	for range 2 { // if nobody is seen to hold the lock, once more: the server may only have been slow
 		if !store.IsLocked(ctx, s.Write, report) {

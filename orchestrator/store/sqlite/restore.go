@@ -74,13 +74,16 @@ func (s *Store) Restore(ctx context.Context, file string, force bool, parts stor
 }
 
 // Compare says what a restore of a backup would bring and take. It changes nothing, and makes no database.
-func (s *Store) Compare(_ context.Context, file string, outside []string) (store.Compared, error) {
+func (s *Store) Compare(ctx context.Context, file string, outside []string) (found store.Compared, err error) {
 	staged, err := stage(s, file)
 	if err != nil {
 		return store.Compared{}, err
 	}
 	defer staged.Remove()
-	return compare(s, staged.Copy(), outside)
+	if found, err = compare(s, staged.Copy(), outside); err == nil && !s.missing() {
+		_, found.Undelivered, err = s.presentContent(ctx)
+	}
+	return found, err
 }
 
 // compare refuses a staged copy that may not replace the database, and says what it would bring and take.
@@ -270,10 +273,10 @@ func savePrevious(ctx context.Context, s *Store, force bool) (file string, err e
 	if err != nil {
 		return "", err
 	}
-	if waiting > 0 && !force {
-		return "", orchestrator.Errorf(orchestrator.Conflict,
-			"the database holds %s, which the backup would replace", orchestrator.Plural(int(waiting), "undelivered message")).
-			WithHint("Deliver them first, or repeat with --force: the database is saved beside itself before it is replaced")
+	if !force {
+		if err := store.KeepsUndelivered(waiting); err != nil {
+			return "", err
+		}
 	}
 	if total == 0 {
 		return "", nil

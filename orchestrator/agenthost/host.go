@@ -1,0 +1,198 @@
+package agenthost
+
+import (
+	"cmp"
+	"regexp"
+	"time"
+
+	"mailroom/orchestrator/hosts"
+)
+
+// Host describes one agent host: how it is recognized, what `mailroom connect` writes into its configuration, which events
+// its hooks report, and in which form it takes an answer. A zero field is what the host does not have or do.
+type Host struct {
+	Name string // for people and records, such as claude
+
+	programs []string // names under which it runs, which nothing else has
+	packages []string // of npm, in which the script lies that it runs
+	parts    []string // scripts that it runs in processes of their own, which are not its session's
+	variable string   // in the environment of what it starts, and of nothing else
+	clients  []string // how the names begin that its clients of the Model Context Protocol give themselves
+
+	Connection
+	Sessions
+	Hooks
+	Transcript
+}
+
+// Connection is what connecting a host takes.
+type Connection struct {
+	Files    []File                // of its configuration; the first has the tools
+	Asks     string                // what it asks of its user when it is started the next time
+	Off      []Setting             // with which it runs no hooks
+	Digests  bool                  // it runs a hook only while its configuration has the digest that its user has trusted
+	Replaces func() *regexp.Regexp // what it replaces in command lines by an environment variable
+	Calls    CallTime
+
+	NeverAsks  bool     // it asks its user for no tool
+	Allows     []string // arguments with which it asks for none of ours; otherwise it asks, whatever its configuration has
+	Wakes      []string // arguments without which it runs no program that wakes idle sessions
+	OnlyInside bool     // other programs run its hooks, too: they do nothing unless this host is recognized
+	OnlyAtTop  bool     // it reads configuration in the top folder of a git repository, and in none below
+	NotAtHome  bool     // it reads no configuration of a project that is the user's home folder
+}
+
+// Place is where a host is connected.
+type Place struct {
+	Folder string // of the project
+	Home   string // of the user
+	User   bool   // in all folders of the user
+}
+
+// Scope returns the folder in which the host is connected; "" is all of the user's.
+func (p *Place) Scope() string {
+	if p.User {
+		return ""
+	}
+	return p.Folder
+}
+
+// Format is how a configuration file is read by its host.
+type Format int
+
+// The formats of configuration files.
+const (
+	JSON          Format = iota // without comments
+	CommentedJSON               // with comments, but without a comma at the end of a list
+	LaxJSON                     // with both
+	TOML
+)
+
+// File is a configuration file, and what Mailroom has in it.
+type File struct {
+	// Paths lists where it may lie. Mailroom changes the one that has its tools, or else the last that is there, or else
+	// the first.
+	Paths  func(p *Place) []string
+	Format Format
+	NoMark bool // the host does not read it if it begins with a byte order mark
+
+	Servers  string              // the object in which the tools of each server stand by name
+	Entry    string              // the name of ours; "" is mailroom
+	Server   func(s *Server) any // ours there, a struct
+	Optional []string            // names of values of it that it does not always have
+	Words    []Word              // texts in lists
+	Rule     *Rule               // a value of an object
+	Hooks    []Entry             // by event, in the object "hooks"
+	Script   string              // the program, in which the line `const COMMAND = []` is replaced
+	Next     string              // the program in place of that which serves the host's next generation, too, where its user has asked for it
+	Idle     bool                // the program wakes idle sessions, and is there only where its user has asked for that
+}
+
+// EntryName is the name of our server.
+func (f *File) EntryName() string { return cmp.Or(f.Entry, "mailroom") }
+
+// Server is what starts the tools, and how they are used.
+type Server struct {
+	Program string
+	Args    []string
+	Ask     bool // the host asks its user before it uses a tool
+}
+
+// Word is a text that stands in a list.
+type Word struct {
+	Text    string
+	Path    []string // names on the way to the list
+	Project bool     // only where one project is connected
+	Unasked bool     // only where the host does not ask before it uses a tool
+	Spare   bool     // a connection without it is whole
+}
+
+// Rule is a value with which the host asks before it uses a tool, or does not.
+type Rule struct {
+	Object, Name string
+	Ask, Allow   string // "" is no value
+}
+
+// Entry is a hook in a configuration.
+type Entry struct {
+	Event   string     // by the host's name for it
+	Kind    hosts.Kind // of it
+	Runs    string     // another event of `mailroom hook` than this, which has no kind
+	Timeout int        // in the host's unit
+	Async   bool       // the session does not wait for it, and is woken by it
+	Names   bool       // its command line names where the host's program lies
+}
+
+// Setting is a value in a file of the host's own.
+type Setting struct {
+	Paths func(p *Place) []string // of the files, in JSON or TOML
+	Names func(p *Place) []string // on the way to the value; nil: it does not count there
+	Is    any                     // a value that has an effect
+	Says  string                  // the effect
+}
+
+// CallTime is how long a host waits for the answer to the call of a tool, and where its configuration has that.
+type CallTime struct {
+	Key      string        // in the object of a server
+	Unit     time.Duration // of its value
+	Unsaid   time.Duration // where the configuration does not have it; the shortest that a version of the host has
+	Most     bool          // no call takes longer than Unsaid, whatever the configuration has
+	Variable string        // of the environment, with milliseconds in place of Unsaid
+}
+
+// Sessions is how the host runs sessions, and how one is woken.
+type Sessions struct {
+	Unproved bool // its process outlives a session, and proves nothing
+	Shared   bool // its sessions share a process
+	Streams  bool // it runs a plugin of ours in place of hooks, which keeps a stream running
+
+	// EndsByItself reports whether the host, run by this command line, ends after its answer, so that there is nothing to
+	// wake; nil if a process in the background cannot wake it.
+	EndsByItself func(words []string) bool
+	// GivePrompt is the command, after the host's program, that gives a session a prompt as soon as it is idle.
+	GivePrompt func(session, prompt string) []string
+	// Inbox is the variable with the path of a session's socket, in the environment of what the session starts; "": it has
+	// none. ToInbox returns what gives a session a prompt there as soon as it is idle. No hook reports that prompt.
+	Inbox   string
+	ToInbox func(session, prompt string) []byte
+}
+
+// Hooks is what the host's hooks report, and what it takes for an answer.
+type Hooks struct {
+	Form    func(event, text string) any // an answer with text for the model, as a value of JSON
+	Nothing string                       // an answer without anything to show
+	Dismiss any                          // an answer to a prompt of ours without anything to show, so that no turn begins
+	OwnKind hosts.Kind                   // of the event of a prompt by which Mailroom begins a turn, or goes on with one
+	Prompts []Prompt                     // that neither its user nor Mailroom has written
+	Shows   bool                         // what it is answered at the end of a turn it shows to its user
+	Forgets bool                         // what it is answered when a session starts is not restored when the session is resumed
+	Bytes   bool                         // it counts the bytes of an answer; others count its UTF-16 units
+}
+
+// Prompt is a prompt that is known by how it begins.
+type Prompt struct {
+	Begins string     // "" is an empty one
+	Kind   hosts.Kind // of the event; "" is none
+}
+
+// Kind returns of which kind an event is, by the host's name for it; "" if hooks report none of that name.
+func (h *Host) Kind(event string) hosts.Kind {
+	for i := range h.Files {
+		for _, e := range h.Files[i].Hooks {
+			if e.Event == event && e.Runs == "" {
+				return e.Kind
+			}
+		}
+	}
+	return ""
+}
+
+// Transcript is how a host keeps a session: in files with a JSON object on each line.
+type Transcript struct {
+	Path   func(session string) string // where it lies, if an event does not say so; nil if all do
+	Late   bool                        // it may never have what was shown, though the model has it
+	Speaks func(line *Line) bool       // whether a line is what the model has said
+	Said   func(line *Line) bool       // whether one is what its user has said; nil if it cannot be told
+	Drops  func(line *Line) bool       // whether one is left out when the session is resumed; nil is none
+	Parts  func(path string) []string  // the files of which the host names one, in their order; nil is that one
+}

@@ -1,0 +1,22 @@
+package agenthost
+
+import "time"
+
+// kilo is Kilo CLI, which is derived from OpenCode and runs its plugins. Unlike that it asks before it uses any tool.
+var kilo = Host{
+	Name:     "kilo",
+	programs: []string{"kilo", "kilocode"},
+	clients:  []string{"kilo"},
+
+	Connection: Connection{
+		Asks: "For any plugin it installs a package from npm's registry, once in each folder; without a network it waits for that.",
+		// It reads opencode.json, too, which counts more than a kilo.json beside it, and less than one in .kilo.
+		Files: []File{
+			{Paths: openCodePaths(".kilo", "kilo", "kilo.json", "kilo.jsonc"), Format: LaxJSON, Servers: "mcp",
+				Server: openCodeServer, Rule: &Rule{Object: "permission", Name: "mailroom_*", Ask: "ask", Allow: "allow"}},
+			{Paths: openCodePaths(".kilo", "kilo", "plugins/mailroom.js"), Script: openCodePlugin},
+		},
+		Calls: CallTime{Key: "timeout", Unit: time.Millisecond, Unsaid: time.Minute},
+	},
+	Sessions: Sessions{Shared: true, Streams: true},
+}

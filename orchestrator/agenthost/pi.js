@@ -1,0 +1,110 @@
+const COMMAND = []
+
+// This extension shows the model what other agents write to it. It runs `mailroom hook stream`, which writes a line of JSON for
+// each delivery, gives the text to the session, and confirms the messages once the model has answered after them.
+// It is written by `mailroom connect`, which also takes it away.
+
+import { spawn } from "node:child_process"
+import { createInterface } from "node:readline"
+
+const TYPE = "mailroom" // of the messages in the session that have a delivery
+
+export default function (pi) {
+  let stream // the process
+  let open = [] // deliveries that the model has not answered; taken: it stands in the session, ended: the run in which it came is over
+
+  let user // of the session: what shows its user that messages wait
+  const tell = () => {
+    const waits = open.reduce((n, { ids, taken }) => n + (taken ? 0 : ids.length), 0)
+    user?.setStatus("mailroom", waits ? `mailroom: ${waits} new` : undefined)
+  }
+
+  const say = (...words) => stream?.stdin.write(words.join(" ") + "\n")
+
+  const settle = (which, how) => {
+    const settled = open.filter(which)
+    open = open.filter((delivery) => !settled.includes(delivery))
+    for (const delivery of settled) say(how, ...delivery.ids)
+    tell()
+  }
+
+  const deliver = ({ ids, text }) => {
+    open = open.filter((other) => !other.ids.some((id) => ids.includes(id))) // what is delivered again
+    open.push({ ids })
+    // As one message, since pi takes one a turn. It begins a turn, or comes into the one that runs, after its tool calls.
+    pi.sendMessage({ customType: TYPE, content: text, display: true, details: { ids } }, { triggerTurn: true, deliverAs: "steer" })
+    tell()
+  }
+
+  const answers = (message) => message.role === "assistant" && !["error", "aborted"].includes(message.stopReason)
+
+  // Reports which messages stand in a session that another process has left.
+  const recall = (session, entries) => {
+    const last = entries.findLastIndex((entry) => entry.type === "message" && answers(entry.message))
+    entries.forEach((entry, at) => {
+      const ids = entry.type === "custom_message" && entry.customType === TYPE ? (entry.details?.ids ?? []) : []
+      if (ids.length === 0) return
+      say(at < last ? "answered" : "stands", session, ...ids)
+      if (at > last) open.push({ ids, taken: true })
+    })
+  }
+
+  let session // its id; nothing once it is over
+  pi.on("session_start", (_, ctx) => {
+    session = ctx.sessionManager.getSessionId()
+    user = ctx.hasUI ? ctx.ui : undefined
+    const start = () => {
+      const child = spawn(COMMAND[0], COMMAND.slice(1), { cwd: ctx.cwd, stdio: ["pipe", "pipe", "ignore"] })
+      stream = child
+      child.on("error", () => {}) // "close" follows
+      child.stdin.on("error", () => {})
+      createInterface({ input: child.stdout }).on("line", (line) => session && deliver(JSON.parse(line)))
+      child.on("close", () => {
+        open = open.filter(({ taken }) => !taken) // those pi still holds
+        setTimeout(() => session && start(), 10_000).unref()
+      })
+      for (const { ids } of open) say("stands", session, ...ids)
+      recall(session, ctx.sessionManager.getBranch())
+      say("session", session)
+    }
+    start()
+  })
+  pi.on("session_shutdown", () => {
+    session = user = undefined
+    const child = stream
+    if (child?.exitCode !== null) return
+    return new Promise((done) => {
+      child.once("close", done)
+      setTimeout(done, 2_000).unref()
+      child.stdin.end()
+    })
+  })
+  pi.on("session_tree", (_, ctx) => {
+    const stand = ctx.sessionManager.getBranch().flatMap((entry) => entry.details?.ids ?? [])
+    settle(({ ids, taken }) => taken && !stand.includes(ids[0]), "return")
+  })
+
+  // What pi holds though it was given back, and delivered again meanwhile, the model sees once.
+  pi.on("context", ({ messages }) => {
+    const ours = messages.filter((message) => message.customType === TYPE)
+    const within = (a, b) => (a.details?.ids ?? []).every((id) => b.details?.ids?.includes(id))
+    const again = ours.filter((a, i) => ours.some((b, j) => i !== j && within(a, b) && (!within(b, a) || j < i)))
+    if (again.length > 0) return { messages: messages.filter((message) => !again.includes(message)) }
+  })
+
+  pi.on("before_agent_start", (event) => {
+    if (event.messageType === "user") say("prompted", session)
+  })
+  pi.on("message_end", ({ message }) => {
+    if (message.customType === TYPE) {
+      const delivery = open.find(({ ids, taken }) => !taken && ids[0] === message.details?.ids?.[0])
+      if (delivery) delivery.taken = true
+      tell()
+    } else if (answers(message)) settle(({ taken }) => taken, "confirm")
+  })
+  pi.on("agent_end", () => open.forEach((delivery) => (delivery.ended = true)))
+  pi.on("agent_settled", () => {
+    settle(({ taken, ended }) => ended && !taken, "return") // pi throws away what waits when its user presses Esc
+    say("idle", session)
+  })
+}
