@@ -35,6 +35,7 @@ func TestCallTime(t *testing.T) {
 		{"codex", ".codex/config.toml", "tool_timeout_sec = 120", "tool_timeout_sec = 30.0", time.Minute, limit},
 		{"gemini", ".gemini/settings.json", `"timeout": 120000`, `"timeout": 30000`, 2 * time.Minute, limit},
 		{"opencode", "opencode.json", `"timeout": 120000`, `"timeout": 30000`, time.Minute, limit},
+		{"kilo", ".kilo/kilo.json", `"timeout": 120000`, `"timeout": 30000`, time.Minute, limit},
 	} {
 		words := append(slices.Clone(words), "--host", c.host)
 		want.Equal(t, c.host+", not connected", CallTime(c.host, words), c.otherwise)

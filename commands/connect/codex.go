@@ -2,58 +2,15 @@ package connect
 
 import (
 	"bytes"
-	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 )
-
-// codex is Codex.
-var codex = host{
-	name: "codex", program: "codex",
-	files: codexFiles, refuses: codexRefuses, shares: true,
-	asks: "Trust the folder, and its hooks when it asks for a review: it runs none of them before. They begin with your first prompt.",
-}
-
-var codexEvents = []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"}
-
-// codexHome is the folder of the user's own configuration.
-func codexHome(p *place) string {
-	return cmp.Or(os.Getenv("CODEX_HOME"), filepath.Join(p.home, ".codex"))
-}
-
-// codexHooksFile is the file of the hooks.
-func codexHooksFile(p *place) string {
-	if p.user {
-		return filepath.Join(codexHome(p), "hooks.json")
-	}
-	return filepath.Join(p.folder, ".codex", "hooks.json")
-}
-
-// codexFiles: the commands of the hooks must stay the same, since Codex asks again about every one that changes. The
-// hook UserPromptSubmit also starts the process that wakes the session; --program tells it where Codex lies.
-func codexFiles(p *place, c *connection) []file {
-	path := codexHooksFile(p)
-	hooks := func(d *document) {
-		for _, event := range codexEvents {
-			command := c.hook("codex", event)
-			if event == "UserPromptSubmit" && c.host != "" {
-				command += " --program " + orchestrator.ShellWord(c.host)
-			}
-			addHook(d, event, hook{Type: "command", Command: command, Timeout: 10})
-		}
-	}
-	return []file{
-		{path: filepath.Join(filepath.Dir(path), "config.toml"), add: c.addTable, remove: dropTable, decode: decodeTOML,
-			server: "mcp_servers"},
-		{path: path, add: plainJSON(edit(hooks)), remove: undo(func(d *document) { dropHooks(d) }), decode: decodeJSON},
-	}
-}
 
 // The marks that earlier versions wrote beside our table.
 const (
@@ -71,29 +28,20 @@ func codexServer(all map[string]any) map[string]any {
 	return server
 }
 
-// addTable adds our table, or brings the one up to date that is there, in whichever of TOML's forms Codex or the user
+// addTable adds our table, or brings the one up to date that is there, in whichever of TOML's forms the host or its user
 // has written it.
-func (c *connection) addTable(before []byte) ([]byte, error) {
+func (c *connection) addTable(h *agenthost.Host, of *agenthost.File, before []byte) ([]byte, error) {
 	t, all, err := parseTOML(before)
 	if err != nil {
 		return nil, err
 	}
 	server := codexServer(all)
-	words := append([]string{c.program}, c.serve("codex")...)
-	if server != nil {
-		if own(commandOf(server), toolsAt) == nil {
-			return nil, errNotOurs
-		}
-		words = replaced(commandOf(server), words, toolsAt)
+	if server != nil && own(commandOf(server), toolsAt) == nil {
+		return nil, errNotOurs("mailroom")
 	}
-	args, err := orchestrator.JSON(words[1:]) // a list of strings is the same in TOML
+	fields, err := c.tomlFields(h, of, server)
 	if err != nil {
 		return nil, err
-	}
-	fields := []tomlField{{"command", string(orchestrator.JSONString(words[0]))}, {"args", string(args)},
-		{"tool_timeout_sec", "120"}, {"default_tools_approval_mode", ""}}
-	if !c.ask {
-		fields[3].value = `"approve"`
 	}
 	var after []byte
 	if server != nil {
@@ -109,6 +57,37 @@ func (c *connection) addTable(before []byte) ([]byte, error) {
 			strings.Join(lines(fields), ", "))
 	}
 	return after, nil
+}
+
+// tomlFields returns the values of our table, in place of those of the server that is there. Texts, numbers and lists of
+// texts are the same in TOML as in JSON.
+func (c *connection) tomlFields(h *agenthost.Host, of *agenthost.File, server map[string]any) (fields []tomlField, err error) {
+	entry := c.server(h, of)
+	text, err := orchestrator.JSON(entry)
+	if err != nil {
+		return nil, err
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return nil, err
+	}
+	words := append([]string{c.program}, c.serve(h.Name)...)
+	if server != nil {
+		words = replaced(commandOf(server), words, toolsAt)
+	}
+	if values["args"], err = orchestrator.JSON(words[1:]); err != nil {
+		return nil, err
+	}
+	values["command"] = orchestrator.JSONString(words[0])
+	for _, name := range namesOf(entry) {
+		fields = append(fields, tomlField{name, string(values[name])})
+	}
+	for _, name := range of.Optional {
+		if values[name] == nil {
+			fields = append(fields, tomlField{name, ""})
+		}
+	}
+	return fields, nil
 }
 
 // lines are values as they stand in a table.

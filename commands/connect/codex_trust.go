@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/pattern"
 )
 
@@ -24,10 +24,10 @@ type codexHook struct {
 	digest string // of the hook
 }
 
-// codexRefuses says which hooks Codex does not run, since they are switched off or its user has not trusted them as
-// they are. That stands in its own configuration: what is trusted by the file, the hook's place there and its digest.
-func codexRefuses(p *place) string {
-	own := filepath.Join(codexHome(p), "config.toml")
+// distrusted says which hooks Codex does not run, since its user has not trusted them as they are, or has switched them
+// off. That stands in its own configuration: what is trusted by the file, the hook's place there and its digest.
+func distrusted(h *agenthost.Host, at *agenthost.Place) string {
+	own := h.Off[0].Paths(at)[0]
 	var conf struct {
 		Hooks struct {
 			State map[string]struct {
@@ -35,12 +35,6 @@ func codexRefuses(p *place) string {
 				Enabled *bool  `toml:"enabled"`
 			} `toml:"state"`
 		} `toml:"hooks"`
-		Features struct {
-			Hooks *bool `toml:"hooks"`
-		} `toml:"features"`
-		Projects map[string]struct {
-			Trust string `toml:"trust_level"`
-		} `toml:"projects"`
 	}
 	text, err := os.ReadFile(own)
 	if err == nil {
@@ -49,30 +43,28 @@ func codexRefuses(p *place) string {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "whether Codex trusts the hooks cannot be told: " + own + ": " + err.Error()
 	}
-	switch {
-	case conf.Features.Hooks != nil && !*conf.Features.Hooks:
-		return "hooks are switched off in " + own
-	case !p.user && conf.Projects[p.folder].Trust == "untrusted":
-		return "the folder is not trusted in " + own
-	}
-	path := codexHooksFile(p)
+	file := h.Files[len(h.Files)-1]
+	path := file.Paths(at)[0]
 	text, real, err := read(path)
 	if err != nil {
 		return "the hooks cannot be read: " + err.Error()
 	}
-	found := codexHooks(text)
-	distrusted := slices.DeleteFunc(slices.Clone(codexEvents), func(event string) bool {
-		return slices.ContainsFunc(found, func(h codexHook) bool {
-			return h.event == event && slices.ContainsFunc([]string{path, real}, func(file string) bool {
+	found := codexHooks(file.Hooks, text)
+	var off []string
+	for _, e := range file.Hooks {
+		if !slices.ContainsFunc(found, func(h codexHook) bool {
+			return h.event == e.Event && slices.ContainsFunc([]string{path, real}, func(file string) bool {
 				state := conf.Hooks.State[file+":"+h.place]
 				return state.Trusted == h.digest && (state.Enabled == nil || *state.Enabled)
 			})
-		})
-	})
-	if len(distrusted) == 0 {
+		}) {
+			off = append(off, e.Event)
+		}
+	}
+	if len(off) == 0 {
 		return ""
 	}
-	return "Codex does not run the hooks " + strings.Join(distrusted, ", ") +
+	return "Codex does not run the hooks " + strings.Join(off, ", ") +
 		": they are not trusted, have changed since, or are switched off"
 }
 
@@ -86,7 +78,7 @@ func digest(text []byte) string {
 var innerCapital = pattern.New(`\B[A-Z]`)
 
 // codexHooks lists our hooks in Codex's file.
-func codexHooks(text []byte) (list []codexHook) {
+func codexHooks(entries []agenthost.Entry, text []byte) (list []codexHook) {
 	var file struct {
 		Hooks map[string][]struct {
 			Matcher *string `json:"matcher"`
@@ -101,7 +93,8 @@ func codexHooks(text []byte) (list []codexHook) {
 	if json.Unmarshal(standardized(text), &file) != nil {
 		return nil
 	}
-	for _, event := range codexEvents {
+	for _, e := range entries {
+		event := e.Event
 		name := strings.ToLower(innerCapital().ReplaceAllString(event, "_$0"))
 		for i, group := range file.Hooks[event] {
 			for j, h := range group.Hooks {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/pattern"
 )
 
@@ -161,6 +162,11 @@ func commandOf(entry any) (words []string) {
 	return words
 }
 
+// isEntry reports whether connect gives a server of ours this name.
+func isEntry(name string) bool {
+	return slices.ContainsFunc(agenthost.Hosts, func(h *agenthost.Host) bool { return h.Files[0].EntryName() == name })
+}
+
 // runs finds a command line that runs Mailroom's tools or hooks, whoever wrote it.
 var runs = pattern.New(`\bmailroom['"]?\s+(?:mcp|hook)\b|\bmcp --as \S+ --vocabulary |\bhook \w+ --host \w+ --as `)
 
@@ -178,7 +184,7 @@ func others(v any, name string) (lines []string) {
 			if len(words) > 1 {
 				line = joined(words)
 			}
-			ours := hookEvent(line) != "" || name == "mailroom" && own(words, toolsAt) != nil
+			ours := hookEvent(line) != "" || isEntry(name) && own(words, toolsAt) != nil
 			if !ours && (runs().MatchString(line) || runs().MatchString(strings.Join(words, " "))) {
 				lines = append(lines, line)
 			}

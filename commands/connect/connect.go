@@ -10,13 +10,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mailroom/commands"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
@@ -34,10 +34,12 @@ func Definitions() []*commands.Definition {
 
 // Params say which host to connect, and how.
 type Params struct {
-	Host       string   `json:"host,omitempty" desc:"the host: claude, codex, gemini or opencode; without it the state of each is listed" check:"max=64" arg:"1"`
+	Host       string   `json:"host,omitempty" desc:"the host: claude, codex, gemini, opencode, kilo, pi, qwen or copilot; without it the state of each is listed" check:"max=64" arg:"1"`
 	Vocabulary []string `json:"vocabulary,omitempty" desc:"vocabulary of its tools; may be repeated (those that it has, or relay)" check:"max=64"`
 	Folder     string   `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"."`
 	User       bool     `json:"user,omitempty" desc:"connect it in all folders of this user, and not in one project"`
+	Idle       *bool    `json:"idle,omitempty" desc:"wake idle sessions of copilot by an extension, which needs its experimental features"`
+	V2         *bool    `json:"v2,omitempty" desc:"have opencode's plugin serve OpenCode 2 too, with which it was not tested"`
 	Ask        *bool    `json:"ask,omitempty" desc:"let the host ask before its model uses a tool of Mailroom"`
 	Exclude    bool     `json:"exclude,omitempty" desc:"have git ignore what is written, in this copy of the repository alone (.git/info/exclude)"`
 	Print      bool     `json:"print,omitempty" desc:"show what would be written, and change nothing"`
@@ -56,37 +58,10 @@ type Result struct {
 	Exposed  []string     `json:"exposed,omitempty"`  // files with paths of this machine that a commit may carry
 	Excluded []string     `json:"excluded,omitempty"` // files that git ignores from now on
 	Asks     string       `json:"asks,omitempty"`     // what the host asks of its user when it is started the next time
+	// arguments with which `mailroom HOST` starts it, so that it does not ask before it uses the tools, or wakes idle sessions
+	Arguments []string `json:"arguments,omitempty"`
 
 	removed, printed, sleeps bool
-}
-
-// host is an agent host that can be connected.
-type host struct {
-	name, program string
-	files         func(p *place, c *connection) []file
-	refuses       func(p *place) string // why it does not run the hooks; "" is nothing that is known
-	shares        bool                  // several sessions may run in one process
-	asks          string                // what it asks of its user when it is started the next time
-	sleeps        bool                  // nothing wakes a session that has nothing to do
-	// what it replaces in the command lines of its configuration, by an environment variable; nil is nothing
-	replaces func() *regexp.Regexp
-}
-
-// known are the hosts that can be connected.
-var known = []*host{&claude, &codex, &gemini, &opencode}
-
-// place is where a host's configuration lies.
-type place struct {
-	folder, home string
-	user         bool
-}
-
-// scope is the folder in which the host is connected; "" is all of the user's.
-func (p *place) scope() string {
-	if p.user {
-		return ""
-	}
-	return p.folder
 }
 
 var connectCommand = commands.Define(vocabulary, "connect", connect).
@@ -99,22 +74,27 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if asked := env.Caller.Named || p.Remove || p.Print || p.Exclude || p.Ask != nil || len(p.Vocabulary) > 0; p.Host == "" &&
+	if asked := env.Caller.Named || p.Remove || p.Print || p.Exclude || p.Ask != nil || p.Idle != nil || p.V2 != nil || len(p.Vocabulary) > 0; p.Host == "" &&
 		asked {
 		return Result{}, orchestrator.InvalidParam("host", "it is missing").
-			WithHint("Say which: %s", strings.Join(names(), ", "))
+			WithHint("Say which: %s", strings.Join(agenthost.Connectable(), ", "))
 	}
 	if p.Host == "" {
 		return Result{Hosts: standing(ctx, env, at), Database: database}, nil
 	}
-	h := find(p.Host)
+	h := agenthost.Find(agenthost.Meant(p.Host))
 	if h == nil {
 		return Result{}, orchestrator.InvalidParam("host", "there is no host %q", orchestrator.Clip(p.Host)).
-			WithHint("Known: %s", strings.Join(names(), ", "))
+			WithHint("Known: %s", strings.Join(agenthost.Connectable(), ", "))
 	}
-	r := Result{Host: h.name, Database: database, removed: p.Remove, printed: p.Print, sleeps: h.sleeps}
+	if err := p.suits(ctx, h, at); err != nil {
+		return Result{}, err
+	}
+	r := Result{Host: h.Name, Database: database, removed: p.Remove, printed: p.Print}
 	if p.Remove {
-		r.Files, err = disconnect(h, at, bookOf(env), p.Print)
+		if r.Files, err = disconnect(h, at, bookOf(env), p.Print); err == nil && !p.Print {
+			err = r.unguard(ctx, at)
+		}
 		return r, err
 	}
 	why, err := untrusted(ctx, env)
@@ -148,6 +128,28 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	return r, err
 }
 
+// suits is an error if something is asked for that a host does not have in a place.
+func (p *Params) suits(ctx context.Context, h *agenthost.Host, at *agenthost.Place) error {
+	if h.OnlyAtTop && !p.User && !p.Remove {
+		if top := string(repositoryOf(ctx, at.Folder)); top != "" && resolved(top) != at.Folder {
+			return orchestrator.InvalidParam("folder", "%s reads no hooks below the top folder of a git repository", h.Name).
+				WithHint("Connect it in %s, and start it there, or in every folder with `mailroom connect %s --user`", top, h.Name)
+		}
+	}
+	switch {
+	case p.Ask != nil && *p.Ask && h.NeverAsks:
+		return orchestrator.InvalidParam("ask", "%s never asks before it uses a tool", h.Name).WithHint("Leave it out")
+	case p.Idle != nil && !h.WakesIfAsked():
+		return orchestrator.InvalidParam("idle", "it is for copilot, and not for %s", h.Name).WithHint("Leave it out")
+	case p.V2 != nil && !h.HasNext():
+		return orchestrator.InvalidParam("v2", "it is for opencode, and not for %s", h.Name).WithHint("Leave it out")
+	case h.NotAtHome && !p.User && !p.Remove && at.Folder == resolved(at.Home):
+		return orchestrator.InvalidParam("folder", "%s reads no configuration of a project in %s, your home folder", h.Name, at.Folder).
+			WithHint("Connect it in every folder with `mailroom connect %s --user`, or start in another folder", h.Name)
+	}
+	return nil
+}
+
 // untrusted says why a database is not trusted: whoever it is from may have written what a model is to read.
 func untrusted(ctx context.Context, env commands.Env) (why string, err error) {
 	if env.Ledger.NoneYet() {
@@ -157,14 +159,21 @@ func untrusted(ctx context.Context, env commands.Env) (why string, err error) {
 }
 
 // wire writes the files of a host, and makes the database and the agent if they are not there.
-func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connection, r Result) (_ Result, err error) {
+func wire(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthost.Place, c *connection, r Result) (_ Result, err error) {
 	if c.agent, err = agentFor(ctx, env, h, at); err != nil {
 		return r, err
 	}
 	if err := mayStay(ctx, env, c.agent); err != nil {
 		return r, err
 	}
-	r.Agent, r.Next, r.Asks = c.agent, h.toDo(at, c), h.asks
+	r.Agent, r.Next, r.Asks = c.agent, toDo(h, at, c), h.Asks
+	if !c.Ask {
+		r.Arguments = h.Allows
+	}
+	if c.Idle {
+		r.Arguments = slices.Concat(r.Arguments, h.Wakes)
+	}
+	r.sleeps = h.Sleeps() && !c.Idle
 	changes, files, err := plan(h, at, c)
 	if err != nil {
 		return r, err
@@ -196,27 +205,37 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 }
 
 // toDo says what is left to the person when a host was connected in a place.
-func (h *host) toDo(at *place, c *connection) (list []string) {
+func toDo(h *agenthost.Host, at *agenthost.Place, c *connection) (list []string) {
 	if c.host == "" {
-		list = append(list, "Install "+h.program+", which is not in PATH, and connect again.")
+		list = append(list, "Install "+h.Name+", which is not in PATH, and connect again.")
 	}
-	list = append(list, h.starts(at))
-	if at.user {
-		list = append(list, "In all folders "+h.name+" now uses the database "+c.database+".")
+	list = append(list, starts(h, at))
+	if h.Allows != nil && !c.Ask {
+		list = append(list, fmt.Sprintf("%s asks before it uses a tool. `mailroom %[1]s` starts it so that it does not ask for Mailroom's.", h.Name))
+	}
+	if c.Idle {
+		list = append(list, fmt.Sprintf("Idle sessions are woken only if %s was started with %s, which switches on all that is experimental in it. `mailroom %[1]s` starts it so.",
+			h.Name, strings.Join(h.Wakes, " ")))
+	}
+	if c.V2 {
+		list = append(list, "The plugin serves OpenCode 2 too, with which it was not tested. `mailroom connect opencode --v2=false` removes that part.")
+	}
+	if at.User {
+		list = append(list, "In all folders "+h.Name+" now uses the database "+c.database+".")
 	}
 	for _, r := range c.book.all() {
 		if r.Database == c.database && r.Agent == c.agent && c.agent != orchestrator.Auto &&
-			(r.Program != h.name || r.Folder != at.scope()) {
+			(r.Program != h.Name || r.Folder != at.Scope()) {
 			list = append(list,
 				fmt.Sprintf("Mind that %s is also %s in %s: each gets what the other has not been shown. Give each an agent of its own, or its project a database (`mailroom init`).",
 					c.agent, r.Program, cmp.Or(r.Folder, "all folders")))
 			break
 		}
 	}
-	for _, other := range known {
+	for _, other := range agenthost.Hosts {
 		if w, _ := writtenIn(other, at); w.agent != "" && w.database != c.database {
 			list = append(list,
-				fmt.Sprintf("Mind that %s was connected here with another database, %s: agents in different databases cannot write to each other.", other.name, w.where()))
+				fmt.Sprintf("Mind that %s was connected here with another database, %s: agents in different databases cannot write to each other.", other.Name, w.where()))
 		}
 	}
 	return append(list,
@@ -224,16 +243,16 @@ func (h *host) toDo(at *place, c *connection) (list []string) {
 }
 
 // starts says how the host is started in a place, so that it takes up its configuration.
-func (h *host) starts(at *place) string {
+func starts(h *agenthost.Host, at *agenthost.Place) string {
 	where := "any folder"
-	if !at.user {
-		where = at.folder
+	if !at.User {
+		where = at.Folder
 	}
-	return "Restart " + h.name + " in " + where + ". " + h.asks
+	return "Restart " + h.Name + " in " + where + ". " + h.Asks
 }
 
 // put writes the files that change, and the records that are out of date.
-func put(changes []change, files []file, h *host, at *place, c *connection) error {
+func put(changes []change, files []file, h *agenthost.Host, at *agenthost.Place, c *connection) error {
 	for i := range changes {
 		one := &changes[i]
 		if one.result().Change == "none" && !one.stale(h, at, c) {
@@ -241,6 +260,9 @@ func put(changes []change, files []file, h *host, at *place, c *connection) erro
 		}
 		if err := one.put(&files[i], h, at, c); err != nil {
 			return unwritable(one.path, err)
+		}
+		if one.after == nil {
+			one.forget(h, at, c.book)
 		}
 	}
 	return nil
@@ -260,7 +282,7 @@ func mayStay(ctx context.Context, env commands.Env, agent string) error {
 }
 
 // agentFor returns as whom to connect a host: the caller, or whom the host is connected as, or a free name.
-func agentFor(ctx context.Context, env commands.Env, h *host, at *place) (string, error) {
+func agentFor(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthost.Place) (string, error) {
 	conf := &ledger.Config{}
 	if !env.Ledger.NoneYet() {
 		var err error
@@ -268,9 +290,9 @@ func agentFor(ctx context.Context, env commands.Env, h *host, at *place) (string
 			return "", err
 		}
 	}
-	if env.Caller.Name == orchestrator.Auto && h.shares {
+	if env.Caller.Name == orchestrator.Auto && h.Shares() {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"the agent auto: sessions of %s share a process, so they cannot be told apart", h.name).
+			"the agent auto: sessions of %s share a process, so they cannot be told apart", h.Name).
 			WithHint("Name the agent, which its sessions then share")
 	}
 	if name := env.Caller.Name; name == orchestrator.User || name == orchestrator.Operator {
@@ -283,14 +305,17 @@ func agentFor(ctx context.Context, env commands.Env, h *host, at *place) (string
 	if before, found := bookOf(env).findTools(h, at); found {
 		return before.Agent, nil
 	}
-	return hosts.FreeName(conf, h.name), nil
+	return hosts.FreeName(conf, h.Name), nil
 }
 
 // plan says what becomes of all files, so that none is changed if one of them cannot be.
-func plan(h *host, at *place, c *connection) (changes []change, files []file, err error) {
-	files = h.files(at, c)
+func plan(h *agenthost.Host, at *agenthost.Place, c *connection) (changes []change, files []file, err error) {
+	files = filesOf(h, at, c)
 	for i := range files {
-		one, err := files[i].planAdd()
+		one, err := files[i].planAdd(func(path string, text []byte) bool {
+			_, found := c.book.find(h.Name, at.Scope(), path, text)
+			return found
+		})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -303,9 +328,9 @@ func plan(h *host, at *place, c *connection) (changes []change, files []file, er
 }
 
 // disconnect takes our entries out of all files of a host.
-func disconnect(h *host, at *place, b book, only bool) (results []FileResult, err error) {
+func disconnect(h *agenthost.Host, at *agenthost.Place, b book, only bool) (results []FileResult, err error) {
 	var changes []change
-	for _, f := range h.files(at, &connection{}) {
+	for _, f := range filesOf(h, at, &connection{}) {
 		one, err := f.planRemove(at, b)
 		if err != nil {
 			return nil, err
@@ -327,23 +352,16 @@ func disconnect(h *host, at *place, b book, only bool) (results []FileResult, er
 				return results, unwritable(changes[i].path, err)
 			}
 		}
-		changes[i].forget(at, b)
+		changes[i].forget(h, at, b)
 	}
-	if info, err := os.Stat(at.folder); !only && !at.user && (err != nil || !info.IsDir()) {
-		b.dropAll(h.name, at.folder)
+	if info, err := os.Stat(at.Folder); !only && !at.User && (err != nil || !info.IsDir()) {
+		b.dropAll(h.Name, at.Folder)
 	}
 	return results, nil
 }
 
-func names() (list []string) {
-	for _, h := range known {
-		list = append(list, h.name)
-	}
-	return list
-}
-
 // placeOf says where a host is to be connected. What was connected in a folder that is gone can still be removed.
-func placeOf(p Params) (*place, error) {
+func placeOf(p Params) (*agenthost.Place, error) {
 	folder, err := filepath.Abs(p.Folder)
 	if err == nil {
 		var info os.FileInfo
@@ -361,7 +379,7 @@ func placeOf(p Params) (*place, error) {
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "the user's own folder is not known: %v", err)
 	}
-	return &place{resolved(folder), home, p.User}, nil
+	return &agenthost.Place{Folder: resolved(folder), Home: home, User: p.User}, nil
 }
 
 // Text says it for people.
@@ -436,6 +454,6 @@ func (r *Result) connectedText(w *terminal.Text) {
 	w.Whole(terminal.Painted("  " + terminal.Inline("mailroom send --db "+orchestrator.ShellWord(r.Database)+" "+to+
 		" hello") + "\n"))
 	if r.sleeps {
-		w.Printf("Then type anything into %s, which nothing wakes.\n", r.Host)
+		w.Printf("Then type anything into %s: messages do not wake it.\n", r.Host)
 	}
 }

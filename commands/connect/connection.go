@@ -2,7 +2,6 @@ package connect
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/store"
 )
 
@@ -20,10 +20,26 @@ type connection struct {
 	program, agent, database string // without a database it is that of the host's folder
 	host                     string // where the host's own program lies; "" is not known
 	vocabularies             []string
-	ask                      bool
-	id                       string // of the database
-	book                     book
-	allow                    bool // the user has said that the host is not to ask any more
+	choices
+	user  bool   // in all folders of the user
+	id    string // of the database
+	book  book
+	spare bool // without what is spare
+	allow bool // the user has said that the host is not to ask any more
+}
+
+// choices are what a person chooses of a connection.
+type choices struct {
+	Ask  bool `json:"ask,omitempty"`  // the host asks before a tool is used
+	Idle bool `json:"idle,omitempty"` // a program wakes its idle sessions
+	V2   bool `json:"v2,omitempty"`   // its plugin serves its next generation, too
+}
+
+// choose makes a choice anew, if there is one.
+func choose(choice, anew *bool) {
+	if anew != nil {
+		*choice = *anew
+	}
 }
 
 // serve are the words after the program's name with which the host starts the tools. They name the host, since others
@@ -36,28 +52,31 @@ func (c *connection) serve(host string) []string {
 	return append(words, "--host", host)
 }
 
-// hook is the command line of a hook.
-func (c *connection) hook(host, event string) string {
-	line := fmt.Sprintf("%s hook %s --host %s --as %s", orchestrator.ShellWord(c.program), event, host, c.agent)
+// hook are the words of a command line that runs a hook, from the program on.
+func (c *connection) hook(host, event string) []string {
+	words := []string{c.program, "hook", event, "--host", host, "--as", c.agent}
 	if c.database != "" {
-		line += " --db " + orchestrator.ShellWord(c.database)
+		words = append(words, "--db", c.database)
 	}
-	return line
+	if c.user {
+		words = append(words, "--scope", "user")
+	}
+	return words
 }
 
 // connectionOf returns what a host's configuration is to say. What is not asked for is as it was connected before.
 // Mailroom and the host are named by where they lie, since a host may be started with another PATH.
-func connectionOf(ctx context.Context, env commands.Env, h *host, at *place, p Params) (*connection, error) {
+func connectionOf(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthost.Place, p Params) (*connection, error) {
 	program, err := ownPath()
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "it cannot be told where this program lies: %v", err)
 	}
-	c := &connection{program: program, database: env.Ledger.Path(), book: bookOf(env), host: pathOf(h.program),
+	c := &connection{user: at.User, program: program, database: env.Ledger.Path(), book: bookOf(env), host: pathOf(h.Name),
 		vocabularies: p.Vocabulary}
 	if c.id, err = databaseID(ctx, env); err != nil {
 		return nil, err
 	}
-	before, found := c.book.findTools(h, at)
+	before, _ := c.book.findTools(h, at)
 	if c.host == "" && exists(before.Host) {
 		c.host = before.Host
 	}
@@ -67,21 +86,21 @@ func connectionOf(ctx context.Context, env commands.Env, h *host, at *place, p P
 	if len(c.vocabularies) == 0 {
 		c.vocabularies = []string{"relay"}
 	}
-	if p.Ask != nil {
-		c.ask, c.allow = *p.Ask, !*p.Ask
-	} else if found {
-		c.ask = before.Ask
-	}
-	if text := c.program + c.database + at.folder + c.host; !utf8.ValidString(text) ||
+	c.choices = before.choices
+	choose(&c.Ask, p.Ask)
+	choose(&c.Idle, p.Idle)
+	choose(&c.V2, p.V2)
+	c.allow = p.Ask != nil && !*p.Ask
+	if text := c.program + c.database + at.Folder + c.host; !utf8.ValidString(text) ||
 		strings.ContainsFunc(text, unicode.IsControl) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
 			"the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
 	}
 	for _, path := range []string{c.program, c.database} {
-		if h.replaces != nil && h.replaces().MatchString(path) {
+		if h.Replaces != nil && h.Replaces().MatchString(path) {
 			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
 				"the path %q has %s in it, in whose place %s puts an environment variable", path,
-				h.replaces().FindString(path), h.name).
+				h.Replaces().FindString(path), h.Name).
 				WithHint("Give it a name without a dollar sign, or keep the database at another place")
 		}
 	}
@@ -89,9 +108,9 @@ func connectionOf(ctx context.Context, env commands.Env, h *host, at *place, p P
 }
 
 // record is the record of it but for what is about a file.
-func (c *connection) record(h *host, at *place) record {
+func (c *connection) record(h *agenthost.Host, at *agenthost.Place) record {
 	return record{
-		Program: h.name, Agent: c.agent, Vocabularies: c.vocabularies, Ask: c.ask, Folder: at.scope(),
+		Program: h.Name, Agent: c.agent, Vocabularies: c.vocabularies, choices: c.choices, Folder: at.Scope(),
 		Database: c.database, ID: c.id,
 		Command: c.program, Host: c.host,
 	}
@@ -110,12 +129,12 @@ func databaseID(ctx context.Context, env commands.Env) (string, error) {
 }
 
 // findTools finds the record of the file with a host's tools.
-func (b book) findTools(h *host, at *place) (r record, found bool) {
-	text, path, err := read(h.files(at, &connection{})[0].path)
+func (b book) findTools(h *agenthost.Host, at *agenthost.Place) (r record, found bool) {
+	text, path, err := read(filesOf(h, at, &connection{})[0].path)
 	if err != nil {
 		return record{}, false
 	}
-	return b.find(at.scope(), path, text)
+	return b.find(h.Name, at.Scope(), path, text)
 }
 
 // pathOf returns where PATH leads to a program; "" is nowhere.

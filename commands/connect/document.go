@@ -3,6 +3,7 @@ package connect
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -69,10 +70,11 @@ func parse(text []byte) (hujson.Value, error) {
 		return hujson.Value{}, fmt.Errorf("more than %d objects and lists stand in each other", maxDepth)
 	}
 	v, err := hujson.Parse(append(bytes.Clone(text), '\n'))
-	if err == nil {
-		v.AfterExtra = v.AfterExtra[:len(v.AfterExtra)-1]
+	if err != nil {
+		return v, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
 	}
-	return v, err
+	v.AfterExtra = v.AfterExtra[:len(v.AfterExtra)-1]
+	return v, nil
 }
 
 // skipped are what brackets mean nothing in: strings and comments.
@@ -405,12 +407,4 @@ func plain(v hujson.Value) (is any) {
 	v.Minimize()
 	json.Unmarshal(v.Pack(), &is) // of what a parser has taken
 	return is
-}
-
-// decode reads a file of JSON, in which comments may stand, into v. One that is not there or is no JSON leaves v as it
-// is.
-func decode(path string, v any) {
-	if text, _, err := read(path); err == nil {
-		json.Unmarshal(standardized(text), v)
-	}
 }

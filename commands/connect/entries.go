@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/tailscale/hujson"
+
+	"mailroom/orchestrator/agenthost"
 )
 
 // edit makes of a change to a document one to the text of a file.
@@ -22,9 +24,10 @@ func edit(change func(*document)) func([]byte) ([]byte, error) {
 	}
 }
 
-// undo is the same for a change that takes out what connect has added. was is what stood in the file before, if that is
-// known: what of it is empty now stays. Where nothing is left there is no text.
-func undo(change func(*document)) func(before, was []byte) ([]byte, error) {
+// undo makes a change to the text of a file of taking out what connect has added. was is what stood in the file before,
+// if that is known: what of it is empty now stays, unless it had a server of ours for another host. Where nothing is left
+// there is no text.
+func undo(of *agenthost.File) func(before, was []byte) ([]byte, error) {
 	return func(before, was []byte) ([]byte, error) {
 		d, err := parseDocument(before)
 		if err != nil {
@@ -33,7 +36,13 @@ func undo(change func(*document)) func(before, was []byte) ([]byte, error) {
 		if was != nil {
 			d.was, _ = parseDocument(was)
 		}
-		change(d)
+		if d.was != nil && of.Servers != "" {
+			dropped := dropOthers(d.was, of) // what these leave empty is not kept for them
+			if dropped && string(bytes.TrimSpace(d.was.text())) == "{}" {
+				was = nil
+			}
+		}
+		dropFrom(d, of)
 		text := d.text()
 		if len(was) == 0 && !bytes.Equal(text, before) && string(bytes.TrimSpace(text)) == "{}" {
 			return nil, nil
@@ -81,26 +90,28 @@ func ends(v *hujson.Value) bool {
 	return false
 }
 
-// errNotOurs refuses to replace a server of the user's.
-var errNotOurs = errors.New("it has a server mailroom already, which does not run what connect writes. Give it another name, or take it out")
+// errNotOurs refuses to replace a server of the user's that has this name.
+func errNotOurs(name string) error {
+	return fmt.Errorf("it has a server %s already, which does not run what connect writes. Give it another name, or take it out", name)
+}
 
 // putServer names the server of the tools in the object in which a host has all of them. What else the user has given
 // it stays, but for the optional values that it is not to have now.
-func (c *connection) putServer(d *document, all string, server any, optional ...string) {
-	servers := d.at(true, all)
+func (c *connection) putServer(d *document, of *agenthost.File, server any) {
+	servers := d.at(true, of.Servers)
 	if servers == nil {
-		d.err = fmt.Errorf("%s is no object", all)
+		d.err = fmt.Errorf("%s is no object", of.Servers)
 		return
 	}
-	m := member(servers, "mailroom")
+	m := member(servers, of.EntryName())
 	if m == nil {
-		d.put(servers, 2, "mailroom", server)
+		d.put(servers, 2, of.EntryName(), server)
 		return
 	}
 	is := objectOf(m.Value)
 	before := commandOf(plain(m.Value))
 	if is == nil || own(before, toolsAt) == nil {
-		d.err = errNotOurs
+		d.err = errNotOurs(of.EntryName())
 		return
 	}
 	fresh, _ := plain(d.value("", server)).(map[string]any)
@@ -113,7 +124,7 @@ func (c *connection) putServer(d *document, all string, server any, optional ...
 	for _, name := range namesOf(server) {
 		d.put(is, 3, name, fresh[name])
 	}
-	for _, name := range optional {
+	for _, name := range of.Optional {
 		if _, has := fresh[name]; !has {
 			d.drop(is, name)
 		}
@@ -125,19 +136,29 @@ func namesOf(v any) (names []string) {
 	return memberNames(objectOf((&document{eol: "\n"}).value("", v)))
 }
 
-// dropServer removes it, and what is empty then. It reports whether it was there.
-func dropServer(d *document, all string) bool {
+// dropServer removes ours of this name, and what is empty then. It reports whether it was there.
+func dropServer(d *document, all, entry string) bool {
 	servers := d.at(false, all)
 	if servers == nil {
 		return false
 	}
-	m := member(servers, "mailroom")
+	m := member(servers, entry)
 	if m == nil || own(commandOf(plain(m.Value)), toolsAt) == nil {
 		return false
 	}
-	d.drop(servers, "mailroom")
+	d.drop(servers, entry)
 	d.emptied(all)
 	return true
+}
+
+// dropOthers removes the servers of ours for other hosts than that of the file. It reports whether there were any.
+func dropOthers(d *document, of *agenthost.File) (dropped bool) {
+	for _, h := range agenthost.Hosts {
+		if name := h.Files[0].EntryName(); name != of.EntryName() {
+			dropped = dropServer(d, of.Servers, name) || dropped
+		}
+	}
+	return dropped
 }
 
 // hook is a hook as hosts have it in their configuration.

@@ -17,12 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/pattern"
 	"mailroom/orchestrator/store"
 )
 
 // file is a configuration file of a host, and what Mailroom has in it.
 type file struct {
+	host string // its name
 	path string
 	add  func(before []byte) ([]byte, error) // with our entries
 	// without them; nothing where nothing else is left. was stood there before connect: empty is nothing, nil is not
@@ -30,6 +32,7 @@ type file struct {
 	remove func(before, was []byte) ([]byte, error)
 	decode func(text []byte) map[string]any // what it says; nil of a program
 	server string                           // in which object our tools are; "" is none
+	entry  string                           // their name there
 	noMark bool                             // the host does not read a file that begins with a byte order mark
 }
 
@@ -47,6 +50,14 @@ func decodeTOML(text []byte) (all map[string]any) {
 	return all
 }
 
+// decoderOf returns which of them a file needs, by its name.
+func decoderOf(path string) func(text []byte) map[string]any {
+	if filepath.Ext(path) == ".toml" {
+		return decodeTOML
+	}
+	return decodeJSON
+}
+
 // tools returns the command line that starts our tools in a text of the file, from the program on; nil if there is
 // none.
 func (f *file) tools(text []byte) []string {
@@ -54,7 +65,7 @@ func (f *file) tools(text []byte) []string {
 		return nil
 	}
 	servers, _ := f.decode(text)[f.server].(map[string]any)
-	return own(commandOf(servers["mailroom"]), toolsAt)
+	return own(commandOf(servers[f.entry]), toolsAt)
 }
 
 // others lists the command lines in a text of the file that run Mailroom and are not connect's.
@@ -137,13 +148,20 @@ var carried = pattern.New(`(?s)\bmcp\b["',\s]{1,80}--as\b|\bhook\s+\w+\s+--host\
 // mark is the byte order mark, with which some editors begin a file.
 var mark = []byte("\xef\xbb\xbf")
 
-// planAdd says what becomes of a file when the host is connected.
-func (f *file) planAdd() (change, error) {
+// planAdd says what becomes of a file when the host is connected. Entries of ours which connect has not written here, as far
+// as is known, are taken out before: somebody else, such as whoever made a repository, may have put a program around them.
+func (f *file) planAdd(known func(path string, text []byte) bool) (change, error) {
 	before, at, err := read(f.path)
 	if err != nil {
 		return change{}, unreadable(f.path, err)
 	}
-	after, err := f.changed(before, f.add)
+	text := before
+	if carried().Match(before) && !known(at, before) {
+		if text, err = f.without(before, &record{}); err != nil {
+			return change{}, err
+		}
+	}
+	after, err := f.changed(text, f.add)
 	return change{at, before, after}, err
 }
 
@@ -185,7 +203,7 @@ func isUTF8(text []byte) error {
 
 // planRemove says what becomes of a file when the host is disconnected: if nothing was changed since, what stood there
 // before.
-func (f *file) planRemove(at *place, b book) (change, error) {
+func (f *file) planRemove(at *agenthost.Place, b book) (change, error) {
 	before, path, err := read(f.path)
 	if err != nil {
 		return change{}, unreadable(f.path, err)
@@ -193,7 +211,7 @@ func (f *file) planRemove(at *place, b book) (change, error) {
 	if before == nil {
 		return change{path: path}, nil
 	}
-	kept, found := b.find(at.scope(), path, before)
+	kept, found := b.find(f.host, at.Scope(), path, before)
 	if !found && !carried().Match(before) {
 		return change{path, before, before}, nil
 	}
@@ -224,9 +242,9 @@ func unreadable(path string, err error) error {
 
 // put records how to undo the change, and then writes the file. If the file is as connect left it, undoing puts back
 // what stood there before that; otherwise what stands there now, without our entries.
-func (c *change) put(f *file, h *host, at *place, own *connection) (err error) {
+func (c *change) put(f *file, h *agenthost.Host, at *agenthost.Place, own *connection) (err error) {
 	made, before := missing(filepath.Dir(c.path)), c.before
-	last, found := own.book.find(at.scope(), c.path, c.before)
+	last, found := own.book.find(h.Name, at.Scope(), c.path, c.before)
 	if found && c.before != nil {
 		made = last.Made
 	}
@@ -243,7 +261,7 @@ func (c *change) put(f *file, h *host, at *place, own *connection) (err error) {
 	if err := own.book.keep(&keep); err != nil {
 		return err
 	}
-	if found && last.File != c.path { // it came here with its folder
+	if found && last.page != own.book.page(&keep) { // it came here with its folder, or an older Mailroom has kept it
 		own.book.drop(&last)
 	}
 	err = c.write()
@@ -265,17 +283,17 @@ func missing(folder string) (n int) {
 
 // stale reports whether what is kept of a file, by which it can be undone, has to be written anew: there is nothing
 // yet, or it is of a folder that is gone, or of an older connection.
-func (c *change) stale(h *host, at *place, own *connection) bool {
-	kept, found := own.book.find(at.scope(), c.path, c.before)
+func (c *change) stale(h *agenthost.Host, at *agenthost.Place, own *connection) bool {
+	kept, found := own.book.find(h.Name, at.Scope(), c.path, c.before)
 	now := own.record(h, at)
-	now.File, now.Before, now.After, now.Made = c.path, kept.Before, kept.After, kept.Made
+	now.File, now.Before, now.After, now.Made, now.page = c.path, kept.Before, kept.After, kept.Made, kept.page
 	return !found || !reflect.DeepEqual(kept, now)
 }
 
 // forget forgets by what a file can be undone, and removes the folders that connect has made for it if nothing else is
 // in them.
-func (c *change) forget(at *place, b book) {
-	kept, found := b.find(at.scope(), c.path, c.before)
+func (c *change) forget(h *agenthost.Host, at *agenthost.Place, b book) {
+	kept, found := b.find(h.Name, at.Scope(), c.path, c.before)
 	if !found {
 		return
 	}

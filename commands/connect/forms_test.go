@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
@@ -24,16 +25,17 @@ type wired struct {
 }
 
 func (w wired) file(agent string) file {
-	h := map[string]*host{"claude": &claude, "codex": &codex, "gemini": &gemini, "opencode": &opencode}[w.host]
 	c := &connection{program: "/opt/mail room/mailroom", agent: agent, database: "/data/" + agent + ".db",
 		vocabularies: []string{"relay"}, allow: true}
-	return h.files(&place{folder: "/nowhere", home: "/nowhere"}, c)[w.i]
+	return filesOf(agenthost.Find(w.host), &agenthost.Place{Folder: "/nowhere", Home: "/nowhere"}, c)[w.i]
 }
 
 var wireds = []wired{
 	{"claude", 0, ".mcp.json"}, {"claude", 1, ".claude/settings.local.json"}, {"codex", 0, ".codex/config.toml"},
 	{"codex", 1, ".codex/hooks.json"},
 	{"gemini", 0, ".gemini/settings.json"}, {"opencode", 0, "opencode.jsonc"},
+	{"kilo", 0, ".kilo/kilo.jsonc"}, {"pi", 0, ".pi/mcp.json"}, {"qwen", 0, ".qwen/settings.json"},
+	{"copilot", 0, ".mcp.json"}, {"copilot", 1, ".github/hooks/mailroom.json"},
 }
 
 // foreign reads a configuration with a parser that connect does not use.
@@ -46,7 +48,7 @@ func foreign(name string, text []byte) (all map[string]any, err error) {
 		_, err = foreigntoml.Decode(string(text), &all)
 		return all, err
 	}
-	if !strings.HasSuffix(name, "c") && !strings.Contains(name, "gemini") {
+	if !strings.HasSuffix(name, "c") && !strings.Contains(name, "gemini") && !strings.Contains(name, "qwen") {
 		return all, json.Unmarshal(text, &all)
 	}
 	return all, json.Unmarshal(jsonc.ToJSON(text), &all)
@@ -113,7 +115,7 @@ func documentOf(t *rapid.T, w wired) string {
 	if strings.HasSuffix(w.name, ".toml") {
 		text = tomlOf(t)
 	} else {
-		g := &writer{t: t, comments: w.host == "gemini" || w.host == "opencode", commas: w.host == "opencode"}
+		g := &writer{t: t, comments: w.host == "gemini" || w.host == "qwen" || w.host == "opencode", commas: w.host == "opencode"}
 		text = g.space("") + g.object(w.host, 0) + g.space("")
 		if rapid.Bool().Draw(t, "comment at the end") && g.comments {
 			text += "// " + g.note()
@@ -367,9 +369,9 @@ func TestEncodings(t *testing.T) {
 // TestWhatTheUserGaveOurEntries: env and other values stay when the host is connected again, and so does a command
 // around ours.
 func TestWhatTheUserGaveOurEntries(t *testing.T) {
-	for _, h := range known {
+	for _, h := range agenthost.Hosts {
 		d := newDesk(t)
-		d.connect("bob", `{"host":"`+h.name+`"}`)
+		d.connect("bob", `{"host":"`+h.Name+`"}`)
 		program, err := ownPath()
 		if err != nil {
 			t.Fatal(err)
@@ -395,15 +397,15 @@ func TestWhatTheUserGaveOurEntries(t *testing.T) {
 			}
 		}
 		edited := d.meaning()
-		for _, f := range d.connect("bob", `{"host":"`+h.name+`"}`).Files {
+		for _, f := range d.connect("bob", `{"host":"`+h.Name+`"}`).Files {
 			want.Equal(t, f.Path, f.Change, "none")
 		}
-		d.connect("carol", `{"host":"`+h.name+`"}`)
-		want.Equal(t, h.name+" as carol", d.meaning(), strings.ReplaceAll(edited, "bob", "carol"))
-		d.connect("", `{"host":"`+h.name+`","remove":true}`)
+		d.connect("carol", `{"host":"`+h.Name+`"}`)
+		want.Equal(t, h.Name+" as carol", d.meaning(), strings.ReplaceAll(edited, "bob", "carol"))
+		d.connect("", `{"host":"`+h.Name+`","remove":true}`)
 		for path, text := range tree(t, d.project) {
 			if text != "folder" {
-				t.Errorf("%s: %s is left:\n%s", h.name, path, text)
+				t.Errorf("%s: %s is left:\n%s", h.Name, path, text)
 			}
 		}
 	}
@@ -483,23 +485,23 @@ func TestOthersAreNamed(t *testing.T) {
 
 // TestLeftOver: the doctor finds entries of ours of which nothing is kept.
 func TestLeftOver(t *testing.T) {
-	for _, h := range known {
+	for _, h := range agenthost.Hosts {
 		d := newDesk(t)
-		d.connect("bob", `{"host":"`+h.name+`"}`)
+		r := d.connect("bob", `{"host":"`+h.Name+`"}`)
 		if err := os.RemoveAll(string(bookOf(d.env))); err != nil {
 			t.Fatal(err)
 		}
 		t.Chdir(d.project)
 		found := Look(t.Context(), d.env, true)
-		want.Equal(t, h.name+" files", len(found), len(h.files(&place{folder: d.project}, &connection{})))
+		want.Equal(t, h.Name+" files", len(found), len(r.Files))
 		for _, f := range found {
 			if f.Level != "note" || !strings.Contains(f.Says, "nothing is kept of a connection") ||
 				!strings.Contains(f.Do, "--remove") {
 				t.Errorf("%+v", f)
 			}
 		}
-		d.connect("", `{"host":"`+h.name+`","remove":true}`)
-		want.Equal(t, h.name+" after --remove", len(Look(t.Context(), d.env, true)), 0)
+		d.connect("", `{"host":"`+h.Name+`","remove":true}`)
+		want.Equal(t, h.Name+" after --remove", len(Look(t.Context(), d.env, true)), 0)
 	}
 }
 
@@ -598,8 +600,7 @@ func TestNamesThatHostsReplace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := map[string]*host{"claude": &claude, "codex": &codex, "gemini": &gemini, "opencode": &opencode}[c.host]
-		w, err := writtenIn(h, &place{folder: d.project})
+		w, err := writtenIn(agenthost.Find(c.host), &agenthost.Place{Folder: d.project})
 		want.Equal(t, c.folder+" read back", w.database, database)
 		want.Equal(t, "error", err, nil)
 		for _, f := range d.connect("bob", `{"host":"`+c.host+`"}`).Files {

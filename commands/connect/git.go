@@ -6,9 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/store"
 )
 
@@ -40,29 +42,22 @@ func (r repository) exposed(ctx context.Context, files []string) (list []string)
 // exclude has git ignore files in this copy of the repository, and in no other. It returns those that it then ignores:
 // not what is tracked already.
 func (r repository) exclude(ctx context.Context, files []string) (excluded []string, err error) {
-	path, err := git(ctx, string(r), "rev-parse", "--git-path", "info/exclude")
+	path, text, err := r.excludes(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(string(r), path)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil && !isGone(err) {
 		return nil, err
 	}
 	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
 		text = append(text, '\n')
 	}
 	for _, file := range files {
-		within, err := filepath.Rel(string(r), file)
-		if err != nil || !filepath.IsLocal(within) {
+		line := r.excluding(file)
+		if line == "" {
 			continue
 		}
 		if _, err := git(ctx, string(r), "ls-files", "--error-unmatch", "--", file); err == nil {
 			continue
 		}
-		text = append(text, "/"+escapedForGit(filepath.ToSlash(within))+"\n"...)
+		text = append(text, line...)
 		excluded = append(excluded, file)
 	}
 	if excluded == nil {
@@ -71,30 +66,70 @@ func (r repository) exclude(ctx context.Context, files []string) (excluded []str
 	return excluded, store.ReplaceFile(path, text, 0o644)
 }
 
+// unexclude takes out what exclude has written about files.
+func (r repository) unexclude(ctx context.Context, files []string) error {
+	path, text, err := r.excludes(ctx)
+	if err != nil {
+		return err
+	}
+	left := string(text)
+	for _, file := range files {
+		if line := r.excluding(file); line != "" {
+			left = strings.ReplaceAll(left, line, "")
+		}
+	}
+	if left == string(text) {
+		return nil
+	}
+	return store.ReplaceFile(path, []byte(left), 0o644)
+}
+
+// excludes returns the file that says what git ignores in this copy alone, and its text.
+func (r repository) excludes(ctx context.Context) (path string, text []byte, err error) {
+	if path, err = git(ctx, string(r), "rev-parse", "--git-path", "info/exclude"); err != nil {
+		return "", nil, err
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(string(r), path)
+	}
+	if text, err = os.ReadFile(path); isGone(err) {
+		err = nil
+	}
+	return path, text, err
+}
+
+// excluding is what exclude writes about a file: a comment, by which it is known, and a pattern. "" for a file elsewhere.
+func (r repository) excluding(file string) string {
+	within, err := filepath.Rel(string(r), file)
+	if err != nil || !filepath.IsLocal(within) {
+		return ""
+	}
+	return "# of mailroom connect\n/" + escapedForGit(filepath.ToSlash(within)) + "\n"
+}
+
 // escapedForGit is a path as a pattern that matches it alone.
 func escapedForGit(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// git runs git in a folder and returns what it prints, without the line end.
+// git runs git in a folder and returns what it prints, without the line end. It runs no program that the repository's own
+// configuration names, and takes no other repository for this one.
 func git(ctx context.Context, folder string, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", folder}, args...)...).Output()
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", folder, "-c", "core.fsmonitor=false"}, args...)...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "GIT_") })
+	out, err := cmd.Output()
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
 // guard says which of the files that were written a commit may carry, with the paths of this machine in them, and
 // excludes them if that is asked for.
-func (r *Result) guard(ctx context.Context, at *place, exclude bool) error {
-	if at.user {
-		return nil
+func (r *Result) guard(ctx context.Context, at *agenthost.Place, exclude bool) error {
+	repo, files := r.inGit(ctx, at)
+	if repo == "" && exclude {
+		return orchestrator.InvalidParam("exclude", "%s is connected, but in no git repository", r.Host)
 	}
-	repo := repositoryOf(ctx, at.folder)
 	if repo == "" {
 		return nil
-	}
-	var files []string
-	for i := range r.Files {
-		files = append(files, r.Files[i].Path)
 	}
 	r.Exposed = repo.exposed(ctx, files)
 	if !exclude || r.Exposed == nil {
@@ -107,4 +142,27 @@ func (r *Result) guard(ctx context.Context, at *place, exclude bool) error {
 	}
 	r.Excluded, r.Exposed = excluded, repo.exposed(ctx, files)
 	return nil
+}
+
+// unguard takes back what guard has written about the files.
+func (r *Result) unguard(ctx context.Context, at *agenthost.Place) error {
+	repo, files := r.inGit(ctx, at)
+	if repo == "" {
+		return nil
+	}
+	return repo.unexclude(ctx, slices.DeleteFunc(files, func(path string) bool {
+		text, _, err := read(path)
+		return err == nil && carried().Match(text) // another host's are still there
+	}))
+}
+
+// inGit returns the repository in which the files of a project are, and these; "" if they are in none.
+func (r *Result) inGit(ctx context.Context, at *agenthost.Place) (repo repository, files []string) {
+	if at.User {
+		return "", nil
+	}
+	for i := range r.Files {
+		files = append(files, r.Files[i].Path)
+	}
+	return repositoryOf(ctx, at.Folder), files
 }

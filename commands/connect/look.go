@@ -26,8 +26,8 @@ type written struct{ agent, database, host string } // "" is nothing
 func (w *written) where() string { return cmp.Or(w.database, "that of its folder") }
 
 // writtenIn reads it; nothing where the host is not connected. An error is that of a file which cannot be read.
-func writtenIn(h *host, at *place) (w written, err error) {
-	for _, f := range h.files(at, &connection{}) {
+func writtenIn(h *agenthost.Host, at *agenthost.Place) (w written, err error) {
+	for _, f := range filesOf(h, at, &connection{}) {
 		text, _, err := read(f.path)
 		if err != nil {
 			return w, fmt.Errorf("%s cannot be read: %w", f.path, err)
@@ -48,9 +48,9 @@ func writtenIn(h *host, at *place) (w written, err error) {
 
 // site is a host that connect has connected in a place with a database, as it was recorded then.
 type site struct {
-	*host
+	*agenthost.Host
 	record   record
-	at       *place
+	at       *agenthost.Place
 	database string
 	book     book
 	was      string // the place's folder, if it has moved from there
@@ -58,7 +58,7 @@ type site struct {
 
 // sites lists those of a database, by their places: those that were connected with it, also before it was moved. here
 // is a folder in or below which a project may lie that has moved.
-func sites(ctx context.Context, env commands.Env, here *place) (list []*site, err error) {
+func sites(ctx context.Context, env commands.Env, here *agenthost.Place) (list []*site, err error) {
 	id, err := databaseID(ctx, env)
 	if err != nil {
 		return nil, err
@@ -66,17 +66,17 @@ func sites(ctx context.Context, env commands.Env, here *place) (list []*site, er
 	b, path, seen := bookOf(env), env.Ledger.Path(), map[[3]string]bool{}
 	for _, r := range b.all() {
 		key := [3]string{r.Program, r.Folder, r.Agent}
-		i := slices.IndexFunc(known, func(h *host) bool { return h.name == r.Program })
-		if own := r.Database == path || r.ID == id && !exists(r.Database); !own || seen[key] || i < 0 {
+		h := agenthost.Find(r.Program)
+		if own := r.Database == path || r.ID == id && !exists(r.Database); !own || seen[key] || h == nil {
 			continue
 		}
 		seen[key] = true
-		s := &site{host: known[i], record: r, at: &place{folder: r.Folder, home: here.home, user: r.Folder == ""},
+		s := &site{Host: h, record: r, at: &agenthost.Place{Folder: r.Folder, Home: here.Home, User: r.Folder == ""},
 			database: path, book: b}
 		if r.moved() {
-			s.was, s.at.folder = r.Folder, ""
+			s.was, s.at.Folder = r.Folder, ""
 			s.find(filepath.Dir(path))
-			s.find(here.folder)
+			s.find(here.Folder)
 		}
 		list = append(list, s)
 	}
@@ -86,15 +86,15 @@ func sites(ctx context.Context, env commands.Env, here *place) (list []*site, er
 // find looks for a project that has moved, in a folder and those above it. It is where the recorded file has the text
 // that connect wrote, and where nobody has connected the host since.
 func (s *site) find(from string) {
-	for folder := from; s.at.folder == ""; folder = filepath.Dir(folder) {
+	for folder := from; s.at.Folder == ""; folder = filepath.Dir(folder) {
 		is := func(f file) bool {
 			text, path, err := read(f.path)
 			return err == nil && s.record.cameTo(folder, path, text)
 		}
-		since := func(r record) bool { return r.Folder == folder && r.Program == s.name }
-		if slices.ContainsFunc(s.files(&place{folder: folder, home: s.at.home}, &connection{}), is) &&
+		since := func(r record) bool { return r.Folder == folder && r.Program == s.Name }
+		if slices.ContainsFunc(filesOf(s.Host, &agenthost.Place{Folder: folder, Home: s.at.Home}, &connection{}), is) &&
 			!slices.ContainsFunc(s.book.all(), since) {
-			s.at.folder = folder
+			s.at.Folder = folder
 		}
 		if folder == filepath.Dir(folder) {
 			return
@@ -103,7 +103,7 @@ func (s *site) find(from string) {
 }
 
 // gone reports whether its folder is not there, and was not found elsewhere.
-func (s *site) gone() bool { return s.at.folder == "" && !s.at.user }
+func (s *site) gone() bool { return s.at.Folder == "" && !s.at.User }
 
 func exists(path string) bool {
 	_, err := os.Stat(path)
@@ -115,9 +115,9 @@ func isThere(database string) bool { return strings.Contains(database, "://") ||
 
 // command is a command line that connects it anew, or with more words does something else with it.
 func (s *site) command(more string) string {
-	folder := cmp.Or(s.at.folder, s.was)
-	words := "`mailroom connect " + s.name + " --as " + s.record.Agent
-	if s.at.user {
+	folder := cmp.Or(s.at.Folder, s.was)
+	words := "`mailroom connect " + s.Name + " --as " + s.record.Agent
+	if s.at.User {
 		words += " --user"
 	} else {
 		words += " --folder " + orchestrator.ShellWord(folder)
@@ -130,7 +130,7 @@ func (s *site) paths() (moved string, err error) {
 	if s.gone() {
 		return "", errors.New("its folder is gone")
 	}
-	w, err := writtenIn(s.host, s.at)
+	w, err := writtenIn(s.Host, s.at)
 	switch {
 	case err != nil:
 		return "", err
@@ -154,21 +154,22 @@ func (s *site) paths() (moved string, err error) {
 // tool is used may have been changed by hand.
 func (s *site) whole() error {
 	c := connection{
-		program: s.record.Command, host: cmp.Or(s.record.Host, pathOf(s.program)), agent: s.record.Agent,
-		database: s.database, vocabularies: s.record.Vocabularies,
+		program: s.record.Command, host: cmp.Or(s.record.Host, pathOf(s.Name)), agent: s.record.Agent,
+		database: s.database, vocabularies: s.record.Vocabularies, choices: s.record.choices, user: s.at.User, spare: true,
 	}
 	asks := c
-	asks.ask = true
-	allowed, asking := s.files(s.at, &c), s.files(s.at, &asks)
+	c.Ask, asks.Ask = false, true
+	written := func(string, []byte) bool { return true }
+	allowed, asking := filesOf(s.Host, s.at, &c), filesOf(s.Host, s.at, &asks)
 	for i := range allowed {
-		one, err := allowed[i].planAdd()
+		one, err := allowed[i].planAdd(written)
 		if err != nil {
 			return err
 		}
 		if one.result().Change == "none" {
 			continue
 		}
-		if one, err = asking[i].planAdd(); err != nil {
+		if one, err = asking[i].planAdd(written); err != nil {
 			return err
 		}
 		if one.result().Change != "none" {
@@ -195,11 +196,11 @@ const (
 
 // look says how it stands. With mend it repairs paths.
 func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.Finding {
-	where := cmp.Or(s.at.folder, s.was)
-	if s.at.user {
+	where := cmp.Or(s.at.Folder, s.was)
+	if s.at.User {
 		where = allFolders
 	}
-	f := overview.Finding{Code: hostCode, About: s.name + " as " + s.record.Agent + " in " + where,
+	f := overview.Finding{Code: hostCode, About: s.Name + " as " + s.record.Agent + " in " + where,
 		Level: overview.Problem}
 	moved, err := s.paths()
 	if err == nil && moved == "" {
@@ -224,7 +225,7 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 			break
 		}
 		f.Level, f.Says, f.Do = overview.Fine, moved+"; mended, with the database "+s.database,
-			s.starts(s.at)
+			starts(s.Host, s.at)
 		if len(changed) > 0 {
 			f.Says = moved + "; mended in " + strings.Join(changed, " and ") + ", with the database " + s.database
 		}
@@ -236,14 +237,12 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 
 // heard says whether the host runs the hooks.
 func (s *site) heard(ctx context.Context, env commands.Env, f overview.Finding) overview.Finding {
-	if s.refuses != nil {
-		if why := s.refuses(s.at); why != "" {
-			f.Says, f.Do = why, s.starts(s.at)
-			return f
-		}
+	if why := refuses(s.Host, s.at); why != "" {
+		f.Says, f.Do = why, starts(s.Host, s.at)
+		return f
 	}
 	f.Level = overview.Note
-	seen, got, err := hosts.LastHeard(ctx, env.Ledger, s.name, s.record.Agent)
+	seen, got, err := hosts.LastHeard(ctx, env.Ledger, s.Name, s.record.Agent)
 	who := s.record.Agent
 	if who == orchestrator.Auto {
 		who = "an agent of its sessions"
@@ -272,19 +271,19 @@ func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, er
 	if why != "" {
 		return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "the database is not trusted: %s", why)
 	}
-	c, err := connectionOf(ctx, env, s.host, s.at, Params{Vocabulary: s.record.Vocabularies})
+	c, err := connectionOf(ctx, env, s.Host, s.at, Params{Vocabulary: s.record.Vocabularies})
 	if err != nil {
 		return nil, err
 	}
-	c.agent, c.ask = s.record.Agent, s.record.Ask
+	c.agent, c.choices = s.record.Agent, s.record.choices
 	if c.host == "" {
 		c.host = s.record.Host
 	}
-	changes, files, err := plan(s.host, s.at, c)
+	changes, files, err := plan(s.Host, s.at, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := put(changes, files, s.host, s.at, c); err != nil {
+	if err := put(changes, files, s.Host, s.at, c); err != nil {
 		return nil, err
 	}
 	for i := range changes {
@@ -293,7 +292,7 @@ func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, er
 		}
 	}
 	if s.was != "" {
-		s.book.dropAll(s.name, s.was)
+		s.book.dropAll(s.Name, s.was)
 	}
 	return changed, nil
 }
@@ -314,7 +313,7 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found overview.Find
 		found = append(found, s.look(ctx, env, mend))
 	}
 	found = append(found, elsewhere(env, list)...)
-	for _, at := range []*place{at, {folder: at.folder, home: at.home, user: true}} {
+	for _, at := range []*agenthost.Place{at, {Folder: at.Folder, Home: at.Home, User: true}} {
 		found = append(found, lost(bookOf(env), at, list, env.Ledger.Path())...)
 		found = append(found, leftOver(bookOf(env), at)...)
 	}
@@ -323,30 +322,35 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found overview.Find
 
 // leftOver lists what runs Mailroom in the configurations of a place though connect does not know of it: the entries of
 // a connection of which nothing is kept, and command lines that somebody else has written.
-func leftOver(b book, at *place) (found overview.Findings) {
-	for _, h := range known {
+func leftOver(b book, at *agenthost.Place) (found overview.Findings) {
+	seen := map[string]bool{} // files, which hosts may share
+	for _, h := range agenthost.Hosts {
 		_, connected := b.findTools(h, at)
-		for _, f := range h.files(at, &connection{}) {
+		for _, f := range filesOf(h, at, &connection{}) {
 			text, path, err := read(f.path)
 			if err != nil || !carried().Match(text) {
 				continue
 			}
-			about := h.name + " in " + cmp.Or(at.scope(), allFolders)
-			for _, line := range f.others(text) {
+			about := h.Name + " in " + cmp.Or(at.Scope(), allFolders)
+			var lines []string
+			if !seen[path] {
+				seen[path], lines = true, f.others(text)
+			}
+			for _, line := range lines {
 				found = append(found, overview.Finding{
 					Code: hostCode, About: about, Level: overview.Note,
 					Says: path + " runs Mailroom by a command line that connect has not written, or that was changed since: " + orchestrator.Clip(line),
 					Do:   "Take it out by hand, if it is not to run",
 				})
 			}
-			if _, kept := b.find(at.scope(), path, text); kept || connected {
+			if _, kept := b.find(h.Name, at.Scope(), path, text); kept || connected {
 				continue
 			}
 			if after, err := f.without(text, &record{}); err != nil || !bytes.Equal(after, text) {
 				found = append(found, overview.Finding{
 					Code: hostCode, About: about, Level: overview.Note,
 					Says: path + " runs Mailroom, but nothing is kept of a connection: it is left over, of another machine, or of somebody else",
-					Do:   h.command(at) + " connects it here, and with --remove takes it out",
+					Do:   connects(h, at) + " connects it here, and with --remove takes it out",
 				})
 			}
 		}
@@ -359,7 +363,7 @@ func leftOver(b book, at *place) (found overview.Findings) {
 func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 	database := env.Ledger.Path()
 	if here := agenthost.Around(); len(list) > 0 && here.Host != "" &&
-		!slices.ContainsFunc(list, func(s *site) bool { return s.name == here.Host }) {
+		!slices.ContainsFunc(list, func(s *site) bool { return s.Name == here.Host }) {
 		found = append(found, overview.Finding{
 			Code: hostCode, About: here.Host, Level: overview.Note, Says: "doctor runs in it (" + here.By +
 				"), and it is not connected: hooks and tools of other hosts do nothing in it",
@@ -367,6 +371,9 @@ func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 		})
 	}
 	for _, r := range agenthost.Refusals(stateOf(env), database, time.Now()) {
+		if slices.ContainsFunc(list, func(s *site) bool { return s.Name == r.Seen.Host && (s.at.User || s.at.Folder == r.Folder) }) {
+			continue // what it runs for another is nothing to it
+		}
 		found = append(found, overview.Finding{
 			Code: hostCode, About: r.Seen.Host + " in " + r.Folder, Level: overview.Note,
 			Says: fmt.Sprintf("it ran the %s of %s at %s (%s): they did nothing there, and what came for %s waits for %s", r.What, r.Host,
@@ -379,28 +386,28 @@ func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 
 // lost lists the hosts in a place that were connected with a database which is not there any more. Those of the list
 // are looked after already.
-func lost(b book, at *place, list []*site, database string) (found overview.Findings) {
-	for _, h := range known {
+func lost(b book, at *agenthost.Place, list []*site, database string) (found overview.Findings) {
+	for _, h := range agenthost.Hosts {
 		r, connected := b.findTools(h, at)
-		listed := slices.ContainsFunc(list, func(s *site) bool { return s.host == h && s.at.scope() == at.scope() })
+		listed := slices.ContainsFunc(list, func(s *site) bool { return s.Host == h && s.at.Scope() == at.Scope() })
 		if !connected || listed || isThere(r.Database) {
 			continue
 		}
 		found = append(found, overview.Finding{
-			Code: hostCode, About: h.name + " as " + r.Agent + " in " + cmp.Or(at.scope(), allFolders),
+			Code: hostCode, About: h.Name + " as " + r.Agent + " in " + cmp.Or(at.Scope(), allFolders),
 			Level: overview.Problem, Says: noDatabase + r.Database,
-			Do: h.command(at) + " connects it with " + database,
+			Do: connects(h, at) + " connects it with " + database,
 		})
 	}
 	return found
 }
 
-// command is a command line that connects the host in a place.
-func (h *host) command(at *place) string {
-	if at.user {
-		return "`mailroom connect " + h.name + " --user`"
+// connects is a command line that connects a host in a place.
+func connects(h *agenthost.Host, at *agenthost.Place) string {
+	if at.User {
+		return "`mailroom connect " + h.Name + " --user`"
 	}
-	return "`mailroom connect " + h.name + "`"
+	return "`mailroom connect " + h.Name + "`"
 }
 
 // noDatabase begins what is said where a configuration names a database that is not there.

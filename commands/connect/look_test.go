@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -67,23 +68,23 @@ func (d *desk) hears(program string, kind hosts.Kind) []orchestrator.Message {
 
 // TestLookTellsHowAConnectionStands: no hook yet, its last hook, the last message that was shown.
 func TestLookTellsHowAConnectionStands(t *testing.T) {
-	for _, h := range known {
-		if h == &codex {
+	for _, h := range agenthost.Hosts {
+		if h.Digests {
 			continue // TestLookAtCodex
 		}
 		d := newDesk(t)
-		d.connect("bob", `{"host":"`+h.name+`"}`)
+		d.connect("bob", `{"host":"`+h.Name+`"}`)
 		d.looks(true, "note", "no hook has been called yet")
-		d.hears(h.name, hosts.Started)
+		d.hears(h.Name, hosts.Started)
 		d.looks(true, "ok", "a hook was last called for bob at ")
 		d.looks(true, "ok", "it was not shown any message yet")
 		if _, err := messages.Send(t.Context(), d.env.Ledger,
 			orchestrator.Draft{Sender: "bob", Recipient: "bob", Type: "note", Payload: []byte(`"hello"`)}); err != nil {
 			t.Fatal(err)
 		}
-		d.looks(true, "ok", "it last got a message at "+d.hears(h.name, hosts.Worked)[0].ShownAt)
-		want.Equal(t, "listed", d.connect("", `{}`).of(h.name).Level, "ok")
-		d.connect("", `{"host":"`+h.name+`","remove":true}`)
+		d.looks(true, "ok", "it last got a message at "+d.hears(h.Name, hosts.Worked)[0].ShownAt)
+		want.Equal(t, "listed", d.connect("", `{}`).of(h.Name).Level, "ok")
+		d.connect("", `{"host":"`+h.Name+`","remove":true}`)
 		want.Equal(t, "connections after it was removed", len(Look(t.Context(), d.env, true)), 0)
 	}
 }
@@ -100,7 +101,7 @@ func (r Result) of(host string) HostResult {
 
 // TestLookMendsPaths: the program, the database or the project has moved.
 func TestLookMendsPaths(t *testing.T) {
-	for _, h := range known {
+	for _, h := range agenthost.Hosts {
 		for what, move := range map[string]func(d *desk){
 			"it named a program that is not there": func(d *desk) { d.programMoves() },
 			"it named a database that is not there": func(d *desk) {
@@ -122,9 +123,9 @@ func TestLookMendsPaths(t *testing.T) {
 				d.t.Chdir(moved)
 			},
 		} {
-			t.Run(h.name+", "+what, func(t *testing.T) {
+			t.Run(h.Name+", "+what, func(t *testing.T) {
 				d := newDesk(t)
-				d.connect("bob", `{"host":"`+h.name+`","vocabulary":["mail","coral"],"ask":true}`)
+				d.connect("bob", `{"host":"`+h.Name+`","vocabulary":["mail","coral"]`+asking(h)+`}`)
 				before := tree(t, d.project)
 				old, db := d.project, d.env.Ledger.Path()
 				move(d)
@@ -137,13 +138,13 @@ func TestLookMendsPaths(t *testing.T) {
 					want.Equal(t, path, tree(t, d.project)[path], strings.ReplaceAll(text, db, d.env.Ledger.Path()))
 				}
 				after := tree(t, d.project)
-				if h == &codex {
+				if h.Digests {
 					d.looks(true, "problem", "they are not trusted")
 				} else {
 					d.looks(true, "note", "no hook has been called yet")
 				}
 				d.same("looked at again", after)
-				d.connect("", `{"host":"`+h.name+`","remove":true}`)
+				d.connect("", `{"host":"`+h.Name+`","remove":true}`)
 				want.Equal(t, "files of a host that is connected no more", len(tree(t, d.project)), 1)
 			})
 		}
@@ -378,7 +379,7 @@ func TestLookAtCodex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := codexHooks(text)
+	ours := codexHooks(agenthost.Find("codex").Files[1].Hooks, text)
 	want.Equal(t, "place of the last", ours[3].place, "stop:1:0") // before it is somebody else's
 	trusts := func(hooks []codexHook, more string) {
 		t.Helper()
@@ -410,7 +411,7 @@ func TestLookAtCodex(t *testing.T) {
 // The digest of a hook as Codex 0.169.0 has it (hooks/list of `codex app-server`).
 func TestDigestOfCodex(t *testing.T) {
 	t.Parallel()
-	found := codexHooks([]byte(`{"hooks":{"PostToolUse":[{"hooks":[{"type":"command","timeout":10,
+	found := codexHooks(agenthost.Find("codex").Files[1].Hooks, []byte(`{"hooks":{"PostToolUse":[{"hooks":[{"type":"command","timeout":10,
 		"command":"/tmp/mr/mailroom hook PostToolUse --host codex --as bob --db /tmp/mrhome/.local/state/mailroom/mailroom.db"}]}]}}`))
 	want.Equal(t, "digest", found[0].digest, "sha256:0b866b202d31387214a0fa4b7eba8b5cdf0765b3f037dbea1df6dca7c11bd5a4")
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/pattern"
 )
 
@@ -20,9 +21,12 @@ func Packages(version string) map[string][]byte {
 	}
 	version = strings.TrimPrefix(version, "v")
 	const about = "Messages between agents: your model sends them with tools, and is shown those for it while it works."
-	c := &connection{program: "mailroom", agent: orchestrator.Auto, vocabularies: []string{"relay"}}
-	servers := func(server any) map[string]any { return map[string]any{"mailroom": server} }
-	plugin, err := pluginRunning("mailroom", "hook", "stream", "--host", "opencode")
+	c := &connection{program: "mailroom", agent: orchestrator.Auto, vocabularies: []string{"relay"}, choices: choices{Ask: true}}
+	servers := func(h *agenthost.Host) map[string]any {
+		return map[string]any{"mailroom": c.server(h, &h.Files[0])}
+	}
+	claude, gemini, openCode := agenthost.Find("claude"), agenthost.Find("gemini"), agenthost.Find("opencode")
+	plugin, err := pluginRunning(openCode.Files[1].Script, "mailroom", "hook", "stream", "--host", "opencode")
 	if err != nil {
 		panic(err) // texts only
 	}
@@ -36,19 +40,19 @@ func Packages(version string) map[string][]byte {
 			"plugins": []any{map[string]string{"name": "mailroom", "source": "./mailroom", "description": about}},
 		}),
 		"claude/mailroom/.claude-plugin/plugin.json": indented(map[string]any{
-			"name": "mailroom", "version": version, "description": about, "mcpServers": servers(c.claudeServer()),
+			"name": "mailroom", "version": version, "description": about, "mcpServers": servers(claude),
 		}),
-		"claude/mailroom/hooks/hooks.json": c.packedHooks(c.claudeHooks),
+		"claude/mailroom/hooks/hooks.json": c.packedHooks(claude),
 		"gemini/gemini-extension.json": indented(map[string]any{
-			"name": "mailroom", "version": version, "description": about, "mcpServers": servers(c.geminiServer(false)),
+			"name": "mailroom", "version": version, "description": about, "mcpServers": servers(gemini),
 		}),
-		"gemini/hooks/hooks.json": c.packedHooks(c.geminiHooks),
+		"gemini/hooks/hooks.json": c.packedHooks(gemini),
 	}
 }
 
-// packedHooks returns a file in which there are only these hooks.
-func (c *connection) packedHooks(add func(*document)) []byte {
-	text, err := edit(add)(nil)
+// packedHooks returns a file in which there are only the hooks of a host.
+func (c *connection) packedHooks(h *agenthost.Host) []byte {
+	text, err := edit(func(d *document) { c.putHooks(d, h, &h.Files[len(h.Files)-1]) })(nil)
 	if err != nil {
 		panic(err) // nothing of anybody's is in the way
 	}

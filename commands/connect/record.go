@@ -18,16 +18,17 @@ type record struct {
 	Program      string   `json:"program"` // the host
 	Agent        string   `json:"agent"`
 	Vocabularies []string `json:"vocabularies"`
-	Ask          bool     `json:"ask,omitempty"` // the host asks before a tool is used
-	Folder       string   `json:"folder"`        // of the project; "" is all of the user's
-	File         string   `json:"file"`
-	Database     string   `json:"database"`
-	ID           string   `json:"database_id"`
-	Command      string   `json:"command"`        // where Mailroom lies
-	Host         string   `json:"host,omitempty"` // where the host lies
-	Before       *string  `json:"before"`         // what stood in the file before; nil: there was none
-	After        string   `json:"after"`          // digest of what was written
-	Made         int      `json:"made_folders"`   // how many folders were made, the file's own and those above it
+	choices
+	Folder   string  `json:"folder"` // of the project; "" is all of the user's
+	File     string  `json:"file"`
+	Database string  `json:"database"`
+	ID       string  `json:"database_id"`
+	Command  string  `json:"command"`        // where Mailroom lies
+	Host     string  `json:"host,omitempty"` // where the host lies
+	Before   *string `json:"before"`         // what stood in the file before; nil: there was none
+	After    string  `json:"after"`          // digest of what was written
+	Made     int     `json:"made_folders"`   // how many folders were made, the file's own and those above it
+	page     string  // the file in which this is kept
 }
 
 // moved reports whether the project's folder is not there any more.
@@ -63,15 +64,15 @@ func stateOf(env commands.Env) string {
 	return ""
 }
 
-// page returns where the record of a file is kept.
-func (b book) page(file string) string {
-	return filepath.Join(string(b), digest([]byte(file))[:16]+".json")
+// page returns where a record is kept: one for each file of each host, since hosts may share a file.
+func (b book) page(r *record) string {
+	return filepath.Join(string(b), digest([]byte(r.Program + "\x00" + r.File))[:16]+".json")
 }
 
-// find finds the record of a file. If the file's folder was moved, it finds that of the same file, with the same text,
+// find finds the record of a host's file. If the file's folder was moved, it finds that of the same file, with the same text,
 // in the folder that is gone.
-func (b book) find(folder, file string, text []byte) (r record, found bool) {
-	all := b.all()
+func (b book) find(program, folder, file string, text []byte) (r record, found bool) {
+	all := slices.DeleteFunc(b.all(), func(r record) bool { return r.Program != program })
 	i := slices.IndexFunc(all, func(r record) bool { return r.File == file })
 	if i < 0 {
 		i = slices.IndexFunc(all, func(r record) bool { return r.cameTo(folder, file, text) })
@@ -90,7 +91,8 @@ func (b book) all() (list []record) {
 	entries, _ := os.ReadDir(string(b)) // there is none before the first
 	for _, e := range entries {
 		var r record
-		if text, err := os.ReadFile(filepath.Join(string(b), e.Name())); err == nil && json.Unmarshal(text, &r) == nil {
+		r.page = filepath.Join(string(b), e.Name())
+		if text, err := os.ReadFile(r.page); err == nil && json.Unmarshal(text, &r) == nil {
 			list = append(list, r)
 		}
 	}
@@ -100,7 +102,7 @@ func (b book) all() (list []record) {
 	return list
 }
 
-// keep keeps a record, in the place of another of its file.
+// keep keeps a record, in the place of another of its host's file.
 func (b book) keep(r *record) error {
 	if b == "" {
 		return errors.New("neither HOME nor XDG_STATE_HOME is set, so that nothing can be kept by which it could be undone")
@@ -109,11 +111,12 @@ func (b book) keep(r *record) error {
 	if err != nil {
 		return err
 	}
-	return store.ReplaceFile(b.page(r.File), text, 0o600)
+	r.page = b.page(r)
+	return store.ReplaceFile(r.page, text, 0o600)
 }
 
 // drop removes a record.
-func (b book) drop(r *record) { os.Remove(b.page(r.File)) }
+func (b book) drop(r *record) { os.Remove(r.page) }
 
 // dropAll removes those of a host in a folder.
 func (b book) dropAll(program, folder string) {

@@ -1,6 +1,8 @@
 package connect
 
 import (
+	"encoding/json"
+	"mailroom/orchestrator/agenthost"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,25 +37,25 @@ func TestProjectBehindALink(t *testing.T) {
 // TestLostRecords: connecting again keeps records where they are lost, and --remove then takes out what connect has
 // written.
 func TestLostRecords(t *testing.T) {
-	for _, h := range known {
+	for _, h := range agenthost.Hosts {
 		d := newDesk(t)
-		d.connect("alice", `{"host":"`+h.name+`"}`)
+		d.connect("alice", `{"host":"`+h.Name+`"}`)
 		if err := os.RemoveAll(string(bookOf(d.env))); err != nil {
 			t.Fatal(err)
 		}
-		d.connect("alice", `{"host":"`+h.name+`"}`)
+		d.connect("alice", `{"host":"`+h.Name+`"}`)
 		for _, stands := range d.connect("", `{}`).Hosts {
-			if stands.Host == h.name {
-				want.Equal(t, h.name, stands.Agent, "alice")
+			if stands.Host == h.Name {
+				want.Equal(t, h.Name, stands.Agent, "alice")
 				if strings.Contains(stands.Says, "somebody else") {
-					t.Errorf("%s: %s", h.name, stands.Says)
+					t.Errorf("%s: %s", h.Name, stands.Says)
 				}
 			}
 		}
-		d.connect("", `{"host":"`+h.name+`","remove":true}`)
+		d.connect("", `{"host":"`+h.Name+`","remove":true}`)
 		for path, text := range tree(t, d.project) {
 			if text != "folder" {
-				t.Errorf("%s: %s is left:\n%s", h.name, path, text)
+				t.Errorf("%s: %s is left:\n%s", h.Name, path, text)
 			}
 		}
 	}
@@ -95,8 +97,8 @@ func TestRemoveLeavesTheFilesOfOthers(t *testing.T) {
 		d.write(name, text)
 	}
 	before := tree(t, d.project)
-	for _, h := range known {
-		d.connect("", `{"host":"`+h.name+`","remove":true}`)
+	for _, h := range agenthost.Hosts {
+		d.connect("", `{"host":"`+h.Name+`","remove":true}`)
 	}
 	d.same("after --remove", before)
 }
@@ -127,7 +129,9 @@ func TestHookInAGroupOfOthers(t *testing.T) {
 			}
 		}
 	}
-	decode(path, &got)
+	if err := json.Unmarshal([]byte(tree(t, d.project)[path]), &got); err != nil {
+		t.Fatal(err)
+	}
 	groups := got.Hooks.AfterTool
 	if len(groups) != 2 || len(groups[0].Hooks) != 1 || groups[1].Matcher != "" ||
 		!strings.Contains(groups[1].Hooks[0].Command, "--as alice") {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/overview"
 )
 
@@ -19,10 +20,10 @@ type HostResult struct {
 }
 
 // standing lists the hosts, as they stand in a folder or else for its user.
-func standing(ctx context.Context, env commands.Env, at *place) (list []HostResult) {
-	for _, h := range known {
-		r := HostResult{Host: h.name, Program: pathOf(h.program)}
-		for _, place := range []*place{at, {folder: at.folder, home: at.home, user: true}} {
+func standing(ctx context.Context, env commands.Env, at *agenthost.Place) (list []HostResult) {
+	for _, h := range agenthost.Hosts {
+		r := HostResult{Host: h.Name, Program: pathOf(h.Name)}
+		for _, place := range []*agenthost.Place{at, {Folder: at.Folder, Home: at.Home, User: true}} {
 			if r.lookAt(ctx, env, h, place); r.Level != "" {
 				break
 			}
@@ -33,30 +34,30 @@ func standing(ctx context.Context, env commands.Env, at *place) (list []HostResu
 }
 
 // lookAt says how a host stands in a place, if it is connected there.
-func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *host, at *place) {
+func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthost.Place) {
 	w, err := writtenIn(h, at)
 	if err != nil {
-		r.User, r.Level, r.Says = at.user, overview.Problem, err.Error()
+		r.User, r.Level, r.Says = at.User, overview.Problem, err.Error()
 		return
 	}
 	kept, found := bookOf(env).findTools(h, at)
 	if w.agent == "" && (!found || env.Ledger.NoneYet()) {
 		return
 	}
-	r.Agent, r.Database, r.User, r.Level = w.agent, kept.Database, at.user, overview.Note
+	r.Agent, r.Database, r.User, r.Level = w.agent, kept.Database, at.User, overview.Note
 	switch {
 	case !found:
-		r.Says = "connected by somebody else, or on another machine: " + h.command(at) + " connects it here"
+		r.Says = "connected by somebody else, or on another machine: " + connects(h, at) + " connects it here"
 		return
 	case w.database != "" && !isThere(w.database):
-		r.Level, r.Says = overview.Problem, noDatabase+w.database+"; "+h.command(at)+" connects it with "+env.Ledger.Path()
+		r.Level, r.Says = overview.Problem, noDatabase+w.database+"; "+connects(h, at)+" connects it with "+env.Ledger.Path()
 		return
 	case w.agent != "" && w.database != env.Ledger.Path():
-		r.Says = "connected with another database, " + w.where() + ": who has this one cannot write to it"
+		r.Says = "connected with another database, " + w.where() + ": agents in this database cannot write to agents in that one"
 		return
 	}
 	r.Agent = kept.Agent
-	f := (&site{host: h, record: kept, at: at, database: env.Ledger.Path(), book: bookOf(env)}).look(ctx, env, false)
+	f := (&site{Host: h, record: kept, at: at, database: env.Ledger.Path(), book: bookOf(env)}).look(ctx, env, false)
 	r.Level, r.Says = f.Level, f.Says
 }
 

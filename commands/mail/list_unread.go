@@ -68,7 +68,7 @@ func (r ListUnreadResult) Text(w *terminal.Text) {
 	rows := terminal.Rows(r.Messages, func(h *Hit) []string {
 		return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.Type, h.Excerpt}
 	})
-	if !w.SideBySide([]string{"MESSAGE", "SENT", "FROM", "TYPE", "TEXT…"}, rows) {
+	if !w.SideBySide([]string{"MESSAGE", "SENT", "FROM", "TYPE", "TEXT…"}, rows, "TYPE", "SENT") {
 		writeHits(w, r.Messages)
 	}
 	if r.More {

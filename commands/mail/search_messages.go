@@ -15,6 +15,7 @@ import (
 type SearchMessagesParams struct {
 	Text     string `json:"text,omitempty" desc:"what the message says, in part" check:"min=1,max=1024" arg:"1" flag:"grep"`
 	Sender   string `json:"sender,omitempty" desc:"only those of this agent" check:"agent" also:"from"`
+	To       string `json:"recipient,omitempty" desc:"only those to this agent or group" check:"agent|group" also:"to"`
 	With     string `json:"with,omitempty" desc:"only those to or from this agent" check:"agent"`
 	Type     string `json:"message_type,omitempty" desc:"only those of this type" check:"min=1" also:"type"`
 	ThreadID string `json:"thread_id,omitempty" desc:"only those of this thread" check:"min=1,max=256" also:"thread"`
@@ -34,6 +35,8 @@ type SearchMessagesResult struct {
 
 	SearchedBackTo string `json:"searched_back_to,omitempty"` // what was sent since then has been searched
 	Continue       string `json:"continue,omitempty"`         // of the call that searches on
+
+	says string // what was looked for
 }
 
 // Hit is a message that was found. get_message shows it whole.
@@ -61,7 +64,7 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 		return SearchMessagesResult{}, err
 	}
 	s := messages.Search{
-		Agent: agent, Sender: p.Sender, With: p.With, Type: p.Type, ThreadID: p.ThreadID,
+		Agent: agent, Sender: p.Sender, To: p.To, With: p.With, Type: p.Type, ThreadID: p.ThreadID,
 		Status: orchestrator.Status(p.Status), Since: p.Since, Limit: p.Limit,
 	}
 	before, multicast, _ := strings.Cut(p.Continue, ".")
@@ -77,7 +80,7 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 	if err != nil {
 		return SearchMessagesResult{}, err
 	}
-	r := SearchMessagesResult{Agent: agent, Count: len(found.Messages), Complete: found.Complete,
+	r := SearchMessagesResult{says: p.Text, Agent: agent, Count: len(found.Messages), Complete: found.Complete,
 		Messages: make([]Hit, len(found.Messages))}
 	for i := range found.Messages {
 		m := &found.Messages[i]
@@ -111,13 +114,16 @@ func (r SearchMessagesResult) Text(w *terminal.Text) {
 		rows := terminal.Rows(r.Messages, func(h *Hit) []string {
 			return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.Recipient, h.Type, h.Status, h.Excerpt}
 		})
-		if !w.SideBySide([]string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT…"}, rows) {
+		if !w.SideBySide([]string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT…"}, rows,
+			"TYPE", "SENT", "STATUS") {
 			writeHits(w, r.Messages)
 		}
 	}
 	switch {
 	case !r.Complete:
 		w.Printf("That is back to %s; --continue %s goes on from there.\n", w.When(r.SearchedBackTo), r.Continue)
+	case r.Count == 0 && orchestrator.CanBeAgent(r.says):
+		w.Printf("There is no such message: none says %q. `mailroom list --with %s` lists what is to or from that name.\n", r.says, r.says)
 	case r.Count == 0 && r.Agent == "":
 		w.Printf("There is no such message.\n")
 	case r.Count == 0:

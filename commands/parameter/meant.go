@@ -10,28 +10,33 @@ import (
 // sameThing are families of words of which other tools, and our own vocabularies, call one thing by this and another by
 // that.
 var sameThing = [][]string{
-	{"recipient", "target", "recipients", "to", "receiver", "dest", "destination"},
+	{"recipient", "target", "recipients", "to", "receiver", "dest", "destination", "group"},
 	{"sender", "source", "from", "author"},
-	{"payload", "message", "content", "question", "text", "body", "msg", "m", "data", "subject", "title", "p"},
-	{"message_type", "type", "kind", "topic", "t"},
+	{"payload", "message", "content", "question", "text", "body", "msg", "m", "data"},
+	{"message_type", "type", "kind"},
 	{"message_id", "id", "msg_id"},
 	{"reply_to", "replyto", "in_reply_to", "parent"},
 	{"limit", "batch_size", "n", "count", "max", "lines", "tail", "l"},
 	{"ttl_seconds", "ttl", "expires", "expire", "expires_in"},
 	{"thread", "thread_id", "threadid", "conversation"},
-	{"timeout", "wait", "timeout_seconds", "t"},
-	{"not_before", "delay", "at", "schedule"},
-	{"grep", "search", "query", "q", "match"},
+	{"timeout", "wait", "timeout_seconds"},
+	{"not_before", "delay", "at", "in", "schedule"},
+	{"grep", "search", "query", "match"},
 	{"agent", "name", "user", "u"},
 	{"output", "format", "o"},
 	{"since", "last", "period"},
 	{"json", "j"},
+	{"priority", "prio", "p"},
+	{"status", "state"},
+	{"file", "f", "body_file"},
+	{"options", "option", "choice", "choices"},
+	{"idempotency_key", "id_key", "key", "dedup", "dedupe"},
 	{"listen", "port", "address", "addr", "bind", "p"},
 }
 
-// Meant returns which of some names of parameters or flags are most likely meant by a word that is none of them: those
-// that stand for the same thing, otherwise those that are spelt almost like it.
-func Meant(word string, names []string) (list []string) {
+// Same returns the one of some names of parameters or flags that stands for the same thing as a word, which is none of
+// them; "" if there is none.
+func Same(word string, names []string) string {
 	word = strings.ReplaceAll(strings.ToLower(word), "-", "_")
 	for _, family := range sameThing {
 		if !slices.Contains(family, word) {
@@ -41,12 +46,21 @@ func Meant(word string, names []string) (list []string) {
 			i := slices.IndexFunc(names,
 				func(name string) bool { return strings.EqualFold(strings.ReplaceAll(name, "-", "_"), other) })
 			if i >= 0 && other != word {
-				return []string{names[i]}
+				return names[i]
 			}
 		}
+	}
+	return ""
+}
+
+// Meant returns which of some names of parameters or flags are most likely meant by a word that is none of them: the one
+// that stands for the same thing, otherwise those that are spelt almost like it.
+func Meant(word string, names []string) []string {
+	if same := Same(word, names); same != "" {
+		return []string{same}
 	}
 	if len(word) < 2 {
 		return nil
 	}
-	return nearest.Nearest(word, names)
+	return nearest.Nearest(strings.ReplaceAll(strings.ToLower(word), "-", "_"), names)
 }

@@ -13,12 +13,13 @@ import (
 
 // WaitParams say whose messages to wait for.
 type WaitParams struct {
-	Recipient string            `json:"recipient,omitempty" desc:"agent whose unread messages to take; may be left out when --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
-	Timeout   parameter.Seconds `json:"timeout,omitempty" desc:"how long to wait when there are none" check:"min=0,max=86400" default:"30"`
-	BatchSize int               `json:"batch_size,omitempty" desc:"messages to take at most" check:"min=1,max=1000" default:"10"`
-	Lease     parameter.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read once they are printed" check:"min=1,max=86400"`
-	WaitFor   string            `json:"wait_for,omitempty" desc:"agent that is waited for; refused when it waits for the recipient, be it through others" check:"agent"`
-	ReplyTo   string            `json:"reply_to,omitempty" desc:"message of the recipient's own whose answer is waited for; the same as naming those who got it" check:"id"`
+	Recipient  string            `json:"recipient,omitempty" desc:"agent whose unread messages to take; may be left out when --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
+	Timeout    parameter.Seconds `json:"timeout,omitempty" desc:"how long to wait when there are none" check:"min=0,max=86400" default:"30"`
+	BatchSize  int               `json:"batch_size,omitempty" desc:"messages to take at most" check:"min=1,max=1000" default:"10"`
+	Lease      parameter.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read once they are printed" check:"min=1,max=86400"`
+	WaitFor    string            `json:"wait_for,omitempty" desc:"agent that is waited for; refused when it waits for the recipient, be it through others" check:"agent"`
+	ReplyTo    string            `json:"reply_to,omitempty" desc:"message of the recipient's own whose answer is waited for; the same as naming those who got it" check:"id"`
+	AnswerOnly bool              `json:"answer_only,omitempty" desc:"take the answer to reply_to alone, and leave what else comes unread"`
 }
 
 // WaitResult holds the messages, which are marked as read, or shown under a lease. A wait that ended without one is not
@@ -34,6 +35,8 @@ type WaitResult struct {
 	Timestamp string                 `json:"timestamp"`
 	commands.Waited
 	commands.Taken
+
+	awaits string // the message whose answer alone was waited for
 }
 
 var waitCommand = commands.Define(vocabulary, "wait", wait).
@@ -55,6 +58,12 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 		Lease: commands.Lease(env.Caller, "wait", p.Lease),
 		Fits:  env.Fits(answer),
 	}
+	if p.AnswerOnly {
+		if p.ReplyTo == "" {
+			return WaitResult{}, orchestrator.InvalidParam("answer_only", "it goes with reply_to")
+		}
+		o.Filter.Answers = p.ReplyTo
+	}
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
 	}
@@ -72,6 +81,9 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	r := answer(shown).(WaitResult)
 	r.More = more || len(shown) < len(ms)
 	r.Rest, r.TimedOut, r.Taken = env.Rest(r.More, "call wait again"), len(ms) == 0, taken
+	if p.AnswerOnly {
+		r.awaits = p.ReplyTo
+	}
 	if r.TimedOut {
 		r.Waited = env.WaitedFor(p.Timeout.Duration())
 	}
@@ -80,7 +92,11 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 
 // Text shows each message with its payload.
 func (r WaitResult) Text(w *terminal.Text) {
-	if r.TimedOut {
+	switch {
+	case r.TimedOut && r.awaits != "":
+		w.Printf("Nobody has answered %s yet.\n", r.awaits)
+		return
+	case r.TimedOut:
 		w.Printf("There is no unread message for %s.\n", r.Recipient)
 		return
 	}

@@ -98,10 +98,10 @@ func textIn(e ast.Expr) string {
 var shellOnly = []struct{ path, hint string }{
 	{"commands/surface/cli/flags.go", ""}, {"commands/surface/cli/elsewhere.go", ""},
 	{"commands/surface/cli/call.go", ""}, {"commands/surface/cli/cli.go", ""},
-	{"commands/surface/cli/database.go", ""}, {"commands/surface/cli/start.go", ""}, {"commands/surface/cli/jq.go", ""},
+	{"commands/surface/cli/database.go", ""}, {"commands/surface/cli/start.go", ""}, {"commands/surface/cli/confirm.go", ""}, {"commands/surface/cli/jq.go", ""},
 	{"commands/surface/cli/invoke.go", ""}, {"commands/surface/cli/completion.go", ""},
 	{"commands/surface/web/gate.go", "Start the daemon with --host"}, {"commands/surface/mcp/arrive.go", ""},
-	{"sqlite/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/tables/migrate.go", ""}, {"sqlite/file.go", ""},
+	{"sqlite/backup.go", ""}, {"orchestrator/store/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/tables/migrate.go", ""}, {"sqlite/file.go", ""},
 	{"sqlite/store.go", "Name a file with --db"}, {"orchestrator/bridge/", ""},
 	{"sqlite/dialect.go", "Name another file with --db"},
 	{"orchestrator/move/", ""}, {"commands/run.go", "Name the agent in"}, {"commands/team/team.go", "Say --as NAME"}, // --as is also of the MCP server

@@ -8,6 +8,7 @@ import (
 const (
 	gap       = 2  // columns between those of a table
 	short     = 20 // columns of a cell that is never broken or cut
+	narrow    = 12 // the same, of a table that has left columns out
 	mostLines = 4  // of a cell; where one would have more, each row is a record
 )
 
@@ -24,12 +25,37 @@ func (w *Text) Table(header []string, rows [][]string) {
 }
 
 // SideBySide writes a table as Table does if there is room for its columns, and otherwise nothing. It reports which.
-func (w *Text) SideBySide(header []string, rows [][]string) bool {
-	return newTable(header, rows).write(w)
+// Where there is too little, the columns with the titles of less are left out, one after the other, and then all but the
+// first are cut as free text is.
+func (w *Text) SideBySide(header []string, rows [][]string, less ...string) bool {
+	t := newTable(header, rows)
+	if t.write(w) {
+		return true
+	}
+	t.least = narrow
+	for _, title := range less {
+		if t.leaveOut(slices.Index(t.titles, title)); t.write(w) {
+			return true
+		}
+	}
+	if len(less) > 0 {
+		for i := range t.free[1:] {
+			t.free[1+i] = true
+		}
+	}
+	return t.write(w)
+}
+
+// leaveOut takes a column out.
+func (t *table) leaveOut(i int) {
+	t.titles, t.free = slices.Delete(t.titles, i, i+1), slices.Delete(t.free, i, i+1)
+	for row := range t.cells {
+		t.cells[row] = slices.Delete(t.cells[row], i, i+1)
+	}
 }
 
 func newTable(header []string, rows [][]string) *table {
-	t := &table{titles: make([]string, len(header)), free: make([]bool, len(header)),
+	t := &table{least: short, titles: make([]string, len(header)), free: make([]bool, len(header)),
 		cells: make([][]string, len(rows))}
 	for i, title := range header {
 		title, t.free[i] = strings.CutSuffix(title, freeText)
@@ -76,6 +102,7 @@ type table struct {
 	free   []bool // columns of free text
 	cells  [][]string
 	widths []int // of the columns
+	least  int   // columns that a cell of free text keeps
 }
 
 // lay finds how wide each column is to be. It reports whether they have room side by side; a width of 0 has any.
@@ -95,7 +122,7 @@ func (t *table) lay(width int) bool {
 			}
 			t.widths[i] = max(t.widths[i], min(n, whole[i]))
 			if t.free[i] {
-				t.widths[i] = max(columns(title), min(short, whole[i]))
+				t.widths[i] = max(columns(title), min(t.least, whole[i]))
 			}
 		}
 		left -= t.widths[i]

@@ -184,6 +184,26 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
 
+// TestColumnsGiveWay: a table that is too wide leaves columns out in their order, then cuts all but the first.
+func TestColumnsGiveWay(t *testing.T) {
+	t.Parallel()
+	id, name, text := strings.Repeat("i", 12), strings.Repeat("n", 30), "hello there, how are you"
+	for width, want := range map[int]string{
+		0:  "ID            FROM                            TYPE  TEXT\n" + id + "  " + name + "  note  " + text + "\n",
+		72: "ID            FROM                            TYPE  TEXT\n" + id + "  " + name + "  note  hello there, how ar…\n",
+		70: "ID            FROM                            TEXT\n" + id + "  " + name + "  " + text + "\n",
+		40: "ID            FROM          TEXT\n" + id + "  nnnnnnnnnnn…  hello there…\n",
+		20: "",
+	} {
+		var b strings.Builder
+		w := &Text{Out: &b, Width: width}
+		written := w.SideBySide([]string{"ID", "FROM", "TYPE", "TEXT…"}, [][]string{{id, name, "note", text}}, "TYPE")
+		if got := b.String(); got != want || written != (want != "") {
+			t.Errorf("%d columns: %t\n%s; want\n%s", width, written, got, want)
+		}
+	}
+}
+
 func TestTextRemembersItsFirstError(t *testing.T) {
 	t.Parallel()
 	w := &Text{Out: failing{}}

@@ -43,6 +43,10 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "message_id: name one dead letter, or say all").
 			WithHint("`mailroom dead_letters replay ID`; or `mailroom dead_letters replay --all` with a recipient or a sender")
 	}
+	if !p.All && p.Recipient+p.Sender+p.Error != "" {
+		return r, orchestrator.InvalidParam("all", "recipient, sender and error choose among all, and change nothing about one message").
+			WithHint("A message keeps its recipient: send its text anew")
+	}
 	var ms []orchestrator.Message
 	var err error
 	if p.All {

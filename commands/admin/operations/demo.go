@@ -384,7 +384,7 @@ func (r DemoResult) Text(w *terminal.Text) {
 	w.Printf("\nAll of this is real and still there. Look at it in a browser, where one message still needs you:\n")
 	db := terminal.Inline(r.Database)
 	w.Whole(terminal.Painted("  mailroom --db " + db + " console\n"))
-	w.Printf("or in the terminal:\n")
+	w.Printf("Paired as a desk, that page takes your answers to agents' questions, without a phone. In the terminal:\n")
 	w.Whole(terminal.Painted("  mailroom --db " + db + " status\n  sqlite3 " + db +
 		" 'SELECT * FROM message_trace'\n  cat " + terminal.Inline(r.File) + "\n"))
 }

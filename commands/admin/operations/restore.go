@@ -50,6 +50,9 @@ func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreRes
 // foreseeRestore says what goes and what comes, before it is done.
 func foreseeRestore(ctx context.Context, env commands.Env, p RestoreParams) (string, error) {
 	found, err := ledger.CompareBackup(ctx, env.Ledger, p.File)
+	if err == nil && !p.Force {
+		err = store.KeepsUndelivered(found.Undelivered)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -63,8 +66,7 @@ func foreseeRestore(ctx context.Context, env commands.Env, p RestoreParams) (str
 // changes says what a restore takes and brings, in lines.
 func changes(found store.Compared) (lines []string) {
 	if found.Missing > 0 {
-		lines = append(lines, orchestrator.Plural(int(found.Missing), "message")+
-			" of the present database are not in the backup.")
+		lines = append(lines, "The backup lacks "+orchestrator.Plural(int(found.Missing), "message")+" of the present database.")
 	}
 	if len(found.Adds) > 0 {
 		lines = append(lines, "The backup acts outside of the database in ways that the present one does not:")

@@ -15,6 +15,9 @@ const (
 	waitByDefault = "5m"
 )
 
+// longestWait is the longest --wait, the same as that of the command wait.
+const longestWait = 24 * time.Hour
+
 // longestCall is how long one call may wait for the person's answer.
 const longestCall = 55 * time.Second
 
@@ -23,7 +26,7 @@ func waitsForAnswer(d *commands.Definition) bool {
 	return d.Name == "send" || d.Name == "reply" || d.Name == "ask_question"
 }
 
-// sent is what the answer of such a command says of what it has sent.
+// sent holds the fields of a send's result that a wait for the answer needs.
 type sent struct {
 	MessageID  string `json:"message_id"`
 	Sender     string `json:"sender"`
@@ -37,7 +40,7 @@ func (p *Program) awaitAnswer(ctx context.Context, env commands.Env, result any,
 		return err
 	}
 	if s.QuestionID == "" {
-		d, raw, err := p.named("wait", map[string]any{"recipient": s.Sender, "reply_to": s.MessageID,
+		d, raw, err := p.named("wait", map[string]any{"recipient": s.Sender, "reply_to": s.MessageID, "answer_only": true,
 			"timeout": int(patience / time.Second)})
 		if err != nil {
 			return err
@@ -55,7 +58,7 @@ func (p *Program) awaitAnswer(ctx context.Context, env commands.Env, result any,
 		if err != nil {
 			return err
 		}
-		if open, is := answer.Result.(commands.Opener); !is || !open.Open() || time.Until(ends) <= 0 {
+		if open, is := answer.Result.(commands.Opener); !is || !open.Open() || left == 0 {
 			return p.hand(ctx, env, p.Out, answer)
 		}
 	}
@@ -69,6 +72,19 @@ func (p *Program) named(name string, params map[string]any) (*commands.Definitio
 	}
 	raw, err := orchestrator.JSON(params)
 	return d, raw, err
+}
+
+// runNamed runs a command of the catalogue, and puts what it answers into a struct of ours, unless that is nil.
+func (p *Program) runNamed(ctx context.Context, env commands.Env, name string, params map[string]any, result any) error {
+	d, raw, err := p.named(name, params)
+	if err != nil {
+		return err
+	}
+	answer, err := d.Run(ctx, env, raw)
+	if err != nil || result == nil {
+		return err
+	}
+	return decode(answer.Result, result)
 }
 
 // decode puts the keys of a command's result into a struct of ours.

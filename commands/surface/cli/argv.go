@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,7 +9,9 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 )
 
 // line is a command line that has been read. People write flags, arguments and global flags in any order, and "-5" can
@@ -30,6 +33,8 @@ type line struct {
 	empty                     string            // a global flag whose value is an empty text
 	lists                     bool              // path is a group by another name, which alone lists what it holds
 	texts                     []string          // words that look like flags and stand where a text can
+	searches                  bool              // the command was called search, or the like: a noun behind it is a text
+	earlyTexts                []string          // of flags such as -m that stand before the recipient
 }
 
 // readArgs sorts the words behind the program's name. What follows "--" are arguments.
@@ -39,7 +44,10 @@ func (p *Program) readArgs(words []string) *line {
 		word := words[i]
 		switch {
 		case word == "--":
-			l.arguments, p.asTyped = append(l.arguments, words[i+1:]...), len(words)-i-1
+			for _, word := range words[i+1:] {
+				l.argument(word)
+			}
+			p.asTyped = len(words) - i - 1
 			return l.whole()
 		case len(word) > 1 && word[0] == '-':
 			i += l.flag(word, words[i+1:])
@@ -52,7 +60,7 @@ func (p *Program) readArgs(words []string) *line {
 
 // whole adds the command that a group by another name stands for if none follows.
 func (l *line) whole() *line {
-	if l.lists && len(l.next) > 0 && len(l.arguments) == 0 {
+	if alone := len(l.next) == 1 && l.next[0].name == "list"; (l.lists || alone) && len(l.next) > 0 && len(l.arguments) == 0 {
 		l.word("list")
 	}
 	return l
@@ -60,17 +68,26 @@ func (l *line) whole() *line {
 
 // alias takes a word of another tool as the words that stand for it here, if there are any.
 func (l *line) alias(word string) bool {
-	typed := strings.ToLower(strings.Join(append(slices.Clone(l.path), word), " "))
-	if group := groupAliases[typed]; group != "" {
+	word = strings.ToLower(strings.ReplaceAll(word, "-", "_"))
+	path := strings.Join(l.path, " ")
+	if group := groupAliases[word]; group != "" && len(l.path) == 0 {
 		l.word(group)
 		l.lists = true
 		return true
 	}
-	ours := aliases[typed]
-	if within, below := strings.CutPrefix(ours, strings.Join(l.path, " ")+" "); below {
-		ours = within
+	ours := ""
+	if !l.searches {
+		ours = withNoun(path, word)
+	}
+	if ours != "" { // in place of the verb
+		l.path, l.called, l.definition, l.own, l.next = nil, nil, nil, nil, l.p.below(nil)
 	} else if len(l.path) > 0 {
-		return false
+		ours, _ = strings.CutPrefix(aliases[path+" "+word], path+" ")
+	} else if host := agenthost.Meant(word); host != word {
+		ours = host
+	} else {
+		ours = aliases[word]
+		l.searches = slices.Contains([]string{"search", "find", "grep"}, word)
 	}
 	for part := range strings.FieldsSeq(ours) {
 		l.word(part)
@@ -109,7 +126,15 @@ func (l *line) word(word string) {
 			return
 		}
 	}
+	l.argument(word)
+}
+
+// argument takes an argument, and behind the recipient the texts that stood before it.
+func (l *line) argument(word string) {
 	l.arguments = append(l.arguments, word)
+	if len(l.earlyTexts) > 0 && l.textMayFollow() {
+		l.arguments, l.earlyTexts = append(l.arguments, l.earlyTexts...), nil
+	}
 }
 
 // sameName compares names of commands: in any case, with '-' or '_'.
@@ -120,12 +145,23 @@ func sameName(a, b string) bool {
 // flag takes a flag, and returns how many of the following words are its value.
 func (l *line) flag(word string, rest []string) int {
 	name, value, joined := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	ours := l.translated(name)
+	if joined && l.textMayFollow() {
+		ours = "" // one word, which may be the text
+	}
+	if ours != "" && l.definition != nil && name != "data" { // of curl, for JSON
+		if text := textOf(l.definition); text != nil && text.Flag() == ours {
+			return l.text(name, value, joined, rest)
+		}
+	}
+	if ours != "" {
+		word, name = strings.Replace(word, name, ours, 1), ours
+		if len(ours) > 1 && word[1] != '-' {
+			word = "-" + word
+		}
+	}
 	takes, own := l.own[name]
 	global := false
-	if name == "o" && !own { // as other tools have it
-		name = "output"
-		word = strings.Replace(word, "o", "output", 1)
-	}
 	if !own {
 		takes, global = globalTable()[name]
 	}
@@ -134,7 +170,7 @@ func (l *line) flag(word string, rest []string) int {
 	}
 	words := []string{word}
 	if own && name == waitFlag && takes && !joined && l.definition != nil && waitsForAnswer(l.definition) &&
-		(len(rest) == 0 || !isDuration(rest[0])) {
+		(len(rest) == 0 || !isDuration(rest[0]) || !strings.ContainsAny(rest[0], "smhd")) { // a number may begin the text
 		words, joined = []string{word + "=" + waitByDefault}, true
 	}
 	if takes && !joined {
@@ -162,6 +198,39 @@ func (l *line) flag(word string, rest []string) int {
 	return len(words) - 1
 }
 
+// text takes a flag such as -m, whose value is the text that is otherwise an argument, and returns how many of the
+// following words are its value.
+func (l *line) text(name, value string, joined bool, rest []string) int {
+	taken := 0
+	if !joined {
+		if len(rest) == 0 || l.isFlag(rest[0]) {
+			l.waiting = name
+			return 0
+		}
+		value, taken = rest[0], 1
+	}
+	if l.textMayFollow() {
+		l.arguments = append(l.arguments, value)
+	} else {
+		l.earlyTexts = append(l.earlyTexts, value)
+	}
+	return taken
+}
+
+// translated returns the flag of ours that stands for the same thing as one of other tools, such as -n for --limit;
+// "" if there is none. What cannot be undone is not done by guess.
+func (l *line) translated(name string) string {
+	_, own := l.own[name]
+	_, global := globalTable()[name]
+	if own || global || l.called == nil || l.definition != nil && l.definition.Confirm != "" {
+		return ""
+	}
+	if ours := parameter.Same(name, slices.Collect(maps.Keys(l.own))); ours != "" {
+		return ours
+	}
+	return parameter.Same(name, []string{"output", "json"})
+}
+
 // isFlag reports whether a word is a flag that the line can have, in full: no value, most likely, of the flag before
 // it.
 func (l *line) isFlag(word string) bool {
@@ -169,7 +238,7 @@ func (l *line) isFlag(word string) bool {
 	name, _, _ = strings.Cut(name, "=")
 	_, own := l.own[name]
 	_, global := globalTable()[name]
-	return long && len(name) > 1 && (own || global)
+	return long && len(name) > 1 && (own || global || l.translated(name) != "")
 }
 
 // has reports whether a global switch is given, and on, under one of its names.

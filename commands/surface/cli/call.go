@@ -51,13 +51,22 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 		if err == nil && !finder.asked && !finder.yes {
 			err = goesOn(ctx, p, env, d, raw)
 		}
+		if err == nil && p.asTyped == 0 {
+			err = meansAgent(ctx, env, d, c.Args().Slice())
+		}
 		if err != nil {
 			return err
+		}
+		if d.Name == "connect" && canAsk(p) {
+			return p.connectAndAsk(ctx, env, d, raw)
 		}
 		if !c.IsSet(waitFlag) || !waitsForAnswer(d) {
 			return p.call(ctx, env, d, raw)
 		}
 		patience, err := orchestrator.ParseDuration(c.String(waitFlag))
+		if err == nil && patience > longestWait {
+			err = fmt.Errorf("%s is more than a day", c.String(waitFlag))
+		}
 		if err != nil {
 			return badValue(waitFlag, err, "")
 		}
@@ -75,6 +84,11 @@ func onlyLines(c *urfave.Context, d *commands.Definition) error {
 		if flag := d.Params()[i].Flag(); c.IsSet(flag) {
 			return orchestrator.Errorf(orchestrator.InvalidParams,
 				"--%s cannot stand beside --stdin: the parameters are in the lines", flag)
+		}
+	}
+	for _, flag := range []string{fileFlag, waitFlag} {
+		if c.IsSet(flag) {
+			return orchestrator.Errorf(orchestrator.InvalidParams, "--%s does not go with --stdin", flag)
 		}
 	}
 	if c.NArg() > 0 {
@@ -164,6 +178,9 @@ func notWritten(err error) error {
 		return nil
 	case errors.Is(err, syscall.EPIPE):
 		return closedPipe
+	}
+	if e, ok := errors.AsType[*orchestrator.Error](err); ok { // of a filter
+		return e
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the answer could not be written", Err: err}
 }
@@ -329,6 +346,11 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 			orchestrator.Clip(args[0])).
 			WithHint("`%s --help` shows what it takes; %s", d.CommandLine(), hint)
 	}
+	if text := textOf(d); text != nil && c.IsSet(fileFlag) {
+		if err := p.textOfFile(c, text, values); err != nil {
+			return nil, err
+		}
+	}
 	for i := range d.Params() {
 		param := &d.Params()[i]
 		_, given := values[param.Name]
@@ -387,6 +409,9 @@ func list(param *parameter.Param, words []string) (json.RawMessage, error) {
 			}
 		}
 	}
+	if param.Name == "options" && len(words) == 1 { // one alone is no choice
+		words = strings.Split(words[0], ",")
+	}
 	for _, word := range words {
 		if !utf8.ValidString(word) {
 			return nil, notUTF8(param)
@@ -405,6 +430,13 @@ func (p *Program) scalar(ctx context.Context, param *parameter.Param, text strin
 	if !utf8.ValidString(text) && (param.Kind != parameter.JSON || !strings.HasPrefix(text, "@")) {
 		return nil, notUTF8(param)
 	}
+	if strings.HasPrefix(param.NameOf, "agent") {
+		text = strings.TrimPrefix(text, "@") // as people mention each other
+		if madeHere().MatchString(text) {
+			return nil, orchestrator.InvalidParam(param.Name, "%s is the id of a message, and no name", text).
+				WithHint("`mailroom show %s` shows it", text)
+		}
+	}
 	switch param.Kind {
 	case parameter.JSON:
 		return p.jsonText(ctx, param, text)
@@ -418,6 +450,9 @@ func (p *Program) scalar(ctx context.Context, param *parameter.Param, text strin
 		}
 		return json.RawMessage(strconv.FormatInt(int64(d/1e9), 10)), nil
 	case parameter.Integer, parameter.Number, parameter.Boolean:
+		if word := strings.ToLower(text); param.Name == "priority" && slices.Contains(orchestrator.Priorities, word) {
+			return orchestrator.JSON(orchestrator.PriorityOf(word))
+		}
 		if !json.Valid([]byte(text)) {
 			return orchestrator.JSON(text) // the decoder says what is wrong with it
 		}

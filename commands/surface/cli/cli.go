@@ -40,6 +40,9 @@ type Config struct {
 	// CallTime returns how long an agent host, by name, waits for the answer to the call of a tool of `mailroom mcp`; 0
 	// is not known, and nil knows none.
 	CallTime func(host string) time.Duration
+
+	// IsConnected reports whether an agent host, by name, has tools of Mailroom of its own here; with project in a project.
+	IsConnected func(host string, project bool) bool
 }
 
 // Program is one run of the command line. Its streams and its environment are fields so that tests can give their own.
@@ -109,13 +112,6 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 	if p.output, err = p.outputOf(l); err != nil {
 		return err
 	}
-	if expression, filters := l.values["jq"]; filters {
-		filter, err := filtered(p.Out, expression)
-		if err != nil {
-			return err
-		}
-		p.Out, p.jq = filter, true
-	}
 	if err := l.checkCommand(); err != nil {
 		return err
 	}
@@ -127,6 +123,13 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 		return p.help(l)
 	case l.has(versionFlags...):
 		return printVersion(p)
+	}
+	if expression, filters := l.values["jq"]; filters {
+		filter, err := filtered(p.Out, expression)
+		if err != nil {
+			return err
+		}
+		p.Out, p.jq = filter, true
 	}
 	if err := l.checkFlags(); err != nil {
 		return err
@@ -229,7 +232,7 @@ func (p *Program) outputOf(l *line) (output string, err error) {
 		return "json", nil
 	}
 	if output == "" {
-		output, name = p.Getenv(outputVariable), outputVariable
+		output, name = strings.ToLower(p.Getenv(outputVariable)), outputVariable
 	}
 	switch output {
 	case "", "json", "text":

@@ -117,10 +117,14 @@ func flagsOf(d *commands.Definition) (flags []urfave.Flag) {
 	for i := range d.Params() {
 		flag := d.Params()[i].Flag()
 		if _, taken := global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) ||
-			(d.Confirm != "" && flag == yesFlag) || (waitsForAnswer(d) && flag == waitFlag) {
+			(d.Confirm != "" && flag == yesFlag) || (waitsForAnswer(d) && flag == waitFlag) ||
+			(textOf(d) != nil && flag == fileFlag) {
 			panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
 		}
 		flags = append(flags, flagOf(&d.Params()[i]))
+	}
+	if textOf(d) != nil {
+		flags = append(flags, &urfave.StringFlag{Name: fileFlag, Usage: "take the text from a `FILE`"})
 	}
 	if waitsForAnswer(d) {
 		flags = append(flags, &urfave.StringFlag{Name: waitFlag,
@@ -165,7 +169,7 @@ func globalFlags() []urfave.Flag {
 			Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator, who sends and reads as operator"},
 		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to",
 			DefaultText: orchestrator.DefaultSession},
-		&urfave.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "how to answer: `json|text`",
+		&urfave.StringFlag{Name: "output", Usage: "how to answer: `json|text`",
 			DefaultText: "MAILROOM_OUTPUT, or text; commands of programs, such as send, answer with json off a terminal"},
 		&urfave.BoolFlag{Name: "json", Usage: "short for --output json", DisableDefaultText: true},
 		&urfave.BoolFlag{Name: "text", Usage: "short for --output text", DisableDefaultText: true},
@@ -196,9 +200,6 @@ func flagOf(param *parameter.Param) urfave.Flag {
 	var also []string
 	if param.Also != "" {
 		also = []string{param.Also}
-	}
-	if name == "limit" {
-		also = append(also, "n") // as other tools have it
 	}
 	switch param.Kind {
 	case parameter.Boolean:

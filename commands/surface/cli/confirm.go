@@ -9,6 +9,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 )
 
 // yesFlag is the switch that leaves out the question before what cannot be undone.
@@ -21,12 +22,41 @@ func canAsk(p *Program) bool { return p.text() && p.InTerminal && p.ErrTerminal 
 // Error: that of a context that ends meanwhile.
 func agrees(ctx context.Context, p *Program, w *terminal.Text, question string) (bool, error) {
 	dropTypeahead(p.In)
-	w.Printf("%s [y/N] ", question)
+	for line := range strings.Lines(question) {
+		if line, more := strings.CutSuffix(line, "\n"); more {
+			w.Printf("%s\n", line)
+		} else {
+			w.Printf("%s [y/N] ", line)
+		}
+	}
 	answer, err := typed(ctx, p)
 	if ctx.Err() != nil {
 		return false, interrupted(ctx.Err())
 	}
 	return err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))), nil
+}
+
+// meansAgent refuses words that a reader takes for the name of an agent, where the command takes them for the beginning of
+// its text: a second recipient of send, or a recipient of ask or alert, which write to the person. In quotes the text is
+// one word, and sent as it is.
+func meansAgent(ctx context.Context, env commands.Env, d *commands.Definition, words []string) error {
+	var name string
+	switch {
+	case d.Name == "send" && len(words) > 2:
+		name = words[1]
+	case (d.Name == "ask_question" || d.Name == "send_alert") && len(words) == 2 && strings.Contains(words[1], " "):
+		name = words[0]
+	}
+	name, err := orchestrator.CheckName("agent", name)
+	if err != nil || agents.MustKnow(ctx, env.Ledger, name) != nil {
+		return nil
+	}
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s is an agent, and here the first word of the text; nothing was sent", name)
+	if d.Name == "send" {
+		return e.WithHint("Put quotes around the text if it begins so. Several get a message as a group: `mailroom group set NAME %s %s`",
+			words[0], name)
+	}
+	return e.WithHint("Put quotes around the text if it begins so. `mailroom send %s TEXT` writes to the agent, and not to the person", name)
 }
 
 // goesOn asks whether to do what cannot be undone. Where nobody can be asked it is done.

@@ -20,38 +20,40 @@ var aliases = map[string]string{
 	"ls": "list", "ll": "list", "history": "list", "search": "list", "find": "list", "grep": "list",
 	"watch": "tail", "follow": "tail", "logs": "tail", "log": "tail", "events": "tail", "monitor": "tail",
 	"sub": "tail", "subscribe": "tail",
-	"get": "show", "view": "show", "cat": "show", "describe": "show", "info": "show", "open": "show",
+	"get": "show", "view": "show", "cat": "show", "describe": "show", "inspect": "show", "open": "show",
 	"receive": "read", "recv": "read", "consume": "read",
 	"pub": "send", "publish": "send", "post": "send", "msg": "send", "say": "send", "tell": "send",
 	"answer": "reply", "notify": "alert",
-	"ps": "status", "top": "status", "stat": "stats", "metrics": "stats", "count": "status", "ping": "status",
+	"ps": "status", "top": "status", "info": "status", "stat": "stats", "metrics": "stats", "count": "status", "ping": "agent show",
 	"unread": "inbox", "peek": "inbox", "who": "agent list",
-	"ack": "acknowledge", "done": "acknowledge", "failed": "dead_letters list",
+	"ack": "acknowledge", "done": "acknowledge", "failed": "dead_letters list", "dead": "dead_letters list",
 	"retry": "dead_letters replay", "resend": "dead_letters replay", "replay": "dead_letters replay",
-	"check": "doctor", "health": "doctor", "diagnose": "doctor", "dump": "backup", "export": "backup",
+	"check": "doctor", "health": "doctor", "diagnose": "doctor", "dump": "backup",
 	"query": "sql", "explain": "why", "tools": "commands", "deliver": "deliver_all",
+	"questions": "signal list", "mark_read": "acknowledge",
 	"ui": "console", "gui": "console", "web": "console", "dashboard": "console", "browser": "console",
 	"agent ls": "agent list", "group ls": "group list", "thread ls": "thread list", "setting ls": "setting list",
 	"schedule ls": "schedule list", "dead_letters ls": "dead_letters list",
 	"agent create": "agent add", "agent new": "agent add", "agent register": "agent add",
-	"group create": "group set", "group new": "group set", "dead_letters retry": "dead_letters replay",
+	"dead_letters retry": "dead_letters replay",
 }
 
 // elsewhere are words of other tools, and what they are here: those that delete or make something, or lack a word.
 var elsewhere = map[string]string{
-	"fetch": "read", "pull": "read", "next": "read", "push": "send NAME TEXT",
+	"fetch": "read", "pull": "read", "next": "read NAME -n 1", "pop": "read NAME -n 1", "broadcast": "send all TEXT", "push": "send NAME TEXT",
 	"rm": "cancel ID", "delete": "cancel ID", "del": "cancel ID", "undo": "cancel ID", "remove": "agent remove NAME",
 	"add": "agent add NAME", "register": "agent add NAME", "join": "agent add NAME",
-	"start": "serve", "daemon": "serve", "up": "serve", "server": "serve",
+	"daemon": "serve", "up": "serve", "server": "serve", "daemon status": "status", "daemon logs": "tail",
 	"install": "connect HOST", "setup": "connect HOST", "hook-up": "connect HOST",
 	"set": "setting set KEY VALUE", "env": "setting list",
 	"create": "init", "new": "init", "gc": "clear_old", "prune": "clear_old", "clean": "clear_old",
 	"purge": "clear_old", "vacuum": "clear_old", "requeue": "dead_letters replay ID",
-	"message": "send NAME TEXT", "message list": "list", "message ls": "list", "message send": "send NAME TEXT", "message get": "show ID",
-	"messages send": "send NAME TEXT",
-	"mail send":     "send NAME TEXT", "mail list": "list", "mail read": "read", "mail inbox": "inbox",
-	"compose": "send NAME TEXT", "write": "send NAME TEXT",
-	"agent rm": "agent remove NAME", "agent delete": "agent remove NAME", "group rm": "group delete NAME",
+	"message list": "list", "message ls": "list", "message send": "send NAME TEXT", "message get": "show ID", "message show": "show ID",
+	"messages send": "send NAME TEXT", "compose": "send NAME TEXT", "write": "send NAME TEXT",
+	"outbox": "list --from NAME", "sent": "list --from NAME",
+	"agent rm": "agent remove NAME", "agent delete": "agent remove NAME", "group rm": "group delete NAME", "group show": "group list",
+	"group create": "group set NAME AGENT ...", "group new": "group set NAME AGENT ...",
+	"schedule rm": "schedule remove NAME", "schedule delete": "schedule remove NAME", "dead_letters purge": "clear_old",
 	"uninstall": "connect HOST --remove", "disconnect": "connect HOST --remove",
 	"request": "send NAME TEXT --wait", "req": "send NAME TEXT --wait",
 }
@@ -62,8 +64,34 @@ var answers = map[string]string{
 	"docs":         "`mailroom help COMMAND` explains a command, and `mailroom man` all of them",
 	"shell":        "`mailroom sql QUERY` asks the database; `mailroom completion bash` completes words in your shell",
 	"agent rename": "A name stays: add an agent with the new one, and remove the old one",
+	"message":      "`mailroom send NAME TEXT` sends one, and `mailroom list` lists them",
+	"nack":         "What was read under a lease comes back when that ends, or with `mailroom invoke release`",
+	"quickstart":   "`mailroom demo` shows all of it, and `mailroom claude` starts an agent",
+	"start":        "`mailroom serve` starts the daemon, and `mailroom claude` an agent host",
+	"export":       "`mailroom backup FILE` copies the database, and `mailroom sql QUERY --json` prints rows of it",
+	"forward":      "`mailroom show ID --jq .text` prints the text of a message, which `mailroom send NAME -` takes from a pipe",
+	"daemon stop":  "Ctrl-C ends `mailroom serve`, and `systemctl --user stop` what `mailroom service install` installed",
 	"stop":         "Ctrl-C ends `mailroom serve`, and `systemctl --user stop` what `mailroom service install` installed",
 	"upgrade":      "Put the new program in place of this one; the first command that writes brings the database up to date",
+}
+
+// withNoun returns what a verb of other tools and the noun behind it are here, as in kubectl get agents; "" if it is not
+// such a noun.
+func withNoun(verb, noun string) string {
+	group := groupAliases[noun]
+	switch {
+	case verb != "list" && verb != "show":
+		return ""
+	case noun == "message":
+		return verb
+	case noun == "messages":
+		return "list"
+	case group != "" && strings.HasSuffix(noun, "s"):
+		return group + " list"
+	case verb == "show" && (noun == "agent" || noun == "thread"):
+		return noun + " show"
+	}
+	return ""
 }
 
 // checkCommand refuses a command that does not exist, naming the near ones.
@@ -76,11 +104,8 @@ func (l *line) checkCommand() error {
 		word = strings.ToValidUTF8(word[:64], "") + "..."
 	}
 	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", l.name()+" "+word)
-	if ours := l.ours(); ours != "" {
-		return e.WithHint("Here that is `%s`", "mailroom "+ours)
-	}
-	if answer := answers[strings.ToLower(strings.Join(append(slices.Clone(l.path), word), " "))]; answer != "" {
-		return e.WithHint("%s", answer)
+	if advice := l.advice(); advice != "" {
+		return e.WithHint("%s", advice)
 	}
 	first, _, quoted := strings.Cut(word, " ")
 	switch isOurs := slices.Contains(names(l.next), first); {
@@ -93,20 +118,22 @@ func (l *line) checkCommand() error {
 		e.Details = map[string]any{"near": near}
 		return e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}
+	if len(l.path) > 0 && slices.Contains(names(l.next), "show") {
+		return e.WithHint("Did you mean `%s show %s`?", l.name(), orchestrator.ShellWord(word))
+	}
 	return e.WithHint("`%s --help` lists them", l.name())
 }
 
-// ours is what the words of another tool are here, in the words of elsewhere: the first two, or the first; "" for
-// others.
-func (l *line) ours() string {
+// advice returns what to type in place of the first two words, if other tools have those, or of the first; "" for others.
+func (l *line) advice() string {
 	words := slices.Concat(l.path, l.arguments)
-	if group := strings.TrimSuffix(words[0], "s"); len(l.path) == 0 && len(words) > 1 &&
-		slices.Contains(names(l.p.below([]string{group})), words[1]) {
-		return group + " " + strings.Join(words[1:], " ") // agents add b
-	}
 	for n := min(2, len(words)); n > len(l.path); n-- {
-		if ours := elsewhere[strings.ToLower(strings.Join(words[:n], " "))]; ours != "" {
-			return ours
+		typed := strings.ToLower(strings.Join(words[:n], " "))
+		if answer := answers[typed]; answer != "" {
+			return answer
+		}
+		if ours := elsewhere[typed]; ours != "" {
+			return "Here that is `mailroom " + ours + "`"
 		}
 	}
 	return ""

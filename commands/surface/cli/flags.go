@@ -50,6 +50,10 @@ func (l *line) checkFlags() error {
 			return l.noFlag(name)
 		}
 	}
+	if len(l.earlyTexts) > 0 {
+		return orchestrator.InvalidParam(l.definition.Positional()[0].Name, "it is missing").
+			WithHint("Write `%s %s`", l.name(), argsUsage(l.definition))
+	}
 	if l.empty != "" {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "--%s is empty", l.empty).
 			WithHint("Give it a value, or leave it out")
@@ -77,8 +81,22 @@ func (l *line) valueMissing() error {
 	if l.waiting == "" {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.InvalidParams, "--%s needs a value", l.waiting).
-		WithHint("A value that looks like a flag is written --%s=VALUE", l.waiting)
+	return orchestrator.Errorf(orchestrator.InvalidParams, "%s needs a value", dashed(l.waiting)).
+		WithHint("A value that looks like a flag is written %s=VALUE", dashed(l.waiting))
+}
+
+// textOf returns the parameter of a command that takes the words behind all others as the text of a message; nil if it has
+// none.
+func textOf(d *commands.Definition) *parameter.Param {
+	params := d.Positional()
+	if len(params) == 0 {
+		return nil
+	}
+	last := params[len(params)-1]
+	if last.Arg != "rest" || last.Kind != parameter.JSON {
+		return nil
+	}
+	return last
 }
 
 // takesText reports whether the last argument of the command is a text that stands behind others.
@@ -113,7 +131,7 @@ func (l *line) noFlag(name string) error {
 	if l.called != nil && strings.HasSuffix(l.called.ArgsUsage, hostArguments) {
 		return e.WithHint("What is for the host stands behind --: `%s -- %s`", l.name(), orchestrator.Clip(written))
 	}
-	if hint := flagsElsewhere[l.name()+" "+dashed(name)]; hint != "" {
+	if hint := flagAdvice[l.name()+" "+dashed(name)]; hint != "" {
 		return e.WithHint("%s", hint)
 	}
 	near := parameter.Meant(name, slices.Concat(slices.Sorted(maps.Keys(l.own)), slices.Sorted(maps.Keys(globalTable()))))
@@ -150,16 +168,48 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// flagsElsewhere are flags of other tools, and what there is to do instead.
-var flagsElsewhere = map[string]string{
-	"mailroom serve -d":       "`mailroom service install` keeps it running",
-	"mailroom serve --detach": "`mailroom service install` keeps it running",
-	"mailroom serve --daemon": "`mailroom service install` keeps it running",
-	"mailroom list -a":        "It lists the messages of all agents, the newest 20; --limit shows more",
-	"mailroom list --all":     "It lists the messages of all agents, the newest 20; --limit shows more",
-	"mailroom list --to":      "`mailroom list --with NAME` lists what is to or from NAME, and `mailroom inbox NAME` what it has not read",
-	"mailroom status --watch": "`mailroom tail` shows what happens; `watch mailroom status` repeats this",
-	"mailroom -V":             "`mailroom --version` shows the version",
+// flagAdvice are flags of other tools, and what there is to do instead.
+var flagAdvice = map[string]string{
+	"mailroom serve -d":                         "`mailroom service install` keeps it running",
+	"mailroom serve --detach":                   "`mailroom service install` keeps it running",
+	"mailroom serve --daemon":                   "`mailroom service install` keeps it running",
+	"mailroom list -a":                          "It lists the messages of all agents, the newest 20; --limit shows more",
+	"mailroom list --all":                       "It lists the messages of all agents, the newest 20; --limit shows more",
+	"mailroom agent add --transport":            "`--deliver SCHEME:ADDRESS` says how it gets its messages: exec:COMMAND, file:PATH, https://...",
+	"mailroom agent add --command":              "`--deliver exec:COMMAND` runs a command for its messages",
+	"mailroom clear_old --older-than":           "`--older-than-days 30` has it",
+	"mailroom completion -s":                    "Write `mailroom completion zsh`",
+	"mailroom init --project":                   "A project is a folder: `mailroom init --folder FOLDER`",
+	"mailroom inbox --unread":                   "It lists what is unread",
+	"mailroom inbox --all":                      "It lists what is unread: `mailroom list --to NAME` lists what was read, too",
+	"mailroom list --until":                     "`mailroom messages list --until TIME` has it",
+	"mailroom setting list --list":              "It lists them without a flag",
+	"mailroom dead_letters replay --all-failed": "Write `--all`",
+	"mailroom send -t":                          "Did you mean --type, or --recipient?",
+	"mailroom list --unread":                    "`mailroom inbox NAME` lists what NAME has not read",
+	"mailroom list --failed":                    "Write `--status failed`",
+	"mailroom dead_letters replay --to":         "A message keeps its recipient: send its text anew",
+	"mailroom list --sort":                      "Messages are listed by when they were sent, the newest first",
+	"mailroom list --stuck":                     "`mailroom now` shows what is stuck, and `mailroom why ID` why",
+	"mailroom list -q":                          "`--jq .messages[].message_id` prints the ids alone",
+	"mailroom list -w":                          "`mailroom tail` shows what happens",
+	"mailroom list --watch":                     "`mailroom tail` shows what happens",
+	"mailroom show --raw":                       "`--jq .text` prints the text alone, and `--json` all there is",
+	"mailroom send --all":                       "`mailroom send all TEXT` sends to everybody",
+	"mailroom send --attach":                    "A message is text or JSON: `--file FILE` takes its text from a file",
+	"mailroom send --dry-run":                   "`mailroom cancel ID` takes a message back that was not delivered yet",
+	"mailroom send --subject":                   "A message has no subject: its first line is shown in lists",
+	"mailroom send -s":                          "A message has no subject: its first line is shown in lists",
+	"mailroom send --title":                     "A message has no title: its first line is shown in lists",
+	"mailroom send --tag":                       "A message has a type, which is any word: `--type WORD`",
+	"mailroom send --thread":                    "`mailroom reply ID TEXT` answers in the thread of a message, and `mailroom coral send_message` posts in one",
+	"mailroom send --urgent":                    "Write `--priority urgent`",
+	"mailroom reply --last":                     "`mailroom reply last TEXT` answers the newest message",
+	"mailroom acknowledge --all":                "`mailroom read NAME` takes all that is unread",
+	"mailroom alert --test":                     "`mailroom signal doctor` shows whether your phone can be reached",
+	"mailroom console --open":                   "It opens the browser by itself",
+	"mailroom status --watch":                   "`mailroom tail` shows what happens; `watch mailroom status` repeats this",
+	"mailroom -V":                               "`mailroom --version` shows the version",
 }
 
 // flagTable says of each flag whether it takes a value.

@@ -27,12 +27,14 @@ func hookCommand(p *Program) *urfave.Command {
 			"The EVENT wake is for a hook in the background: it waits until an idle session is to be woken by new messages, says how many\n" +
 			"there are on standard error, and ends with status 2, which wakes Claude Code.\n\n" +
 			"The EVENT queue runs in the background of Codex, whose hooks start it: it puts into Codex's queue how many new messages there are.\n\n" +
-			"The EVENT stream is for OpenCode's plugin: it runs as long as OpenCode does and writes a line of JSON for each delivery.\n\n" +
+			"The EVENT stream is for the plugin of OpenCode, Kilo and pi: it runs as long as they do and writes a line of JSON for each delivery.\n\n" +
 			"Example:\n\n    mailroom hook PostToolUse --host claude --as builder --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
-			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: claude, codex, gemini or opencode"},
+			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: " + strings.Join(agenthost.Connectable(), ", ")},
 			&urfave.StringFlag{Name: "program",
 				Usage: "`FILE` of the host's program, which `mailroom hook queue` runs"},
+			&urfave.StringFlag{Name: "scope",
+				Usage: "user, where the host is connected in all folders of the user: in a project with a connection of its own it does nothing"},
 		},
 		Action: func(c *urfave.Context) error {
 			answer := answerHook
@@ -159,7 +161,14 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 // it would take messages that nobody sees.
 func refused(p *Program, c *urfave.Context, host *hook.Host) error {
 	seen := agenthost.Around()
-	if !seen.Other(host.Name) {
+	switch {
+	case c.String("scope") == "user" && p.IsConnected(host.Name, true):
+		return orchestrator.Errorf(orchestrator.PermissionDenied,
+			"%s has a connection of its own in this project. Nothing was done", host.Name)
+	case host.OnlyInside && !seen.Other(host.Name) && host.Process().PID == 0:
+		return orchestrator.Errorf(orchestrator.PermissionDenied,
+			"the hooks are for %s, and it has not started this. Nothing was done", host.Name)
+	case !seen.Other(host.Name):
 		return nil
 	}
 	caller, err := p.caller(c)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	urfave "github.com/urfave/cli/v2"
+
 	"mailroom/commands/parameter"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/jsonfault"
@@ -61,12 +63,16 @@ func (p *Program) jsonText(ctx context.Context, param *parameter.Param, text str
 func plainText(ctx context.Context, p *Program, param *parameter.Param, text string,
 	asTyped bool) (json.RawMessage, error) {
 	if text == "-" && !asTyped {
-		content, err := p.standardInput(ctx)
-		if err != nil {
-			return nil, unread(ctx, param.Name, err)
-		}
-		if text = strings.TrimRight(string(content), "\r\n"); text == "" {
-			return nil, badValue(param.Name, errors.New("there is nothing to read on standard input"), "")
+		return p.textFrom(ctx, param, text, errors.New("there is nothing to read on standard input"))
+	}
+	if strings.HasSuffix(text, " -") && !asTyped {
+		return nil, badValue(param.Name, errors.New("a dash stands alone for standard input; nothing was sent"),
+			"Put quotes around the text if it ends so")
+	}
+	if path, is := strings.CutPrefix(text, "@"); is && !asTyped {
+		if _, err := os.Stat(path); err == nil {
+			return nil, badValue(param.Name, fmt.Errorf("%s is a file; nothing was sent", path),
+				"`--file "+orchestrator.ShellWord(path)+"` sends its text. "+orchestrator.ShellWord(text)+" itself stands behind --")
 		}
 	}
 	if text == "" {
@@ -77,6 +83,43 @@ func plainText(ctx context.Context, p *Program, param *parameter.Param, text str
 		return nil, notUTF8(param)
 	}
 	return orchestrator.JSON(text)
+}
+
+// textFrom reads a text from a file, or from standard input if that is -. Its last line ends are left out. nothing is the
+// error for an empty one.
+func (p *Program) textFrom(ctx context.Context, param *parameter.Param, path string, nothing error) (json.RawMessage, error) {
+	var content []byte
+	var err error
+	if path == "-" {
+		content, err = p.standardInput(ctx)
+	} else {
+		content, err = readFile(path)
+	}
+	if err != nil {
+		return nil, unread(ctx, param.Name, err)
+	}
+	text := strings.TrimRight(string(content), "\r\n")
+	switch {
+	case text == "":
+		return nil, badValue(param.Name, nothing, "")
+	case !utf8.ValidString(text):
+		return nil, notUTF8(param)
+	}
+	return orchestrator.JSON(text)
+}
+
+// fileFlag names a file with the text of a command.
+const fileFlag = "file"
+
+// textOfFile puts the text of the file that --file names into the parameter that takes a text. Standard input is read only
+// where it is asked for: a text that was left out by mistake would take the rest of a script, or of a loop.
+func (p *Program) textOfFile(c *urfave.Context, text *parameter.Param, values map[string]json.RawMessage) (err error) {
+	if _, given := values[text.Name]; given {
+		return orchestrator.InvalidParam(text.Name, "it is given twice: as --%s, and as a text", fileFlag)
+	}
+	path := c.String(fileFlag)
+	values[text.Name], err = p.textFrom(c.Context, text, path, fmt.Errorf("there is nothing in %s", path))
+	return err
 }
 
 // interrupted is the error of a command that was told to stop.

@@ -44,10 +44,11 @@ func (f *filter) Write(b []byte) (int, error) {
 		}
 		f.line = rest
 		printed, err := f.run(line)
-		if err == nil {
-			_, err = f.out.Write(printed)
-		}
 		if err != nil {
+			return 0, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the command has run, and --jq failed on its answer", Err: err,
+				Hint: "Do not repeat what sends or changes something. The answer was: " + string(line)}
+		}
+		if _, err := f.out.Write(printed); err != nil {
 			return 0, err
 		}
 	}

@@ -30,7 +30,7 @@ func mcpCommand(p *Program) *urfave.Command {
 			&urfave.StringSliceFlag{Name: "vocabulary",
 				Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},
 			&urfave.StringFlag{Name: "host",
-				Usage: "`HOST` for which this is: claude, codex, gemini or opencode; in another its tools only say so"},
+				Usage: "`HOST` for which this is: " + strings.Join(agenthost.Connectable(), ", ") + ". In another its tools only say so"},
 			&urfave.BoolFlag{Name: "admin", Usage: "also serve the tools that are for administrators",
 				DisableDefaultText: true},
 		},
@@ -64,7 +64,7 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	if err := p.open(c, "", &env); err != nil {
 		return err
 	}
-	owner := mcp.Owner{Host: host, Around: agenthost.Around(), Refused: p.refuses}
+	owner := mcp.Owner{Host: host, Around: agenthost.Around(), Refused: p.refuses, IsConnected: func(host string) bool { return p.IsConnected(host, false) }}
 	if env.Caller.Name == orchestrator.Auto && !owner.Around.Other(host) {
 		if env.Caller.Name, err = autoCaller(c, env); err != nil {
 			return errors.Join(err, env.Engine.Close())

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -32,7 +33,7 @@ func startCommands() (list []command) {
 	return append(list, command{name: "run", own: func(p *Program) *urfave.Command {
 		return startCommand("Start the agent host of this name here, connected as an agent", "HOST "+hostArguments,
 			func(c *urfave.Context) error {
-				return p.startHost(c, strings.ToLower(c.Args().First()), c.Args().Tail())
+				return p.startHost(c, agenthost.Meant(c.Args().First()), c.Args().Tail())
 			})
 	}})
 }
@@ -86,7 +87,7 @@ func (p *Program) startHost(c *urfave.Context, host string, args []string) error
 	if err = errors.Join(err, s.env.Engine.Close()); err != nil {
 		return err
 	}
-	return become(program, append([]string{host}, args...))
+	return become(program, slices.Concat([]string{host}, s.arguments, args))
 }
 
 // project is where a host works.
@@ -133,13 +134,16 @@ type starter struct {
 	project project
 	yes     bool
 
-	standing []standing // of all hosts
+	standing  []standing // of all hosts
+	arguments []string   // the first ones of the host
 }
 
 // connected is what the command connect answers, for a host or, in Hosts, for all.
 type connected struct {
 	Agent, Asks string
+	Arguments   []string
 	Exposed     []string
+	Excluded    []string
 	Files       []struct{ Path, Change string }
 	Hosts       []standing
 }
@@ -159,7 +163,7 @@ func (s *starter) open(c *urfave.Context) error {
 	env := s.env
 	env.Caller.Name, env.Caller.Named = "", false
 	var all connected
-	if err := s.run(c.Context, env, "connect", map[string]any{"folder": s.project.folder}, &all); err != nil {
+	if err := s.p.runNamed(c.Context, env, "connect", map[string]any{"folder": s.project.folder}, &all); err != nil {
 		return errors.Join(err, s.env.Engine.Close())
 	}
 	s.standing = all.Hosts
@@ -189,13 +193,19 @@ func (s *starter) connect(ctx context.Context) error {
 		params["user"] = h.User
 	}
 	var planned connected
-	if err := s.run(ctx, s.env, "connect", params, &planned); err != nil {
+	if err := s.p.runNamed(ctx, s.env, "connect", params, &planned); err != nil {
 		return err
 	}
+	s.arguments = planned.Arguments
 	var written []string
 	for _, f := range planned.Files {
 		if f.Change != "none" {
 			written = append(written, f.Path)
+		}
+	}
+	if params["user"] != true {
+		if err := s.staysInside(written); err != nil {
+			return err
 		}
 	}
 	fresh := s.env.Ledger.NoneYet()
@@ -212,13 +222,13 @@ func (s *starter) connect(ctx context.Context) error {
 			WithHint("`mailroom %s --yes` writes that, and starts it", s.host)
 	}
 	if root := s.project.root; root != "" {
-		if err := s.run(ctx, s.env, "init", map[string]any{"folder": root, "nested": true}, nil); err != nil {
+		if err := s.p.runNamed(ctx, s.env, "init", map[string]any{"folder": root, "nested": true}, nil); err != nil {
 			return err
 		}
 	}
 	delete(params, "print")
 	var done connected
-	if err := s.run(ctx, s.env, "connect", params, &done); err != nil {
+	if err := s.p.runNamed(ctx, s.env, "connect", params, &done); err != nil {
 		return err
 	}
 	w := s.p.people(s.p.Err, s.p.ErrTerminal)
@@ -231,24 +241,64 @@ func (s *starter) connect(ctx context.Context) error {
 		}
 	}
 	w.Printf("Connected %s as %s: wrote %s.\n%s\n", s.host, planned.Agent, strings.Join(written, ", "), planned.Asks)
-	if done.Exposed != nil {
-		w.Printf("Mind that a commit may carry these files, with paths of this machine. `mailroom connect %s --exclude` has git ignore them.\n",
-			s.host)
+	if done.Exposed == nil {
+		return nil
 	}
+	w.Printf("Mind that a commit may carry these files, with paths of this machine. `mailroom connect %s --exclude` has git ignore them.\n",
+		s.host)
+	if s.yes || !s.p.InTerminal || !s.p.ErrTerminal {
+		return nil
+	}
+	return s.p.offerExclude(ctx, s.env, params)
+}
+
+// connectAndAsk connects a host, and asks whether git is to ignore what a commit may carry.
+func (p *Program) connectAndAsk(ctx context.Context, env commands.Env, d *commands.Definition, raw json.RawMessage) error {
+	result, err := p.answered(ctx, env, d, raw)
+	var done connected
+	params := map[string]any{}
+	if err == nil {
+		err = errors.Join(decode(result, &done), json.Unmarshal(raw, &params))
+	}
+	if err != nil || done.Exposed == nil || params["exclude"] == true {
+		return err
+	}
+	return p.offerExclude(ctx, env, params)
+}
+
+// offerExclude asks whether git is to ignore what connect has written with these parameters in this copy of the repository,
+// has it do so, and prints what it ignores from then on.
+func (p *Program) offerExclude(ctx context.Context, env commands.Env, params map[string]any) error {
+	w := p.people(p.Err, p.ErrTerminal)
+	agreed, err := agrees(ctx, p, w, "Have git ignore them, in this copy of the repository?")
+	if err != nil || !agreed {
+		return err
+	}
+	params["exclude"] = true
+	var done connected
+	if err := p.runNamed(ctx, env, "connect", params, &done); err != nil {
+		return err
+	}
+	if done.Excluded == nil {
+		w.Printf("Nothing is ignored: git tracks all of it already.\n")
+		return nil
+	}
+	w.Printf("Git ignores from now on, in this copy of the repository: %s\n", strings.Join(done.Excluded, ", "))
 	return nil
 }
 
-// run runs a command of the catalogue, and puts what it answers into result, unless that is nil.
-func (s *starter) run(ctx context.Context, env commands.Env, name string, params map[string]any, result any) error {
-	d, raw, err := s.p.named(name, params)
-	if err != nil {
-		return err
+// staysInside refuses to write, without having been asked for it, through links that lead out of the project: a repository
+// may bring them along. connect, where the host is named, follows them.
+func (s *starter) staysInside(paths []string) error {
+	folder, err := filepath.EvalSymlinks(s.project.folder)
+	for _, path := range paths {
+		if isWithin(s.project.folder, path) || err == nil && isWithin(folder, path) {
+			continue
+		}
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "a link leads out of %s, to %s; nothing was done", s.project.folder, path).
+			WithHint("If that is meant: `mailroom connect %s`, and type this again", s.host)
 	}
-	answer, err := d.Run(ctx, env, raw)
-	if err != nil || result == nil {
-		return err
-	}
-	return decode(answer.Result, result)
+	return nil
 }
 
 // become replaces this process by a program. It returns only if it cannot.

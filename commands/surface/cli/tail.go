@@ -25,17 +25,18 @@ const (
 // tailCommand shows what happens to messages, while it happens.
 func tailCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
-		Name: "tail", Usage: "Show what happens to messages, a line each, as it happens",
+		Name: "tail", ArgsUsage: "[AGENT]", Usage: "Show what happens to messages, a line each, as it happens",
 		Description: "Shows the last events of the trace and then each new one, until Ctrl-C, which ends it with status 130. It reads the database\n" +
 			"itself and needs no daemon. Where more happens than it can write, it says how many events it left out: as JSON the line\n" +
 			"{\"left_out\": N}. Where an earlier database is put in the place of this one, as by `mailroom restore`, it says so, as JSON\n" +
 			"{\"begun_anew\": true}, and begins with the last events once more. On a server it shows an event once all transactions that began before\n" +
-			"it was written have ended; where one takes more than 5 seconds, it names that: as JSON {\"delayed_by\": \"pid N\"}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail --agent builder -n 100\n    mailroom tail --json | jq .event",
+			"it was written have ended; where one takes more than 5 seconds, it names that: as JSON {\"delayed_by\": \"pid N\"}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail builder -n 100\n    mailroom tail --since 1h\n    mailroom tail --json | jq .event",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "agent", Usage: "only messages to or from `NAME`",
 				DefaultText: "that of --as or MAILROOM_AGENT, otherwise all"},
 			&urfave.StringFlag{Name: "n", Usage: "how many earlier events to show first", Value: "10",
 				DefaultText: "10"},
+			&urfave.StringFlag{Name: "since", Usage: "show first what has happened since `TIME` (RFC 3339), or for so long, such as 1h"},
 			&urfave.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until Ctrl-C, as it does anyway",
 				DisableDefaultText: true},
 		},
@@ -44,9 +45,19 @@ func tailCommand(p *Program) *urfave.Command {
 }
 
 func tail(c *urfave.Context, p *Program) error {
-	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes no arguments: %q", c.Args().First()).
-			WithHint("`mailroom tail --agent NAME` shows one agent's messages")
+	of, one := c.String("agent"), c.IsSet("agent")
+	switch {
+	case c.NArg() == 1 && (madeHere().MatchString(c.Args().First()) || c.Args().First() == last):
+		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes the name of an agent, and not the id of a message").
+			WithHint("`mailroom trace %s` shows what has happened to the message", c.Args().First())
+	case c.NArg() == 1 && !one:
+		of, one = c.Args().First(), true
+	case c.NArg() > 0:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes the name of one agent: %q is left over",
+			orchestrator.Clip(c.Args().Get(c.NArg()-1)))
+	case c.IsSet("since") && c.IsSet("n"):
+		return orchestrator.Errorf(orchestrator.InvalidParams, "tail begins with what has happened since a time, or with the last events").
+			WithHint("Leave one of the two flags out")
 	}
 	earlier, err := wholeNumber(c, "n", 0, tailAtOnce)
 	if err != nil {
@@ -58,8 +69,8 @@ func tail(c *urfave.Context, p *Program) error {
 	}
 	defer env.Engine.Close()
 	agent := env.Caller.Name
-	if c.IsSet("agent") {
-		if agent, err = orchestrator.CheckName("agent", c.String("agent")); err == nil {
+	if one {
+		if agent, err = orchestrator.CheckName("agent", of); err == nil {
 			err = agents.MustKnow(c.Context, env.Ledger, agent) // nothing happens to messages of a name that nobody has
 		}
 		if err != nil {
@@ -67,7 +78,8 @@ func tail(c *urfave.Context, p *Program) error {
 			return err
 		}
 	}
-	t := &tailing{p: p, ledger: env.Ledger, agent: agent, earlier: int64(earlier)}
+	t := &tailing{p: p, ledger: env.Ledger, agent: agent, earlier: int64(earlier),
+		since: c.String("since")}
 	if err := t.begin(c.Context); err != nil {
 		return err
 	}
@@ -84,11 +96,19 @@ type tailing struct {
 	ledger  *ledger.Ledger
 	agent   string // whose messages; "" is all
 	earlier int64  // how many events it begins with
+	since   string // if it is not "", it begins with what has happened since then, all of it
 	last    messages.Cursor
+	there   messages.Cursor // behind what had happened when it began
 }
 
-// begin shows the last events.
+// begin shows the last events, or with since moves to that time.
 func (t *tailing) begin(ctx context.Context) (err error) {
+	if t.since != "" {
+		if t.there, err = messages.LastEvent(ctx, t.ledger); err == nil {
+			t.last, err = messages.EventsSince(ctx, t.ledger, t.since)
+		}
+		return err // follow shows them
+	}
 	var list []messages.Event
 	if list, t.last, err = messages.LastEvents(ctx, t.ledger, t.agent, t.earlier); err != nil {
 		return err
@@ -179,7 +199,7 @@ func (t *tailing) look(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	newest, err := messages.LastEvent(ctx, t.ledger)
-	if t.last = next; err != nil || newest.Behind(next) <= tailBehind {
+	if t.last = next; err != nil || newest.Behind(next) <= tailBehind || t.there.Behind(next) > 0 {
 		return true, err
 	}
 	t.last = newest.Before(tailAtOnce)

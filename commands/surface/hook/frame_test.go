@@ -10,6 +10,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/orchestratortest/want"
 )
@@ -68,7 +69,8 @@ func TestAnswersHaveRoom(t *testing.T) {
 // bytes, the others count UTF-16 units. What is cut goes on where it stops, in UTF-16 units.
 func TestAnswersInWhatTheHostCounts(t *testing.T) {
 	t.Parallel()
-	for _, h := range Hosts {
+	for _, known := range agenthost.Hosts {
+		h := Find(known.Name)
 		for name, of := range map[string]struct{ text, cut string }{
 			// text of 4,000 UTF-16 units, and where it is cut in bytes
 			"Chinese": {strings.Repeat("漢字", 2000), strings.Repeat("漢字", 666) + "漢"},
@@ -84,7 +86,7 @@ func TestAnswersInWhatTheHostCounts(t *testing.T) {
 			}
 			m := saying(of.text)
 			framed, next := h.framed(&m, "", false), fmt.Sprintf("and offset %d]\n", commands.Units(of.cut))
-			switch cut := h == &codex && of.cut != ""; {
+			switch cut := h.Bytes && of.cut != ""; {
 			case cut && !strings.Contains(framed, ">\n"+of.cut+"\n[characters 0 to "):
 				t.Errorf("%s, %s: cut otherwise: %s", h.Name, name, framed)
 			case cut && !strings.Contains(framed, next):
@@ -106,7 +108,7 @@ func (h *Host) answers(t *testing.T, text string) (n int) {
 		&hosts.Answer{Messages: ms[:n], Marks: slices.Repeat([]string{longestMark}, n), Left: 20 - n, Turns: 12,
 			Other: strings.Repeat("s", 100)}, nil)
 	size := len(utf16.Encode([]rune(said)))
-	if h == &codex {
+	if h.Bytes {
 		size = len(said)
 	}
 	if size > maxAnswer || !utf8.ValidString(said) {

@@ -193,6 +193,12 @@ func TestPrompted(t *testing.T) {
 		{&codex, nudgeText(2), hosts.Rested},
 		{&codex, "mailroom: what is it?", hosts.Prompted},
 		{&claude, "<task-notification>", hosts.Woken},
+		{Find("qwen"), "mailroom: 1 new message for you, the agent bob. Other agents wrote", hosts.Nudged},
+		{Find("qwen"), "", ""},
+		{Find("qwen"), "Do it.", hosts.Prompted},
+		{Find("copilot"), "<system_notification>\nA shell has ended.", ""},
+		{Find("copilot"), nudgeText(2), hosts.Nudged},
+		{&claude, "", hosts.Prompted},
 		{&claude, "what is a <task-notification>?", hosts.Prompted},
 	} {
 		want.Equal(t, test.prompt, test.host.prompted(test.prompt), test.want)

@@ -33,7 +33,8 @@ type Input struct {
 	Session    string `json:"session_id"`
 	Transcript string `json:"transcript_path"`
 	Prompt     string `json:"prompt"`
-	Subagent   string `json:"agent_id"` // in which it happens; "" is the session itself
+	Subagent   string `json:"agent_id"`        // in which it happens; "" is the session itself
+	Parent     string `json:"parent_agent_id"` // the session, where Session is the subagent
 }
 
 // Answer answers one event: it reads the host's JSON from in, and writes to out what the host's model is to be shown.
@@ -47,6 +48,12 @@ func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), ev
 	if err != nil {
 		return h.Silent(out, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err))
 	}
+	kind := h.Kind(event)
+	if kind == hosts.Prompted {
+		if kind = h.prompted(input.Prompt); kind == "" {
+			return h.Silent(out, nil)
+		}
+	}
 	note := h.Quiet.of(h, event, input)
 	if note.holds(time.Now()) {
 		return h.Silent(out, nil)
@@ -55,7 +62,7 @@ func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), ev
 	if err != nil {
 		return h.Silent(out, err)
 	}
-	said, answer, err := h.answer(ctx, &env, event, input)
+	said, answer, err := h.answer(ctx, &env, event, kind, input)
 	if err != nil || said == nil {
 		if err == nil {
 			note.keep(answer.Quiet)
@@ -77,7 +84,7 @@ func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), ev
 
 // Silent writes what the host takes for nothing to show, and returns err.
 func (h *Host) Silent(out io.Writer, err error) error {
-	_, failure := io.WriteString(out, h.nothing)
+	_, failure := io.WriteString(out, h.Nothing)
 	return cmp.Or(err, failure)
 }
 
@@ -95,52 +102,55 @@ func readInput(ctx context.Context, in io.Reader) (input Input, err error) {
 	})
 	select {
 	case r := <-done:
+		if r.input.Subagent == r.input.Session && r.input.Parent != "" {
+			r.input.Session = r.input.Parent
+		}
 		return r.input, r.err
 	case <-ctx.Done():
 		return Input{}, context.Cause(ctx)
 	}
 }
 
-// answer notes an event, and returns what to write; nil is nothing. It has env say who the caller is.
-func (h *Host) answer(ctx context.Context, env *commands.Env, event string, input Input) (said []byte, a *hosts.Answer,
-	err error) {
+// answer notes an event of a kind, "" if that is not known, and returns what to write; nil is nothing. It has env say who
+// the caller is.
+func (h *Host) answer(ctx context.Context, env *commands.Env, event string, kind hosts.Kind, input Input) (said []byte,
+	a *hosts.Answer, err error) {
 	auto := env.Caller.Name == orchestrator.Auto
 	agent, err := h.Caller(ctx, *env)
 	if err != nil {
 		return nil, nil, err
 	}
 	env.Caller.Name = agent
-	kind, known := h.Events[event]
-	if !known || input.Session == "" || len(input.Session) > maxSession {
+	if kind == "" || input.Session == "" || len(input.Session) > maxSession {
 		return nil, nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name,
 			orchestrator.Clip(event))
 	}
 	if err := trusted(ctx, *env); err != nil {
 		return nil, nil, err
 	}
-	if kind == hosts.Prompted {
-		kind = h.prompted(input.Prompt)
+	if input.Transcript == "" && h.Path != nil {
+		input.Transcript = h.Path(input.Session)
 	}
 	e := hosts.Event{
 		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind,
 		Inner:      input.Subagent != "",
-		Transcript: transcript{input.Transcript, h}, Writer: process.Self(), Fits: h.fits, Nudge: h.shows,
-		Forgets: h.forgets,
+		Transcript: transcript{input.Transcript, h}, Writer: process.Self(), Fits: h.fits, Nudge: h.Shows,
+		Forgets: h.Forgets,
 	}
 	happened, err := hosts.Happened(ctx, env.Ledger, e)
 	if a = &happened; err != nil || e.Inner {
 		return nil, a, err
 	}
-	if h.queue != nil && kind == hosts.Prompted {
+	if h.isWatched(kind) {
 		if err := h.watch(env, input.Session); err != nil {
 			env.Log.Warn("the session will not be woken", "agent", agent, "session", input.Session, "error", err)
 		}
 	}
 	switch text := h.text(ctx, env, kind, auto, a); {
 	case text != "":
-		said = h.form(event, text)
+		said = mustJSON(h.Form(event, text))
 	case kind == hosts.Rested:
-		said = h.dismiss
+		said = mustJSON(h.Dismiss)
 	}
 	return said, a, nil
 }
@@ -152,7 +162,7 @@ func (h *Host) text(ctx context.Context, env *commands.Env, kind hosts.Kind, aut
 	if auto && kind == hosts.Started {
 		text = ownName(agent)
 	}
-	if h.shows && kind == hosts.Stopped {
+	if h.Shows && kind == hosts.Stopped {
 		return text + nudgeText(a.Left)
 	}
 	return text + h.frame(agent, kind, a, verified(ctx, *env, a.Messages))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +14,6 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
@@ -33,11 +33,20 @@ type watched struct {
 	Host    process.ID `json:"host"`
 }
 
-// watch starts a process in the background that wakes a session through the host's queue, in place of one that did. The
-// process ends with the host, and half an hour after the last words of the session's user.
+// isWatched reports whether an event of a kind begins to have a process in the background wake the session.
+func (h *Host) isWatched(kind hosts.Kind) bool {
+	if h.Inbox != "" {
+		return (kind == hosts.Prompted || kind == hosts.Started) && os.Getenv(h.Inbox) != ""
+	}
+	return h.GivePrompt != nil && kind == hosts.Prompted
+}
+
+// watch starts a process in the background that wakes a session through the host's queue or inbox, in place of one that
+// did. The process ends with the host and, where its process proves nothing, half an hour after the last words of the
+// session's user.
 func (h *Host) watch(env *commands.Env, session string) error {
-	host := agenthost.Process(h.Name)
-	if h.Program == "" || host.PID == 0 || h.endsByItself(process.Words(host.PID)) {
+	host := h.Process()
+	if host.PID == 0 || h.GivePrompt != nil && (h.Program == "" || h.EndsByItself(process.Words(host.PID))) {
 		return nil
 	}
 	own, err := os.Executable()
@@ -59,8 +68,10 @@ func (h *Host) watch(env *commands.Env, session string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(own, "hook", "queue", "--host", h.Name, "--program", h.Program, "--as", env.Caller.Name, "--db",
-		env.Ledger.Path())
+	cmd := exec.Command(own, "hook", "queue", "--host", h.Name, "--as", env.Caller.Name, "--db", env.Ledger.Path())
+	if h.Program != "" {
+		cmd.Args = append(cmd.Args, "--program", h.Program)
+	}
 	cmd.Stdin = in
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the host may end what a hook leaves
 	if err := cmd.Start(); err != nil {
@@ -70,22 +81,26 @@ func (h *Host) watch(env *commands.Env, session string) error {
 }
 
 // Queue wakes a session of which in tells, as watch wrote it, whenever messages have come for the caller of env and it
-// is idle: it puts a prompt into the host's queue that has no content of any message. The hook of the turn that begins
-// shows them. It returns when there is nothing to wait for any more, see Wake.
+// is idle: it puts a prompt into the host's queue, or the session's inbox, that has no content of any message. A hook of the
+// turn that begins shows them. It returns when there is nothing to wait for any more, see Wake.
 func (h *Host) Queue(ctx context.Context, env commands.Env, in io.Reader) error {
 	var of watched
 	if err := json.NewDecoder(in).Decode(&of); err != nil {
 		return fmt.Errorf("the session to wake cannot be read: %w", err)
 	}
-	if h.queue == nil || !filepath.IsAbs(h.Program) {
+	if h.Inbox == "" && (h.GivePrompt == nil || !filepath.IsAbs(h.Program)) {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
 	}
 	if err := trusted(ctx, env); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, attention)
-	defer cancel()
-	event := hosts.Event{Agent: env.Caller.Name, Program: h.Name, Session: of.Session, Process: h.process()}
+	event := hosts.Event{Agent: env.Caller.Name, Program: h.Name, Session: of.Session, Process: of.Host}
+	if h.Unproved {
+		event.Process = process.None()
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, attention)
+		defer cancel()
+	}
 	w, err := hosts.NewWaiter(ctx, env.Ledger, event, true)
 	if err != nil {
 		return err
@@ -106,9 +121,21 @@ func (h *Host) Queue(ctx context.Context, env commands.Env, in io.Reader) error 
 	}
 }
 
-// give puts a prompt into the host's queue.
+// give puts a prompt into the host's queue or the session's inbox. An inbox sends no receipt.
 func (h *Host) give(ctx context.Context, session, prompt string) error {
 	ctx, cancel := context.WithTimeout(ctx, queueing)
 	defer cancel()
-	return exec.CommandContext(ctx, h.Program, h.queue(session, prompt)...).Run()
+	if h.Inbox != "" {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", os.Getenv(h.Inbox))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if until, has := ctx.Deadline(); has {
+			conn.SetWriteDeadline(until)
+		}
+		_, err = conn.Write(h.ToInbox(session, prompt))
+		return err
+	}
+	return exec.CommandContext(ctx, h.Program, h.GivePrompt(session, prompt)...).Run()
 }

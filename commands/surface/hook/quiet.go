@@ -50,7 +50,7 @@ func (q *Quiet) of(h *Host, event string, input Input) *note {
 	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %s", q.Database, h.Name, q.As, input.Session, of.PID,
 		of.Born))
 	n := &note{file: filepath.Join(q.Folder, hex.EncodeToString(key[:16]))}
-	switch h.Events[event] {
+	switch h.Kind(event) {
 	case hosts.Worked:
 	case hosts.Started:
 		q.sweep()

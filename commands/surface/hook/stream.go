@@ -45,15 +45,17 @@ type delivery struct {
 // The next delivery is written when the messages of the one before are confirmed or returned. When in ends, or this
 // process does, what is not confirmed is unread again.
 func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out io.Writer) error {
-	if !h.streams {
+	if !h.Streams {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s takes no stream of messages", h.Name)
 	}
 	if err := trusted(ctx, env); err != nil {
 		return err
 	}
-	if _, err := h.Caller(ctx, env); err != nil { // auto
+	agent, err := h.Caller(ctx, env)
+	if err != nil {
 		return err
 	}
+	env.Caller.Name = agent
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	news, stop, err := reading.Arrivals(ctx, env.Ledger, env.Caller.Name)

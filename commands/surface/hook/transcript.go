@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/pattern"
 )
@@ -21,22 +22,6 @@ const maxTranscript = 4 << 20
 type transcript struct {
 	path string
 	host *Host
-}
-
-// entry is what is read of a line of a transcript.
-type entry struct {
-	ID      string          `json:"id"` // Gemini CLI writes an entry anew, under its id, when more of it is known
-	Type    string          `json:"type"`
-	Written string          `json:"timestamp"`
-	Content json.RawMessage `json:"content"`
-	Message struct {
-		Model   string          `json:"model"`
-		Content json.RawMessage `json:"content"`
-	} `json:"message"`
-	Payload struct {
-		Type string `json:"type"`
-		Role string `json:"role"`
-	} `json:"payload"`
 }
 
 // marked finds the mark of a message in a transcript, where JSON escapes the quotation marks of the frame: at its
@@ -66,8 +51,11 @@ func (s transcript) Sights() hosts.Sights {
 			}
 		}
 		file.Close()
+		if cut { // the last line alone is longer than what is read
+			return hosts.Sights{}
+		}
 	}
-	if s.host.late {
+	if s.host.Late {
 		look.sights.Written = time.Time{} // so that a prompt after it proves nothing
 	}
 	return look.sights
@@ -75,8 +63,8 @@ func (s transcript) Sights() hosts.Sights {
 
 // paths are the files that the transcript consists of, in their order.
 func (s transcript) paths() []string {
-	if s.host.parts != nil {
-		if paths := s.host.parts(s.path); len(paths) > 0 {
+	if s.host.Parts != nil {
+		if paths := s.host.Parts(s.path); len(paths) > 0 {
 			return paths
 		}
 	}
@@ -93,7 +81,7 @@ type looking struct {
 
 // since notes when the first whole line was written of a file whose beginning is left out, if this is one that tells.
 func (l *looking) since(line []byte) bool {
-	var e entry
+	var e agenthost.Line
 	if json.Unmarshal(line, &e) != nil {
 		return false
 	}
@@ -106,7 +94,7 @@ func (l *looking) since(line []byte) bool {
 
 // at looks at the next line.
 func (l *looking) at(line []byte) {
-	if l.host.asks != nil && bytes.Contains(line, []byte(`"role":"user"`)) {
+	if l.host.Said != nil && (bytes.Contains(line, []byte(`"role":"user"`)) || bytes.Contains(line, []byte(`"user.message"`))) {
 		l.prompt(line)
 	}
 	var found []string
@@ -120,12 +108,12 @@ func (l *looking) at(line []byte) {
 	if len(found)+len(l.shown) == 0 {
 		return
 	}
-	var e entry
+	var e agenthost.Line
 	if json.Unmarshal(line, &e) == nil {
-		if l.host.drops != nil && l.host.drops(&e) {
+		if l.host.Drops != nil && l.host.Drops(&e) {
 			return
 		}
-		if l.host.speaks(&e) && !l.known[e.ID] {
+		if l.host.Speaks(&e) && !l.known[e.ID] {
 			for mark := range l.shown {
 				l.sights.Of[mark] = hosts.Answered
 			}
@@ -142,8 +130,8 @@ func (l *looking) at(line []byte) {
 
 // prompt notes when the user has said what a line has, if it is that.
 func (l *looking) prompt(line []byte) {
-	var e entry
-	if json.Unmarshal(line, &e) == nil && l.host.asks(&e) {
+	var e agenthost.Line
+	if json.Unmarshal(line, &e) == nil && l.host.Said(&e) {
 		if at, err := time.Parse(time.RFC3339, e.Written); err == nil {
 			l.sights.Prompted = at
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"mailroom/commands"
@@ -30,11 +28,11 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 	if err != nil {
 		return "", fmt.Errorf("what %s says of the session cannot be read: %w", h.Name, err)
 	}
-	if h.endsByItself == nil || h.queue != nil || input.Session == "" || len(input.Session) > maxSession {
+	if h.EndsByItself == nil || h.GivePrompt != nil || input.Session == "" || len(input.Session) > maxSession {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
 	}
 	host := h.process()
-	if host.PID == 0 || h.endsByItself(process.Words(host.PID)) {
+	if host.PID == 0 || h.EndsByItself(process.Words(host.PID)) {
 		return "", nil
 	}
 	if err := trusted(ctx, env); err != nil {
@@ -98,18 +96,4 @@ func pause(ctx context.Context, host process.ID, news <-chan struct{}, soon bool
 		}
 		return true
 	}
-}
-
-// claudePrints reports whether Claude Code with this command line answers once and ends. It would not end as long as a
-// process waits in the background.
-func claudePrints(words []string) bool {
-	stream := false
-	for i, word := range words {
-		stream = stream || word == "--input-format=stream-json" || word == "stream-json" &&
-			words[max(0, i-1)] == "--input-format"
-	}
-	return !stream && slices.ContainsFunc(words, func(word string) bool {
-		short := strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.Trim(word, "-cdp") == ""
-		return word == "--print" || short && strings.Contains(word, "p")
-	})
 }

@@ -31,7 +31,7 @@ var Usual = Bounds{Header: 5 * time.Second, Body: 10 * time.Second, Answer: 30 *
 
 // hangUpAfter is how long requests under way may take to end when the daemon stops. It needs the rest of its time for
 // deliveries.
-const hangUpAfter = time.Second
+const hangUpAfter = 2 * time.Second
 
 // Options say where and how is listened.
 type Options struct {
@@ -104,7 +104,7 @@ func (s *Server) Serve(h http.Handler) {
 	})
 }
 
-// Close ends the listener and, within a second, what is under way.
+// Close ends the listener and, within two seconds, what is under way.
 func (s *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), hangUpAfter)
 	defer cancel()

@@ -11,12 +11,15 @@ import (
 )
 
 // Owner is the host for which the tools of one agent were configured. Another that starts them, since it reads the same
-// file, would take messages which the agent's model never sees: there each tool only says so.
+// file, would take messages which the agent's model never sees: there each tool refuses, and a host that has tools of
+// its own sees none of these.
 type Owner struct {
 	Host string // "": any host may use them
 	// the host in which this process runs, which counts where the client's name is not known
 	Around  agenthost.Seen
 	Refused func(agenthost.Refusal) error // keeps that another host got nothing; nil keeps nothing
+
+	IsConnected func(host string) bool // whether a host has tools of its own; nil: none has
 }
 
 // For has Serve serve the owner's host only.
@@ -32,6 +35,9 @@ func (a *arrival) elsewhere(next sdk.MethodHandler) sdk.MethodHandler {
 		seen := a.client(req)
 		if a.owner.Host == "" || !seen.Other(a.owner.Host) {
 			return a.greet(next)(ctx, method, req)
+		}
+		if method == "tools/list" && a.owner.IsConnected != nil && a.owner.IsConnected(seen.Host) {
+			return &sdk.ListToolsResult{Tools: []*sdk.Tool{}}, nil
 		}
 		database, agent := a.env.Ledger.Path(), a.env.Caller.Name
 		a.refused.Do(func() {

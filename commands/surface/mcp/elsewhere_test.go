@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,14 +12,16 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// client serves bob's tools, which are claude's, to a client of a name, in a process that runs in a host or in none. It
+// client serves bob's tools, which are claude's, to a client of a name, in a process that runs in a host or in none. The
+// hosts that are connected have tools of their own. It
 // returns what was kept of refusals.
-func (e *endpoints) client(name, around string) (*sdk.ClientSession, *[]agenthost.Refusal) {
+func (e *endpoints) client(name, around string, connected ...string) (*sdk.ClientSession, *[]agenthost.Refusal) {
 	e.T.Helper()
 	var kept []agenthost.Refusal
 	env := e.Env
 	env.Caller.Name, env.Caller.Session = "bob", "default"
 	owner := Owner{Host: "claude", Around: agenthost.Seen{Host: around, By: "the test says so"},
+		IsConnected: func(host string) bool { return slices.Contains(connected, host) },
 		Refused: func(r agenthost.Refusal) error {
 			kept = append(kept, r)
 			return nil
@@ -93,5 +96,18 @@ func TestAnotherHostIsRefused(t *testing.T) {
 				t.Errorf("kept is %+v", *kept)
 			}
 		})
+	}
+}
+
+// A host that has tools of its own sees none of those which it has started for another.
+func TestAnotherHostHasItsOwn(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "alice")
+	for client, none := range map[string]bool{"copilot-cli": true, "kilo": false, "claude-code": false} {
+		s, _ := e.client(client, "", "copilot")
+		tools, err := s.ListTools(t.Context(), nil)
+		if err != nil || (len(tools.Tools) == 0) != none {
+			t.Errorf("%s is listed %d tools: %v", client, len(tools.Tools), err)
+		}
 	}
 }

@@ -115,7 +115,7 @@ func instructions(vocabularies []string) string {
 			"get the answer (get_response with wait_seconds, again until answered is true or status says that there will be none). " +
 			"Tell with send_alert what needs no answer."
 	}
-	return "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again. " +
+	return "Mailroom: messages between agents in any programs. Read your messages when you start and after each task; a message that you read is not shown again. " +
 		"Answer one with reply_to and its id. get_message reads a long one in parts. " +
 		"Where your messages lie as files in a folder, they are shown until you acknowledge them. " +
 		"Ask the person for whom you work what only that person can decide (ask_question, then get_response), and tell what needs no answer (send_alert)."

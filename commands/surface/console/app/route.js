@@ -39,6 +39,7 @@ export const places = [
 
 // go opens an address of the page; with replace it takes the place of the present one in the history.
 export function go(address, { replace = false } = {}) {
+  if (!replace) dispatchEvent(new Event("leave")); // while the address and the place in the page are still those of what is left
   history[replace ? "replaceState" : "pushState"](null, "", address);
   batch(() => (route.value = read()));
   if (!replace) scrollTo(0, 0);

@@ -119,7 +119,11 @@ function Stream({ filter, id }) {
     last = { key: id, feed, at, y: back ?? 0 };
     const scrolled = () => location.pathname === "/messages" && (last.y = scrollY);
     addEventListener("scroll", scrolled, { passive: true });
-    return () => removeEventListener("scroll", scrolled);
+    addEventListener("leave", scrolled); // before the event of what was scrolled last may have come
+    return () => {
+      removeEventListener("scroll", scrolled);
+      removeEventListener("leave", scrolled);
+    };
   }, []);
   useLayoutEffect(() => {
     if (last?.feed === feed) last.at = at;
