@@ -144,16 +144,17 @@ screenshots: ## take the pictures in docs/phone and docs/console with Chromium
 	$(GO) test -count 1 -run '^TestConsoleOfDemo$$' ./cmd/mailroom -screenshots
 
 # The tests that run real agent hosts. `make test` has the main ones of each host, the tag has all.
-HOSTTESTS = $(RACE) -timeout 1h -count 1 -tags hosts -run '^Test(Claude|Codex|Gemini|OpenCode|Hosts)' ./cmd/mailroom
+HOSTTESTS = $(RACE) -timeout 1h -count 1 -tags hosts -run '^Test(Claude|Codex|Gemini|OpenCode|Pi|Qwen|Copilot|Hosts)' ./cmd/mailroom
 
-test-hosts: tools clients terminal ## all tests with the real agent hosts: Claude Code, Codex, Gemini CLI, OpenCode
+test-hosts: tools clients terminal ## all tests with the real agent hosts: Claude Code, Codex, Gemini CLI, OpenCode, Kilo, pi, Qwen Code, Copilot CLI
 	MAILROOM_TEST_HOSTS=testdata/hosts $(HOSTTESTS)
 
+# pi and Qwen Code are no optional dependencies there: npm leaves those out that want a newer node than its own.
 # They go into a folder of their own, beside the versions that testdata/hosts pins for what VERSIONS does not name.
-HOSTS := @anthropic-ai/claude-code-linux-x64 @google/gemini-cli @openai/codex opencode-linux-x64-baseline
+HOSTS := @anthropic-ai/claude-code-linux-x64 @github/copilot-linux-x64 @earendil-works/pi-coding-agent @google/gemini-cli @kilocode/cli-linux-x64 @openai/codex @qwen-code/qwen-code opencode-linux-x64-baseline
 hosts: tools terminal ## test-hosts with other versions of them (VERSIONS=latest, or VERSIONS="@openai/codex@0.169.0 ...")
 	rm -rf bin/hosts && mkdir -p bin/hosts && cp cmd/mailroom/testdata/hosts/{.npmrc,package.json,package-lock.json} bin/hosts
-	cd bin/hosts && npm install --ignore-scripts --save-optional --save-exact --loglevel=error $(if $(filter latest,$(or $(VERSIONS),latest)),$(HOSTS:=@latest),$(VERSIONS))
+	cd bin/hosts && npm install --ignore-scripts --save-exact --loglevel=error $(if $(filter latest,$(or $(VERSIONS),latest)),$(HOSTS:=@latest),$(VERSIONS))
 	@cd bin/hosts && echo "testing with:" && npm ls --depth 0 | tail -n +2
 	@MAILROOM_TEST_HOSTS="$(CURDIR)/bin/hosts" $(HOSTTESTS) && verdict=passed || verdict=FAILED; \
 	cd bin/hosts && echo "$$verdict with:" && npm ls --depth 0 | tail -n +2; [ $$verdict = passed ]

@@ -4,8 +4,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // TestClaudeTwoToolsAtOnce: the second of two tools that were called at once tells nothing of a message shown after the
@@ -185,16 +189,23 @@ func TestClaudeIsNotKeptFromStopping(t *testing.T) {
 // subagent's.
 func TestClaudeSubagent(t *testing.T) {
 	t.Parallel()
-	k := claudeDesk(t)
-	g := k.newGate()
-	s := k.claude()
+	s := claudeDesk(t).claude()
 	s.prompts("Do it.")
-	s.asks().calls("Agent",
-		map[string]any{"description": "Find it", "prompt": "Find it.", "subagent_type": "general-purpose",
-			"run_in_background": false})
-	s.asks().calls("Bash", waitsAt(g))
+	s.hasSubagent("Agent", map[string]any{"description": "Find it", "prompt": "Find it.", "subagent_type": "general-purpose",
+		"run_in_background": false},
+		"Bash", map[string]any{"description": "Wait", "timeout": 600_000})
+}
+
+// hasSubagent has the model call a tool that begins a subagent, and that use the host's shell, with these arguments beside the
+// command. A message that comes meanwhile is shown to the session's own model alone.
+func (s *session) hasSubagent(begins string, with map[string]any, shell string, arguments map[string]any) {
+	s.t.Helper()
+	g := s.newGate()
+	s.asks().calls(begins, with)
+	arguments["command"] = g.pass()
+	s.asks().calls(shell, arguments)
 	g.reached()
-	id := k.send("Look at the build.")
+	id := s.send("Look at the build.")
 	g.open()
 	inner := s.asks()
 	inner.shows()
@@ -203,7 +214,7 @@ func TestClaudeSubagent(t *testing.T) {
 	r.shows(id)
 	r.says("Done.")
 	s.ends()
-	k.stand("read")
+	s.stand("read")
 }
 
 // TestClaudeThatPrintsEnds: a Claude Code that answers one prompt and ends has nobody waiting, for it would wait for
@@ -220,4 +231,33 @@ func TestClaudeThatPrintsEnds(t *testing.T) {
 	if waiting := k.rows(`SELECT 1 FROM host_sessions WHERE waiter_pid > 0`); len(waiting) > 0 {
 		t.Error("a process has waited for the session")
 	}
+}
+
+// TestClaudeHasBothKindsOfMessages: beside Claude Code's own tools for its sessions and teammates, one tool that sends says that
+// it is Mailroom's, and the frame of a message asks for that. A model that goes by these words answers by it.
+func TestClaudeHasBothKindsOfMessages(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	k.connects("--as", "bob")
+	id := k.send("Is the build well?")
+	s := k.start(k.claudeEnv(), "-p", "Do it.")
+	s.in.Close()
+	r := s.asks()
+	r.shows(id)
+	if !r.offers("ListAgents") || !strings.Contains(r.text(), "Answer with Mailroom's tools.") {
+		t.Errorf("the model is offered %q, and told\n%s", r.tools(r.body), r.text())
+	}
+	var senders []string
+	for _, tool := range r.body["tools"].([]any) {
+		tool, _ := tool.(map[string]any)
+		if about := fmt.Sprint(tool["description"]); strings.Contains(about, "Mailroom") && strings.Contains(about, "Send a message") {
+			senders = append(senders, fmt.Sprint(tool["name"]))
+		}
+	}
+	want.Rows(t, senders, "mcp__mailroom__send_message")
+	r.calls(senders[0], map[string]any{"target": "alice", "message_type": "RESULT", "message": "It is."})
+	r = s.asks()
+	want.Rows(t, k.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice'`), "bob")
+	r.says("Done.")
+	s.ends()
 }

@@ -89,11 +89,35 @@ export const Other = async () => ({ event: async ({ event }) => { if (event.type
 `,
 		},
 		other: "other_",
-		start: func(k *desk) *sitting {
-			o := k.openCode()
-			o.prompts("Do it.")
-			return &sitting{session: o.session, open: o}
+		start: seats["opencode"].prompted,
+	},
+	"pi": {
+		files: map[string]string{
+			".pi/mcp.json": `{"mcpServers": {"other": {"command": "SERVER", "args": ARGS, "exposure": "direct"}}}`,
+			".pi/extensions/other.js": `import { execSync } from "node:child_process"
+export default function (pi) { pi.on("agent_settled", async () => { execSync("FOREIGN") }) }
+`,
 		},
+		other: "mcp__other__",
+		start: seats["pi"].prompted,
+	},
+	"qwen": {
+		files: map[string]string{"shop/.qwen/settings.json": `{
+  "$version": 4, // without it Qwen Code adds it
+  "mcpServers": {"other": {"command": "SERVER", "args": ARGS, "trust": true}},
+  "tools": {"visible": ["mcp__other__SendMessage"]}, /* mine */
+  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "FOREIGN"}]}]}
+}`},
+		other: "mcp__other__",
+		start: func(k *desk) *sitting { return &sitting{session: k.qwen("Do it.")} },
+	},
+	"copilot": {
+		files: map[string]string{
+			"shop/.mcp.json":               `{"mcpServers": {"other": {"type": "local", "command": "SERVER", "args": ARGS, "tools": ["*"]}}}`,
+			"shop/.github/hooks/mine.json": `{"version": 1, "hooks": {"agentStop": [{"type": "command", "bash": "FOREIGN"}]}}`,
+		},
+		other: "other-",
+		start: func(k *desk) *sitting { return &sitting{session: k.copilot("Do it.")} },
 	},
 }
 
@@ -173,7 +197,7 @@ func (k *desk) works(o owned, n int, ids ...string) {
 		k.t.Errorf("turn %d: carol has sent %s messages; the model is told\n%s", n, sent, r.text())
 	}
 	r.says("Done.")
-	if s.open == nil {
+	if s.live == nil {
 		s.ends()
 	} else {
 		s.turnEnds()

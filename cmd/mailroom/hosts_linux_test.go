@@ -15,7 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // hostsFolder is where the agent hosts are installed, and whether they must be: the folder that MAILROOM_TEST_HOSTS
@@ -81,6 +83,16 @@ func newDesk(t *testing.T, host, program string, d dialect, hooks ...string) *de
 	k.run("agent", "add", "bob")
 	k.model = newModel(t, d)
 	return k
+}
+
+// eventsOf lists the events for which connect writes hooks of a host.
+func eventsOf(host string) (events []string) {
+	for _, f := range agenthost.Find(host).Files {
+		for _, e := range f.Hooks {
+			events = append(events, e.Event)
+		}
+	}
+	return events
 }
 
 // hookSettings are the hooks in the form that hosts share.
@@ -151,6 +163,16 @@ func (k *desk) write(name string, content any) string {
 		k.t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		k.t.Fatal(err)
+	}
+	return path
+}
+
+// script writes a file of the folder that can be run.
+func (k *desk) script(name, text string) string {
+	k.t.Helper()
+	path := k.write(name, text)
+	if err := os.Chmod(path, 0o700); err != nil {
 		k.t.Fatal(err)
 	}
 	return path
@@ -365,4 +387,31 @@ func (g *gate) open() {
 	}
 	g.file.Close() // nil too
 	g.file = nil
+}
+
+// isBusy has the model of a host that ends with its turn, whose user has said something, write to alice and use the host's
+// shell, with these arguments beside the command. A message that is sent meanwhile is in the next request to the model, one
+// that comes while it answers puts off the end of the turn, and both are read at the end.
+func (s *session) isBusy(tools, shell string, arguments map[string]any) {
+	s.t.Helper()
+	g := s.newGate()
+	r := s.asks()
+	r.shows()
+	r.calls(tools+"send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "Hello."})
+	r = s.asks()
+	want.Rows(s.t, s.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice'`), "bob")
+	arguments["command"] = g.pass()
+	r.calls(shell, arguments)
+	g.reached()
+	first := s.send("Look at the build.")
+	g.open()
+	r = s.asks()
+	r.shows(first)
+	second := s.send("And at the tests.")
+	r.says("Done.")
+	r = s.asks()
+	r.shows(first, second)
+	r.says("Done.")
+	s.ends()
+	s.stand("read", "read")
 }

@@ -29,7 +29,7 @@ func TestHostsBurst(t *testing.T) {
 		s.has(ids[0])
 		g.open()
 		r := s.asks()
-		if n := len(r.shown()); s.open == nil &&
+		if n := len(r.shown()); s.live == nil &&
 			(n != 20 || !strings.Contains(r.text(), "mailroom: 180 more messages wait: ")) {
 			t.Errorf("the model is shown %d messages first, and told:\n%s", n, r.text())
 		}

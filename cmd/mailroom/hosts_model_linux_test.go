@@ -135,8 +135,9 @@ func (r *request) text() string {
 	collect = func(v any) {
 		switch v := v.(type) {
 		case string:
-			// Codex's, for what puts off the end of a turn; Gemini's, for whatever a hook says
-			if strings.HasPrefix(v, "<hook_prompt ") || strings.Contains(v, "<hook_context>") {
+			// Codex's, for what puts off the end of a turn; Gemini's and Qwen's, for whatever a hook says
+			if strings.HasPrefix(v, "<hook_prompt ") || strings.Contains(v, "<hook_context>") ||
+				strings.Contains(v, html.EscapeString(frameBegins)) {
 				v = html.UnescapeString(v)
 			}
 			b.WriteString(v + "\n")

@@ -5,6 +5,8 @@ package main
 import (
 	"net/http"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // TestOpenCodeAborted: when the user ends a turn in which a message came, the message stays in the session, and is read
@@ -39,4 +41,37 @@ func TestOpenCodeSubagent(t *testing.T) {
 	k.read(1)
 	inner.shows()
 	inner.says("Found.")
+}
+
+// TestOpenCodesInOneFolder: in a folder that is connected for OpenCode as carol and for Kilo, which reads OpenCode's
+// files, too, as bob, each gets its own agent's mail and tools.
+func TestOpenCodesInOneFolder(t *testing.T) {
+	t.Parallel()
+	k := openCodesDesk(t, "kilo")
+	other := *k
+	other.host, other.program = "opencode", hostProgram(t, openCodes["opencode"].program)
+	other.readies()
+	k.run("agent", "add", "carol")
+	other.connects("--as", "carol")
+	k.connects("--as", "bob")
+	for _, host := range []*desk{k, &other} {
+		o := host.openCode()
+		o.prompts("Write to alice.")
+		o.asks().calls("mailroom_send_message",
+			map[string]any{"target": "alice", "message_type": "STATUS", "message": "Hello."})
+		o.asks().says("Done.")
+		o.rests()
+		if host == k {
+			k.run("send", "--as", "alice", "carol", "For carol.")
+			id := k.send("Look at the build.")
+			r := o.asks()
+			r.shows(id)
+			r.says("I have.")
+			k.read(1)
+			o.rests()
+			want.Rows(t, k.rows(`SELECT count(*) FROM agent_message WHERE recipient = 'carol' AND read_at = ''`), "1")
+		}
+		o.kill()
+	}
+	want.Rows(t, k.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice' ORDER BY seq`), "bob", "carol")
 }

@@ -53,6 +53,28 @@ type openCode struct {
 	url, id string
 }
 
+// openCodes are OpenCode, and Kilo, which has come from it: their programs, and the package that each installs in a
+// folder with plugins.
+var openCodes = map[string]struct{ program, plugin string }{
+	"opencode": {"opencode-linux-x64-baseline/bin/opencode", "@opencode-ai/plugin"},
+	"kilo":     {"@kilocode/cli-linux-x64/bin/kilo", "@kilocode/plugin"},
+}
+
+// inOpenCodes runs a test in each of them.
+func inOpenCodes(t *testing.T, test func(t *testing.T, k *desk)) {
+	for host := range openCodes {
+		t.Run(host, func(t *testing.T) {
+			if host != "opencode" {
+				helper.Long(t) // it takes a minute to start beside other tests
+			}
+			t.Parallel()
+			k := openCodesDesk(t, host)
+			k.connects("--as", "bob")
+			test(t, k)
+		})
+	}
+}
+
 // openCodeDesk is a desk with OpenCode, which mailroom connect has connected.
 func openCodeDesk(t *testing.T) *desk {
 	t.Helper()
@@ -62,30 +84,40 @@ func openCodeDesk(t *testing.T) *desk {
 }
 
 // bareOpenCodeDesk is a desk with OpenCode, which knows nothing of Mailroom.
-func bareOpenCodeDesk(t *testing.T) *desk {
+func bareOpenCodeDesk(t *testing.T) *desk { return openCodesDesk(t, "opencode") }
+
+// openCodesDesk is a desk with one of them.
+func openCodesDesk(t *testing.T, host string) *desk {
 	t.Helper()
-	k := newDesk(t, "opencode", "opencode-linux-x64-baseline/bin/opencode", completions)
-	k.write("opencode.json", map[string]any{
-		"model": "mock/mock", "small_model": "mock/mock",
+	k := newDesk(t, host, openCodes[host].program, completions)
+	k.readies()
+	return k
+}
+
+// readies writes what the host of a desk needs.
+func (k *desk) readies() {
+	k.t.Helper()
+	k.write(k.host+".json", map[string]any{
+		"permission": map[string]any{"bash": "allow"}, // Kilo asks for it
+		"model":      "mock/mock", "small_model": "mock/mock",
 		"provider": map[string]any{"mock": map[string]any{
 			"npm": "@ai-sdk/openai-compatible", "name": "Mock",
 			"options": map[string]any{"baseURL": k.model.server.URL + "/v1", "apiKey": "none"},
 			"models":  map[string]any{"mock": map[string]any{"name": "Mock", "tool_call": true}},
 		}},
 	})
-	// OpenCode installs a package of its own in each folder with plugins before it runs them, and waits for the
+	// The host installs a package of its own in each folder with plugins before it runs them, and waits for the
 	// registry. It takes it for installed.
-	version := k.version()
-	for _, folder := range []string{".opencode", ".config/opencode"} {
-		depends := map[string]any{"dependencies": map[string]any{"@opencode-ai/plugin": version}}
-		installed := map[string]any{"name": "@opencode-ai/plugin", "version": version}
+	plugin, version := openCodes[k.host].plugin, k.version()
+	for _, folder := range []string{"." + k.host, ".config/" + k.host} {
+		depends := map[string]any{"dependencies": map[string]any{plugin: version}}
+		installed := map[string]any{"name": plugin, "version": version}
 		k.write(folder+"/package.json", depends)
 		k.write(folder+"/package-lock.json",
 			map[string]any{"lockfileVersion": 3,
-				"packages": map[string]any{"": depends, "node_modules/@opencode-ai/plugin": installed}})
-		k.write(folder+"/node_modules/@opencode-ai/plugin/package.json", installed)
+				"packages": map[string]any{"": depends, "node_modules/" + plugin: installed}})
+		k.write(folder+"/node_modules/"+plugin+"/package.json", installed)
 	}
-	return k
 }
 
 // version returns the version of OpenCode that is tested.
@@ -123,11 +155,7 @@ func (k *desk) idleOpenCode() *openCode {
 // serveOpenCode starts OpenCode.
 func (k *desk) serveOpenCode(env ...string) *openCode {
 	k.t.Helper()
-	env = append(env,
-		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
-		"OPENCODE_DISABLE_LSP_DOWNLOAD=1",
-	)
-	o := &openCode{session: k.start(env, "serve", "--hostname", "127.0.0.1", "--port", "0")}
+	o := &openCode{session: k.start(append(env, k.openCodeEnv()...), "serve", "--hostname", "127.0.0.1", "--port", "0")}
 	o.writes("it listens", func(text string) bool { // a connection before that would never be answered
 		found := listens.FindStringSubmatch(text)
 		if found != nil {
@@ -136,6 +164,14 @@ func (k *desk) serveOpenCode(env ...string) *openCode {
 		return found != nil
 	})
 	return o
+}
+
+// openCodeEnv has OpenCode ask the test's model, and nobody else.
+func (k *desk) openCodeEnv() (env []string) {
+	for _, off := range []string{"AUTOUPDATE", "MODELS_FETCH", "DEFAULT_PLUGINS", "LSP_DOWNLOAD"} {
+		env = append(env, strings.ToUpper(k.host)+"_DISABLE_"+off+"=1")
+	}
+	return append(env, "KILO_TELEMETRY_LEVEL=off")
 }
 
 // begins begins a session, and returns its id.
@@ -211,7 +247,10 @@ func (k *desk) read(n int) {
 // the end.
 func TestOpenCodeBusy(t *testing.T) {
 	t.Parallel()
-	k := openCodeDesk(t)
+	inOpenCodes(t, openCodeBusy)
+}
+
+func openCodeBusy(t *testing.T, k *desk) {
 	g := k.newGate()
 	o := k.openCode()
 	o.prompts("Do it.")
@@ -233,7 +272,10 @@ func TestOpenCodeBusy(t *testing.T) {
 func TestOpenCodeIdle(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
-	k := openCodeDesk(t)
+	inOpenCodes(t, openCodeIdle)
+}
+
+func openCodeIdle(t *testing.T, k *desk) {
 	o := k.openCode()
 	o.prompts("Write to alice.")
 	o.asks().calls("mailroom_send_message",
@@ -257,7 +299,10 @@ func TestOpenCodeIdle(t *testing.T) {
 func TestOpenCodeKilled(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
-	k := openCodeDesk(t)
+	inOpenCodes(t, openCodeKilled)
+}
+
+func openCodeKilled(t *testing.T, k *desk) {
 	o := k.idleOpenCode()
 	id := k.send("Look at the build.")
 	o.asks().shows(id)

@@ -116,7 +116,7 @@ func (s *sitting) nextHas(id string) *request {
 	s.t.Helper()
 	r := s.asks()
 	s.has(id)
-	if s.open != nil {
+	if s.live != nil {
 		s.works(r, "echo One step.")
 		r = s.asks()
 	}
@@ -127,8 +127,8 @@ func (s *sitting) nextHas(id string) *request {
 // Hosts without a file have by then.
 func (s *sitting) hasWritten(id string, answered bool) {
 	s.t.Helper()
-	folders := map[string]string{"claude": ".claude/projects", "codex": ".codex/sessions"}
-	calls := map[string]string{"claude": "toolu_2", "codex": "call_2"}
+	folders := map[string]string{"claude": ".claude/projects", "codex": ".codex/sessions", "copilot": ".copilot/session-state"}
+	calls := map[string]string{"claude": "toolu_2", "codex": "call_2", "copilot": "call_2"}
 	if folder := folders[s.host]; folder != "" {
 		s.until("the host has written it down", func() bool {
 			text := s.transcript(folder, id)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
@@ -34,8 +35,8 @@ type seat struct {
 type sitting struct {
 	*session
 	seat
-	open  *openCode // nil in other hosts
-	turns int       // that turnEnds has seen
+	live  live // nil in hosts with hooks
+	turns int  // that turnEnds has seen
 }
 
 // seats are those of the hosts.
@@ -88,27 +89,88 @@ var seats = map[string]seat{
 		},
 		troubled: regexp.MustCompile(`(?i)hook.*(failed|error)`),
 	},
-	"opencode": {
-		desk: bareOpenCodeDesk, shell: "bash", tools: "mailroom_",
+	"qwen": {
+		desk: bareQwenDesk, shell: "run_shell_command", tools: "mcp__mailroom__",
+		start: func(k *desk, prompt string) *sitting {
+			k.configuresQwen()
+			return &sitting{session: k.qwen(prompt)}
+		},
+		again: func(k *desk, session, prompt string) *sitting {
+			k.configuresQwen()
+			return &sitting{session: k.qwen(prompt, "--resume", session)}
+		},
+		end: "PostToolUse",
+		at: func(command string) map[string]any {
+			return map[string]any{"command": command, "description": "Do it", "is_background": false}
+		},
+		troubled: regexp.MustCompile(`(?i)hook.*(failed|error)`),
+	},
+	"copilot": {
+		desk: bareCopilotDesk, shell: "bash", tools: "mailroom-copilot-",
+		start: func(k *desk, prompt string) *sitting {
+			k.configuresCopilot()
+			return &sitting{session: k.copilot(prompt)}
+		},
+		again: func(k *desk, session, prompt string) *sitting {
+			k.configuresCopilot()
+			return &sitting{session: k.copilot(prompt, "--resume="+session)}
+		},
+		end: "PostToolUse",
+		at: func(command string) map[string]any {
+			return map[string]any{"command": command, "description": "Do it", "initial_wait": 600}
+		},
+		troubled: regexp.MustCompile(`(?i)hook.*(failed|error)`),
+	},
+	"opencode": openCodeSeat(bareOpenCodeDesk),
+	"kilo":     openCodeSeat(func(t *testing.T) *desk { return openCodesDesk(t, "kilo") }),
+	"pi": {
+		desk: barePiDesk, shell: "bash", tools: "mcp__mailroom__",
+		start: func(k *desk, prompt string) *sitting {
+			p := k.pi()
+			p.prompts(prompt)
+			return &sitting{session: p.session, live: p}
+		},
+		again: func(k *desk, session, prompt string) *sitting {
+			p := k.pi("--session", session)
+			p.prompts(prompt)
+			return &sitting{session: p.session, live: p}
+		},
+		at:   func(command string) map[string]any { return map[string]any{"command": command} },
+		says: func(s *sitting, prompt string) { s.live.prompts(prompt) },
+		over: func(s *sitting) bool { return strings.Count(s.out.String(), `"type":"agent_settled"`) > s.turns },
+	},
+}
+
+// live is a host to which messages come by themselves, and not by a hook at its next step.
+type live interface {
+	prompts(text string) // has the user say something
+	has(id string)       // waits until the host has a message
+}
+
+// openCodeSeat is that of OpenCode, or of what has come from it.
+func openCodeSeat(desked func(t *testing.T) *desk) seat {
+	return seat{
+		desk: desked, shell: "bash", tools: "mailroom_",
 		start: func(k *desk, prompt string) *sitting {
 			o := k.openCode()
 			o.prompts(prompt)
-			return &sitting{session: o.session, open: o}
+			return &sitting{session: o.session, live: o}
 		},
 		again: func(k *desk, session, prompt string) *sitting {
 			o := k.serveOpenCode()
 			o.id = session
 			o.prompts(prompt)
-			return &sitting{session: o.session, open: o}
+			return &sitting{session: o.session, live: o}
 		},
 		at: func(command string) map[string]any {
 			return map[string]any{"command": command, "description": "Do it"}
 		},
-		says: func(s *sitting, prompt string) { s.open.prompts(prompt) },
+		says: func(s *sitting, prompt string) { s.live.prompts(prompt) },
 		over: func(s *sitting) bool {
-			return !strings.Contains(s.open.asked(http.MethodGet, "/session/status", nil), s.open.id)
+			o := s.live.(*openCode)
+			return !strings.Contains(o.asked(http.MethodGet, "/session/status", nil), o.id)
 		},
-	},
+	}
 }
 
 // inEachHost runs a test in each host, at a desk of its own.
@@ -118,7 +180,7 @@ func inEachHost(t *testing.T, test func(t *testing.T, k *desk, of seat)) {
 			t.Parallel()
 			k := of.desk(t)
 			k.speaks = "relay,coral"
-			if name == "opencode" {
+			if agenthost.Find(name).Streams {
 				k.connects("--as", "bob", "--vocabulary", "relay", "--vocabulary", "coral")
 			}
 			test(t, k, of)
@@ -160,8 +222,8 @@ func (s *sitting) worksAt(r *request, g *gate) {
 // has waits until the host has a message, where that comes by itself and not by a hook at the next step.
 func (s *sitting) has(id string) {
 	s.t.Helper()
-	if s.open != nil {
-		s.open.has(id)
+	if s.live != nil {
+		s.live.has(id)
 	}
 }
 
@@ -192,7 +254,7 @@ func (s *sitting) goesOn(prompt string) {
 // isShown holds a message to being shown once: in this request or, where it comes by itself, in one soon after that.
 func (s *sitting) isShown(r *request, id string) *request {
 	s.t.Helper()
-	if len(r.shown()) == 0 && s.open != nil {
+	if len(r.shown()) == 0 && s.live != nil {
 		s.has(id)
 		s.works(r, "true")
 		r = s.asks()
@@ -205,7 +267,7 @@ func (s *sitting) isShown(r *request, id string) *request {
 func (s *sitting) rests(r *request) {
 	s.t.Helper()
 	r.says("Done.")
-	if s.open == nil {
+	if s.live == nil {
 		s.ends()
 	}
 	s.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND (read_at IS NULL OR read_at = '')`, "0")
@@ -214,7 +276,7 @@ func (s *sitting) rests(r *request) {
 // leaves ends the host well, where it has not ended with the turn.
 func (s *sitting) leaves() {
 	s.t.Helper()
-	if s.open == nil {
+	if s.live == nil {
 		return
 	}
 	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {

@@ -17,7 +17,8 @@ import (
 // them.
 func TestHostsTwoSessions(t *testing.T) {
 	t.Parallel()
-	for name, of := range map[string]seat{"claude": seats["claude"], "gemini": seats["gemini"]} {
+	for _, name := range []string{"claude", "gemini", "qwen", "copilot"} {
+		of := seats[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := of.desk(t)
@@ -102,10 +103,14 @@ func TestHostsToolLongerThanAnyLease(t *testing.T) {
 		r := s.asks()
 		r.shows(id)
 		s.worksAt(r, long)
-		k.leaseEnds(id)
-		if k.host == "codex" {
+		switch k.host {
+		case "pi": // which tells at once that its model has answered
+			k.read(1)
+		case "codex":
+			k.leaseEnds(id)
 			k.stand("unread")
-		} else {
+		default:
+			k.leaseEnds(id)
 			k.stand("shown")
 		}
 		long.open()
@@ -168,7 +173,7 @@ func TestOpenCodeIsNotKeptFromStopping(t *testing.T) {
 	k.run("setting", "set", "hook.turns", "3")
 	s := k.sits()
 	s.asks().says("Hello.")
-	s.open.rests()
+	s.live.(*openCode).rests()
 	var shown []string
 	for range 3 {
 		shown = append(shown, k.send("One more."))
@@ -176,7 +181,7 @@ func TestOpenCodeIsNotKeptFromStopping(t *testing.T) {
 		r.shows(shown...)
 		r.says("Done.")
 		k.read(len(shown))
-		s.open.rests()
+		s.live.(*openCode).rests()
 	}
 	shown = append(shown, k.send("One too many."))
 	s.goesOn("Go on.")

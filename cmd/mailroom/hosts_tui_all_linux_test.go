@@ -238,7 +238,7 @@ func (c *console) nudgesInVain() {
 	c.screenHas("mailroom: the messages were read meanwhile.")
 }
 
-// isClosed has the person end Codex.
+// isClosed has the person end Codex, or Qwen Code.
 func (c *console) isClosed() {
 	c.t.Helper()
 	c.types("/quit")

@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 	"orchestrator/store/postgres/wire":  {"orchestrator/pattern", "orchestrator/store"},
 	// What carries messages outward gets no ledger.
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
-	"orchestrator/agenthost": {"orchestrator/process", "orchestrator/store"},
+	"orchestrator/agenthost": {"orchestrator/hosts", "orchestrator/pattern", "orchestrator/process", "orchestrator/store"},
 
 	"orchestrator/ledger": {"orchestrator", "orchestrator/jsonfault", "orchestrator/push", "orchestrator/store",
 		"tracing"},

@@ -58,11 +58,12 @@ func config() cli.Config {
 		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(),
 			mail.Definitions(), coral.Definitions(), ralph.Definitions(), signal.Definitions(),
 			admin.Definitions(connect.Look), connect.Definitions()),
-		Open:     open,
-		State:    router.State,
-		Version:  version(),
-		Now:      options.Now,
-		CallTime: func(host string) time.Duration { return connect.CallTime(host, os.Args[1:]) },
+		Open:        open,
+		State:       router.State,
+		Version:     version(),
+		Now:         options.Now,
+		CallTime:    func(host string) time.Duration { return connect.CallTime(host, os.Args[1:]) },
+		IsConnected: connect.IsConnected,
 	}
 }
 

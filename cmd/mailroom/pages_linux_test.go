@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"mailroom/orchestrator/agenthost"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -173,7 +174,7 @@ func newPage(t *testing.T, file string) *page {
 	if err := os.Mkdir(hosts, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, host := range []string{"claude", "codex", "gemini", "opencode"} {
+	for _, host := range agenthost.Connectable() {
 		if err := os.WriteFile(filepath.Join(hosts, host), []byte("#!/bin/sh\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}

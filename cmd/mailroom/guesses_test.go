@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestGuesses runs what somebody who knows gh, ntfy, NATS CLI, kubectl, git, redis-cli and docker typed before he had seen
+// the program: testdata/guesses.txt, where a column says what comes of each. What does its work ends with status 0;
+// what is refused says what to type instead.
+func TestGuesses(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/guesses.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := newOffice(t, "alice", "bob", "carol")
+	o.run("group", "set", "reviewers", "alice", "bob")
+	id := o.run("send", "bob", "about the migration", "--as", "alice")["message_id"].(string)
+	counted := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		comes, guess, _ := strings.Cut(line, "\t")
+		guess, _, _ = strings.Cut(guess, " # ")
+		if !slices.Contains([]string{"does", "says", "waits", "no"}, comes) {
+			t.Fatalf("%q is no outcome", comes)
+		}
+		counted[comes]++
+		if comes == "waits" || comes == "no" { // it goes on until Ctrl-C; or it is not understood
+			continue
+		}
+		cmd := exec.Command("sh", "-c", strings.ReplaceAll(guess, "msg-01M8MC58T811YV3TSVQZMZAC82", id))
+		cmd.Env, cmd.Dir = o.command().Env, t.TempDir()
+		if err := os.WriteFile(filepath.Join(cmd.Dir, "report.md"), []byte("a report\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stdin = strings.NewReader("a text")
+		out, err := cmd.CombinedOutput()
+		if does := err == nil; does != (comes == "does") || comes == "says" && strings.HasSuffix(strings.TrimSpace(string(out)), "` lists them") {
+			t.Errorf("%s\n%s %v, and prints\n%s", guess, comes, err, out)
+		}
+	}
+	t.Log(counted)
+}

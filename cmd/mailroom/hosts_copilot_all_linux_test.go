@@ -1,0 +1,47 @@
+//go:build hosts
+
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// TestCopilotWakes: a session in a terminal that does nothing is woken by its extension for each message, also before its
+// first turn and after /clear, and its user sees only how many messages there are. What comes while it works is shown once, by
+// the hooks.
+func TestCopilotWakes(t *testing.T) {
+	t.Parallel()
+	k := bareCopilotDesk(t)
+	k.connects("--as", "bob", "--idle")
+	c := k.opensTerminal("--experimental")
+	k.await(`SELECT count(*) FROM host_sessions WHERE waiter_pid > 0`, "1")
+	c.isWokenEachTime("/exit", func(ids ...string) (*request, string) {
+		id := k.send("Look at the build.")
+		r := c.asks()
+		r.shows(append(ids, id)...)
+		return r, id
+	})
+
+	k.connects("--as", "bob", "--idle=false")
+	if _, err := os.Stat(filepath.Join(k.project, ".github", "extensions")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("something is left of the extension: %v", err)
+	}
+}
+
+// TestCopilotSubagent: a message that comes while a subagent works is shown to the session's own model, and not to the
+// subagent's.
+func TestCopilotSubagent(t *testing.T) {
+	t.Parallel()
+	k := copilotDesk(t)
+	s := k.copilot("Do it.")
+	s.hasSubagent("task", map[string]any{"description": "Find it", "prompt": "Find it.", "agent_type": "general-purpose",
+		"name": "finder", "mode": "sync"},
+		"bash", map[string]any{"description": "Wait", "initial_wait": 600})
+	want.Rows(t, k.rows(`SELECT count(*) FROM host_sessions`), "1")
+}
