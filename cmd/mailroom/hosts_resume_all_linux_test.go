@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/want"
@@ -111,12 +112,12 @@ func TestHostsKilledBeforeTheirModelIsAsked(t *testing.T) {
 	}
 }
 
-// nextHas returns the next request. Where a message comes by itself it may come a step later.
+// nextHas returns the next request, or the one after it: where a message comes by itself it may come a step later.
 func (s *sitting) nextHas(id string) *request {
 	s.t.Helper()
 	r := s.asks()
 	s.has(id)
-	if s.live != nil {
+	if s.live != nil && !strings.Contains(r.text(), id) {
 		s.works(r, "echo One step.")
 		r = s.asks()
 	}
