@@ -19,6 +19,7 @@ import (
 type owned struct {
 	files map[string]string
 	other string // how the names of the server's tools begin
+	again bool   // the hook may run more than once in a turn: Kilo comes to rest after each prompt of those that came in it
 	start func(k *desk) *sitting
 }
 
@@ -90,6 +91,24 @@ export const Other = async () => ({ event: async ({ event }) => { if (event.type
 		},
 		other: "other_",
 		start: seats["opencode"].prompted,
+	},
+	"kilo": {
+		files: map[string]string{
+			"kilo.json": `{
+  "$schema": "https://app.kilo.ai/config.json", // without it Kilo adds it
+  "model": "mock/mock", "small_model": "mock/mock",
+  "permission": {"bash": "allow", "other_*": "allow"}, /* mine */
+  "provider": {"mock": {"npm": "@ai-sdk/openai-compatible", "name": "Mock", "options": {"baseURL": "MODEL/v1", "apiKey": "none"},
+    "models": {"mock": {"name": "Mock", "tool_call": true}}}},
+  "mcp": {"other": {"type": "local", "command": ["SERVER", LIST], "enabled": true}},
+}`,
+			".kilo/plugins/other.js": `import { execSync } from "node:child_process"
+export const Other = async () => ({ event: async ({ event }) => { if (event.type === "session.idle") execSync("FOREIGN") } })
+`,
+		},
+		other: "other_",
+		again: true,
+		start: seats["kilo"].prompted,
 	},
 	"pi": {
 		files: map[string]string{
@@ -204,7 +223,8 @@ func (k *desk) works(o owned, n int, ids ...string) {
 	}
 	k.until("the person's hook runs", func() bool {
 		text, _ := os.ReadFile(k.foreign())
-		return bytes.Count(text, []byte("\n")) == n
+		ran := bytes.Count(text, []byte("\n"))
+		return ran == n || o.again && ran > n
 	})
 	s.await(`SELECT count(*) FROM reading_lease`, "0")
 	s.kill()
