@@ -79,7 +79,8 @@ CREATE TABLE agent_message (
     span_id           TEXT NOT NULL DEFAULT '',        -- the command_trace row of the send
     origin            TEXT NOT NULL DEFAULT '',        -- JSON: what a message in document 002's form said and no column holds
     not_before        TEXT NOT NULL DEFAULT '',        -- when its sender wants it delivered at the earliest; '' is at once
-    chain_at          TEXT NOT NULL DEFAULT ''         -- when the first message was sent that led to it by its hops; '' if unknown
+    chain_at          TEXT NOT NULL DEFAULT '',        -- when the first message was sent that led to it by its hops; '' if unknown
+    wake              TEXT                             -- now, rest, never: what it may cost a session; NULL: type and priority decide
 );
 
 -- Only live rows (pending and retry) stand in the indexes of the hot statements, so that claiming costs the same with
@@ -162,7 +163,8 @@ CREATE TABLE agent_message_archive (
     span_id           TEXT NOT NULL,
     archived_at       TEXT NOT NULL,
     origin            TEXT NOT NULL DEFAULT '',
-    not_before        TEXT NOT NULL DEFAULT ''
+    not_before        TEXT NOT NULL DEFAULT '',
+    wake              TEXT
 );
 CREATE INDEX agent_message_archive_message ON agent_message_archive (message_id);
 CREATE INDEX agent_message_archive_archived ON agent_message_archive (archived_at);
@@ -199,6 +201,7 @@ CREATE TABLE agent_inbox (
     payload           TEXT,
     delivered_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ','now')),
     read_at           TEXT NOT NULL DEFAULT '',
+    told_in           TEXT NOT NULL DEFAULT '',        -- sessions of agent hosts that a digest has told of it, each between spaces
     UNIQUE (message_id, recipient)
 );
 CREATE INDEX agent_inbox_unread ON agent_inbox (recipient)
@@ -288,6 +291,12 @@ CREATE TABLE host_sessions (
     PRIMARY KEY (agent, session)
 );
 
+-- context_use: how many messages, and bytes of them, were put into the contexts of the models that work as an agent, in each hour of the
+-- clock (kept for 90 days), by who sent them, their type and the way: hook, urgent (beyond the budget), digest or tool. at is when the
+-- hour begins. Bytes are those of a hook's answer; of a tool's, what the messages say.
+CREATE TABLE context_use (agent TEXT, at TEXT, sender TEXT, message_type TEXT, way TEXT, messages INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    PRIMARY KEY (agent, at, sender, message_type, way));
+
 
 -- given_names: agents that were added for a process of an agent host, `mailroom connect HOST --as auto`, and who has each name.
 CREATE TABLE given_names (
@@ -321,6 +330,7 @@ CREATE TABLE agents (
     disabled             TEXT NOT NULL DEFAULT '',     -- why its transport is not used any more; '': it is
     host                 TEXT NOT NULL DEFAULT '',     -- that its files and commands are on, in a database on a server; '': any
     pass_env             TEXT NOT NULL DEFAULT '',     -- variables of the daemon's environment that its commands get; '': the usual ones
+    wake                 TEXT NOT NULL DEFAULT '' CHECK (typeof(wake) = 'text'), -- what messages may cost its sessions
     CONSTRAINT agents_types CHECK (typeof(name) = 'text' AND 'blob' NOT IN (typeof(role), typeof(deliver), typeof(fallback),
         typeof(start_command), typeof(registered_by), typeof(created_at), typeof(updated_at), typeof(folder),
         typeof(disabled), typeof(host), typeof(pass_env)) AND typeof(timeout_seconds) = 'integer'

@@ -44,6 +44,7 @@ type Draft struct {
 	// its own, for one recipient: another message with it is a conflict. "": MakeID, or the engine, makes one
 	ID          string
 	Origin      string // see Message.Origin
+	Wake        Wake   // what it may cost a session; "": its type and priority decide, see WakeRules.WakeOf
 	HoldUnknown bool   // keep a message to an unknown name until such an agent is added
 	Hops        int    // that it has besides those of an answer; see messages.Inherit
 	ChainAt     string // when the first message was sent that led to it; "" where Hops is 0

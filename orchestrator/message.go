@@ -72,6 +72,7 @@ type Message struct {
 	LeaseUntil     string          `json:"lease_until,omitempty"`
 	Crashes        int             `json:"crashes,omitempty"`
 	Held           bool            `json:"held,omitempty"`
+	Wake           Wake            `json:"wake,omitempty"` // as its sender wants it; see WakeRules.WakeOf
 	TraceID        string          `json:"trace_id,omitempty"`
 	SpanID         string          `json:"span_id,omitempty"`
 	ArchivedAt     string          `json:"archived_at,omitempty"`

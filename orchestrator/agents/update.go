@@ -35,6 +35,7 @@ type Update struct {
 	Host             *string // whose its files and commands are; "" is any
 	// variables that its commands get of the daemon's environment, see program.CheckPasses; "" is the usual
 	PassEnv *string
+	Wake    *string // what messages may cost its sessions, see orchestrator.ParseWakeRules; "" is the usual
 	// whether it has a view of its inbox, for programs with plain SQL; a new agent has one where there is a table of
 	// that name
 	InboxView *bool
@@ -97,6 +98,13 @@ func checkUpdate(l *ledger.Ledger, u *Update) (err error) {
 			return orchestrator.Errorf(orchestrator.InvalidParams, "pass_env: %v", err).
 				WithHint("Write names separated by commas, such as ANTHROPIC_API_KEY,PGPASSWORD; a * at the end of one stands for any rest")
 		}
+	}
+	if u.Wake != nil {
+		rules, err := orchestrator.ParseWakeRules(*u.Wake)
+		if err != nil {
+			return err
+		}
+		u.Wake = new(rules.String())
 	}
 	if u.StartCommand == nil || *u.StartCommand == "" || l.Transports["exec"] == nil {
 		return nil
@@ -355,6 +363,7 @@ func (u *Update) apply(a *ledger.Agent) {
 	set(&a.Fallback, u.Fallback)
 	set(&a.StartCommand, u.StartCommand)
 	set(&a.PassEnv, u.PassEnv)
+	set(&a.Wake, u.Wake)
 	set(&a.PlanModeRequired, u.PlanModeRequired)
 	set(&a.Batch, u.Batch)
 	set(&a.Concurrency, u.Concurrency)
@@ -403,16 +412,16 @@ func set[T any](field, value *T) {
 // Store writes the row of an agent, and replaces the one that is there.
 func Store(t *ledger.Tx, a *ledger.Agent) error {
 	return t.Run(`
-		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET role = excluded.role, deliver = excluded.deliver, fallback = excluded.fallback,
 		    timeout_seconds = excluded.timeout_seconds, start_command = excluded.start_command,
 		    silent_after_seconds = excluded.silent_after_seconds, plan_mode_required = excluded.plan_mode_required,
 		    updated_at = excluded.updated_at, batch = excluded.batch, concurrency = excluded.concurrency,
 		    allow_private = excluded.allow_private, folder = excluded.folder, disabled = excluded.disabled, host = excluded.host,
-		    pass_env = excluded.pass_env`,
+		    pass_env = excluded.pass_env, wake = excluded.wake`,
 		a.Name, a.Role, a.Deliver, a.Fallback, a.TimeoutSeconds, a.StartCommand, a.SilentAfter, a.PlanModeRequired,
 		a.RegisteredBy, a.CreatedAt, a.UpdatedAt, a.Batch, a.Concurrency, a.AllowPrivate, a.Folder, a.Disabled, a.Host,
-		a.PassEnv)
+		a.PassEnv, a.Wake)
 }
 
 // ReleaseHeld makes messages deliverable that were held because nobody had the recipient's name.

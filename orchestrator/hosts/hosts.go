@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
@@ -101,6 +102,10 @@ type Event struct {
 
 	// Fits returns how many of these messages, from the first on, the host takes in one answer; nil is all.
 	Fits func(ms []orchestrator.Message) int
+	// Size returns how many bytes a message takes in an answer, and Line how a digest names some of the same kind. Without
+	// them what is shown is neither bounded by the budget nor counted.
+	Size func(m *orchestrator.Message) int
+	Line func(g *Group) string
 }
 
 // Answer is what a hook is to show.
@@ -108,6 +113,8 @@ type Answer struct {
 	Messages []orchestrator.Message // leased to the session
 	Marks    []string               // of these messages, see Mark
 	Left     int                    // messages that stay unread and come with a later event; after Nudge all of them
+	Size     int                    // bytes of the text that shows it all, set by whoever makes that
+	Digest   Digest                 // of what stays unread and does not come by itself
 	// turns that messages have caused since the user last said anything, told at Prompted
 	Turns int
 	// another living session of the agent, told at Started, and at Prompted if it is new; "" is none
@@ -116,8 +123,13 @@ type Answer struct {
 	// commits. 0 is not known.
 	Quiet time.Duration
 
-	lease messages.ReadingLease // on the messages
+	agent, session string
+	lease          messages.ReadingLease // on the messages
+	uses           []cost.Use            // of the context
 }
+
+// Empty reports whether there is nothing to show.
+func (a *Answer) Empty() bool { return len(a.Messages)+a.Left+a.Digest.Messages == 0 }
 
 const (
 	// maxShown bounds the messages of one answer.
@@ -195,7 +207,7 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 		l.Log.Warn("what was shown to a session is not counted", "agent", e.Agent, "session", e.Session, "error", err)
 		err = nil
 	}
-	if err == nil && quiet && len(a.Messages)+a.Left == 0 {
+	if err == nil && quiet && a.Empty() {
 		a.Quiet, err = quietFor(ctx, l, &e, &before, looked)
 	}
 	return a, err
@@ -230,13 +242,16 @@ func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *A
 			return nil // they wait for the user
 		}
 	}
-	var err error
+	matters, err := e.matters(ctx, l)
+	if err != nil || !matters {
+		return err
+	}
 	if e.Nudge && e.Kind == Stopped {
 		err = count(ctx, l, e, a)
 	} else {
 		err = take(ctx, l, e, a)
 	}
-	if err == nil && begins && len(a.Messages)+a.Left > 0 {
+	if err == nil && begins && !a.Empty() {
 		err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error { return beginTurn(t, e, counts) })
 	}
 	return err
@@ -248,37 +263,58 @@ func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	ms, more, err := reading.Wait(ctx, l,
-		reading.Options{Recipient: e.Agent, Limit: maxShown, Fits: e.Fits, Lease: e.lease()})
+	var budget cost.Budget
+	over := false
+	options := reading.Options{Recipient: e.Agent, Limit: maxShown, Fits: e.Fits, Lease: e.lease(), Untold: e.Session}
+	if e.Size != nil {
+		options.Affords = func(t *ledger.Tx, ms []orchestrator.Message) (n int, err error) {
+			if budget, err = cost.Left(t.Conn, t.Config(), e.Agent, t.Clock); err == nil {
+				n = len(budget.Spend(ms, e.Size))
+			}
+			over = n < len(ms)
+			return n, err
+		}
+	}
+	ms, more, err := reading.Wait(ctx, l, options)
 	if err != nil {
 		return err
 	}
 	for i := range ms {
 		a.Marks = append(a.Marks, markWith(key, &ms[i]))
 	}
-	a.Messages, a.lease = ms, e.lease()
-	if more {
-		a.Left, err = unread(ctx, l, e.Agent)
+	a.Messages, a.lease, a.agent, a.session = ms, e.lease(), e.Agent, e.Session
+	if e.Size != nil {
+		a.uses = budget.Spend(ms, e.Size)
+	}
+	switch {
+	case over:
+		err = digest(ctx, l, e, budget.Digest, a)
+	case more:
+		a.Left, err = unread(ctx, l, e.Agent, e.Session)
 	}
 	return err
 }
 
 // count delivers what is due, and says how many messages there are.
 func count(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
-	ms, more, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Peek: true})
+	ms, more, err := reading.Wait(ctx, l,
+		reading.Options{Recipient: e.Agent, Limit: maxShown, Peek: true, Untold: e.Session})
 	if err != nil {
 		return err
 	}
 	a.Left = len(ms)
 	if more {
-		a.Left, err = unread(ctx, l, e.Agent)
+		a.Left, err = unread(ctx, l, e.Agent, e.Session)
 	}
 	return err
 }
 
-func unread(ctx context.Context, l *ledger.Ledger, agent string) (int, error) {
+// unread counts the unread messages to an agent that no digest has named in a session; with "" all of them.
+func unread(ctx context.Context, l *ledger.Ledger, agent, session string) (int, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) (int, error) {
-		n, err := c.Number(`SELECT count(*) FROM agent_inbox WHERE recipient = ? AND read_at = ''`, agent)
+		n, err := c.Number(`SELECT count(*) FROM agent_inbox i WHERE i.recipient = ?1 AND i.read_at = ''
+			AND (?2 = '' OR `+ledger.Untold(`?2`)+`)`,
+			agent, session)
 		return int(n), err
 	})
 }
@@ -295,14 +331,37 @@ func (e *Event) lease() messages.ReadingLease {
 	return lease
 }
 
-// Written notes that the Writer of an event has written the answer: from now on the session's events tell what becomes
-// of its messages. A hook that is killed never says so. Its host takes no answer from it, so the model has not seen
-// them.
+// Written notes that an answer was written: what it put into the context and, if the event had a Writer, that from now
+// on the session's events tell what becomes of its messages. A hook that is killed never says so. Its host takes no
+// answer from it, so the model has not seen them.
 func Written(ctx context.Context, l *ledger.Ledger, a *Answer) error {
-	if a.lease.Writer.PID == 0 {
+	if len(a.uses) == 0 && len(a.Messages) == 0 {
 		return nil
 	}
-	return reading.Written(ctx, l, a.Messages, a.lease)
+	around := a.Size
+	for i := range a.uses {
+		around -= a.uses[i].Bytes
+	}
+	if len(a.uses) > 0 {
+		a.uses[0].Bytes += max(0, around)
+	}
+	return l.WriteLazily(ctx, store.Of(a.agent), func(t *ledger.Tx) error {
+		if a.lease.Writer.PID > 0 {
+			if err := reading.WrittenIn(t, a.Messages, a.lease); err != nil {
+				return err
+			}
+		}
+		if err := cost.Note(t, a.agent, a.uses); err != nil || a.Digest.Messages == 0 {
+			return err
+		}
+		return t.Run(`
+			UPDATE agent_inbox SET told_in = CASE told_in WHEN '' THEN ' ' ELSE told_in END || ?2 || ' '
+			WHERE recipient = ?1 AND read_at = ''
+				AND message_id IN (SELECT i.message_id FROM agent_inbox i JOIN agent_message m ON m.message_id = i.message_id
+					AND m.recipient = i.recipient
+				WHERE i.recipient = ?1 AND i.read_at = '' AND m.seq <= ?3 AND `+ledger.Untold(`?2`)+`)`,
+			a.agent, a.session, a.Digest.upTo)
+	})
 }
 
 // GiveBack makes what an answer was to show unread again, since it could not be written.

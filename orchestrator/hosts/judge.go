@@ -115,7 +115,7 @@ func (e *Event) judgeOne(lease *lease, sights *Sights, now time.Time) verdict {
 // model has spoken since, and count as shown otherwise. Messages that were handed back are left to be shown again. Of
 // the messages in the transcript it looks at the newest maxRecognized.
 func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
-	if n, err := unread(ctx, l, e.Agent); n == 0 || err != nil {
+	if n, err := unread(ctx, l, e.Agent, ""); n == 0 || err != nil {
 		return err
 	}
 	sights := e.sights().Of

@@ -92,28 +92,31 @@ func LastHeard(ctx context.Context, l *ledger.Ledger, program, agent string) (se
 
 // What is known of an agent by the sessions of its hosts.
 const (
-	IsWorking = "working"     // a session of it works, and sees a message with its next tool call or at the end of the turn
-	IsIdle    = "idle"        // a session of it is idle, and is woken if its host can be
-	NoHooks   = "no hooks"    // no host has told of a session of it
-	NotThere  = "not running" // the sessions that it had are over
+	IsWorking = "working"         // a session of it works, and sees a message with its next tool call or at the end of the turn
+	IsIdle    = "idle"            // a session of it is idle, and is woken if its host can be
+	NotWoken  = "idle, not woken" // a session of it is idle, and is not woken for this message
+	NoHooks   = "no hooks"        // no host has told of a session of it
+	NotThere  = "not running"     // the sessions that it had are over
 )
 
-// Presence says of each of these agents what is known of it. It leaves out those that no host has told of and that do
-// not look into an inbox, and all of them as long as no host has told of any session in this database.
-func Presence(ctx context.Context, l *ledger.Ledger, agents ...string) (known map[string]string, err error) {
+// Presence says of each of these agents, to whom a message was sent, what is known of it. It leaves out those that no
+// host has told of and that do not look into an inbox, and all of them as long as no host has told of any session in
+// this database.
+func Presence(ctx context.Context, l *ledger.Ledger, d *orchestrator.Draft, agents ...string) (known map[string]string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		known, err = presenceIn(c, conf, l.Now(), agents)
+		known, err = presenceIn(c, conf, d, l.Now(), agents)
 		return err
 	})
 	return known, err
 }
 
 // PresenceIn is Presence within a transaction.
-func PresenceIn(t *ledger.Tx, agents ...string) (map[string]string, error) {
-	return presenceIn(t.Conn, t.Config(), t.Clock, agents)
+func PresenceIn(t *ledger.Tx, d *orchestrator.Draft, agents ...string) (map[string]string, error) {
+	return presenceIn(t.Conn, t.Config(), d, t.Clock, agents)
 }
 
-func presenceIn(c *store.Conn, conf *ledger.Config, now time.Time, agents []string) (map[string]string, error) {
+func presenceIn(c *store.Conn, conf *ledger.Config, d *orchestrator.Draft, now time.Time, agents []string) (
+	map[string]string, error) {
 	if n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM host_sessions)`); err != nil || n == 0 {
 		return nil, err
 	}
@@ -125,7 +128,14 @@ func presenceIn(c *store.Conn, conf *ledger.Config, now time.Time, agents []stri
 	if err != nil {
 		return nil, err
 	}
-	return presenceOf(conf, agents, found), nil
+	known := presenceOf(conf, agents, found)
+	m := orchestrator.Message{Sender: d.Sender, Type: d.Type, Action: d.Action, Priority: d.Priority, Wake: d.Wake}
+	for name, is := range known {
+		if wake, _ := wakeRules(conf, name).WakeOf(&m); is == IsIdle && wake != orchestrator.WakeNow {
+			known[name] = NotWoken
+		}
+	}
+	return known, nil
 }
 
 // presenceOf is what these sessions tell of these agents.

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
 )
@@ -16,11 +17,15 @@ func Part() *ledger.Part {
 			if err := t.Run(`DELETE FROM given_names WHERE agent = ?`, agent); err != nil {
 				return err
 			}
+			if err := cost.Forget(t, agent); err != nil {
+				return err
+			}
 			return t.Run(`DELETE FROM host_sessions WHERE agent = ?`, agent)
 		},
-		Attended: attended,
-		Errand:   &ledger.Errand{Due: anyEnded, Do: new(ender).endNames},
-		Over:     []ledger.Rows{{Table: "host_sessions", Over: `seen_at < ?1`, Idle: true}},
+		AgentRemoved: dropHolds,
+		Attended:     attended,
+		Errand:       &ledger.Errand{Due: anyEnded, Do: new(ender).endNames},
+		Over:         []ledger.Rows{{Table: "host_sessions", Over: `seen_at < ?1`, Idle: true}},
 		Outdated: []store.Outdated{
 			{End: `UPDATE host_sessions SET state = 'ended', pid = 0, waiter_pid = 0 WHERE ?1 <> ''`},
 			{End: `DELETE FROM agent_secrets WHERE agent = '' AND ?1 <> ''`},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/store"
@@ -88,19 +89,15 @@ func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Wai
 // ago. Then the waiter has done its work, unless it stays. Until then it writes nothing.
 func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 	err = w.ledger.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		does, n, _, err = w.look(c, conf.Settings.HookTurns)
+		does, n, _, err = w.look(c, conf)
 		return err
 	})
 	if err != nil || does != Wake {
 		return does, n, err
 	}
-	conf, err := w.ledger.Configuration(ctx)
-	if err != nil {
-		return Soon, 0, err
-	}
-	err = w.ledger.Write(ctx, store.Of(w.agent), func(t *ledger.Tx) error {
+	err = w.ledger.Write(ctx, store.Of(w.agent), func(t *ledger.Tx) (err error) {
 		var newest int64
-		if does, n, newest, err = w.look(t.Conn, conf.Settings.HookTurns); err != nil || does != Wake {
+		if does, n, newest, err = w.look(t.Conn, t.Config()); err != nil || does != Wake {
 			return err
 		}
 		next := process.ID{}
@@ -120,13 +117,13 @@ func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 }
 
 // look is Look without writing. newest is the newest of the messages.
-func (w *Waiter) look(c *store.Conn, maxTurns int) (does Outlook, n int, newest int64, err error) {
+func (w *Waiter) look(c *store.Conn, conf *ledger.Config) (does Outlook, n int, newest int64, err error) {
 	now, does := w.ledger.Now(), Over
 	idle := false
 	err = c.Query(`SELECT state, turns, seen_at, waiter_pid, waiter_born FROM host_sessions WHERE agent = ?
 		AND session = ?`, func(row store.Row) error {
 		state := row.Text(0)
-		if state != "ended" && int(row.Int(1)) < maxTurns && int(row.Int(3)) == w.self.PID &&
+		if state != "ended" && int(row.Int(1)) < conf.Settings.HookTurns && int(row.Int(3)) == w.self.PID &&
 			row.Text(4) == w.self.Born {
 			does = Quiet
 		}
@@ -136,7 +133,7 @@ func (w *Waiter) look(c *store.Conn, maxTurns int) (does Outlook, n int, newest 
 	if err != nil || does == Over {
 		return Over, 0, 0, err
 	}
-	n, newest, waiting, err := w.waiting(c, now)
+	n, newest, waiting, err := w.waiting(c, conf, now)
 	switch {
 	case err != nil:
 		return Soon, 0, 0, err
@@ -153,26 +150,83 @@ func (w *Waiter) look(c *store.Conn, maxTurns int) (does Outlook, n int, newest 
 	return Soon, 0, 0, nil
 }
 
+// cost is what it costs to show something at an event: the least wake of the messages for which that is done.
+func (e *Event) cost() orchestrator.Wake {
+	switch {
+	case e.Kind == Rested, e.Kind == Started && e.Settled:
+		return orchestrator.WakeNow // a turn begins
+	case e.Kind == Stopped, e.Kind == Woken && e.Settled:
+		return orchestrator.WakeRest // the turn goes on
+	}
+	return orchestrator.WakeNever // it does so anyway
+}
+
+// matters reports whether one of the unread messages is worth what it costs to show them. Then all are shown.
+func (e *Event) matters(ctx context.Context, l *ledger.Ledger) (matters bool, err error) {
+	cost := e.cost()
+	if cost == orchestrator.WakeNever {
+		return true, nil
+	}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		matters = false
+		return waits(c, conf, e.Agent, l.Now(), 0, func(wake orchestrator.Wake, _ int, _ int64) {
+			matters = matters || wake.AtLeast(cost)
+		})
+	})
+	return matters, err
+}
+
+// wakeRules returns what messages may cost the sessions of an agent.
+func wakeRules(conf *ledger.Config, agent string) orchestrator.WakeRules {
+	if a := conf.Agents[agent]; a != nil {
+		return a.WakeRules()
+	}
+	return nil // it was removed a moment ago
+}
+
 // waiting counts the unread messages for which the session can be woken now. any tells that there are some, be it that
-// a session of the agent was woken for them a moment ago. What confirms something, and what the engine tells, wakes
-// nobody.
-func (w *Waiter) waiting(c *store.Conn, now time.Time) (n int, newest int64, any bool, err error) {
-	const wakes = ` AND m.sender <> '` + orchestrator.SystemSender +
-		`' AND coalesce(m.message_type, '') NOT IN ('ACK', 'ack')`
+// a session of the agent was woken for them a moment ago.
+func (w *Waiter) waiting(c *store.Conn, conf *ledger.Config, now time.Time) (n int, newest int64, any bool,
+	err error) {
 	nudged, err := c.Number(`SELECT coalesce(max(nudged_seq), 0) FROM host_sessions WHERE agent = ? AND nudged_at > ?`,
 		w.agent, orchestrator.Stamp(now.Add(-oneNudge)))
 	if err != nil {
 		return 0, 0, false, err
 	}
-	err = c.Query(`
-		SELECT count(*), coalesce(sum(CASE WHEN seq > ?3 THEN 1 ELSE 0 END), 0), coalesce(max(seq), 0) FROM (
-		    SELECT m.seq FROM agent_inbox i JOIN agent_message m ON m.message_id = i.message_id
-		    	AND m.recipient = i.recipient
-		    WHERE i.recipient = ?2 AND i.read_at = ''`+wakes+`
-		    UNION ALL SELECT m.seq FROM agent_message m WHERE `+ledger.Takeable+wakes+`) AS u`,
-		func(row store.Row) error {
-			any, n, newest = row.Int(0) > 0, int(row.Int(1)), row.Int(2)
-			return nil
-		}, orchestrator.Stamp(now), w.agent, nudged)
+	err = waits(c, conf, w.agent, now, nudged, func(wake orchestrator.Wake, newer int, last int64) {
+		if wake == orchestrator.WakeNow && last > 0 {
+			n, newest, any = n+newer, max(newest, last), true
+		}
+	})
 	return n, newest, any, err
+}
+
+// waits tells of the unread messages to an agent, delivered or not, that no digest has named and that its budget allows to show, in sets that have the same wake: how many have a
+// greater seq than after, and the greatest seq. What is archived, or was written into the inbox by hand, has none.
+func waits(c *store.Conn, conf *ledger.Config, agent string, now time.Time, after int64,
+	each func(wake orchestrator.Wake, newer int, last int64)) error {
+	budget, err := cost.Left(c, conf, agent, now)
+	if err != nil {
+		return err
+	}
+	rules := wakeRules(conf, agent)
+	const columns = `SELECT m.seq, m.message_type, m.action, m.wake, CASE WHEN m.priority < 0 THEN -1 WHEN m.priority > 1 THEN 2 ELSE 0 END AS priority,
+			CASE m.sender WHEN '` + orchestrator.SystemSender + `' THEN m.sender ELSE '' END AS sender `
+	return c.Query(`
+		SELECT message_type, action, wake, priority, sender, sum(CASE WHEN seq > ?3 THEN 1 ELSE 0 END), max(seq) FROM (
+		    `+columns+`FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id
+		    	AND m.recipient = i.recipient
+		    WHERE i.recipient = ?2 AND i.read_at = '' AND i.told_in = '' AND (m.ttl_seconds IS NULL OR m.expires_at > ?1)
+		    UNION ALL `+columns+`FROM agent_message m WHERE `+ledger.Takeable+` AND (m.expires_at = '' OR m.expires_at > ?1)) AS u
+		GROUP BY message_type, action, wake, priority, sender`,
+		func(row store.Row) error {
+			m := orchestrator.Message{Type: row.Text(0), Action: row.Text(1), Wake: orchestrator.Wake(row.Text(2)),
+				Priority: int(row.Int(3)), Sender: row.Text(4)}
+			if !budget.Allows(&m) {
+				return nil
+			}
+			wake, _ := rules.WakeOf(&m)
+			each(wake, int(row.Int(5)), row.Int(6))
+			return nil
+		}, orchestrator.Stamp(now), agent, after)
 }

@@ -1,14 +1,17 @@
 package hosts_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/store"
@@ -131,12 +134,25 @@ func TestWakeOfASessionThatWorks(t *testing.T) {
 	r.looks(w, hosts.Wake, 1)
 }
 
-// What confirms something, what the engine tells, and what is wanted later wakes nobody, and nothing is written.
+// What confirms something, what the engine tells, what is wanted later, and what was read, cancelled or has expired
+// wakes nobody, and nothing is written.
 func TestWhatWakesNobody(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	w := r.idle()
-	r.Send("alice", "bob", func(d *orchestrator.Draft) { d.Type = "ACK" })
+	r.Send("alice", "bob", typed("ACK"))
+	r.Send("alice", "bob", typed("STATUS"))
+	r.Send("alice", "bob", func(d *orchestrator.Draft) { d.Priority = -1 })
+	r.looks(w, hosts.Quiet, 0)
+	if _, err := messages.Cancel(t.Context(), r.Ledger, r.Send("alice", "bob"), "alice"); err != nil {
+		t.Fatal(err)
+	}
+	r.Send("alice", "bob")
+	want.Equal(t, "read", len(r.TakeFor("bob", 0)), 4)
+	r.Send("alice", "bob", func(d *orchestrator.Draft) { d.TTL = time.Second })
+	r.Deliver()
+	r.Send("alice", "bob", func(d *orchestrator.Draft) { d.TTL = time.Second })
+	r.Clock.Advance(time.Second)
 	r.Send("alice", "bob", func(d *orchestrator.Draft) { d.Delay = time.Hour })
 	r.SQL(`UPDATE agent_message SET sender = 'system' WHERE message_id = ?`, r.Send("alice", "bob"))
 	was := r.Rows(`SELECT * FROM host_sessions`)
@@ -144,6 +160,90 @@ func TestWhatWakesNobody(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT * FROM host_sessions`), was...)
 	r.Clock.Advance(time.Hour)
 	r.looks(w, hosts.Wake, 1)
+}
+
+// What a message may cost, its recipient says before its sender; in a rule a type counts before all others.
+func TestWakeAsItIsWanted(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	w := r.idle()
+	r.Send("alice", "bob", wakes(orchestrator.WakeRest))
+	r.looks(w, hosts.Quiet, 0)
+	r.Send("alice", "bob", typed("ack"), wakes(orchestrator.WakeNow))
+	r.looks(w, hosts.Wake, 1)
+	r.wants("bob", "never, ack=now")
+	r.event(hosts.Woken)
+	r.event(hosts.Stopped)
+	r.Clock.Advance(time.Second)
+	w = r.waiter("one")
+	r.Send("alice", "bob", wakes(orchestrator.WakeNow))
+	r.looks(w, hosts.Quiet, 0)
+	r.Send("alice", "bob", typed("ACK"), wakes(orchestrator.WakeNever))
+	r.looks(w, hosts.Wake, 1)
+}
+
+// A turn that has come to its end goes on for what waits with the rest, and takes the others along; what never wakes
+// is shown in turns that go on anyway.
+func TestWhatATurnGoesOnFor(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		what  string
+		kind  hosts.Kind
+		wakes orchestrator.Wake
+		event func(*hosts.Event)
+		shown int
+	}{
+		{"end of a turn", hosts.Stopped, orchestrator.WakeNever, plainly, 0},
+		{"end of a turn", hosts.Stopped, orchestrator.WakeRest, plainly, 2},
+		{"end of a turn that is told of", hosts.Stopped, orchestrator.WakeNever, nudge, 0},
+		{"tool call", hosts.Worked, orchestrator.WakeNever, plainly, 2},
+		{"prompt", hosts.Prompted, orchestrator.WakeNever, plainly, 2},
+		{"start", hosts.Started, orchestrator.WakeNever, plainly, 2},
+		{"turn that others began", hosts.Woken, orchestrator.WakeNever, plainly, 2},
+		{"idle", hosts.Rested, orchestrator.WakeRest, plainly, 0},
+		{"idle, by a stream", hosts.Rested, orchestrator.WakeRest, settled, 0},
+		{"idle, by a stream", hosts.Rested, orchestrator.WakeNow, settled, 2},
+		{"start, by a stream", hosts.Started, orchestrator.WakeRest, settled, 0},
+		{"at work, by a stream", hosts.Woken, orchestrator.WakeNever, settled, 0},
+		{"at work, by a stream", hosts.Woken, orchestrator.WakeRest, settled, 2},
+	} {
+		t.Run(fmt.Sprint(test.what, test.wakes), func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t)
+			r.event(hosts.Prompted)
+			r.Send("alice", "bob", typed("ACK"))
+			r.Send("alice", "bob", wakes(test.wakes))
+			a := r.event(test.kind, test.event)
+			want.Equal(t, "shown", len(a.Messages), test.shown)
+			want.Equal(t, "left", a.Left, 0)
+		})
+	}
+}
+
+func plainly(*hosts.Event) {}
+
+// nudge has the end of a turn take no messages, but tell how many there are.
+func nudge(e *hosts.Event) { e.Nudge = true }
+
+// settled has the event be of a stream, which tells itself what the model has seen.
+func settled(e *hosts.Event) { e.Settled, e.Transcript = true, nil }
+
+// typed gives a message a type.
+func typed(kind string) func(*orchestrator.Draft) {
+	return func(d *orchestrator.Draft) { d.Type = kind }
+}
+
+// wakes gives a message the wake that its sender wants.
+func wakes(wake orchestrator.Wake) func(*orchestrator.Draft) {
+	return func(d *orchestrator.Draft) { d.Wake = wake }
+}
+
+// wants sets what messages may cost an agent's sessions.
+func (r room) wants(agent, rules string) {
+	r.T.Helper()
+	if _, _, err := agents.Add(r.T.Context(), r.Ledger, agents.Update{Name: agent, Wake: &rules}); err != nil {
+		r.T.Fatal(err)
+	}
 }
 
 // A session has one waiter, the first that lives.
@@ -239,6 +339,9 @@ func TestPresence(t *testing.T) {
 	knows("bob", hosts.NotThere)
 	r.event(hosts.Started)
 	knows("bob", hosts.IsIdle)
+	known, err := hosts.Presence(t.Context(), r.Ledger, &orchestrator.Draft{Sender: "alice", Type: "ACK"}, "bob")
+	want.Equal(t, "error", err, nil)
+	want.Equal(t, "presence for an ACK", known["bob"], hosts.NotWoken)
 	r.Clock.Advance(time.Hour) // its process lives
 	knows("bob", hosts.IsIdle)
 	r.event(hosts.Prompted, inSession("two")) // in the same process
@@ -250,7 +353,7 @@ func TestPresence(t *testing.T) {
 // presence is what senders are told.
 func (r room) presence(agents ...string) (known map[string]string, err error) {
 	err = r.Ledger.Write(r.T.Context(), store.Shared, func(t *ledger.Tx) (err error) {
-		known, err = hosts.PresenceIn(t, agents...)
+		known, err = hosts.PresenceIn(t, &orchestrator.Draft{Sender: "alice"}, agents...)
 		return err
 	})
 	return known, err

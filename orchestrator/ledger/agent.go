@@ -32,6 +32,7 @@ type Agent struct {
 	Host         string `json:"host,omitempty"`   // whose its files and commands are; "" is any
 	// variables of the daemon's environment that its commands get, see program.CheckPasses
 	PassEnv   string   `json:"pass_env,omitempty"`
+	Wake      string   `json:"wake,omitempty"`           // what messages may cost its sessions, see orchestrator.WakeRules
 	Disabled  string   `json:"disabled,omitempty"`       // since when and why its transport is not used any more
 	NewSecret string   `json:"webhook_secret,omitempty"` // made by this update, and shown nowhere else
 	Groups    []string `json:"groups"`
@@ -74,7 +75,7 @@ func (a *Agent) KeptBack() bool {
 
 // AgentColumns are what scanAgent reads, in its order.
 const AgentColumns = `name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds,
-	plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled, host, pass_env`
+	plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled, host, pass_env, wake`
 
 func scanAgent(row store.Row) *Agent {
 	return &Agent{
@@ -84,7 +85,7 @@ func scanAgent(row store.Row) *Agent {
 		PlanModeRequired: row.Int(7) != 0, RegisteredBy: row.Text(8), CreatedAt: row.Text(9), UpdatedAt: row.Text(10),
 		Batch: within(1000, row.Int(11)), Concurrency: within(64, row.Int(12)), AllowPrivate: row.Int(13) == 1,
 		Folder:   row.Text(14),
-		Disabled: row.Text(15), Host: row.Text(16), PassEnv: row.Text(17),
+		Disabled: row.Text(15), Host: row.Text(16), PassEnv: row.Text(17), Wake: row.Text(18),
 	}
 }
 
@@ -95,6 +96,13 @@ func within(most, n int64) int {
 		return 0
 	}
 	return int(n)
+}
+
+// WakeRules returns what messages may cost the agent's sessions. Rules that somebody wrote by hand and that are none
+// count for nothing.
+func (a *Agent) WakeRules() orchestrator.WakeRules {
+	rules, _ := orchestrator.ParseWakeRules(a.Wake)
+	return rules
 }
 
 // Timeout is how long one delivery attempt to the agent may take.

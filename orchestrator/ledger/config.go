@@ -21,6 +21,7 @@ type Config struct {
 	Names      []string            // of agents, in order
 	Groups     map[string][]string // members in order of joining
 	formers    map[string]int64    // by name that was removed and added again: see Former
+	holds      map[[2]string]Hold  // by the names of two agents, in order: see HoldOf
 
 	Elsewhere bool   // some agents get their messages on other hosts
 	Untrusted string // why the database must not act outside of itself; "" is that it may, see trust.go
@@ -197,7 +198,7 @@ func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
 		return nil, err
 	}
 	conf.Settings, conf.unreadable = settingsFrom(conf.Stored)
-	conf.formers = formersIn(conf.Stored)
+	conf.formers, conf.holds = formersIn(conf.Stored), holdsIn(conf.Stored)
 	for _, def := range settingList {
 		if err := conf.unreadable[def.Key]; err != nil {
 			conf.Odd = append(conf.Odd,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -63,6 +64,8 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	case d.AckWithin != 0 && (d.AckWithin < time.Second || d.AckWithin > orchestrator.MaxTTL):
 		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ack_within is %d; it goes from 1 to %d",
 			int64(d.AckWithin/time.Second), int64(orchestrator.MaxTTL/time.Second))
+	case d.Wake != "" && !slices.Contains(orchestrator.Wakes, d.Wake):
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "wake is %q; it is now, rest or never", d.Wake)
 	case d.Action != "" && d.Action != "queue" && d.Action != "interrupt":
 		return d, orchestrator.Errorf(orchestrator.InvalidParams, "action is %q; it is queue or interrupt", d.Action)
 	}

@@ -65,6 +65,12 @@ const Overtaken = `p.status = 'pending' AND p.next_attempt_at <> '' AND p.next_a
 // whose delivery to the same recipient is under way, and none that would overtake one that was put off.
 const Claimable = dueInOrder + ` AND NOT ` + behindPutOff
 
+// Untold is the condition, of agent_inbox as i, for what no digest has told of in the session that a parameter, such as
+// ?2, names.
+func Untold(parameter string) string {
+	return `replace(i.told_in, ' ' || ` + parameter + ` || ' ', '') = i.told_in`
+}
+
 // NoLease are the assignments that end the lease of a row, whoever holds it.
 const NoLease = "lease_token = '', lease_until = '', lease_owner = ''"
 
@@ -77,7 +83,7 @@ const Takeable = dueInOrder + ` AND delivery_marks = ''`
 const MessageColumns = `seq, message_id, sender, recipient, message_type, payload, status, created_at, delivered_at,
 	retry_count, max_retries, error_message, priority, summary, context, action, thread_id, session_id, reply_to, hops,
 	multicast_id, multicast_target, idempotency_key, next_attempt_at, expires_at, ended_at, read_at, acknowledged_at,
-	lease_owner, lease_until, lease_token, crashes, held, trace_id, span_id, ttl_seconds, delivery_marks, origin, not_before`
+	lease_owner, lease_until, lease_token, crashes, held, trace_id, span_id, ttl_seconds, delivery_marks, origin, not_before, wake`
 
 // ArchivedColumns are MessageColumns for agent_message_archive, which has one more.
 const ArchivedColumns = MessageColumns + `, archived_at`
@@ -103,14 +109,14 @@ func ScanMessage(row store.Row) orchestrator.Message {
 		ExpiresAt: row.Text(24), EndedAt: row.Text(25), ReadAt: row.Text(26), AcknowledgedAt: row.Text(27),
 		LeaseOwner: row.Text(28), LeaseUntil: row.Text(29), LeaseToken: row.Text(30), Crashes: CountOf(row[31]),
 		Held: row.Int(32) != 0, TraceID: row.Text(33), SpanID: row.Text(34), Marks: row.Text(36),
-		Origin: row.Text(37), NotBefore: row.Text(38),
+		Origin: row.Text(37), NotBefore: row.Text(38), Wake: orchestrator.Wake(row.Text(39)),
 	}
 	if !json.Valid(m.Payload) {
 		m.Payload = orchestrator.JSONString(string(m.Payload)) // written by hand and not adopted yet
 	}
 	m.Payload = orchestrator.Mended(m.Payload)
-	if len(row) > 39 {
-		m.ArchivedAt = row.Text(39)
+	if len(row) > 40 {
+		m.ArchivedAt = row.Text(40)
 	}
 	if m.Status != orchestrator.Pending && m.Status != orchestrator.Retry {
 		m.LeaseOwner, m.LeaseUntil, m.LeaseToken = "", "", "" // written by hand; it counts for nothing

@@ -30,16 +30,17 @@ func hash(d *orchestrator.Draft, session string) string {
 		HoldUnknown                                                            bool
 		// says nothing of the message: always false
 		RegisterSender bool
-		NotBefore      string        `json:",omitempty"`
-		Delay          time.Duration `json:",omitempty"`
-		ID             string        `json:",omitempty"`
+		NotBefore      string            `json:",omitempty"`
+		Delay          time.Duration     `json:",omitempty"`
+		ID             string            `json:",omitempty"`
+		Wake           orchestrator.Wake `json:",omitempty"`
 	}{
 		Sender: d.Sender, Recipient: d.Recipient, Type: d.Type, Payload: d.Payload, MaxRetries: d.MaxRetries,
 		Priority: d.Priority,
 		TTL:      d.TTL, IdempotencyKey: d.IdempotencyKey, ReplyTo: d.ReplyTo, Summary: d.Summary, Context: d.Context,
 		Action:   d.Action,
 		ThreadID: d.ThreadID, SessionID: session, AckWithin: d.AckWithin, HoldUnknown: d.HoldUnknown,
-		NotBefore: notBefore, Delay: d.Delay, ID: d.ID,
+		NotBefore: notBefore, Delay: d.Delay, ID: d.ID, Wake: d.Wake,
 	})
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])

@@ -241,7 +241,7 @@ func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients
 	} else {
 		sent, err = insertReply(t, conf, d, recipients, isGroup, held)
 	}
-	sent.Note = note
+	sent.Note = cmp.Or(note, sent.Note)
 	if err == nil && d.Acknowledges {
 		err = acknowledgeAnswered(t, d)
 	}
@@ -289,7 +289,11 @@ func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipie
 		if err != nil {
 			return sent, err
 		}
+		row := row
 		row.Id, row.Recipient = id, recipient
+		if h := row.Hold(t, conf); h != nil {
+			sent.Note = "is held back until " + h.Until + ", by " + h.By + ": do not send it again"
+		}
 		row.Own = isGroup && isOwnCopy(t, conf, d, recipient)
 		if err := t.Insert(&row); err != nil {
 			return sent, err

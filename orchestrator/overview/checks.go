@@ -42,6 +42,7 @@ var checks = []check{
 	{"start commands", "", "none was given up", checkGivenUp},
 	{"traces sent", "", "", checkExports},
 	{"sessions", "", "", checkSessions},
+	{"effect", "", "no agent puts much into the context of another to little effect", checkEffect},
 	{"files not taken in", "", "none", checkFiles},
 	{"copies", "", "", checkCopies},
 	{"configuration", "", "every setting can be read, and no group has the name of an agent", checkConfiguration},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
 )
 
@@ -23,8 +24,23 @@ type exchange struct {
 	byA, byB int64
 }
 
-// checkExchanges finds the pairs of agents that have exchanged too many messages lately, those with most first.
+// checkExchanges finds the pairs of agents that have exchanged too many messages lately, those with most first, and
+// those of which messages are held back.
 func checkExchanges(x *examination) error {
+	now := orchestrator.Stamp(x.now)
+	for _, h := range x.conf.Holds(now) {
+		n, err := x.c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+` AND next_attempt_at = ?3
+			AND (sender = ?1 AND recipient = ?2 OR sender = ?2 AND recipient = ?1)`, h.A, h.B, h.Until)
+		if err != nil {
+			return err
+		}
+		x.add(Finding{
+			About: h.A + " and " + h.B, Level: Note, Count: n, From: []string{h.A, h.B}, Since: h.Since, Held: true,
+			Says:    fmt.Sprintf("What %s and %s write to each other is held back until %s", h.A, h.B, h.Until),
+			Because: h.By + " has done that",
+			Do:      fmt.Sprintf("`mailroom hold %s %s --off` lets it go", h.A, h.B),
+		})
+	}
 	list, err := x.runaway()
 	for _, f := range list {
 		x.add(f)
@@ -71,7 +87,7 @@ func (s *snapshot) runaway() (list []Finding, err error) {
 				return nil, err
 			}
 		}
-		if !e.isRunaway() {
+		if !e.isRunaway() || s.conf.HoldOf(e.a, e.b, orchestrator.Stamp(s.now)) != nil {
 			continue
 		}
 		list = append(list, Finding{
@@ -79,7 +95,7 @@ func (s *snapshot) runaway() (list []Finding, err error) {
 			Says: fmt.Sprintf("%s and %s have exchanged %d messages within ten minutes", e.a, e.b, e.byA+e.byB),
 			Because: fmt.Sprintf("%s sent %d and %s sent %d, and no person has said anything to either", e.a, e.byA,
 				e.b, e.byB),
-			Do: fmt.Sprintf("`mailroom list --as %s` shows them; `mailroom agent disable %s` holds back what comes for it", orchestrator.ShellWord(e.a), orchestrator.ShellWord(e.b)),
+			Do: fmt.Sprintf("`mailroom list --as %s` shows them; `mailroom hold %[1]s %s` holds back what they write to each other", e.a, e.b),
 		})
 	}
 	slices.SortFunc(list, func(x, y Finding) int {

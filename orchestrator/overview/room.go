@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/sessions"
@@ -21,6 +22,8 @@ type Room struct {
 	Cut    bool     `json:"cut,omitempty"` // there were more messages; only the newest are counted
 	Agents []Member `json:"agents"`
 	Pairs  []Pair   `json:"pairs"` // those with most messages first
+	// who put how much into whose context in this hour of the clock and the one before, the dearest first
+	Costs []cost.Pair `json:"costs"`
 }
 
 // Member is an agent, or a name that nobody has and to which something was written.
@@ -108,7 +111,8 @@ func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
 			r.Agents = append(r.Agents, *m)
 		}
 		slices.SortFunc(r.Agents, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
-		return nil
+		r.Costs, err = cost.Pairs(c, s.now)
+		return err
 	})
 	return r, err
 }

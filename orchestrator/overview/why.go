@@ -210,7 +210,39 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 		case m.TTL != nil:
 			why.Rule += "; it expires unread at " + m.ExpiresAt
 		}
+		return explainWake(c, conf, m, why)
 	}
+	return nil
+}
+
+// explainWake adds why an unread message wakes no session of its recipient's, or is not shown there.
+func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, why *Reason) error {
+	agent := conf.Agents[m.Recipient]
+	if agent == nil {
+		return nil
+	}
+	sessions, _, err := c.Text(`SELECT told_in FROM agent_inbox WHERE recipient = ? AND message_id = ?`, agent.Name, m.ID)
+	if err != nil {
+		return err
+	}
+	if told := strings.Fields(sessions); len(told) > 0 {
+		why.Rule += "; named in a digest, and not shown, in session " + strings.Join(told, " and ") +
+			", since what messages may put into the context of " + agent.Name + " in an hour (budget.bytes) was used up"
+		return nil
+	}
+	wake, wantedBy := agent.WakeRules().WakeOf(m)
+	if wake == orchestrator.WakeNow {
+		return nil
+	}
+	n, err := c.Number(`SELECT count(*) FROM host_sessions WHERE agent = ? AND state <> 'ended'`, agent.Name)
+	if err != nil || n == 0 {
+		return err
+	}
+	wants := "by its type, priority or sender"
+	if wantedBy != "" {
+		wants = "as " + wantedBy + " wants it"
+	}
+	why.Rule += fmt.Sprintf("; its wake is %s, %s, so that it wakes no session and is shown with what happens next in one", wake, wants)
 	return nil
 }
 

@@ -21,7 +21,11 @@ func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 	if err != nil || o.Peek {
 		return ms, more, err
 	}
-	if n := o.fitting(t, ms); n < len(ms) {
+	n, err := o.fitting(t, ms)
+	if err != nil {
+		return nil, false, err
+	}
+	if n < len(ms) {
 		ms, more = ms[:n], true
 	}
 	for i := range ms {
@@ -44,9 +48,9 @@ func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 }
 
 // fitting returns how many of the messages the reader takes, as they will be when they are handed out.
-func (o *Options) fitting(t *ledger.Tx, ms []orchestrator.Message) int {
-	if o.Fits == nil {
-		return len(ms)
+func (o *Options) fitting(t *ledger.Tx, ms []orchestrator.Message) (n int, err error) {
+	if n = len(ms); n == 0 || o.Fits == nil && o.Affords == nil {
+		return n, nil
 	}
 	handed := slices.Clone(ms)
 	for i := range handed {
@@ -58,7 +62,13 @@ func (o *Options) fitting(t *ledger.Tx, ms []orchestrator.Message) int {
 			m.ShownUntil = t.Now
 		}
 	}
-	return o.Fits(handed)
+	if o.Fits != nil {
+		n = o.Fits(handed)
+	}
+	if o.Affords != nil {
+		n, err = o.Affords(t, handed[:n])
+	}
+	return n, err
 }
 
 // takeUnread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts
@@ -96,7 +106,14 @@ func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 // large inbox must not be sorted with its payloads. They are found by the ids in the inbox, and not among all that the
 // recipient has ever got. more says that there are others.
 func unreadMessages(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
-	const unread = `WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '')
+	args := []any{o.Recipient, o.Limit + 1, o.Filter.Type, o.Filter.Target, o.Filter.MinPriority, o.Filter.MaxPriority,
+		o.Filter.Sender, o.Filter.Answers}
+	untold := ""
+	if o.Untold != "" {
+		untold = ` AND ` + ledger.Untold(`?9`)
+		args = append(args, o.Untold)
+	}
+	unread := `WHERE message_id IN (SELECT message_id FROM agent_inbox i WHERE recipient = ?1 AND read_at = ''` + untold + `)
 		AND +recipient = ?1 AND status = 'delivered'` + selected
 	return ledger.Fetch(t.Conn, `
 		SELECT archived, seq FROM (
@@ -104,8 +121,7 @@ func unreadMessages(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more b
 		    UNION ALL
 		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`) AS m`+ledger.ReadingOrder+
 		` LIMIT +?2`, o.Limit, ledger.MaxRead,
-		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, o.Filter.MinPriority, o.Filter.MaxPriority,
-		o.Filter.Sender, o.Filter.Answers)
+		args...)
 }
 
 // withUnreadPosts adds unread posts to what a wait takes, as far as its limits allow, and notes that they were read.
@@ -124,7 +140,11 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 	if err != nil || len(posts) == 0 {
 		return ms, more, err
 	}
-	if n := max(0, o.fitting(t, slices.Concat(ms, posts))-len(ms)); n < len(posts) {
+	n, err := o.fitting(t, slices.Concat(ms, posts))
+	if err != nil {
+		return ms, more, err
+	}
+	if n = max(0, n-len(ms)); n < len(posts) {
 		posts, others = posts[:n], true
 	}
 	if len(posts) == 0 {
@@ -152,31 +172,39 @@ const notMarked = "a trigger refuses that it is marked as read; unread again"
 // read, or under the rest of their lease. What has been given back, acknowledged or cleared away meanwhile stays so. A
 // power cut may undo it, and then they are unread again.
 func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, lease messages.ReadingLease) error {
-	var readers []string
-	for i := range ms {
-		if ms[i].ShownAt != "" {
-			readers = append(readers, cmp.Or(ms[i].Reader, ms[i].Recipient))
-		}
-	}
+	readers := Readers(ms)
 	if len(readers) == 0 {
 		return nil
 	}
-	return l.WriteLazily(ctx, store.Of(readers...), func(t *ledger.Tx) error {
-		for i := range ms {
-			if ms[i].ShownAt == "" {
-				continue // a post behind the first of its thread, which has the lease
-			}
-			refused, err := t.RowSavepoint("noting that its answer was written", ms[i].ID,
-				func() error { return messages.Written(t, &ms[i], &lease) })
-			if refused {
-				err = messages.Unshow(t, &ms[i], notMarked)
-			}
-			if err != nil {
-				return err
-			}
+	return l.WriteLazily(ctx, store.Of(readers...), func(t *ledger.Tx) error { return WrittenIn(t, ms, lease) })
+}
+
+// Readers returns the agents that were handed messages under a lease, once for each message.
+func Readers(ms []orchestrator.Message) (readers []string) {
+	for i := range ms {
+		if ms[i].ShownAt != "" { // others are posts behind the first of their thread, which has the lease
+			readers = append(readers, cmp.Or(ms[i].Reader, ms[i].Recipient))
 		}
-		return nil
-	})
+	}
+	return readers
+}
+
+// WrittenIn is Written within a transaction of the scope of these Readers.
+func WrittenIn(t *ledger.Tx, ms []orchestrator.Message, lease messages.ReadingLease) error {
+	for i := range ms {
+		if ms[i].ShownAt == "" {
+			continue
+		}
+		refused, err := t.RowSavepoint("noting that its answer was written", ms[i].ID,
+			func() error { return messages.Written(t, &ms[i], &lease) })
+		if refused {
+			err = messages.Unshow(t, &ms[i], notMarked)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Unread makes messages unread again that Wait, or that of package letters, has returned and the caller cannot use: its
@@ -250,8 +278,8 @@ func handOver(t *ledger.Tx, o *Options) ([]orchestrator.Message, error) {
 	for i := range ms {
 		size += len(ms[i].Payload)
 	}
-	if len(ms) > 1 && (size > ledger.MaxRead || o.fitting(t, ms) < len(ms)) {
-		return nil, nil
+	if n, err := o.fitting(t, ms); err != nil || n < len(ms) || len(ms) > 1 && size > ledger.MaxRead {
+		return nil, err
 	}
 	fault, err := t.ChangeRows(func() error {
 		for i := range ms {

@@ -22,6 +22,7 @@ type Options struct {
 	Limit     int           // messages at most, 1 to 1000
 	Filter    Filter        // the zero value takes everything
 	Peek      bool          // leave the messages unread
+	Untold    string        // session of an agent host: leave out what a digest has told of there; see package cost
 	// take the posts of the recipient's threads, too, those that do not mention it; not with a Filter
 	Posts bool
 	Lease messages.ReadingLease // hand them out under a lease
@@ -29,6 +30,10 @@ type Options struct {
 	// Fits returns how many of the messages that are next, from the first on, the reader takes; the others stay unread.
 	// nil takes all.
 	Fits func(ms []orchestrator.Message) int
+
+	// Affords is called for these, in the transaction that takes them, and returns how many of them are taken; nil takes
+	// all.
+	Affords func(t *ledger.Tx, ms []orchestrator.Message) (int, error)
 
 	// Waiting, unless it is nil, is called once, before the wait, if there is nothing yet.
 	Waiting func()

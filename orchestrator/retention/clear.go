@@ -209,7 +209,7 @@ const archiveColumns = `message_id, sender, recipient, message_type, payload, st
 	retry_count, max_retries, error_message, seq, traced_status, next_attempt_at, review_at, expires_at, ended_at,
 	ttl_seconds, priority, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id,
 	multicast_target, idempotency_key, read_at, acknowledged_at, lease_token, lease_until, lease_owner, crashes,
-	delivery_marks, trace_id, span_id, origin, not_before`
+	delivery_marks, trace_id, span_id, origin, not_before, wake`
 
 // clearArchive removes one batch of rows that were archived before cutoff, and what hangs on them.
 func clearArchive(t *ledger.Tx, cutoff string) (int64, error) {

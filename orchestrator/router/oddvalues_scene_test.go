@@ -119,6 +119,12 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.Send("odd1", "odd3", func(d *orchestrator.Draft) { d.TTL = time.Hour })
 	o.Send("odd1", "user")
 	o.Deliver()
+	o.Set("budget.bytes", "2000")
+	o.Send("odd1", "odd3")
+	shown, err := hosts.Happened(ctx, o.Ledger, hosts.Event{Agent: "odd3", Program: "claude", Session: "one", Kind: hosts.Prompted,
+		Size: func(*orchestrator.Message) int { return 5000 }, Line: func(*hosts.Group) string { return "named" }})
+	o.no(err)
+	o.no(hosts.Written(ctx, o.Ledger, &shown)) // in a digest
 	_, err = hosts.Happened(ctx, o.Ledger,
 		hosts.Event{Agent: "odd3", Program: "claude", Session: "one", Kind: hosts.Ended})
 	o.no(err)

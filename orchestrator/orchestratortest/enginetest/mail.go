@@ -120,7 +120,7 @@ func (f *Fixture) ArchiveAll() {
 		priority, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target,
 		idempotency_key, read_at, acknowledged_at, lease_token, lease_until, lease_owner, crashes, delivery_marks,
 			trace_id, span_id,
-		created_at, origin, not_before FROM agent_message WHERE seq NOT IN (SELECT seq FROM agent_message_archive)`)
+		created_at, origin, not_before, wake FROM agent_message WHERE seq NOT IN (SELECT seq FROM agent_message_archive)`)
 	f.SQL(`DELETE FROM agent_message`)
 }
 

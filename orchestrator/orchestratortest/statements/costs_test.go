@@ -82,6 +82,16 @@ var mayCost = map[string]int{
 	`held <> 0 AND recipient = ?1 ORDER BY seq`:                                          1,
 	`status IN ('pending','retry') AND recipient = ?1 AND lease_token = '' ORDER BY seq`: 1,
 
+	`AND sender IN (?1, ?2) AND sender <> recipient AND`: 1,
+
+	// What is unread is counted by what it is, where a session looks and where a digest is made of it.
+	`GROUP BY message_type, action, wake, priority, sender`:   1,
+	`GROUP BY m.sender, m.message_type, m.thread_id ORDER BY`: 2,
+
+	// Doctor looks at what two agents have sent of late.
+	`UNION ALL SELECT created_at FROM agent_message WHERE sender = ?1`: 3,
+	`EXISTS (SELECT 1 FROM agent_message r WHERE r.reply_to`:           2,
+
 	// Status, doctor, backup, restore and clear_old look at all there is; so do the removal of an agent and the return
 	// of all that one has read.
 	`SELECT l.recipient, CASE WHEN l.until > ?1`:                                  1,

@@ -45,7 +45,8 @@ CREATE TABLE agent_message (
     span_id           text COLLATE "C" NOT NULL DEFAULT '',
     origin            text COLLATE "C" NOT NULL DEFAULT '',
     not_before        text COLLATE "C" NOT NULL DEFAULT '',
-    chain_at          text COLLATE "C" NOT NULL DEFAULT ''
+    chain_at          text COLLATE "C" NOT NULL DEFAULT '',
+    wake              text COLLATE "C"
 );
 
 CREATE INDEX agent_message_live ON agent_message (recipient, priority DESC, seq)
@@ -122,7 +123,8 @@ CREATE TABLE agent_message_archive (
     span_id           text COLLATE "C" NOT NULL,
     archived_at       text COLLATE "C" NOT NULL,
     origin            text COLLATE "C" NOT NULL DEFAULT '',
-    not_before        text COLLATE "C" NOT NULL DEFAULT ''
+    not_before        text COLLATE "C" NOT NULL DEFAULT '',
+    wake              text COLLATE "C"
 );
 CREATE INDEX agent_message_archive_message ON agent_message_archive (message_id);
 CREATE INDEX agent_message_archive_archived ON agent_message_archive (archived_at);
@@ -154,6 +156,7 @@ CREATE TABLE agent_inbox (
     payload           text COLLATE "C",
     delivered_at      text COLLATE "C" NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ','now')),
     read_at           text COLLATE "C" NOT NULL DEFAULT '',
+    told_in           text COLLATE "C" NOT NULL DEFAULT '',
     UNIQUE (message_id, recipient)
 );
 CREATE INDEX agent_inbox_unread ON agent_inbox (recipient, pos)
@@ -207,6 +210,9 @@ CREATE TABLE host_sessions (
     PRIMARY KEY (agent, session)
 );
 
+CREATE TABLE context_use (agent text COLLATE "C", at text COLLATE "C", sender text COLLATE "C", message_type text COLLATE "C", way text COLLATE "C", messages bigint NOT NULL, bytes bigint NOT NULL,
+    PRIMARY KEY (agent, at, sender, message_type, way));
+
 
 CREATE TABLE given_names (
     agent             text COLLATE "C" PRIMARY KEY,
@@ -238,6 +244,7 @@ CREATE TABLE agents (
     disabled             text COLLATE "C" NOT NULL DEFAULT '',
     host                 text COLLATE "C" NOT NULL DEFAULT '',
     pass_env             text COLLATE "C" NOT NULL DEFAULT '',
+    wake                 text COLLATE "C" NOT NULL DEFAULT '',
     CONSTRAINT agents_name CHECK (length(name) BETWEEN 1 AND 57 AND ltrim(name, 'abcdefghijklmnopqrstuvwxyz0123456789_-') = ''
         AND ltrim(substr(name, 1, 1), 'abcdefghijklmnopqrstuvwxyz') = ''
         AND name NOT IN ('agent','auto','all','user','operator','system'))

@@ -1,0 +1,144 @@
+// Package cost counts what messages put into the contexts of the models that work as an agent, and keeps what they are
+// shown without asking within the setting budget.bytes.
+package cost
+
+import (
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// Way is how a message came into a context.
+type Way string
+
+// The ways.
+const (
+	byHook Way = "hook"   // shown by a hook, within the budget
+	urgent Way = "urgent" // shown by a hook, beyond it
+	Digest Way = "digest" // named in a digest
+	Tool   Way = "tool"   // asked for by a tool
+)
+
+// Use is what messages of one sender and type put into a context.
+type Use struct {
+	Sender, Type string
+	Way          Way
+	Messages     int
+	Bytes        int
+}
+
+// hour returns when the hour of a time begins.
+func hour(at time.Time) string { return orchestrator.Stamp(at.UTC().Truncate(time.Hour)) }
+
+// kept is how long the use of an hour is kept.
+const kept = 90 * orchestrator.Day
+
+// Note adds what was put into the context of an agent, and deletes what is too old.
+func Note(t *ledger.Tx, agent string, uses []Use) error {
+	if err := t.Run(`DELETE FROM context_use WHERE agent = ? AND at < ?`, agent, hour(t.Clock.Add(-kept))); err != nil {
+		return err
+	}
+	for i := range uses {
+		u := &uses[i]
+		if err := t.Run(`
+			INSERT INTO context_use (agent, at, sender, message_type, way, messages, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+			ON CONFLICT (agent, at, sender, message_type, way) DO UPDATE SET messages = context_use.messages + excluded.messages,
+				bytes = context_use.bytes + excluded.bytes`,
+			agent, hour(t.Clock), u.Sender, u.Type, string(u.Way), u.Messages, u.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget deletes what is known of an agent.
+func Forget(t *ledger.Tx, agent string) error {
+	return t.Run(`DELETE FROM context_use WHERE agent = ?`, agent)
+}
+
+const (
+	// around is how many bytes stand around the messages of an answer, at most.
+	around = 600
+	// forDigests is the part of a budget, one in so many, that is kept for digests.
+	forDigests = 8
+	// maxUrgent is how many urgent messages of one sender are shown to an agent beyond its budget in an hour.
+	maxUrgent = 10
+)
+
+// Budget is what hooks may still show to the models of an agent in this hour of the clock.
+type Budget struct {
+	bounded bool
+	left    int            // bytes, for messages
+	urgent  map[string]int // messages that were shown beyond it, by their sender
+	Digest  int            // bytes, for digests
+}
+
+// Left returns what is left of an agent's budget at a time.
+func Left(c *store.Conn, conf *ledger.Config, agent string, now time.Time) (Budget, error) {
+	most := conf.Settings.BudgetBytes
+	if most == 0 {
+		return Budget{}, nil
+	}
+	b := Budget{bounded: true, left: most - most/forDigests, Digest: most, urgent: map[string]int{}}
+	err := c.Query(`SELECT sender, way, sum(messages), sum(bytes) FROM context_use WHERE agent = ? AND at = ? AND way <> '`+
+		string(Tool)+`' GROUP BY sender, way`, func(row store.Row) error {
+		bytes := int(row.Int(3))
+		switch way := Way(row.Text(1)); way {
+		case urgent:
+			b.urgent[row.Text(0)] = int(row.Int(2))
+		case byHook:
+			b.left -= bytes
+			b.Digest -= bytes
+		case Digest:
+			b.Digest -= bytes
+		}
+		return nil
+	}, agent, hour(now))
+	b.left = max(0, min(b.left, b.Digest))
+	return b, err
+}
+
+// Spend returns the use of the messages, from the first on, that fit into the budget or are urgent, together with what
+// stands around them. size is how many bytes one takes.
+func (b Budget) Spend(ms []orchestrator.Message, size func(*orchestrator.Message) int) (uses []Use) {
+	b.left -= around
+	beyond := map[string]int{} // urgent messages by their sender
+	for i := range ms {
+		m := &ms[i]
+		use := Use{Sender: m.Sender, Type: m.Type, Way: byHook, Messages: 1, Bytes: size(m)}
+		switch {
+		case !b.bounded:
+		case use.Bytes <= b.left:
+			b.left -= use.Bytes
+		case isUrgent(m) && b.urgent[m.Sender]+beyond[m.Sender] < maxUrgent:
+			beyond[m.Sender]++
+			use.Way = urgent
+		default:
+			return uses
+		}
+		uses = append(uses, use)
+	}
+	return uses
+}
+
+// Allows reports whether something may still be shown of a message, be it in a line of a digest.
+func (b Budget) Allows(m *orchestrator.Message) bool {
+	return !b.bounded || b.left > around || b.Digest > 2*around || isUrgent(m)
+}
+
+// Room returns what is left of so many bytes for the lines of a digest beside these uses, and what stands around them.
+func Room(bytes int, uses []Use) int {
+	for i := range uses {
+		if uses[i].Way != urgent {
+			bytes -= uses[i].Bytes
+		}
+	}
+	return bytes - around
+}
+
+// isUrgent reports whether a message may be shown beyond the budget.
+func isUrgent(m *orchestrator.Message) bool {
+	return m.Action == "interrupt" || orchestrator.PriorityWord(m.Priority) == "urgent"
+}

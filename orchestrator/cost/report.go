@@ -1,0 +1,118 @@
+package cost
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// Report is what messages put into the contexts of an agent's models in some time.
+type Report struct {
+	Sum
+	Lines []Line `json:"by_sender"` // the dearest first
+	Hours []Hour `json:"by_hour"`   // those in which anything was, in order
+}
+
+// Sum is of messages.
+type Sum struct {
+	Messages int64 `json:"messages"` // shown, named in a digest or asked for; one can be several of these
+	Bytes    int64 `json:"bytes"`
+	Tokens   int64 `json:"tokens"` // a guess: a quarter of the bytes
+}
+
+func (s *Sum) add(messages, bytes int64) {
+	s.Messages += messages
+	s.Bytes += bytes
+	s.Tokens = s.Bytes / 4
+}
+
+// Line is what came from one sender, of one type, in one way.
+type Line struct {
+	Sender string `json:"sender"`
+	Type   string `json:"message_type"`
+	Way    Way    `json:"way"`
+	Sum
+}
+
+// Hour is an hour of the clock.
+type Hour struct {
+	At string `json:"at"` // when it begins
+	Sum
+}
+
+// Of reports what messages put into the contexts of an agent's models since a time; the hour of that is counted whole.
+// Errors: those of the database.
+func Of(ctx context.Context, l *ledger.Ledger, agent string, since time.Time) (r Report, err error) {
+	err = l.Look(ctx, func(c *store.Conn) error {
+		r = Report{}
+		lines := map[Line]*Line{}
+		err := c.Query(`SELECT at, sender, message_type, way, messages, bytes FROM context_use WHERE agent = ? AND at >= ?
+			ORDER BY at`, func(row store.Row) error {
+			key := Line{Sender: row.Text(1), Type: row.Text(2), Way: Way(row.Text(3))}
+			line := lines[key]
+			if line == nil {
+				line = &Line{Sender: key.Sender, Type: key.Type, Way: key.Way}
+				lines[key] = line
+			}
+			if at := row.Text(0); len(r.Hours) == 0 || r.Hours[len(r.Hours)-1].At != at {
+				r.Hours = append(r.Hours, Hour{At: at})
+			}
+			for _, sum := range []*Sum{&r.Sum, &line.Sum, &r.Hours[len(r.Hours)-1].Sum} {
+				sum.add(row.Int(4), row.Int(5))
+			}
+			return nil
+		}, orchestrator.FoldName(agent), hour(since))
+		for _, line := range lines {
+			r.Lines = append(r.Lines, *line)
+		}
+		slices.SortFunc(r.Lines, func(a, b Line) int {
+			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Sender, b.Sender), cmp.Compare(a.Type, b.Type),
+				cmp.Compare(a.Way, b.Way))
+		})
+		return err
+	})
+	return r, err
+}
+
+// Pair is what one agent put into the context of another.
+type Pair struct {
+	Sender    string `json:"sender"`
+	Recipient string `json:"recipient"`
+	Sum
+}
+
+// mostPairs bounds the pairs of Pairs.
+const mostPairs = 100
+
+// Pairs returns who put how much into whose context in the hour of the clock of a time, and in the one before, the
+// dearest first.
+func Pairs(c *store.Conn, now time.Time) ([]Pair, error) {
+	return store.List(c, func(row store.Row) Pair {
+		p := Pair{Sender: row.Text(0), Recipient: row.Text(1)}
+		p.add(row.Int(2), row.Int(3))
+		return p
+	}, `SELECT sender, agent, sum(messages), sum(bytes) FROM context_use WHERE at >= ?1
+		GROUP BY sender, agent ORDER BY sum(bytes) DESC, sender, agent LIMIT +?2`, hour(now.Add(-time.Hour)), mostPairs)
+}
+
+// Now is what was put into contexts in this hour of the clock, by agent and way.
+type Now struct {
+	Agent string
+	Way   Way
+	Bytes int64
+}
+
+// ThisHour returns what was put into contexts in this hour of the clock.
+func ThisHour(ctx context.Context, l *ledger.Ledger) (list []Now, err error) {
+	err = l.Look(ctx, func(c *store.Conn) (err error) {
+		list, err = store.List(c, func(row store.Row) Now { return Now{row.Text(0), Way(row.Text(1)), row.Int(2)} },
+			`SELECT agent, way, sum(bytes) FROM context_use WHERE at = ? GROUP BY agent, way ORDER BY agent, way`, hour(l.Now()))
+		return err
+	})
+	return list, err
+}

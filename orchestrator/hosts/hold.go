@@ -1,0 +1,175 @@
+package hosts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// HeldNotice is the type of the message by which two agents are told that what they write to each other is held back.
+const HeldNotice = "held"
+
+// Hold holds back what two agents write to each other, for an hour at most: their messages stay pending, and the time
+// that these have to live stands still. Each of the two is told once, in words that its model understands. by says in
+// words who does that. If it is held back already, nothing changes and held is false. n is how many messages wait.
+//
+// Errors: not_found for an agent that is not known; invalid_params unless both are agents with an inbox, and not the
+// same; conflict if one of them has no living session of an agent host: a program that waits for a message would only
+// wait longer.
+func Hold(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hold, held bool, n int, err error) {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		held, n = false, 0
+		if h, err = newHold(t, a, b, by); err != nil {
+			return err
+		}
+		if old := t.Config().HoldOf(h.A, h.B, t.Now); old != nil {
+			h = *old
+			n, err = waiting(t.Conn, old)
+			return err
+		}
+		if err := attending(t, h.A, h.B); err != nil {
+			return err
+		}
+		held = true
+		if err := t.StoreHold(&h); err != nil {
+			return err
+		}
+		if n, err = putOff(t, &h); err != nil {
+			return err
+		}
+		for _, of := range [][2]string{{h.A, h.B}, {h.B, h.A}} {
+			if err := tellHeld(t, of[0], of[1], &h); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return h, held, n, err
+}
+
+// newHold checks who two agents are.
+func newHold(t *ledger.Tx, a, b, by string) (ledger.Hold, error) {
+	a, b = orchestrator.FoldName(a), orchestrator.FoldName(b)
+	conf := t.Config()
+	for _, name := range []string{a, b} {
+		switch agent := conf.Agents[name]; {
+		case agent == nil:
+			return ledger.Hold{}, agents.NoAgent(t.Conn, name, conf)
+		case agent.BuiltIn || agent.Deliver != "inbox" || a == b:
+			return ledger.Hold{}, orchestrator.Errorf(orchestrator.InvalidParams,
+				"only what two agents with an inbox write to each other can be held back")
+		}
+	}
+	return ledger.Hold{A: min(a, b), B: max(a, b), Since: t.Now, Until: orchestrator.Stamp(t.Clock.Add(ledger.MaxHold)),
+		By: by}, nil
+}
+
+// attending refuses agents that have no living session of a host.
+func attending(t *ledger.Tx, names ...string) error {
+	known, err := PresenceIn(t, &orchestrator.Draft{}, names...)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if is := known[name]; is != IsWorking && is != IsIdle {
+			return orchestrator.Errorf(orchestrator.Conflict, "%s has no session of an agent host that runs", name).
+				WithHint("`mailroom agent disable %s` keeps its transport from being used", orchestrator.ShellWord(name))
+		}
+	}
+	return nil
+}
+
+// ofPair is the condition for the live messages between the agents ?1 and ?2 that no worker delivers.
+const ofPair = ledger.Live + ` AND lease_token = '' AND recipient IN (?1, ?2) AND sender IN (?1, ?2) AND sender <> recipient`
+
+// waiting counts the messages that a hold holds back.
+func waiting(c *store.Conn, h *ledger.Hold) (int, error) {
+	n, err := c.Number(`SELECT count(*) FROM agent_message WHERE `+ofPair+` AND not_before = ?3`, h.A, h.B, h.Until)
+	return int(n), err
+}
+
+// putOff has the messages wait that are due before the hold ends.
+func putOff(t *ledger.Tx, h *ledger.Hold) (int, error) {
+	return shift(t, h, `next_attempt_at < ?3`, h.Until, h.Until, orchestrator.ParseStamp(h.Until).Sub(t.Clock),
+		tracing.Held, "held back until "+h.Until+" by "+h.By)
+}
+
+// shift changes when the messages of a pair are due, and moves the end of their time to live. which is a condition
+// beside ofPair, of which ?3 is the end of the hold.
+func shift(t *ledger.Tx, h *ledger.Hold, which, next, notBefore string, by time.Duration, event tracing.EventName,
+	why string) (int, error) {
+	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ofPair+` AND `+which+
+		` ORDER BY seq`, h.A, h.B, h.Until)
+	if err != nil {
+		return 0, err
+	}
+	for i := range ms {
+		m := &ms[i]
+		expires := orchestrator.Stamp(orchestrator.ParseStamp(m.ExpiresAt).Add(by))
+		review := orchestrator.Stamp(orchestrator.ParseStamp(notBefore).Add(t.Config().Settings.OverdueAfter))
+		if err := t.Run(`UPDATE agent_message SET next_attempt_at = ?2, not_before = ?3, expires_at = ?4, review_at = ?5
+			WHERE seq = ?1`, m.Seq, next, notBefore, expires, min(expires, review)); err != nil {
+			return 0, err
+		}
+		if err := t.NoteOf(m, event, why); err != nil {
+			return 0, err
+		}
+	}
+	t.WakeAll()
+	return len(ms), nil
+}
+
+// tellHeld tells an agent that what it writes to another is held back, and the other way round.
+func tellHeld(t *ledger.Tx, agent, other string, h *ledger.Hold) error {
+	text, err := json.Marshal(fmt.Sprintf("What you and %s write to each other is held back by %s until %s, or until that is taken "+
+		"back: you have written to each other again and again. Nothing is lost. Do not write to %[1]s, and do not wait for an answer. Go "+
+		"on with your own task, or end your turn and tell your user what is open.", other, h.By, h.Until))
+	if err != nil {
+		return err
+	}
+	return t.Tell(&orchestrator.Draft{Recipient: agent, Type: HeldNotice, Payload: text})
+}
+
+// LetGo lets go what Hold holds back. let is false if nothing was held back; n is how many messages are due now.
+// Errors: as Hold.
+func LetGo(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hold, let bool, n int, err error) {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		let, n = false, 0
+		if h, err = newHold(t, a, b, by); err != nil {
+			return err
+		}
+		old := t.Config().HoldOf(h.A, h.B, t.Now)
+		if old == nil {
+			return nil
+		}
+		h, let = *old, true
+		if err := t.DropHold(old); err != nil {
+			return err
+		}
+		left := orchestrator.ParseStamp(old.Until).Sub(t.Clock)
+		if n, err = shift(t, old, `not_before = ?3`, "", t.ClockText, -left, tracing.Released, "let go by "+by); err != nil {
+			return err
+		}
+		return t.ConfigChanged()
+	})
+	return h, let, n, err
+}
+
+// dropHolds removes the holds of an agent that was removed: another may get its name.
+func dropHolds(t *ledger.Tx, agent string) error {
+	for _, h := range t.Config().Holds(t.Now) {
+		if h.A == agent || h.B == agent {
+			if err := t.DropHold(&h); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

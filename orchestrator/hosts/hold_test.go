@@ -1,0 +1,137 @@
+package hosts_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/removal"
+)
+
+// talking is a room in which alice and bob work in sessions, and carol does not.
+func talking(t *testing.T) room {
+	r := newRoom(t)
+	r.AddAll("carol")
+	r.event(hosts.Prompted)
+	r.event(hosts.Prompted, inSession("hers"), func(e *hosts.Event) { e.Agent = "alice" })
+	return r
+}
+
+func (r room) hold(a, b string) (held bool, n int, err error) {
+	_, held, n, err = hosts.Hold(r.T.Context(), r.Ledger, a, b, "a person")
+	return held, n, err
+}
+
+func (r room) letGo(a, b string) (let bool, n int) {
+	r.T.Helper()
+	_, let, n, err := hosts.LetGo(r.T.Context(), r.Ledger, a, b, "a person")
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return let, n
+}
+
+// held holds alice and bob to messages of theirs that wait, and counts those.
+func (r room) held(n int) {
+	r.T.Helper()
+	held, waiting, err := r.hold("bob", "alice")
+	want.Equal(r.T, "error", err, nil)
+	want.Equal(r.T, "held anew", held, false)
+	want.Equal(r.T, "waiting", waiting, n)
+}
+
+func withTTL(d *orchestrator.Draft) { d.TTL = 10 * time.Minute }
+
+// What two agents write to each other is held back, what is there and what is sent meanwhile, and its time to live stands
+// still. Both are told once, and get what others write. Let go, all of it is delivered in order.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	r := talking(t)
+	before := r.Send("alice", "bob", withTTL)
+	r.Clock.Advance(time.Minute)
+	held, n, err := r.hold("Alice", "bob")
+	want.Equal(t, "error", err, nil)
+	want.Equal(t, "held", held, true)
+	want.Equal(t, "waiting", n, 1)
+	sent, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "alice", Recipient: "bob", Type: "note", TTL: 10 * time.Minute})
+	want.Equal(t, "error", err, nil)
+	if !strings.Contains(sent.Note, "is held back until ") || !strings.Contains(sent.Note, ", by a person: do not send it again") {
+		t.Errorf("the sender is told %q", sent.Note)
+	}
+	r.Send("bob", "alice")
+	other := r.Send("carol", "bob")
+	r.held(3)
+	r.Deliver()
+	got := r.TakeFor("bob", 0)
+	want.Equal(t, "messages to bob", len(got), 2)
+	want.Equal(t, "type", got[0].Type+" "+got[1].ID, hosts.HeldNotice+" "+other)
+	if text := string(got[0].Payload); !strings.Contains(text, "What you and alice write to each other is held back by a person until ") {
+		t.Errorf("bob is told %s", text)
+	}
+	want.Equal(t, "messages to alice", len(r.TakeFor("alice", 0)), 1)
+	if why := r.Why(before); !strings.Contains(why.Rule, "what alice and bob write to each other is held back until ") ||
+		why.Fix != "`mailroom hold alice bob --off` lets it go" {
+		t.Errorf("why has %q, %q", why.Rule, why.Fix)
+	}
+	r.Clock.Advance(30 * time.Minute)
+	r.Deliver()
+	want.Equal(t, "messages to bob", len(r.TakeFor("bob", 0)), 0)
+	let, n := r.letGo("bob", "alice")
+	want.Equal(t, "let go", let, true)
+	want.Equal(t, "messages let go", n, 3)
+	want.Equal(t, "when the first expires", r.Message(before).ExpiresAt, orchestrator.Stamp(r.Clock.Now().Add(9*time.Minute)))
+	r.Deliver()
+	want.IDs(t, r.TakeFor("bob", 0), before, sent.MessageID)
+	want.Equal(t, "messages to alice", len(r.TakeFor("alice", 0)), 1)
+	want.Rows(t, r.Rows(`SELECT count(*) FROM agent_message WHERE message_type = 'held'`), "2")
+	let, _ = r.letGo("bob", "alice")
+	want.Equal(t, "let go again", let, false)
+}
+
+// A hold ends by itself after an hour.
+func TestHoldEnds(t *testing.T) {
+	t.Parallel()
+	r := talking(t)
+	id := r.Send("alice", "bob", withTTL)
+	if _, _, err := r.hold("alice", "bob"); err != nil {
+		t.Fatal(err)
+	}
+	r.Clock.Advance(time.Hour - time.Second)
+	r.Deliver()
+	want.Equal(t, "delivered", len(r.TakeFor("alice", 0)), 1) // what it is told
+	want.Equal(t, "status", r.Message(id).Status, orchestrator.Pending)
+	r.Clock.Advance(time.Second)
+	r.Deliver()
+	want.Equal(t, "status", r.Message(id).Status, orchestrator.Delivered)
+	r.Send("alice", "bob")
+	held, n, err := r.hold("alice", "bob")
+	want.Equal(t, "error", err, nil)
+	want.Equal(t, "held anew", held, true)
+	want.Equal(t, "waiting", n, 1)
+	want.Rows(t, r.Rows(`SELECT count(*) FROM settings WHERE key LIKE 'hold.%'`), "1")
+}
+
+// Only what two agents with living sessions write to each other can be held back, and not in the name of one that was
+// removed.
+func TestWhatCannotBeHeld(t *testing.T) {
+	t.Parallel()
+	r := talking(t)
+	for names, code := range map[[2]string]orchestrator.Code{
+		{"alice", "nobody"}: orchestrator.NotFound, {"alice", "alice"}: orchestrator.InvalidParams,
+		{"alice", "operator"}: orchestrator.InvalidParams, {"alice", "carol"}: orchestrator.Conflict,
+	} {
+		_, _, err := r.hold(names[0], names[1])
+		want.Equal(t, strings.Join(names[:], " and "), orchestrator.CodeOf(err), code)
+	}
+	if _, _, err := r.hold("alice", "bob"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := removal.Remove(t.Context(), r.Ledger, removal.Request{Name: "alice", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	want.Rows(t, r.Rows(`SELECT count(*) FROM settings WHERE key LIKE 'hold.%'`), "0")
+}

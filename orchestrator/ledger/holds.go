@@ -1,0 +1,87 @@
+package ledger
+
+import (
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// holdPrefix stands before the names of two agents, in order and with a space between them, in the key of the row of
+// settings by which what they write to each other is held back. Its value is until when, since when, and who did that.
+const holdPrefix = "hold."
+
+// MaxHold is how long what two agents write to each other is held back at most.
+const MaxHold = time.Hour
+
+// Hold holds back what two agents write to each other, until a time.
+type Hold struct {
+	A, B         string // in the order of their names
+	Until, Since string
+	By           string // who did that, in words
+}
+
+// pair returns two names in order.
+func pair(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
+
+// holdsIn reads the rows of settings that StoreHold has written. One whose time lies too far ahead counts for nothing:
+// somebody wrote it by hand, or a clock was set back.
+func holdsIn(stored map[string]string) map[[2]string]Hold {
+	var holds map[[2]string]Hold
+	for key, value := range stored {
+		names, is := strings.CutPrefix(key, holdPrefix)
+		if !is {
+			continue
+		}
+		a, b, _ := strings.Cut(names, " ")
+		until, rest, _ := strings.Cut(value, " ")
+		since, by, _ := strings.Cut(rest, " ")
+		if orchestrator.ParseStamp(until).Sub(orchestrator.ParseStamp(since)) > MaxHold {
+			continue
+		}
+		if holds == nil {
+			holds = map[[2]string]Hold{}
+		}
+		holds[pair(a, b)] = Hold{A: min(a, b), B: max(a, b), Until: until, Since: since, By: by}
+	}
+	return holds
+}
+
+// HoldOf returns the hold on what two agents write to each other at a time, in the form of stamp; nil if there is none.
+func (conf *Config) HoldOf(a, b, now string) *Hold {
+	hold, held := conf.holds[pair(a, b)]
+	if !held || hold.Until <= now || hold.Since > now {
+		return nil
+	}
+	return &hold
+}
+
+// Holds returns the holds that there are at a time, in no order.
+func (conf *Config) Holds(now string) (list []Hold) {
+	for _, hold := range conf.holds {
+		if conf.HoldOf(hold.A, hold.B, now) != nil {
+			list = append(list, hold)
+		}
+	}
+	return list
+}
+
+// StoreHold has messages held back, and removes holds that are over.
+func (t *Tx) StoreHold(h *Hold) error {
+	for _, old := range t.Config().holds {
+		if old.Until <= t.Now {
+			if err := t.DropHold(&old); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.StoreSetting(holdPrefix+h.A+" "+h.B, h.Until+" "+h.Since+" "+h.By); err != nil {
+		return err
+	}
+	return t.ConfigChanged()
+}
+
+// DropHold removes a hold. Call ConfigChanged afterwards.
+func (t *Tx) DropHold(h *Hold) error {
+	return t.Run(`DELETE FROM settings WHERE key = ?`, holdPrefix+h.A+" "+h.B)
+}

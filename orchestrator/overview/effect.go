@@ -1,0 +1,86 @@
+package overview
+
+import (
+	"fmt"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// An agent that has put more than manyBytes into the context of another within effectTime, by at least manyMessages, has
+// too little effect if fewer than one message in fewest was answered, acknowledged, or followed within followTime by
+// anything that the other sent.
+const (
+	effectTime   = 24 * time.Hour
+	manyBytes    = 16 << 10
+	manyMessages = 20
+	fewest       = 10
+	followTime   = 10 * time.Minute
+)
+
+// talk is what one agent put into the context of another.
+type talk struct {
+	sender, recipient string
+	bytes             int64
+}
+
+// checkEffect finds the agents that cost another most to least effect.
+func checkEffect(x *examination) error {
+	list, err := store.List(x.c, func(row store.Row) talk { return talk{row.Text(0), row.Text(1), row.Int(2)} },
+		`SELECT sender, agent, sum(bytes) FROM context_use WHERE at >= ?1 GROUP BY sender, agent
+			HAVING sum(bytes) > ?2 AND sum(messages) >= ?3 ORDER BY sum(bytes) DESC, sender, agent LIMIT +?4`,
+		orchestrator.Stamp(x.now.Add(-effectTime)), manyBytes, manyMessages, mostOfEach)
+	if err != nil {
+		return err
+	}
+	for _, of := range list {
+		if from, to := x.members[of.sender], x.members[of.recipient]; from == nil || to == nil || from.BuiltIn || to.BuiltIn {
+			continue
+		}
+		n, effects, err := x.effects(&of)
+		if err != nil {
+			return err
+		}
+		if n < manyMessages || effects*fewest >= n {
+			continue
+		}
+		x.add(Finding{
+			About: of.sender + " to " + of.recipient, Level: Note, Count: int64(n), From: []string{of.sender},
+			Says: fmt.Sprintf("%s put %d bytes, some %d tokens, into the context of %s within a day, to little effect", of.sender,
+				of.bytes, of.bytes/4, of.recipient),
+			Because: fmt.Sprintf("of %d messages %d were answered, acknowledged or followed by anything that %s sent", n, effects,
+				of.recipient),
+			Do: fmt.Sprintf("Have %s send less, or `mailroom agent add %s --wake rest`; `mailroom stats %[2]s` has what came by type",
+				of.sender, of.recipient),
+		})
+	}
+	return nil
+}
+
+// effects counts the messages of a talk that were read, and those that had an effect.
+func (s *snapshot) effects(of *talk) (n, effects int, err error) {
+	since := orchestrator.Stamp(s.now.Add(-effectTime))
+	sent, err := s.c.Texts(`SELECT created_at FROM agent_message WHERE sender = ?1 AND created_at >= ?2 AND `+ledger.Past+`
+		UNION ALL SELECT created_at FROM agent_message WHERE sender = ?1 AND created_at >= ?2 AND `+ledger.Live+`
+		ORDER BY 1`, of.recipient, since)
+	if err != nil {
+		return 0, 0, err
+	}
+	err = s.c.Query(`SELECT m.read_at, m.acknowledged_at, EXISTS (SELECT 1 FROM agent_message r WHERE r.reply_to = m.message_id)
+		FROM agent_message m WHERE m.sender = ?1 AND m.`+ledger.Past+` AND m.recipient = ?2 AND m.created_at >= ?3 AND m.read_at <> ''
+		ORDER BY m.read_at`, func(row store.Row) error {
+		n++
+		read := row.Text(0)
+		for len(sent) > 0 && sent[0] < read {
+			sent = sent[1:]
+		}
+		follows := len(sent) > 0 && sent[0] <= orchestrator.Stamp(orchestrator.ParseStamp(read).Add(followTime))
+		if follows || row.Text(1) != "" || row.Int(2) != 0 {
+			effects++
+		}
+		return nil
+	}, of.sender, of.recipient, since)
+	return n, effects, err
+}

@@ -1,0 +1,86 @@
+package orchestrator
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Wake is what a message may cost a session of an agent host, in which its recipient's model works. It concerns such
+// sessions alone: whoever asks for messages, by a command or a tool, gets all of them.
+type Wake string
+
+// The wakes, from the dearest to the cheapest.
+const (
+	WakeNow   Wake = "now"   // it wakes an idle session, and a turn does not end without it
+	WakeRest  Wake = "rest"  // it wakes no idle session, but a turn does not end without it
+	WakeNever Wake = "never" // nor does a turn go on for it: it is shown beside others, or in a turn that goes on anyway
+)
+
+// Wakes are all of them.
+var Wakes = []Wake{WakeNow, WakeRest, WakeNever}
+
+// AtLeast reports whether what has this wake may cost all that other may.
+func (w Wake) AtLeast(other Wake) bool { return slices.Index(Wakes, w) <= slices.Index(Wakes, other) }
+
+// WakeRules are the wakes that a recipient wants messages to have, by their types in upper case; under "" that of all
+// other types.
+type WakeRules map[string]Wake
+
+// ParseWakeRules reads rules: WAKE, for all types, and TYPE=WAKE, separated by commas. An empty text has none. Error:
+// invalid_params.
+func ParseWakeRules(text string) (WakeRules, error) {
+	rules := WakeRules{}
+	for rule := range strings.SplitSeq(text, ",") {
+		if rule = strings.TrimSpace(rule); rule == "" {
+			continue
+		}
+		kind, wake, has := strings.Cut(rule, "=")
+		if kind = strings.TrimSpace(kind); !has {
+			kind, wake = "", kind
+		}
+		wanted := Wake(strings.ToLower(strings.TrimSpace(wake)))
+		if !slices.Contains(Wakes, wanted) || has && kind == "" || len(kind) > MaxType {
+			return nil, InvalidParam("wake", "%q is no rule", Clip(rule)).
+				WithHint("Write now, rest or never, for one type as in STATUS=never; separate several by commas")
+		}
+		rules[strings.ToUpper(kind)] = wanted
+	}
+	return rules, nil
+}
+
+// String returns the rules as ParseWakeRules reads them.
+func (rules WakeRules) String() string {
+	var list []string
+	for _, kind := range slices.Sorted(maps.Keys(rules)) {
+		if rule := string(rules[kind]); kind == "" {
+			list = append(list, rule)
+		} else {
+			list = append(list, kind+"="+rule)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// WakeOf returns the wake of a message to a recipient with these rules, and who wants it so: m's recipient, its sender,
+// or nobody (""). Then interrupts wake, what confirms (ACK, PONG) or has a low priority never does, what tells how
+// something stands (STATUS), or is told by Mailroom itself, comes with the rest, and everything else wakes.
+func (rules WakeRules) WakeOf(m *Message) (wake Wake, wantedBy string) {
+	kind := strings.ToUpper(m.Type)
+	for _, of := range []string{kind, ""} {
+		if wake, ruled := rules[of]; ruled {
+			return wake, m.Recipient
+		}
+	}
+	switch {
+	case slices.Contains(Wakes, m.Wake): // by hand, anything can be written
+		return m.Wake, m.Sender
+	case m.Action == "interrupt":
+		return WakeNow, ""
+	case m.Priority < 0, kind == "ACK", kind == "PONG":
+		return WakeNever, ""
+	case kind == "STATUS", m.Sender == SystemSender:
+		return WakeRest, ""
+	}
+	return WakeNow, ""
+}
