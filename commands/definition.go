@@ -65,6 +65,17 @@ type Caller struct {
 	Process int
 }
 
+// Asks says who asks, for those who read of it later: an agent, or a person and where; "" is not known.
+func (c *Caller) Asks() string {
+	switch {
+	case c.Name != "" || !c.Shell:
+		return c.Name
+	case c.Remote:
+		return "the operator, in the console"
+	}
+	return "the operator, in a terminal"
+}
+
 // Vocabulary is a family of commands with cards of their own and one way of writing keys.
 type Vocabulary struct {
 	Name     string

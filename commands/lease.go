@@ -9,9 +9,12 @@ import (
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge/letters"
+	"mailroom/orchestrator/cost"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/store"
 )
 
 // Lease returns the lease under which a command takes messages for a caller. Until its answer was written it is this
@@ -65,8 +68,27 @@ func take(shown, others []orchestrator.Message, lease messages.ReadingLease) Tak
 		if !written {
 			return reading.Unread(ctx, env.Ledger, slices.Concat(shown, others))
 		}
-		return errors.Join(reading.Written(ctx, env.Ledger, shown, lease), reading.Unread(ctx, env.Ledger, others))
+		return errors.Join(noteWritten(ctx, env, shown, lease), reading.Unread(ctx, env.Ledger, others))
 	}}
+}
+
+// noteWritten notes that the answer with these messages was written and, where a model reads it, what that costs.
+func noteWritten(ctx context.Context, env Env, ms []orchestrator.Message, lease messages.ReadingLease) error {
+	readers := reading.Readers(ms)
+	if !env.Call.Model || len(readers) == 0 {
+		return reading.Written(ctx, env.Ledger, ms, lease)
+	}
+	var uses []cost.Use
+	for i := range ms {
+		uses = append(uses, cost.Use{Sender: ms[i].Sender, Type: ms[i].Type, Way: cost.Tool, Messages: 1,
+			Bytes: min(len(Told(&ms[i])), MaxPart)})
+	}
+	return env.Ledger.WriteLazily(ctx, store.Of(readers...), func(t *ledger.Tx) error {
+		if err := reading.WrittenIn(t, ms, lease); err != nil {
+			return err
+		}
+		return cost.Note(t, readers[0], uses) // an answer has messages to one agent
+	})
 }
 
 // TakeLetters returns letters that lie in an agent's folder. They are shown until they are acknowledged, so that they

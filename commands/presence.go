@@ -7,18 +7,19 @@ import (
 	"strings"
 
 	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 )
 
-// Presence is what is known of the recipients of a message by the sessions of their agent hosts: working, idle, not
-// running, no hooks.
+// Presence is what is known of the recipients of a message by the sessions of their agent hosts: working, idle, idle
+// and not woken, not running, no hooks.
 type Presence map[string]string
 
 // PresenceOf looks what is known of the recipients of a message that is sent; nothing if that fails.
-func PresenceOf(ctx context.Context, env Env, recipients ...string) Presence {
-	known, err := hosts.Presence(ctx, env.Ledger, recipients...)
+func PresenceOf(ctx context.Context, env Env, d *orchestrator.Draft, recipients ...string) Presence {
+	known, err := hosts.Presence(ctx, env.Ledger, d, recipients...)
 	if err != nil {
 		env.Log.Warn("what the recipients of a message do is not known", "error", err)
 	}
@@ -39,6 +40,7 @@ func (p Presence) Text(w *terminal.Text) {
 	for _, says := range [][2]string{
 		{hosts.IsWorking, "Working, and about to see it with the next tool call or at the end of the turn: %s.\n"},
 		{hosts.IsIdle, "Idle, and woken if the host can be: %s.\n"},
+		{hosts.NotWoken, "Idle, and not woken for this, which is shown with what happens next there: %s.\n"},
 		{hosts.NoHooks, "No agent host tells of these, which see it when they look for messages: %s.\n"},
 		{hosts.NotThere, "Not running, so that it waits for the next session: %s.\n"},
 	} {

@@ -92,7 +92,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		Mentions:  posted.Mentions, Ignored: posted.Ignored, ReplyTo: p.ReplyTo, OutsideThread: posted.Outside,
 		RequestID: posted.RequestID, Presence: string(posted.Presence),
 		Note:      cmp.Or(commands.NoteWithheld(posted.Withheld, len(posted.Mentions)), posted.Note),
-		Recipient: commands.PresenceOf(ctx, env, posted.Mentions...),
+		Recipient: commands.PresenceOf(ctx, env, &orchestrator.Draft{Sender: sender, Type: messageType}, posted.Mentions...),
 	}
 	if r.ThreadID == "" {
 		r.ThreadID = directPrefix + posted.Mentions[0]
@@ -112,10 +112,11 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	sent, err := messages.Send(ctx, env.Ledger, orchestrator.Draft{
+	draft := orchestrator.Draft{
 		Sender: sender, Recipient: to, Type: messageType, Payload: body, SessionID: env.Caller.Session,
 		ReplyTo: p.ReplyTo, Direct: true, Verdict: commands.VerdictIn(body),
-	})
+	}
+	sent, err := messages.Send(ctx, env.Ledger, draft)
 	if err != nil {
 		return SendMessageResult{}, err
 	}
@@ -125,7 +126,7 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 		Timestamp: millis(sent.CreatedAt),
 		Mentions:  []string{to}, Ignored: slices.DeleteFunc(mentions, others), ReplyTo: p.ReplyTo,
 		RequestID: sent.RequestID, Presence: string(sent.Presence), Note: commands.NoteOf(&sent),
-		Recipient: commands.PresenceOf(ctx, env, to),
+		Recipient: commands.PresenceOf(ctx, env, &draft, to),
 	}
 	r.pointOut(nil)
 	return r, nil

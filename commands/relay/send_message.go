@@ -32,6 +32,7 @@ type SendMessageParams struct {
 	Payload        json.RawMessage   `json:"payload,omitempty" desc:"structured data" check:"object,max=1000000"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"UUID v4; a repeat with it sends nothing" check:"max=36"`
 	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are told if nobody confirmed or answered" check:"min=1,max=2592000"`
+	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest and never do not wake an idle session of the target; left out: the type decides" check:"oneof=now|rest|never"`
 	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"wait for a target that nobody knows yet"`
 }
 
@@ -70,7 +71,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	}
 	r := SendMessageResult{Status: string(sent.Status), Idempotent: sent.Idempotent, Note: commands.NoteOf(&sent),
 		Replied: commands.RepliedOf(&sent)}
-	r.Presence = commands.PresenceOf(ctx, env, sent.Recipients...)
+	r.Presence = commands.PresenceOf(ctx, env, &draft, sent.Recipients...)
 	if sent.MulticastID == "" {
 		r.MessageID = sent.MessageID
 		return r, nil
@@ -110,6 +111,7 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 		SessionNamed: p.SessionID != "", ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
 		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(),
 		HoldUnknown:  p.HoldUnknown,
+		Wake:         p.Wake,
 		Acknowledges: p.Type == "ACK",
 	}
 	if p.Type == "RESULT" {

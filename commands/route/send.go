@@ -32,6 +32,7 @@ type SendParams struct {
 	ReplyTo        string            `json:"reply_to,omitempty" desc:"message_id that this one answers" check:"max=256"`
 	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"tell the sender, once, when nobody has acknowledged or answered it after this long" check:"min=1,max=2592000"`
 	NotBefore      string            `json:"not_before,omitempty" desc:"deliver no earlier: an RFC 3339 time, or a time from now such as 2h; at most 30 days ahead" check:"max=64"`
+	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest and never do not wake an idle session of the recipient, never keeps no turn going; left out: type and priority decide" check:"oneof=now|rest|never"`
 	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep a message to a name that nobody has yet, until that agent is added"`
 }
 
@@ -76,7 +77,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	}
 	var presence map[string]string
 	sent, err := messages.SendAnd(ctx, env.Ledger, draft, func(t *ledger.Tx, sent *orchestrator.Sent) error {
-		presence, _ = hosts.PresenceIn(t, sent.Recipients...) // the message is sent, whatever comes of this
+		presence, _ = hosts.PresenceIn(t, &draft, sent.Recipients...) // the message is sent, whatever comes of this
 		return nil
 	})
 	if err != nil {
@@ -170,7 +171,7 @@ func (p *SendParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
 		Sender: sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries,
 		Priority: p.Priority,
 		TTL:      p.TTL.Duration(), IdempotencyKey: p.IdempotencyKey, ReplyTo: p.ReplyTo, HoldUnknown: p.HoldUnknown,
-		AckWithin: p.AckWithin.Duration(),
+		AckWithin: p.AckWithin.Duration(), Wake: p.Wake,
 		SessionID: caller.Session,
 	}
 	if !agents.AsksUser(p.Type) { // what asks back decides nothing

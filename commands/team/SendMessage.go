@@ -89,7 +89,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		CreatedAt: sent.CreatedAt, RequestID: sent.RequestID, Note: commands.NoteOf(&sent.Sent), Stopped: sent.Stopped,
 		Presence:     string(sent.Presence),
 		JoinedThread: sent.Joined, OutsideThread: sent.Outside,
-		Recipient: commands.PresenceOf(ctx, env, sent.Recipients...), Arrivals: arrivalsAfter(ctx, env, sender),
+		Recipient: commands.PresenceOf(ctx, env, &draft, sent.Recipients...), Arrivals: arrivalsAfter(ctx, env, sender),
 	}
 	if sent.MulticastID != "" {
 		r.MulticastID, r.MessageIDs, r.Recipients = sent.MulticastID, sent.MessageIDs, sent.Recipients

@@ -6,6 +6,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/terminal"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/overview"
 )
 
@@ -43,4 +44,11 @@ func (r RoomResult) Text(w *terminal.Text) {
 	if r.Cut {
 		w.Printf("There were more messages; these are the newest.\n")
 	}
+	if len(r.Costs) == 0 {
+		return
+	}
+	w.Printf("\nPut into contexts, in this hour of the clock and the one before:\n")
+	terminal.TableOf(w, []string{"FROM", "TO", "MESSAGES", "BYTES", "TOKENS"}, r.Costs, func(p *cost.Pair) []string {
+		return []string{p.Sender, p.Recipient, fmt.Sprint(p.Messages), fmt.Sprint(p.Bytes), fmt.Sprint(p.Tokens)}
+	})
 }

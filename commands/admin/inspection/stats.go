@@ -10,6 +10,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/traffic"
 )
 
@@ -24,7 +25,9 @@ type StatsParams struct {
 // StatsResult is the traffic of some time.
 type StatsResult struct {
 	traffic.Report
-	agent string
+	// what messages have put into the contexts of its models, where an agent is named
+	Context *cost.Report `json:"context,omitempty"`
+	agent   string
 }
 
 var statsCommand = commands.Define(vocabulary, "stats", stats)
@@ -40,7 +43,11 @@ func stats(ctx context.Context, env commands.Env, p StatsParams) (r StatsResult,
 		}
 	}
 	r.agent = p.Agent
-	r.Report, err = traffic.Of(ctx, env.Ledger, q)
+	if r.Report, err = traffic.Of(ctx, env.Ledger, q); err != nil || p.Agent == "" {
+		return r, err
+	}
+	of, err := cost.Of(ctx, env.Ledger, p.Agent, env.Ledger.Now().Add(-q.Since))
+	r.Context = &of
 	return r, err
 }
 
@@ -77,6 +84,7 @@ func (r StatsResult) Text(w *terminal.Text) {
 			toWhom = " to " + r.agent
 		}
 		w.Printf("Nothing has been sent%s since %s.\n", toWhom, w.When(r.Since))
+		r.textContext(w)
 		return
 	}
 	w.Printf("Since %s: %s sent, %d delivered, %d read, %d failed, %d expired.\n\n", w.When(r.Since),
@@ -118,6 +126,37 @@ func (r StatsResult) Text(w *terminal.Text) {
 	if len(r.Waiting) > 0 {
 		r.sayWaiting(w, first)
 	}
+	r.textContext(w)
+}
+
+// maxContext bounds the senders and types that are shown to a person.
+const maxContext = 20
+
+// textContext shows what messages have put into the contexts of the agent's models.
+func (r StatsResult) textContext(w *terminal.Text) {
+	if r.Context == nil || r.Context.Bytes == 0 {
+		return
+	}
+	w.Printf("\nMessages put %s, some %d tokens (a quarter of that), into the context of %s:\n\n", size(r.Context.Bytes),
+		r.Context.Tokens, r.agent)
+	lines := r.Context.Lines[:min(len(r.Context.Lines), maxContext)]
+	terminal.TableOf(w, []string{"FROM", "TYPE", "WAY", "MESSAGES", "BYTES", "TOKENS"}, lines, func(l *cost.Line) []string {
+		return []string{l.Sender, l.Type, string(l.Way), fmt.Sprint(l.Messages), fmt.Sprint(l.Bytes), fmt.Sprint(l.Tokens)}
+	})
+	if more := len(r.Context.Lines) - len(lines); more > 0 {
+		w.Printf("and %d more\n", more)
+	}
+}
+
+// size shows a number of bytes.
+func size(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprint(n, " bytes")
+	case n < 1_000_000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1000)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1_000_000)
 }
 
 // sayWaiting shows what waited at the end of each interval, from the first one on.

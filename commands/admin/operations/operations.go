@@ -39,6 +39,7 @@ func Definitions(looks ...Look) []*commands.Definition {
 		doctorCommand(looks).Definition,
 		serviceInstallCommand.Definition,
 		trustCommand.Definition,
+		holdCommand.Definition,
 		demoCommand.Definition,
 	}
 }

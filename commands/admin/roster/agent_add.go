@@ -25,6 +25,7 @@ type AgentAddParams struct {
 	Start       *string            `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes it" check:"max=4096" remote:""`
 	PassEnv     *string            `json:"pass_env,omitempty" desc:"variables of the daemon's environment that its commands get, separated by commas; an empty text is all but passwords and keys of mailroom" check:"max=4096" remote:"-"`
 	Host        *string            `json:"host,omitempty" desc:"host that its files and commands are on, in a database on a server; an empty text is any" check:"max=253" remote:""`
+	Wake        *string            `json:"wake,omitempty" desc:"what messages may cost its sessions: now, rest or never, or TYPE=WAKE, separated by commas; an empty text is what senders want" check:"max=1024"`
 	SilentAfter *parameter.Seconds `json:"silent_after,omitempty" desc:"silence after which it counts as lost; 0 is never" check:"min=0,max=2592000"`
 	InboxView   *bool              `json:"inbox_view,omitempty" desc:"make the view NAME_inbox, by which programs read its inbox with plain SQL; false drops it"`
 	PlanMode    *bool              `json:"plan_mode,omitempty" desc:"it must have its plans approved"`
@@ -44,7 +45,7 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 	u := agents.Update{
 		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start,
 		PlanModeRequired: p.PlanMode, InboxView: p.InboxView,
-		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, PassEnv: p.PassEnv,
+		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, PassEnv: p.PassEnv, Wake: p.Wake,
 		Host: p.Host, Groups: p.Groups, By: env.Caller.Name,
 	}
 	if p.Timeout != nil {

@@ -25,19 +25,8 @@ var agentDisableCommand = commands.Define(vocabulary, "agent disable", agentDisa
 
 func agentDisable(ctx context.Context, env commands.Env, p AgentDisableParams) (r AgentDisableResult, err error) {
 	r.Agent, r.Disabled, err = agents.Disable(ctx, env.Ledger,
-		agents.Disabling{Agent: p.Name, Why: p.Why, By: whoAsks(env.Caller)})
+		agents.Disabling{Agent: p.Name, Why: p.Why, By: env.Caller.Asks()})
 	return r, err
-}
-
-// whoAsks says who asks, for those who read of it later: an agent, or a person and where.
-func whoAsks(caller commands.Caller) string {
-	switch {
-	case caller.Name != "" || !caller.Shell:
-		return caller.Name
-	case caller.Remote:
-		return "the operator, in the console"
-	}
-	return "the operator, in a terminal"
 }
 
 // Text says it in a sentence, and where its messages go.

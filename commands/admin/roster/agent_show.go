@@ -79,6 +79,7 @@ func (r AgentShowResult) Text(w *terminal.Text) {
 		[2]string{"environment", strings.ReplaceAll(a.PassEnv, ",", ", ")}, [2]string{"host", a.Host},
 		[2]string{"last run", lastRun(w, a.Run)}, [2]string{"its output", output},
 		[2]string{"silent after", set(a.SilentAfter, " s")}, [2]string{"plan mode", plan},
+		[2]string{"wake", strings.ReplaceAll(a.Wake, ",", ", ")},
 		[2]string{"groups", strings.Join(a.Groups, ", ")},
 		[2]string{"registered by", a.RegisteredBy}, [2]string{"since", a.CreatedAt},
 		[2]string{"backlog", fmt.Sprintf("%d pending, %d retry, %d unread", b.Pending, b.Retry, b.Unread)},

@@ -73,7 +73,7 @@ var groups = []helpGroup{
 	{"Agents", []string{"connect", "agent", "group", "signal"}, true},
 	{"Run", []string{"init", "serve", "service", "deliver_all", "poll", "schedule", "setting", "demo"}, false},
 	{"Care", []string{"doctor", "dead_letters", "backup", "restore", "migrate", "clear_old", "clear_traces",
-		"checkpoint", "recount", "trust"}, false},
+		"checkpoint", "recount", "hold", "trust"}, false},
 	{"Programs", nil, false},
 }
 

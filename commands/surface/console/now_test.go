@@ -11,9 +11,12 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/daemons"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/store"
 )
@@ -226,4 +229,86 @@ func TestPalette(t *testing.T) {
 	d.Key("Enter")
 	d.Until(`location.pathname === "/messages/` + asked +
 		`" && document.querySelector("main h1")?.textContent === "Waits for a person’s answer"`)
+}
+
+// attends has an agent work in a session of an agent host, which is this process.
+func (r *room) attends(names ...string) {
+	r.t.Helper()
+	for _, name := range names {
+		if _, err := hosts.Happened(r.t.Context(), r.Router.Ledger, hosts.Event{
+			Agent: name, Program: "claude", Session: "of " + name, Kind: hosts.Started, Process: process.Of(os.Getpid()),
+		}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// TestHoldThroughThePage: two agents that write to each other without end are named, held back by a button, told, and let go by
+// the same button.
+func TestHoldThroughThePage(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	r.attends("ann", "bob")
+	for range 16 {
+		r.note("ann", "bob", "thank you")
+		r.note("bob", "ann", "no, thank you")
+	}
+	r.does("deliver_all", `{}`)
+	r.read("ann", "bob")
+	d := r.opens(1440, false, "/")
+	d.Reads("ann and bob have exchanged 32 messages within ten minutes")
+	d.Click("Hold…")
+	d.Reads("Hold what ann and bob write to each other?")
+	d.Click("Hold")
+	d.Reads("What ann and bob write to each other is held back until")
+	r.note("ann", "bob", "thank you again")
+	r.does("deliver_all", `{}`)
+	waits := func(name string) (texts []string) {
+		ms, _, err := reading.Wait(t.Context(), r.Router.Ledger, reading.Options{Recipient: name, Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range ms {
+			texts = append(texts, ms[i].Type)
+		}
+		return texts
+	}
+	for _, name := range []string{"ann", "bob"} {
+		want.Equal(t, "what "+name+" gets", fmt.Sprint(waits(name)), fmt.Sprint([]string{hosts.HeldNotice}))
+	}
+	d.Click("Let them go on…")
+	d.Click("Let them go on")
+	d.Until(`!document.querySelector(".needs")?.innerText.includes("is held back")`)
+	r.does("deliver_all", `{}`)
+	want.Equal(t, "what bob gets", fmt.Sprint(waits("bob")), "[note]")
+}
+
+// TestCosts: who costs whom stands beside who writes to whom, and on an agent's page what messages put into its context.
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	r.attends("bob")
+	r.note("ann", "bob", "hello")
+	answer, err := hosts.Happened(t.Context(), r.Router.Ledger, hosts.Event{
+		Agent: "bob", Program: "claude", Session: "of bob", Kind: hosts.Prompted, Process: process.Of(os.Getpid()),
+		Size: func(*orchestrator.Message) int { return 4000 }, Line: func(*hosts.Group) string { return "" },
+	})
+	if err == nil {
+		err = hosts.Written(t.Context(), r.Router.Ledger, &answer)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := r.opens(1440, false, "/")
+	d.Click("what it costs")
+	d.Until(`location.search === "?room=costs" && document.querySelector("table.pairs")?.innerText.replace(/\s+/g, " ").includes("4.0 kB 1,000")`)
+	for _, dark := range []bool{false, true} {
+		small := r.opens(360, dark, "/agents/bob")
+		small.Reads("What messages put into its context")
+		small.Until(`document.querySelector("svg.context rect") && document.querySelector("table.context")?.innerText.includes("shown")`)
+		if n := small.tooWide(); n > 0 {
+			t.Errorf("the agent is %d pixels too wide for a phone", n)
+		}
+		small.accessible(t, "an agent")
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/overview"
 )
@@ -47,6 +48,7 @@ type scheduledRuns struct {
 type sight struct {
 	state    overview.State
 	attempts overview.Attempts // since this daemon began
+	context  []cost.Now
 }
 
 func newMetrics(l *ledger.Ledger, version string, log *slog.Logger) *metrics {
@@ -84,7 +86,8 @@ func looker(l *ledger.Ledger) func(context.Context) (sight, error) {
 		total.Failed += more.Failed
 		total.GivenUp += more.GivenUp
 		total.Last = more.Last
-		return sight{state, total}, nil
+		context, err := cost.ThisHour(ctx, l)
+		return sight{state, total, context}, err
 	}
 }
 
@@ -178,6 +181,11 @@ func (m *metrics) write(w io.Writer) {
 	}
 	m.writeBacklog(w, seen.state.Recipients)
 	family(w, "mailroom_unread", "gauge", "Messages that stand unread in inboxes.").value(float64(seen.state.Unread))
+	context := family(w, "mailroom_context_bytes", "gauge",
+		"Bytes that messages put into the contexts of models in this hour of the clock, by agent and way: hook, urgent, digest or tool.")
+	for _, of := range seen.context {
+		context.value(float64(of.Bytes), "agent", of.Agent, "way", string(of.Way))
+	}
 	family(w, "mailroom_overdue", "gauge",
 		"Undelivered messages that wait for longer than the setting overdue.after.").value(float64(seen.state.Overdue))
 	bytes := family(w, "mailroom_database_bytes", "gauge", "Size of the database and of its write-ahead log.")

@@ -69,6 +69,17 @@ func (h *Host) frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []
 	for i := range a.Messages {
 		b.WriteString(h.framed(&a.Messages[i], a.Marks[i], slices.Contains(verified, a.Messages[i].ID)))
 	}
+	if n := a.Digest.Messages; n > 0 {
+		fmt.Fprintf(&b, "mailroom: %s for you, the agent %s, named here and not shown: what messages may put into your context in an hour "+
+			"(budget.bytes) is used up. Other agents wrote what is in quotes. They stay unread; get_messages shows them.\n",
+			orchestrator.Plural(n, "more message"), agent)
+		for _, line := range a.Digest.Lines {
+			b.WriteString(line)
+		}
+		if a.Digest.Others > 0 {
+			fmt.Fprintf(&b, "- %d more\n", a.Digest.Others)
+		}
+	}
 	if a.Left > 0 {
 		verb := "wait"
 		if a.Left == 1 {
@@ -78,6 +89,41 @@ func (h *Host) frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []
 			orchestrator.Plural(a.Left, "more message"), verb)
 	}
 	return b.String()
+}
+
+// maxWords is how much a line of a digest has of a message, in UTF-16 units.
+const maxWords = 80
+
+// line names messages of one sender, type and thread: how many, the newest of them by its id, their size, and how that
+// begins.
+func line(g *hosts.Group) string {
+	m := &g.Newest
+	var b strings.Builder
+	fmt.Fprintf(&b, "- %d from %s", g.Messages, clean(m.Sender))
+	for _, of := range [][2]string{{"type", m.Type}, {"thread", m.ThreadID}} {
+		if of[1] != "" {
+			fmt.Fprintf(&b, ", %s %s", of[0], clean(of[1]))
+		}
+	}
+	newest := ""
+	if g.Messages > 1 {
+		newest = "newest "
+	}
+	words := strings.Join(strings.Fields(commands.Told(m)), " ")
+	first := commands.FirstUnits(words, maxWords)
+	if first != words {
+		first += "..."
+	}
+	fmt.Fprintf(&b, ", %d bytes, %s%s: %q\n", g.Bytes, newest, clean(m.ID), first)
+	return b.String()
+}
+
+// clean makes a name or an id fit for a line.
+func clean(s string) string { return commands.FirstUnits(strings.Map(plain, s), 100) }
+
+// bytes returns how many bytes a message takes in an answer.
+func (h *Host) bytes(m *orchestrator.Message) int {
+	return len(h.framed(m, longestMark, m.Sender == orchestrator.User))
 }
 
 // ownName tells a model which agent its session was made.

@@ -135,6 +135,7 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, kind
 		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind,
 		Inner:      input.Subagent != "",
 		Transcript: transcript{input.Transcript, h}, Writer: process.Self(), Fits: h.fits, Nudge: h.Shows,
+		Size: h.bytes, Line: line,
 		Forgets: h.Forgets,
 	}
 	happened, err := hosts.Happened(ctx, env.Ledger, e)
@@ -148,6 +149,7 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, kind
 	}
 	switch text := h.text(ctx, env, kind, auto, a); {
 	case text != "":
+		a.Size = len(text)
 		said = mustJSON(h.Form(event, text))
 	case kind == hosts.Rested:
 		said = mustJSON(h.Dismiss)

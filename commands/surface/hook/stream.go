@@ -278,7 +278,7 @@ func (s *stream) look(ctx context.Context) error {
 	}
 	kind, agent := s.next, s.env.Caller.Name
 	e := hosts.Event{Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: s.fits,
-		Settled: true}
+		Size: s.bytes, Line: line, Settled: true}
 	if r := s.recalled[s.session]; r != nil {
 		e.Transcript = r
 	}
@@ -292,14 +292,20 @@ func (s *stream) look(ctx context.Context) error {
 	}
 	s.next, s.prompted = "", false
 	delete(s.recalled, s.session)
-	if len(a.Messages) == 0 {
+	if len(a.Messages)+a.Digest.Messages == 0 {
 		return nil // nothing else is worth a turn
 	}
 	s.works = true
 	s.shown = delivery{Session: s.session, IDs: a.Marks,
 		Text: s.frame(agent, kind, &a, verified(ctx, s.env, a.Messages))}
-	_, err = s.out.Write(mustJSON(s.shown))
-	return err
+	a.Size = len(s.shown.Text)
+	if _, err = s.out.Write(mustJSON(s.shown)); err != nil {
+		return err
+	}
+	if err := hosts.Written(ctx, s.env.Ledger, &a); err != nil && ctx.Err() == nil {
+		s.env.Log.Error("what messages cost could not be noted", "agent", agent, "error", err)
+	}
+	return nil
 }
 
 // end tells that the sessions are over, so that what the host has not confirmed is unread again.

@@ -11,6 +11,7 @@ import { concerns, disabledSince, standing } from "../standing.js";
 import { ago, clock, span } from "../time.js";
 import { Age, Agent, Command, Confirm, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, list, plural, quoted } from "../words.js";
+import { Context } from "./context.jsx";
 import { ChangeAgent } from "./agent-change.jsx";
 import { Flow } from "./flow.jsx";
 import { Replay, givenUp, lettersAt } from "./operations/deadletters.jsx";
@@ -40,6 +41,7 @@ function Page({ data, reload }) {
         {!agent.built_in && <Tokens name={agent.name} />}
       </div>
       <Flow name={agent.name} backlog={backlog} />
+      {!agent.built_in && <Context name={agent.name} />}
       {lately && agent.deliver !== "inbox" && <LastWords name={agent.name} newest={lately.newest} />}
       {lately && <Lately of={lately} name={agent.name} />}
     </>

@@ -1,13 +1,14 @@
 // Now: what needs a person, how much flows, who writes to whom, and who is there.
 
 import { useState } from "preact/hooks";
+import { run } from "../api.js";
 import { useCommand } from "../data.js";
 import { route, to } from "../route.js";
 import { isFirst, keyOf, needed, others } from "../needs.js";
 import { count, list, plural, sentence } from "../words.js";
-import { anywhere, me } from "../me.js";
+import { anywhere, mayAdminister, me } from "../me.js";
 import { span } from "../time.js";
-import { Age, ByHand, Command, Hint, Icon, Loaded, Shape, When, useCopy } from "../parts.jsx";
+import { Age, ByHand, Command, Confirm, Hint, Icon, Loaded, Shape, When, useCopy } from "../parts.jsx";
 import { Stamped } from "./stamped.jsx";
 import { lettersAt } from "./operations/deadletters.jsx";
 import { Plots, spans } from "./plots.jsx";
@@ -84,6 +85,7 @@ const kinds = {
   disabled: { state: "disabled", tag: () => "Disabled", word: (n) => (n.do.includes(" agent enable ") ? "Enable" : "Give an address"), at: (n) => to(["agents", n.about]) },
   question: { state: "question", tag: (n) => (n === "1" ? "1 question" : `${n} questions`), word: () => "Answer", at: () => to(["questions"]) },
   phone: { state: "overdue", shape: "question", tag: () => "Phone", at: () => to(["questions"]), does: true },
+  exchange: { state: "overdue", tag: (n) => plural(Number(n), "message"), does: true },
   daemon: { state: "overdue", tag: () => "No daemon", does: true, copies: true },
   host: { state: "overdue", tag: () => "No daemon", does: true, copies: true },
   trust: { state: "overdue", shape: "doctor", tag: () => "Not trusted", does: true, copies: true },
@@ -95,6 +97,7 @@ const other = { state: "overdue", shape: "doctor", tag: () => "Look here", does:
 
 function Need({ need, first }) {
   const kind = kinds[need.code] ?? other;
+  if (need.code === "exchange") return <Exchange need={need} kind={kind} first={first} />;
   const at = need.about || need.code === "failed" ? kind.at?.(need) : need.code === "overdue" ? to(["messages"], { status: "live" }) : null;
   return (
     <Row kind={kind} tag={kind.tag(count(need.count))} says={need.says} since={need.since} href={at ?? to(["operations", "doctor"])} word={at && need.about && kind.word ? kind.word(need) : "What to do"} first={first} does={need.do}>
@@ -110,6 +113,26 @@ function from({ code, from: names }) {
   return `${names.length === 1 ? "all from" : "from"} ${list(shown)}`;
 }
 
+// Exchange is a pair of agents that write to each other again and again, or of which that is held back.
+function Exchange({ need, kind, first }) {
+  const [asks, setAsks] = useState(false), [a, b] = need.from, off = !!need.held;
+  const word = off ? "Let them go on" : "Hold";
+  const done = (changed) => {
+    setAsks(false);
+    if (changed) needed.value.reload();
+  };
+  return (
+    <Row kind={kind} tag={kind.tag(need.count)} says={need.says} since={need.since} first={first} does={need.do} act={mayAdminister() && (() => setAsks(true))} word={`${word}…`} href={to(["messages"], { from: a, to: b })}>
+      <Stamped text={need.because ?? ""} /> · <Hint text={need.do} />
+      {asks && (
+        <Confirm title={off ? `Let ${a} and ${b} go on?` : `Hold what ${a} and ${b} write to each other?`} word={word} act={() => run("hold", off ? { agent: a, other: b, off } : { agent: a, other: b })} onDone={done}>
+          <p>{off ? `${plural(need.count, "message")} that wait are delivered, in their order.` : "Their messages to each other wait, for an hour at most, and none is lost. Both are told. What others write to them they get."}</p>
+        </Confirm>
+      )}
+    </Row>
+  );
+}
+
 // Finding is a problem that doctor found. What it says stands in the second line if it is long.
 function Finding({ finding: { code, about, says, do: does }, first }) {
   const title = `${code[0].toUpperCase()}${code.slice(1)}${about ? ` ${about}` : ""}`, short = says.length < 70;
@@ -120,15 +143,15 @@ function Finding({ finding: { code, about, says, do: does }, first }) {
   );
 }
 
-// Row is a line of what needs a person.
-function Row({ kind, tag, says, since, href, word, first, does, children }) {
+// Row is a line of what needs a person. act is what its button does; without one that leads to href.
+function Row({ kind, tag, says, since, href, word, first, does, act, children }) {
   const [, command] = (kind.copies && does?.match(/`(mailroom [^`]+)`/)) || [];
   return (
     <li>
       <span class={`state ${kind.state}`}><Shape name={kind.shape ?? kind.state} />{tag}</span>
       <p class={kind.does ? "what whole" : "what"}><b>{says}</b><span>{children}</span></p>
       <p class="since">{since && <><b><Age at={since} /></b>since <When at={since} seconds={false} /></>}</p>
-      {command ? <CopyButton text={command} first={first} /> : <a class={first ? "btn first" : "btn"} href={href} title={does?.replaceAll("`", "")}>{word}</a>}
+      {act ? <button class={first ? "btn first" : "btn"} type="button" onClick={act}>{word}</button> : command ? <CopyButton text={command} first={first} /> : <a class={first ? "btn first" : "btn"} href={href} title={does?.replaceAll("`", "")}>{word}</a>}
     </li>
   );
 }

@@ -1,7 +1,7 @@
 // Who writes to whom, as a picture and as a list, and who is there.
 
 import { go, route, to } from "../route.js";
-import { count, plural } from "../words.js";
+import { bytes, count, plural } from "../words.js";
 import { Age, Agent, Icon, State } from "../parts.jsx";
 import { standing } from "../standing.js";
 import { height, place, width } from "./layout.js";
@@ -27,23 +27,43 @@ const filled = (pair) => ({ failed: 0, retry: 0, pending: 0, unread: 0, ...pair 
 export function Room({ there }) {
   const members = new Map(there.agents.map((member) => [member.name, member]));
   const pairs = there.pairs.map(filled).map((pair) => ({ ...pair, trouble: trouble(pair, members.get(pair.recipient)) }));
-  const asList = route.value.query.room === "list", query = route.value.query;
+  const query = route.value.query, asList = query.room === "list", asCosts = query.room === "costs";
   return (
     <section>
       <div class="bar">
-        <h2>Who writes to whom</h2>
+        <h2>{asCosts ? "Who costs whom" : "Who writes to whom"}</h2>
         {pairs.length > 0 && (
           <span class="muted wide">
-            {!asList && "wide: many · red: fails · amber: nobody reads · "}
-            <a class="link" href={to([], { ...query, room: asList ? "" : "list" })}>{asList ? "as a picture" : "as a list"}</a>
+            {!asList && !asCosts && "wide: many · red: fails · amber: nobody reads · "}
+            {shapes.filter(([name]) => name !== (query.room ?? "")).map(([name, word], i) => <>{i > 0 && " · "}<a class="link" href={to([], { ...query, room: name })}>{word}</a></>)}
           </span>
         )}
       </div>
       {pairs.length === 0 && <p class="muted">Nobody wrote to anybody in the last hour.</p>}
-      {pairs.length > 0 && !asList && <Picture pairs={pairs} members={members} />}
-      {pairs.length > 0 && <Pairs pairs={pairs} narrow={!asList} />}
+      {pairs.length > 0 && !asList && !asCosts && <Picture pairs={pairs} members={members} />}
+      {pairs.length > 0 && !asCosts && <Pairs pairs={pairs} narrow={!asList} />}
+      {asCosts && <Costs costs={there.costs} />}
       {there.cut && <p class="muted">There were more messages in the last hour; these are the newest.</p>}
     </section>
+  );
+}
+
+// shapes are the forms in which the section shows it.
+const shapes = [["", "as a picture"], ["list", "as a list"], ["costs", "what it costs"]];
+
+// Costs is what messages put into whose context, the dearest first.
+function Costs({ costs }) {
+  if (!costs.length) return <p class="muted">No messages were put into anybody’s context in this hour or the one before.</p>;
+  return (
+    <table class="pairs">
+      <thead><tr><th>From and to</th><th class="num">Size</th><th class="num" title="A quarter of the bytes">Tokens, roughly</th></tr></thead>
+      <tbody>{costs.slice(0, mostDrawn).map((one) => (
+        <tr key={`${one.sender} ${one.recipient}`}>
+          <td><a class="pair" href={to(["agents", one.recipient])}><b>{one.sender}</b><Icon name="to" /><b>{one.recipient}</b></a></td>
+          <td class="num">{bytes(one.bytes)}</td><td class="num">{count(one.tokens)}</td>
+        </tr>
+      ))}</tbody>
+    </table>
   );
 }
 

@@ -1,0 +1,50 @@
+// What messages put into the context of an agent's models in the last day: by the hour, and by who sent them.
+
+import { useCommand } from "../data.js";
+import { mayAdminister } from "../me.js";
+import { Agent } from "../parts.jsx";
+import { clock } from "../time.js";
+import { bytes, count, plural } from "../words.js";
+
+const hour = 3_600_000, hours = 24, mostListed = 8;
+
+export function Context({ name }) {
+  const { data } = useCommand(mayAdminister() ? "stats" : null, { agent: name, since: "24h", every: "1h" }, { matters: () => false, every: 60_000 });
+  const context = data?.context;
+  if (!context?.bytes) return null;
+  const lines = context.by_sender.slice(0, mostListed);
+  return (
+    <section>
+      <div class="bar"><h2>What messages put into its context</h2><span class="muted" title="A quarter of the bytes">{count(context.tokens)} tokens, roughly, in the last day</span></div>
+      <Hours list={context.by_hour} />
+      <table class="context">
+        <thead><tr><th>Sender</th><th>Type</th><th>How</th><th class="num">Messages</th><th class="num">Size</th><th class="num">Tokens</th></tr></thead>
+        <tbody>{lines.map((one) => (
+          <tr key={`${one.sender} ${one.message_type} ${one.way}`}>
+            <td><Agent name={one.sender} /></td><td class="mono">{one.message_type}</td><td>{ways[one.way] ?? one.way}</td>
+            <td class="num">{count(one.messages)}</td><td class="num">{bytes(one.bytes)}</td><td class="num">{count(one.tokens)}</td>
+          </tr>
+        ))}</tbody>
+      </table>
+      {context.by_sender.length > lines.length && <p class="muted small">And {plural(context.by_sender.length - lines.length, "other kind")} of message.</p>}
+    </section>
+  );
+}
+
+// ways are the words for how a message came there.
+const ways = { hook: "shown", urgent: "shown beyond the budget", digest: "named in a digest", tool: "asked for" };
+
+// Hours is a bar for each hour of the clock.
+function Hours({ list }) {
+  const last = Math.floor(Date.now() / hour) * hour, begin = last - (hours - 1) * hour;
+  const put = Array.from({ length: hours }, (_, i) => list.find(({ at }) => Date.parse(at) === begin + i * hour)?.bytes ?? 0), top = Math.max(...put);
+  const most = put.indexOf(top), at = (i) => clock(new Date(begin + i * hour).toISOString(), { seconds: false });
+  return (
+    <figure class="plot">
+      <svg class="field context" role="img" viewBox={`0 0 ${hours} 100`} preserveAspectRatio="none" aria-label={`Bytes an hour in the last day; most from ${at(most)} on: ${bytes(top)}.`}>
+        {put.map((n, i) => n > 0 && <rect class="c-ok" x={i} width="1" y={100 - (100 * n) / top} height={(100 * n) / top}><title>{`${bytes(n)} from ${at(i)} on`}</title></rect>)}
+      </svg>
+      <div class="ax" aria-hidden="true">{[0, 8, 16, 23].map((i) => <span>{at(i)}</span>)}</div>
+    </figure>
+  );
+}
