@@ -21,8 +21,8 @@ import (
 // engine are the packages that commands and surfaces use: words and verbs. The engine is put together in router, which
 // only cmd and tests know.
 var engine = []string{
-	"orchestrator", "orchestrator/agenthost", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery",
-	"orchestrator/jsonfault", "orchestrator/ledger", "orchestrator/messages", "orchestrator/move",
+	"orchestrator", "orchestrator/agenthost", "orchestrator/agents", "orchestrator/cost", "orchestrator/daemons",
+	"orchestrator/delivery", "orchestrator/jsonfault", "orchestrator/ledger", "orchestrator/messages", "orchestrator/move",
 	"orchestrator/nearest", "orchestrator/pattern",
 	"orchestrator/hosts", "orchestrator/overview", "orchestrator/push", "orchestrator/questions",
 	"orchestrator/reading", "orchestrator/removal", "orchestrator/retention",
@@ -83,6 +83,7 @@ var mayImport = map[string][]string{
 	"orchestrator/messages": {"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/process",
 		"orchestrator/push", "orchestrator/store", "tracing"},
 	"orchestrator/adoption": rows,
+	"orchestrator/cost":     {"orchestrator", "orchestrator/ledger", "orchestrator/store"},
 	"orchestrator/daemons":  {"orchestrator", "orchestrator/ledger", "orchestrator/store"},
 	"orchestrator/delivery": and(rows, "orchestrator/adoption"),
 	"orchestrator/exports":  and(rows, "tracing/otlp"),
@@ -90,7 +91,7 @@ var mayImport = map[string][]string{
 	// The kinds of records do not know each other, but that an answer of the user may be to a team's request. Only
 	// reading delivers.
 	"orchestrator/reading":   and(rows, "orchestrator/adoption", "orchestrator/delivery"),
-	"orchestrator/hosts":     and(rows, "orchestrator/delivery", "orchestrator/reading", "orchestrator/removal"),
+	"orchestrator/hosts":     and(rows, "orchestrator/cost", "orchestrator/delivery", "orchestrator/reading", "orchestrator/removal"),
 	"orchestrator/schedules": and(rows, ""),
 	"orchestrator/RECORD":    rows,
 	"orchestrator/sessions":  and(rows, "orchestrator/program"),
@@ -98,7 +99,7 @@ var mayImport = map[string][]string{
 
 	"orchestrator/removal":   and(rows, "orchestrator/adoption", "orchestrator/delivery"),
 	"orchestrator/retention": and(rows, "orchestrator/delivery", "orchestrator/traffic"),
-	"orchestrator/overview": and(rows, "orchestrator/adoption", "orchestrator/daemons", "orchestrator/delivery",
+	"orchestrator/overview": and(rows, "orchestrator/adoption", "orchestrator/cost", "orchestrator/daemons", "orchestrator/delivery",
 		"orchestrator/hosts", "orchestrator/questions", "orchestrator/schedules", "orchestrator/sessions"),
 	"orchestrator/bridge": and(rows, "orchestrator/bridge/letters", "orchestrator/daemons",
 		"orchestrator/delivery", "orchestrator/letter"),

@@ -19,6 +19,7 @@ var toolCalls = []struct{ tool, args string }{
 	{"agent_token", `name=builder`},
 	{"agent_disable", `name=spare why=later`},
 	{"agent_enable", `name=spare`},
+	{"hold", `agent=spare other=builder off=true`},
 	{"agent_remove", `name=spare`},
 	{"group_set", `name=builders members=["builder"]`},
 	{"group_add", `name=council members=["builder"]`},

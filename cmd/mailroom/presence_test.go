@@ -11,7 +11,7 @@ func TestSendersAreToldOfTheRecipient(t *testing.T) {
 	o := newOffice(t, "alice", "bob")
 	sends := [][]string{
 		{"send", "--sender", "alice", "--recipient", "bob", "--message-type", "note", "--payload", `"hello"`},
-		{"relay", "send_message", "--source", "alice", "--target", "bob", "--message-type", "STATUS", "--message",
+		{"relay", "send_message", "--source", "alice", "--target", "bob", "--message-type", "DIRECTIVE", "--message",
 			"hello"},
 		{"--as", "alice", "team", "send-message", "--to", "bob", "--message", `"hello"`},
 		{"coral", "send_message", "--sender-id", "alice", "--thread-id", "direct:bob", "--content", "hello"},
