@@ -80,6 +80,7 @@ CREATE TABLE agent_message (
     origin            TEXT NOT NULL DEFAULT '',        -- JSON: what a message in document 002's form said and no column holds
     not_before        TEXT NOT NULL DEFAULT '',        -- when its sender wants it delivered at the earliest; '' is at once
     chain_at          TEXT NOT NULL DEFAULT '',        -- when the first message was sent that led to it by its hops; '' if unknown
+    held_from         TEXT NOT NULL DEFAULT '',        -- what not_before was before `mailroom hold` set it
     wake              TEXT                             -- now, rest, never: what it may cost a session; NULL: type and priority decide
 );
 
@@ -294,8 +295,8 @@ CREATE TABLE host_sessions (
 -- context_use: how many messages, and bytes of them, were put into the contexts of the models that work as an agent, in each hour of the
 -- clock (kept for 90 days), by who sent them, their type and the way: hook, urgent (beyond the budget), digest or tool. at is when the
 -- hour begins. Bytes are those of a hook's answer; of a tool's, what the messages say.
-CREATE TABLE context_use (agent TEXT, at TEXT, sender TEXT, message_type TEXT, way TEXT, messages INTEGER NOT NULL, bytes INTEGER NOT NULL,
-    PRIMARY KEY (agent, at, sender, message_type, way));
+CREATE TABLE context_use (at TEXT, agent TEXT, sender TEXT, message_type TEXT, way TEXT, messages INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    PRIMARY KEY (at, agent, sender, message_type, way));
 
 
 -- given_names: agents that were added for a process of an agent host, `mailroom connect HOST --as auto`, and who has each name.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Wake is what a message may cost a session of an agent host, in which its recipient's model works. It concerns such
-// sessions alone: whoever asks for messages, by a command or a tool, gets all of them.
+// Wake says whether a message may start a turn of its recipient's session in an agent host (now), only prolong one
+// (rest), or neither (never). Whoever asks for messages, by a command or a tool, gets all of them.
 type Wake string
 
 // The wakes, from the dearest to the cheapest.
@@ -20,7 +20,7 @@ const (
 // Wakes are all of them.
 var Wakes = []Wake{WakeNow, WakeRest, WakeNever}
 
-// AtLeast reports whether what has this wake may cost all that other may.
+// AtLeast reports whether w is as strong as other, or stronger. Both must be of Wakes.
 func (w Wake) AtLeast(other Wake) bool { return slices.Index(Wakes, w) <= slices.Index(Wakes, other) }
 
 // WakeRules are the wakes that a recipient wants messages to have, by their types in upper case; under "" that of all

@@ -86,7 +86,7 @@ export default function (pi) {
 
   // What pi holds though it was given back, and delivered again meanwhile, the model sees once.
   pi.on("context", ({ messages }) => {
-    const ours = messages.filter((message) => message.customType === TYPE)
+    const ours = messages.filter((message) => message.customType === TYPE && message.details?.ids?.length) // a digest has none
     const within = (a, b) => (a.details?.ids ?? []).every((id) => b.details?.ids?.includes(id))
     const again = ours.filter((a, i) => ours.some((b, j) => i !== j && within(a, b) && (!within(b, a) || j < i)))
     if (again.length > 0) return { messages: messages.filter((message) => !again.includes(message)) }

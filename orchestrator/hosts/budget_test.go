@@ -29,8 +29,8 @@ func (r room) shows(kind hosts.Kind, change ...func(*hosts.Event)) string {
 		b.Write(a.Messages[i].Payload)
 	}
 	b.WriteString(strings.Join(a.Digest.Lines, ""))
-	if a.Digest.Others > 0 {
-		fmt.Fprintf(&b, "%d more", a.Digest.Others)
+	if a.Digest.Left > 0 {
+		fmt.Fprintf(&b, "%d more", a.Digest.Left)
 	}
 	if a.Left > 0 {
 		fmt.Fprintf(&b, "%d left", a.Left)
@@ -144,7 +144,7 @@ func TestFlood(t *testing.T) {
 func TestBudgetUsedUp(t *testing.T) {
 	t.Parallel()
 	r := frugal(t)
-	used := []cost.Use{{Sender: "alice", Type: "note", Way: cost.Digest, Messages: 9, Bytes: 6000}}
+	used := []cost.Use{{Sender: "alice", Type: "note", Way: cost.WayDigest, Messages: 9, Bytes: 6000}}
 	if err := r.Ledger.Write(t.Context(), store.Of("bob"), func(x *ledger.Tx) error { return cost.Note(x, "bob", used) }); err != nil {
 		t.Fatal(err)
 	}
@@ -172,4 +172,55 @@ func TestWithoutABudget(t *testing.T) {
 	}
 	want.Equal(t, "shown", r.shows(hosts.Prompted), strings.Repeat(long, 15))
 	want.Rows(t, r.Rows(`SELECT sender, message_type, way, messages, bytes FROM context_use`), "alice note hook 15 15000")
+}
+
+// A sender whose urgent messages are too many keeps those of others from nobody, and what the user says is always shown.
+func TestUrgentOfOthers(t *testing.T) {
+	t.Parallel()
+	r := frugal(t)
+	r.AddAll("carol")
+	urgent := func(d *orchestrator.Draft) { d.Priority = 2 }
+	for range 7 {
+		r.Send("alice", "bob", saying(long))
+	}
+	r.shows(hosts.Worked)
+	for range 11 {
+		r.Send("alice", "bob", saying(long), urgent)
+	}
+	r.Send("carol", "bob", saying(`"`+strings.Repeat("c", 998)+`"`), urgent)
+	want.Equal(t, "first", r.shows(hosts.Worked), strings.Repeat(long, 10)+"1 alice note;")
+	want.Equal(t, "next", r.shows(hosts.Worked), `"`+strings.Repeat("c", 998)+`"`)
+	r.event(hosts.Stopped)
+	r.Clock.Advance(time.Second)
+	r.Send("alice", "bob", saying(long), urgent)
+	r.SQL(`UPDATE context_use SET bytes = 6000 WHERE way = 'hook'`)
+	r.looks(r.waiter("one"), hosts.Quiet, 0) // nothing could be shown of it
+}
+
+// More kinds than a digest has lines are named one digest after the other, and nothing counts as named that is not.
+func TestDigestsNameAll(t *testing.T) {
+	t.Parallel()
+	r := frugal(t)
+	r.Set("budget.bytes", "60000")
+	if err := r.Ledger.Write(t.Context(), store.Of("bob"), func(x *ledger.Tx) error {
+		return cost.Note(x, "bob", []cost.Use{{Sender: "alice", Type: "note", Way: cost.WayDigest, Messages: 9, Bytes: 52_500}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const kinds = 50
+	for i := range kinds {
+		r.Send("alice", "bob", saying(`"`+strings.Repeat("x", 9000)+`"`), typed(fmt.Sprintf("kind%d", i)))
+	}
+	named := map[string]bool{}
+	for _, left := range []string{"30 more", "10 more", ""} {
+		text := r.shows(hosts.Worked)
+		if !strings.HasSuffix(text, ";"+left) {
+			t.Errorf("%q does not say %q", text, left)
+		}
+		for _, line := range strings.Split(strings.TrimSuffix(text, left), ";") {
+			named[line] = true
+		}
+	}
+	want.Equal(t, "named", len(named), kinds+1) // and nothing behind the last
+	want.Equal(t, "again", r.shows(hosts.Worked), "")
 }

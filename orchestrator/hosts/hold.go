@@ -29,7 +29,7 @@ func Hold(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hold
 		if h, err = newHold(t, a, b, by); err != nil {
 			return err
 		}
-		if old := t.Config().HoldOf(h.A, h.B, t.Now); old != nil {
+		if old := t.Config().HoldOf(h.A, h.B, t.ClockText); old != nil {
 			h = *old
 			n, err = waiting(t.Conn, old)
 			return err
@@ -67,13 +67,13 @@ func newHold(t *ledger.Tx, a, b, by string) (ledger.Hold, error) {
 				"only what two agents with an inbox write to each other can be held back")
 		}
 	}
-	return ledger.Hold{A: min(a, b), B: max(a, b), Since: t.Now, Until: orchestrator.Stamp(t.Clock.Add(ledger.MaxHold)),
+	return ledger.Hold{A: min(a, b), B: max(a, b), Since: t.ClockText, Until: orchestrator.Stamp(t.Clock.Add(ledger.MaxHold)),
 		By: by}, nil
 }
 
 // attending refuses agents that have no living session of a host.
 func attending(t *ledger.Tx, names ...string) error {
-	known, err := PresenceIn(t, &orchestrator.Draft{}, names...)
+	known, err := PresenceIn(t, nil, names...)
 	if err != nil {
 		return err
 	}
@@ -97,33 +97,65 @@ func waiting(c *store.Conn, h *ledger.Hold) (int, error) {
 
 // putOff has the messages wait that are due before the hold ends.
 func putOff(t *ledger.Tx, h *ledger.Hold) (int, error) {
-	return shift(t, h, `next_attempt_at < ?3`, h.Until, h.Until, orchestrator.ParseStamp(h.Until).Sub(t.Clock),
-		tracing.Held, "held back until "+h.Until+" by "+h.By)
+	return each(t, h, `next_attempt_at < ?3`, func(m *orchestrator.Message, _ string) error {
+		err := reschedule(t, m, h.Until, h.Until, m.NotBefore, orchestrator.ParseStamp(h.Until).Sub(t.Clock))
+		if err != nil {
+			return err
+		}
+		return t.NoteOf(m, tracing.Held, h.String())
+	})
 }
 
-// shift changes when the messages of a pair are due, and moves the end of their time to live. which is a condition
-// beside ofPair, of which ?3 is the end of the hold.
-func shift(t *ledger.Tx, h *ledger.Hold, which, next, notBefore string, by time.Duration, event tracing.EventName,
-	why string) (int, error) {
-	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ofPair+` AND `+which+
-		` ORDER BY seq`, h.A, h.B, h.Until)
+// release makes the messages that a hold holds back due when their senders want it.
+func release(t *ledger.Tx, h *ledger.Hold, by string) (int, error) {
+	return each(t, h, `not_before = ?3`, func(m *orchestrator.Message, wanted string) error {
+		next, notBefore := "", t.ClockText // since which it is due again
+		if wanted > t.ClockText {
+			next, notBefore = wanted, wanted
+		}
+		err := reschedule(t, m, next, notBefore, "", t.Clock.Sub(orchestrator.ParseStamp(h.Until)))
+		if err != nil {
+			return err
+		}
+		return t.NoteOf(m, tracing.Released, "let go by "+by)
+	})
+}
+
+// each does something for the messages of a pair that a condition selects, of which ?3 is the end of the hold, in the
+// order of sending. wanted is the not_before that a message had before it was held back.
+func each(t *ledger.Tx, h *ledger.Hold, which string, do func(m *orchestrator.Message, wanted string) error) (int, error) {
+	wanted, err := store.List(t.Conn, func(row store.Row) string { return row.Text(0) },
+		`SELECT held_from FROM agent_message WHERE `+ofPair+` AND `+which+` ORDER BY seq`, h.A, h.B, h.Until)
 	if err != nil {
 		return 0, err
 	}
+	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ofPair+` AND `+which+
+		` ORDER BY seq`, h.A, h.B, h.Until)
 	for i := range ms {
-		m := &ms[i]
-		expires := orchestrator.Stamp(orchestrator.ParseStamp(m.ExpiresAt).Add(by))
-		review := orchestrator.Stamp(orchestrator.ParseStamp(notBefore).Add(t.Config().Settings.OverdueAfter))
-		if err := t.Run(`UPDATE agent_message SET next_attempt_at = ?2, not_before = ?3, expires_at = ?4, review_at = ?5
-			WHERE seq = ?1`, m.Seq, next, notBefore, expires, min(expires, review)); err != nil {
-			return 0, err
-		}
-		if err := t.NoteOf(m, event, why); err != nil {
-			return 0, err
+		if err == nil {
+			err = do(&ms[i], wanted[i])
 		}
 	}
 	t.WakeAll()
-	return len(ms), nil
+	return len(ms), err
+}
+
+// reschedule sets when a message is due, and moves the end of its time to live by as much as its hold adds or takes away.
+func reschedule(t *ledger.Tx, m *orchestrator.Message, next, notBefore, heldFrom string, by time.Duration) error {
+	expires := orchestrator.Stamp(orchestrator.ParseStamp(m.ExpiresAt).Add(by))
+	overdue := orchestrator.Stamp(orchestrator.ParseStamp(notBefore).Add(t.Config().Settings.OverdueAfter))
+	due, waits, err := t.Text(`SELECT due_at FROM acknowledgement_due WHERE message_id = ?`, m.ID)
+	if err != nil {
+		return err
+	}
+	if waits {
+		due = orchestrator.Stamp(orchestrator.ParseStamp(due).Add(by))
+		if err := t.Run(`UPDATE acknowledgement_due SET due_at = ? WHERE message_id = ?`, due, m.ID); err != nil {
+			return err
+		}
+	}
+	return t.Run(`UPDATE agent_message SET next_attempt_at = ?2, not_before = ?3, held_from = ?4, expires_at = ?5, review_at = ?6
+		WHERE seq = ?1`, m.Seq, next, notBefore, heldFrom, expires, min(expires, overdue))
 }
 
 // tellHeld tells an agent that what it writes to another is held back, and the other way round.
@@ -145,7 +177,7 @@ func LetGo(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hol
 		if h, err = newHold(t, a, b, by); err != nil {
 			return err
 		}
-		old := t.Config().HoldOf(h.A, h.B, t.Now)
+		old := t.Config().StoredHold(h.A, h.B)
 		if old == nil {
 			return nil
 		}
@@ -153,8 +185,7 @@ func LetGo(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hol
 		if err := t.DropHold(old); err != nil {
 			return err
 		}
-		left := orchestrator.ParseStamp(old.Until).Sub(t.Clock)
-		if n, err = shift(t, old, `not_before = ?3`, "", t.ClockText, -left, tracing.Released, "let go by "+by); err != nil {
+		if n, err = release(t, old, by); err != nil {
 			return err
 		}
 		return t.ConfigChanged()
@@ -164,7 +195,7 @@ func LetGo(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hol
 
 // dropHolds removes the holds of an agent that was removed: another may get its name.
 func dropHolds(t *ledger.Tx, agent string) error {
-	for _, h := range t.Config().Holds(t.Now) {
+	for _, h := range t.Config().Holds(t.ClockText) {
 		if h.A == agent || h.B == agent {
 			if err := t.DropHold(&h); err != nil {
 				return err

@@ -59,7 +59,7 @@ func TestHold(t *testing.T) {
 	want.Equal(t, "waiting", n, 1)
 	sent, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "alice", Recipient: "bob", Type: "note", TTL: 10 * time.Minute})
 	want.Equal(t, "error", err, nil)
-	if !strings.Contains(sent.Note, "is held back until ") || !strings.Contains(sent.Note, ", by a person: do not send it again") {
+	if !strings.Contains(sent.Note, "is held back until ") || !strings.Contains(sent.Note, " by a person: do not send it again") {
 		t.Errorf("the sender is told %q", sent.Note)
 	}
 	r.Send("bob", "alice")
@@ -134,4 +134,60 @@ func TestWhatCannotBeHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Rows(t, r.Rows(`SELECT count(*) FROM settings WHERE key LIKE 'hold.%'`), "0")
+}
+
+// A message that its sender wants later comes no earlier because it was held back meanwhile, be it sent before the hold or in it.
+func TestHoldKeepsWhatIsWantedLater(t *testing.T) {
+	t.Parallel()
+	r := talking(t)
+	later := func(d *orchestrator.Draft) { d.Delay = 30 * time.Minute }
+	before := r.Send("alice", "bob", later)
+	if _, _, err := r.hold("alice", "bob"); err != nil {
+		t.Fatal(err)
+	}
+	during := r.Send("alice", "bob", later, func(d *orchestrator.Draft) { d.AckWithin = 5 * time.Minute })
+	r.Clock.Advance(10 * time.Minute)
+	r.Deliver()
+	want.Rows(t, r.Rows(`SELECT count(*) FROM agent_message WHERE sender = 'system' AND message_type <> 'held'`), "0") // overdue
+	let, n := r.letGo("alice", "bob")
+	want.Equal(t, "let go", let, true)
+	want.Equal(t, "messages", n, 2)
+	r.Deliver()
+	r.Take("bob") // what it is told
+	r.Clock.Advance(19 * time.Minute)
+	r.Deliver()
+	want.IDs(t, r.TakeFor("bob", 0))
+	r.Clock.Advance(time.Minute)
+	r.Deliver()
+	want.IDs(t, r.TakeFor("bob", 0), before, during)
+}
+
+// An idle agent that lets no message wake it can be held as any other. Mentions and dead letters are held back, too; and a hold is let
+// go though a clock was set back.
+func TestHoldOfAllKinds(t *testing.T) {
+	t.Parallel()
+	r := talking(t)
+	r.wants("bob", "never")
+	r.event(hosts.Stopped)
+	thread := r.Thread("alice", "bob")
+	if _, _, err := r.hold("alice", "bob"); err != nil {
+		t.Fatal(err)
+	}
+	r.Deliver()
+	r.Take("bob")
+	r.MustPost(thread.ID, "alice", "bob")
+	dead := r.Send("alice", "bob")
+	r.SQL(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', next_attempt_at = '', not_before = '' WHERE message_id = ?`, dead)
+	if _, err := messages.Replay(t.Context(), r.Ledger, dead, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.Deliver()
+	want.IDs(t, r.TakeFor("bob", 0))
+	r.held(2)
+	r.Clock.Advance(-5 * time.Hour)
+	let, n := r.letGo("alice", "bob")
+	want.Equal(t, "let go", let, true)
+	want.Equal(t, "messages", n, 2)
+	r.Deliver()
+	want.Equal(t, "messages to bob", len(r.TakeFor("bob", 0)), 2)
 }

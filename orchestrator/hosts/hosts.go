@@ -4,6 +4,7 @@ package hosts
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"mailroom/orchestrator"
@@ -129,7 +130,7 @@ type Answer struct {
 }
 
 // Empty reports whether there is nothing to show.
-func (a *Answer) Empty() bool { return len(a.Messages)+a.Left+a.Digest.Messages == 0 }
+func (a *Answer) Empty() bool { return len(a.Messages)+a.Left+len(a.Digest.Lines) == 0 }
 
 const (
 	// maxShown bounds the messages of one answer.
@@ -265,14 +266,20 @@ func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 	}
 	var budget cost.Budget
 	over := false
-	options := reading.Options{Recipient: e.Agent, Limit: maxShown, Fits: e.Fits, Lease: e.lease(), Untold: e.Session}
+	options := reading.Options{Recipient: e.Agent, Limit: maxShown, Fits: e.Fits, Lease: e.lease(), Untold: told(e.Session)}
 	if e.Size != nil {
 		options.Affords = func(t *ledger.Tx, ms []orchestrator.Message) (n int, err error) {
-			if budget, err = cost.Left(t.Conn, t.Config(), e.Agent, t.Clock); err == nil {
-				n = len(budget.Spend(ms, e.Size))
+			over = false // the transaction may run again
+			if budget, err = cost.Left(t.Conn, t.Config(), e.Agent, t.Clock); err != nil {
+				return 0, err
 			}
+			n = len(budget.Spend(ms, e.Size))
 			over = n < len(ms)
-			return n, err
+			return n, nil
+		}
+		options.Taken = func(t *ledger.Tx, ms []orchestrator.Message) error {
+			a.uses = budget.Spend(ms, e.Size)
+			return cost.Note(t, e.Agent, a.uses)
 		}
 	}
 	ms, more, err := reading.Wait(ctx, l, options)
@@ -283,14 +290,11 @@ func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 		a.Marks = append(a.Marks, markWith(key, &ms[i]))
 	}
 	a.Messages, a.lease, a.agent, a.session = ms, e.lease(), e.Agent, e.Session
-	if e.Size != nil {
-		a.uses = budget.Spend(ms, e.Size)
-	}
 	switch {
 	case over:
-		err = digest(ctx, l, e, budget.Digest, a)
+		err = digest(ctx, l, e, &budget, a)
 	case more:
-		a.Left, err = unread(ctx, l, e.Agent, e.Session)
+		a.Left, err = unread(ctx, l, e.Agent, told(e.Session))
 	}
 	return err
 }
@@ -298,13 +302,13 @@ func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 // count delivers what is due, and says how many messages there are.
 func count(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 	ms, more, err := reading.Wait(ctx, l,
-		reading.Options{Recipient: e.Agent, Limit: maxShown, Peek: true, Untold: e.Session})
+		reading.Options{Recipient: e.Agent, Limit: maxShown, Peek: true, Untold: told(e.Session)})
 	if err != nil {
 		return err
 	}
 	a.Left = len(ms)
 	if more {
-		a.Left, err = unread(ctx, l, e.Agent, e.Session)
+		a.Left, err = unread(ctx, l, e.Agent, told(e.Session))
 	}
 	return err
 }
@@ -331,19 +335,23 @@ func (e *Event) lease() messages.ReadingLease {
 	return lease
 }
 
-// Written notes that an answer was written: what it put into the context and, if the event had a Writer, that from now
+// Written notes that an answer was written; call it once. It notes what the answer put into the context and, if the event had a Writer, that from now
 // on the session's events tell what becomes of its messages. A hook that is killed never says so. Its host takes no
 // answer from it, so the model has not seen them.
 func Written(ctx context.Context, l *ledger.Ledger, a *Answer) error {
 	if len(a.uses) == 0 && len(a.Messages) == 0 {
 		return nil
 	}
+	uses := slices.Clone(a.uses) // of which the messages are noted already
 	around := a.Size
-	for i := range a.uses {
-		around -= a.uses[i].Bytes
+	for i := range uses {
+		around -= uses[i].Bytes
+		if i < len(a.Messages) {
+			uses[i].Messages, uses[i].Bytes = 0, 0
+		}
 	}
-	if len(a.uses) > 0 {
-		a.uses[0].Bytes += max(0, around)
+	if len(uses) > 0 {
+		uses[0].Bytes += max(0, around)
 	}
 	return l.WriteLazily(ctx, store.Of(a.agent), func(t *ledger.Tx) error {
 		if a.lease.Writer.PID > 0 {
@@ -351,20 +359,21 @@ func Written(ctx context.Context, l *ledger.Ledger, a *Answer) error {
 				return err
 			}
 		}
-		if err := cost.Note(t, a.agent, a.uses); err != nil || a.Digest.Messages == 0 {
+		if err := cost.Note(t, a.agent, uses); err != nil {
 			return err
 		}
-		return t.Run(`
-			UPDATE agent_inbox SET told_in = CASE told_in WHEN '' THEN ' ' ELSE told_in END || ?2 || ' '
-			WHERE recipient = ?1 AND read_at = ''
-				AND message_id IN (SELECT i.message_id FROM agent_inbox i JOIN agent_message m ON m.message_id = i.message_id
-					AND m.recipient = i.recipient
-				WHERE i.recipient = ?1 AND i.read_at = '' AND m.seq <= ?3 AND `+ledger.Untold(`?2`)+`)`,
-			a.agent, a.session, a.Digest.upTo)
+		return a.Digest.noteTold(t, a.agent, a.session)
 	})
 }
 
 // GiveBack makes what an answer was to show unread again, since it could not be written.
 func GiveBack(ctx context.Context, l *ledger.Ledger, a *Answer) error {
-	return reading.Unread(ctx, l, a.Messages)
+	if err := reading.Unread(ctx, l, a.Messages); err != nil || len(a.uses) == 0 || len(a.Messages) == 0 {
+		return err
+	}
+	uses := slices.Clone(a.uses[:len(a.Messages)])
+	for i := range uses {
+		uses[i].Messages, uses[i].Bytes = -uses[i].Messages, -uses[i].Bytes
+	}
+	return l.Write(ctx, store.Of(a.agent), func(t *ledger.Tx) error { return cost.Note(t, a.agent, uses) })
 }

@@ -99,7 +99,8 @@ const (
 	NotThere  = "not running"     // the sessions that it had are over
 )
 
-// Presence says of each of these agents, to whom a message was sent, what is known of it. It leaves out those that no
+// Presence says of each of these agents, to whom a message was sent or, with nil, without regard to any, what is known of
+// it. It leaves out those that no
 // host has told of and that do not look into an inbox, and all of them as long as no host has told of any session in
 // this database.
 func Presence(ctx context.Context, l *ledger.Ledger, d *orchestrator.Draft, agents ...string) (known map[string]string, err error) {
@@ -129,6 +130,9 @@ func presenceIn(c *store.Conn, conf *ledger.Config, d *orchestrator.Draft, now t
 		return nil, err
 	}
 	known := presenceOf(conf, agents, found)
+	if d == nil {
+		return known, nil
+	}
 	m := orchestrator.Message{Sender: d.Sender, Type: d.Type, Action: d.Action, Priority: d.Priority, Wake: d.Wake}
 	for name, is := range known {
 		if wake, _ := wakeRules(conf, name).WakeOf(&m); is == IsIdle && wake != orchestrator.WakeNow {

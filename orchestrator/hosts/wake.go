@@ -150,8 +150,8 @@ func (w *Waiter) look(c *store.Conn, conf *ledger.Config) (does Outlook, n int, 
 	return Soon, 0, 0, nil
 }
 
-// cost is what it costs to show something at an event: the least wake of the messages for which that is done.
-func (e *Event) cost() orchestrator.Wake {
+// needs is the least wake that a message must have to be shown at an event by itself: by what that costs.
+func (e *Event) needs() orchestrator.Wake {
 	switch {
 	case e.Kind == Rested, e.Kind == Started && e.Settled:
 		return orchestrator.WakeNow // a turn begins
@@ -163,14 +163,14 @@ func (e *Event) cost() orchestrator.Wake {
 
 // matters reports whether one of the unread messages is worth what it costs to show them. Then all are shown.
 func (e *Event) matters(ctx context.Context, l *ledger.Ledger) (matters bool, err error) {
-	cost := e.cost()
-	if cost == orchestrator.WakeNever {
+	needs := e.needs()
+	if needs == orchestrator.WakeNever {
 		return true, nil
 	}
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		matters = false
 		return waits(c, conf, e.Agent, l.Now(), 0, func(wake orchestrator.Wake, _ int, _ int64) {
-			matters = matters || wake.AtLeast(cost)
+			matters = matters || wake.AtLeast(needs)
 		})
 	})
 	return matters, err
@@ -194,15 +194,16 @@ func (w *Waiter) waiting(c *store.Conn, conf *ledger.Config, now time.Time) (n i
 		return 0, 0, false, err
 	}
 	err = waits(c, conf, w.agent, now, nudged, func(wake orchestrator.Wake, newer int, last int64) {
-		if wake == orchestrator.WakeNow && last > 0 {
+		if wake == orchestrator.WakeNow {
 			n, newest, any = n+newer, max(newest, last), true
 		}
 	})
 	return n, newest, any, err
 }
 
-// waits tells of the unread messages to an agent, delivered or not, that no digest has named and that its budget allows to show, in sets that have the same wake: how many have a
-// greater seq than after, and the greatest seq. What is archived, or was written into the inbox by hand, has none.
+// waits tells of the unread messages to an agent, delivered or not, that no digest has named and that its budget allows
+// to show, in sets that have the same wake: how many have a
+// greater seq than after, and the greatest seq.
 func waits(c *store.Conn, conf *ledger.Config, agent string, now time.Time, after int64,
 	each func(wake orchestrator.Wake, newer int, last int64)) error {
 	budget, err := cost.Left(c, conf, agent, now)
@@ -210,23 +211,23 @@ func waits(c *store.Conn, conf *ledger.Config, agent string, now time.Time, afte
 		return err
 	}
 	rules := wakeRules(conf, agent)
-	const columns = `SELECT m.seq, m.message_type, m.action, m.wake, CASE WHEN m.priority < 0 THEN -1 WHEN m.priority > 1 THEN 2 ELSE 0 END AS priority,
-			CASE m.sender WHEN '` + orchestrator.SystemSender + `' THEN m.sender ELSE '' END AS sender `
+	const columns = `SELECT m.seq, m.message_type, m.action, m.wake, octet_length(m.payload) AS size,
+			CASE WHEN m.priority < 0 THEN -1 WHEN m.priority > 1 THEN 2 ELSE 0 END AS priority,
+			CASE WHEN m.sender IN ('` + orchestrator.SystemSender + `', '` + orchestrator.User +
+		`') OR m.action = 'interrupt' OR m.priority > 1 THEN m.sender ELSE '' END AS sender `
 	return c.Query(`
-		SELECT message_type, action, wake, priority, sender, sum(CASE WHEN seq > ?3 THEN 1 ELSE 0 END), max(seq) FROM (
-		    `+columns+`FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id
-		    	AND m.recipient = i.recipient
+		SELECT message_type, action, wake, priority, sender, min(size), sum(CASE WHEN seq > ?3 THEN 1 ELSE 0 END), max(seq) FROM (
+		    `+columns+`FROM agent_inbox i JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient
 		    WHERE i.recipient = ?2 AND i.read_at = '' AND i.told_in = '' AND (m.ttl_seconds IS NULL OR m.expires_at > ?1)
 		    UNION ALL `+columns+`FROM agent_message m WHERE `+ledger.Takeable+` AND (m.expires_at = '' OR m.expires_at > ?1)) AS u
 		GROUP BY message_type, action, wake, priority, sender`,
 		func(row store.Row) error {
 			m := orchestrator.Message{Type: row.Text(0), Action: row.Text(1), Wake: orchestrator.Wake(row.Text(2)),
 				Priority: int(row.Int(3)), Sender: row.Text(4)}
-			if !budget.Allows(&m) {
-				return nil
+			if budget.Allows(&m, int(row.Int(5))) {
+				wake, _ := rules.WakeOf(&m)
+				each(wake, int(row.Int(6)), row.Int(7))
 			}
-			wake, _ := rules.WakeOf(&m)
-			each(wake, int(row.Int(5)), row.Int(6))
 			return nil
 		}, orchestrator.Stamp(now), agent, after)
 }

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,9 @@ type Hold struct {
 	Until, Since string
 	By           string // who did that, in words
 }
+
+// String says until when and by whom messages are held back.
+func (h *Hold) String() string { return "held back until " + h.Until + " by " + h.By }
 
 // pair returns two names in order.
 func pair(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
@@ -56,20 +61,32 @@ func (conf *Config) HoldOf(a, b, now string) *Hold {
 	return &hold
 }
 
-// Holds returns the holds that there are at a time, in no order.
+// StoredHold returns the hold on what two agents write to each other, also one that has ended and was not removed, or that
+// a clock which was set back has not reached; nil if there is none.
+func (conf *Config) StoredHold(a, b string) *Hold {
+	if hold, stored := conf.holds[pair(a, b)]; stored {
+		return &hold
+	}
+	return nil
+}
+
+// Holds returns the holds that there are at a time, the oldest first.
 func (conf *Config) Holds(now string) (list []Hold) {
 	for _, hold := range conf.holds {
 		if conf.HoldOf(hold.A, hold.B, now) != nil {
 			list = append(list, hold)
 		}
 	}
+	slices.SortFunc(list, func(a, b Hold) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
+	})
 	return list
 }
 
 // StoreHold has messages held back, and removes holds that are over.
 func (t *Tx) StoreHold(h *Hold) error {
 	for _, old := range t.Config().holds {
-		if old.Until <= t.Now {
+		if old.Until <= t.ClockText {
 			if err := t.DropHold(&old); err != nil {
 				return err
 			}

@@ -20,6 +20,7 @@ type Insertion struct {
 	MulticastID, MulticastTarget string
 	expiresAt, reviewAt          string
 	NotBefore                    string // "" is at once
+	heldFrom                     string // what NotBefore was before Hold
 	ttl                          any
 	Seq                          int64 // set by Insert, unless Own is false and the request only sends beside others
 }
@@ -40,18 +41,17 @@ func (row *Insertion) Expire(t *Tx, s *Settings) {
 	row.reviewAt = min(row.expiresAt, orchestrator.Stamp(due.Add(s.OverdueAfter)))
 }
 
-// Hold has the row wait while what its sender and its recipient write to each other is held back, and returns by what;
-// nil if it is not.
-func (row *Insertion) Hold(t *Tx, conf *Config) *Hold {
-	h := conf.HoldOf(row.Draft.Sender, row.Recipient, t.Now)
-	if h == nil || row.Held || row.NotBefore >= h.Until {
-		return nil
+// hold has the row wait while what its sender and its recipient write to each other is held back.
+func (row *Insertion) hold(t *Tx) {
+	conf := t.Config()
+	h := conf.HoldOf(row.Draft.Sender, row.Recipient, t.ClockText)
+	if h == nil || row.Held || row.Status != orchestrator.Pending || row.NotBefore >= h.Until {
+		return
 	}
-	row.NotBefore = h.Until
-	row.Failure = "held back until " + h.Until + " by " + h.By
+	row.heldFrom, row.NotBefore = row.NotBefore, h.Until
+	row.Failure = h.String()
 	row.expiresAt = orchestrator.Stamp(orchestrator.ParseStamp(row.expiresAt).Add(orchestrator.ParseStamp(h.Until).Sub(t.Clock)))
 	row.reviewAt = min(row.expiresAt, orchestrator.Stamp(orchestrator.ParseStamp(h.Until).Add(conf.Settings.OverdueAfter)))
-	return h
 }
 
 // insertPlain stores a row that has only what every message has. It saves a third of the time of insertAny.
@@ -65,10 +65,10 @@ const insertAny = `
 	    traced_status, review_at, expires_at, priority, trace_id, span_id, error_message, ended_at, ttl_seconds, held,
 	    summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target,
 	    	idempotency_key, origin,
-	    not_before, next_attempt_at, chain_at, wake)
+	    not_before, next_attempt_at, chain_at, wake, held_from)
 	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
 		?23,
-	    ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)`
+	    ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)`
 
 // plain reports whether insertPlain can store the row.
 func (row *Insertion) plain() bool {
@@ -81,7 +81,15 @@ func (row *Insertion) plain() bool {
 }
 
 // Insert stores a new row of agent_message, and its first event.
-func (t *Tx) Insert(row *Insertion) (err error) {
+func (t *Tx) Insert(row *Insertion) error {
+	held := *row // hold changes its times, for this recipient
+	held.hold(t)
+	err := t.insert(&held)
+	row.Seq, row.Hops = held.Seq, held.Hops
+	return err
+}
+
+func (t *Tx) insert(row *Insertion) (err error) {
 	d := row.Draft
 	row.Hops = max(row.Hops, d.Hops)
 	traceID := ""
@@ -112,7 +120,7 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 			row.MaxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.SpanID,
 			failure, endedAt, row.ttl, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
 			null(d.SessionID), null(d.ReplyTo), row.Hops, null(row.MulticastID), null(row.MulticastTarget),
-			null(d.IdempotencyKey), d.Origin, row.NotBefore, next, d.ChainAt, null(string(d.Wake)))
+			null(d.IdempotencyKey), d.Origin, row.NotBefore, next, d.ChainAt, null(string(d.Wake)), row.heldFrom)
 	}
 	if err != nil {
 		return err

@@ -188,6 +188,9 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 		}
 	}
 	due, next := t.Clock, ""
+	if h := conf.HoldOf(m.Sender, m.Recipient, t.ClockText); h != nil && h.Until > m.NotBefore {
+		m.NotBefore = h.Until
+	}
 	if m.NotBefore > t.ClockText {
 		due, next = orchestrator.ParseStamp(m.NotBefore), m.NotBefore
 	}
@@ -197,7 +200,7 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 	}
 	m.Status, m.RetryCount, m.Error = orchestrator.Pending, 0, ""
 	t.WakeAll()
-	return t.Run(`UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ? WHERE seq = ?`,
+	return t.Run(`UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ?, not_before = ? WHERE seq = ?`,
 		orchestrator.Stamp(expires),
-		min(orchestrator.Stamp(expires), orchestrator.Stamp(due.Add(conf.Settings.OverdueAfter))), next, m.Seq)
+		min(orchestrator.Stamp(expires), orchestrator.Stamp(due.Add(conf.Settings.OverdueAfter))), next, m.NotBefore, m.Seq)
 }

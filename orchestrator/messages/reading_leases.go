@@ -399,8 +399,11 @@ func EndReadingLeasesOf(t *ledger.Tx, agent, why string) error {
 // MarkRead sets the time at which a message was read, or with at "" makes it unread, and records the event in the
 // trace.
 func MarkRead(t *ledger.Tx, m *orchestrator.Message, at string, event tracing.EventName, why string) error {
-	if err := t.Run(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID,
-		m.Recipient); err != nil {
+	place := `UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`
+	if at == "" { // nothing was said of it to anybody
+		place = `UPDATE agent_inbox SET told_in = '', read_at = ? WHERE message_id = ? AND recipient = ?`
+	}
+	if err := t.Run(place, at, m.ID, m.Recipient); err != nil {
 		return err
 	}
 	if err := t.Run(`

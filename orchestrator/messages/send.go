@@ -289,10 +289,12 @@ func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipie
 		if err != nil {
 			return sent, err
 		}
-		row := row
 		row.Id, row.Recipient = id, recipient
-		if h := row.Hold(t, conf); h != nil {
-			sent.Note = "is held back until " + h.Until + ", by " + h.By + ": do not send it again"
+		if h := conf.HoldOf(d.Sender, recipient, t.ClockText); h != nil && !held {
+			sent.Note = "is " + h.String() + ": do not send it again"
+			if isGroup {
+				sent.Note = "is, for " + recipient + ", " + h.String()
+			}
 		}
 		row.Own = isGroup && isOwnCopy(t, conf, d, recipient)
 		if err := t.Insert(&row); err != nil {

@@ -32,6 +32,7 @@ var checks = []check{
 	{"overdue", Problem, "none", checkOverdue},
 	{"disabled", Problem, "none", checkDisabled},
 	{"exchange", Note, "", checkExchanges},
+	{"hold", Note, "", checkHolds},
 	{"unread", Note, "no mail has waited for its reader for long", checkUnread},
 	{"phone", Note, "", checkPhones},
 	{"question", Note, "", checkQuestions},

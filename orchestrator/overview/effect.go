@@ -50,16 +50,16 @@ func checkEffect(x *examination) error {
 			About: of.sender + " to " + of.recipient, Level: Note, Count: int64(n), From: []string{of.sender},
 			Says: fmt.Sprintf("%s put %d bytes, some %d tokens, into the context of %s within a day, to little effect", of.sender,
 				of.bytes, of.bytes/4, of.recipient),
-			Because: fmt.Sprintf("of %d messages %d were answered, acknowledged or followed by anything that %s sent", n, effects,
+			Because: fmt.Sprintf("of %d messages that it read, %d were answered, acknowledged or followed by anything that it sent", n, effects),
+			Do: fmt.Sprintf("Have %s send less: `mailroom stats %s` has what came by type; `mailroom setting set budget.bytes` bounds it for all", of.sender,
 				of.recipient),
-			Do: fmt.Sprintf("Have %s send less, or `mailroom agent add %s --wake rest`; `mailroom stats %[2]s` has what came by type",
-				of.sender, of.recipient),
 		})
 	}
 	return nil
 }
 
-// effects counts the messages of a talk that were read, and those that had an effect.
+// effects counts the messages of a talk that were read, and those that had an effect. It walks along all that the two
+// have sent, for a few pairs at most.
 func (s *snapshot) effects(of *talk) (n, effects int, err error) {
 	since := orchestrator.Stamp(s.now.Add(-effectTime))
 	sent, err := s.c.Texts(`SELECT created_at FROM agent_message WHERE sender = ?1 AND created_at >= ?2 AND `+ledger.Past+`
@@ -68,7 +68,7 @@ func (s *snapshot) effects(of *talk) (n, effects int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	err = s.c.Query(`SELECT m.read_at, m.acknowledged_at, EXISTS (SELECT 1 FROM agent_message r WHERE r.reply_to = m.message_id)
+	err = s.c.Query(`SELECT m.read_at, m.acknowledged_at, EXISTS (SELECT 1 FROM agent_message r WHERE r.reply_to = m.message_id AND r.sender = ?2)
 		FROM agent_message m WHERE m.sender = ?1 AND m.`+ledger.Past+` AND m.recipient = ?2 AND m.created_at >= ?3 AND m.read_at <> ''
 		ORDER BY m.read_at`, func(row store.Row) error {
 		n++

@@ -51,7 +51,7 @@ func TestLittleEffect(t *testing.T) {
 				f.Clock.Advance(20 * time.Minute)
 			}
 			if err := f.Ledger.Write(t.Context(), store.Of("bob"), func(x *ledger.Tx) error {
-				return cost.Note(x, "bob", []cost.Use{{Sender: "alice", Type: "note", Way: cost.Tool, Messages: 25, Bytes: 20_000}})
+				return cost.Note(x, "bob", []cost.Use{{Sender: "alice", Type: "note", Way: cost.WayTool, Messages: 25, Bytes: 20_000}})
 			}); err != nil {
 				t.Fatal(err)
 			}

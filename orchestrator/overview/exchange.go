@@ -24,23 +24,25 @@ type exchange struct {
 	byA, byB int64
 }
 
-// checkExchanges finds the pairs of agents that have exchanged too many messages lately, those with most first, and
-// those of which messages are held back.
-func checkExchanges(x *examination) error {
-	now := orchestrator.Stamp(x.now)
-	for _, h := range x.conf.Holds(now) {
+// checkHolds finds what two agents write to each other and somebody holds back.
+func checkHolds(x *examination) error {
+	for _, h := range x.conf.Holds(orchestrator.Stamp(x.now)) {
 		n, err := x.c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+` AND next_attempt_at = ?3
 			AND (sender = ?1 AND recipient = ?2 OR sender = ?2 AND recipient = ?1)`, h.A, h.B, h.Until)
 		if err != nil {
 			return err
 		}
 		x.add(Finding{
-			About: h.A + " and " + h.B, Level: Note, Count: n, From: []string{h.A, h.B}, Since: h.Since, Held: true,
-			Says:    fmt.Sprintf("What %s and %s write to each other is held back until %s", h.A, h.B, h.Until),
-			Because: h.By + " has done that",
-			Do:      fmt.Sprintf("`mailroom hold %s %s --off` lets it go", h.A, h.B),
+			About: h.A + " and " + h.B, Level: Note, Count: n, From: []string{h.A, h.B}, Since: h.Since,
+			Says: fmt.Sprintf("What %s and %s write to each other is %s", h.A, h.B, &h),
+			Do:   fmt.Sprintf("`mailroom hold %s %s --off` lets it go", h.A, h.B),
 		})
 	}
+	return nil
+}
+
+// checkExchanges finds the pairs of agents that have exchanged too many messages lately, those with most first.
+func checkExchanges(x *examination) error {
 	list, err := x.runaway()
 	for _, f := range list {
 		x.add(f)

@@ -28,7 +28,6 @@ type Finding struct {
 	Count   int64    `json:"count,omitempty"`   // of messages or questions
 	From    []string `json:"from,omitempty"`    // who sent those messages, or asks too
 	Since   string   `json:"since,omitempty"`   // since when, as far as that is known
-	Held    bool     `json:"held,omitempty"`    // what From write to each other is held back
 	ID      string   `json:"id,omitempty"`      // of the oldest message or question
 	// of the newest message that failed: messages.DeadLetterFilter selects them by it
 	Error string `json:"error,omitempty"`

@@ -67,7 +67,7 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 			" --deliver ...` names another address; both let its messages go"
 	case m.NextAttemptAt > now && conf.HoldOf(m.Sender, m.Recipient, now) != nil:
 		h := conf.HoldOf(m.Sender, m.Recipient, now)
-		why.Rule = fmt.Sprintf("what %s and %s write to each other is held back until %s, by %s since %s", h.A, h.B, h.Until, h.By, h.Since)
+		why.Rule = fmt.Sprintf("what %s and %s write to each other is %s, since %s", h.A, h.B, h, h.Since)
 		why.Fix = fmt.Sprintf("`mailroom hold %s %s --off` lets it go", h.A, h.B)
 	case m.NextAttemptAt > now:
 		return explainLater(c, conf, m, l.Now(), comes, why)

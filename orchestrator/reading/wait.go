@@ -35,6 +35,9 @@ type Options struct {
 	// all.
 	Affords func(t *ledger.Tx, ms []orchestrator.Message) (int, error)
 
+	// Taken is called in that transaction with what was taken; nil does nothing.
+	Taken func(t *ledger.Tx, ms []orchestrator.Message) error
+
 	// Waiting, unless it is nil, is called once, before the wait, if there is nothing yet.
 	Waiting func()
 
@@ -259,6 +262,11 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 			}
 			if !o.Peek {
 				t.Heartbeat(o.Recipient)
+			}
+			if o.Taken != nil {
+				if err := o.Taken(t, ms); err != nil {
+					return err
+				}
 			}
 			return endWait(t, o.edges)
 		})

@@ -85,8 +85,7 @@ var mayCost = map[string]int{
 	`AND sender IN (?1, ?2) AND sender <> recipient AND`: 1,
 
 	// What is unread is counted by what it is, where a session looks and where a digest is made of it.
-	`GROUP BY message_type, action, wake, priority, sender`:   1,
-	`GROUP BY m.sender, m.message_type, m.thread_id ORDER BY`: 2,
+	`GROUP BY message_type, action, wake, priority, sender`: 1,
 
 	// Doctor looks at what two agents have sent of late.
 	`UNION ALL SELECT created_at FROM agent_message WHERE sender = ?1`: 3,

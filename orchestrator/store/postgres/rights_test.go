@@ -98,7 +98,7 @@ func TestFewestRightsInOlderTables(t *testing.T) {
 		`ALTER FUNCTION agent_message_numbered() SECURITY INVOKER SET search_path FROM CURRENT;
 		GRANT EXECUTE ON FUNCTION agent_message_numbered() TO PUBLIC;
 		CREATE TRIGGER agent_message_disowned AFTER UPDATE OF traced_status ON agent_message FOR EACH ROW EXECUTE FUNCTION agent_message_gone();
-		ALTER TABLE agent_message DROP COLUMN chain_at, DROP COLUMN wake; ALTER TABLE agent_message_archive DROP COLUMN wake;
+		ALTER TABLE agent_message DROP COLUMN chain_at, DROP COLUMN held_from, DROP COLUMN wake; ALTER TABLE agent_message_archive DROP COLUMN wake;
 		ALTER TABLE agents DROP COLUMN wake; DROP TABLE context_use; ALTER TABLE agent_inbox DROP COLUMN told_in; ALTER TABLE host_sessions DROP COLUMN shown_id, DROP COLUMN shown_at, DROP COLUMN prompted_at; ALTER TABLE agents DROP COLUMN pass_env, DROP CONSTRAINT agents_name; ALTER TABLE groups DROP CONSTRAINT groups_name;
 		ALTER TABLE group_members DROP CONSTRAINT group_members_agent; UPDATE settings SET value = '1' WHERE key = 'schema.version'`); err != nil {
 		t.Fatal(err)

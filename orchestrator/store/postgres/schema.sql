@@ -46,6 +46,7 @@ CREATE TABLE agent_message (
     origin            text COLLATE "C" NOT NULL DEFAULT '',
     not_before        text COLLATE "C" NOT NULL DEFAULT '',
     chain_at          text COLLATE "C" NOT NULL DEFAULT '',
+    held_from         text COLLATE "C" NOT NULL DEFAULT '',
     wake              text COLLATE "C"
 );
 
@@ -210,8 +211,8 @@ CREATE TABLE host_sessions (
     PRIMARY KEY (agent, session)
 );
 
-CREATE TABLE context_use (agent text COLLATE "C", at text COLLATE "C", sender text COLLATE "C", message_type text COLLATE "C", way text COLLATE "C", messages bigint NOT NULL, bytes bigint NOT NULL,
-    PRIMARY KEY (agent, at, sender, message_type, way));
+CREATE TABLE context_use (at text COLLATE "C", agent text COLLATE "C", sender text COLLATE "C", message_type text COLLATE "C", way text COLLATE "C", messages bigint NOT NULL, bytes bigint NOT NULL,
+    PRIMARY KEY (at, agent, sender, message_type, way));
 
 
 CREATE TABLE given_names (

@@ -45,13 +45,13 @@ var present = upgrades{oldest: 4, steps: []string{
 	`DROP TRIGGER IF EXISTS agent_message_disowned ON agent_message`,
 	// 6: what a message may cost a session of an agent host, as its sender and its recipient want it, and what messages
 	// put into contexts.
-	`ALTER TABLE agent_message ADD COLUMN wake text COLLATE "C";
+	`ALTER TABLE agent_message ADD COLUMN held_from text COLLATE "C" NOT NULL DEFAULT '', ADD COLUMN wake text COLLATE "C";
 	ALTER TABLE agent_message_archive ADD COLUMN wake text COLLATE "C";
 	ALTER TABLE agents ADD COLUMN wake text COLLATE "C" NOT NULL DEFAULT '';
 	ALTER TABLE agent_inbox ADD COLUMN told_in text COLLATE "C" NOT NULL DEFAULT '';
-	CREATE TABLE context_use (agent text COLLATE "C", at text COLLATE "C", sender text COLLATE "C",
+	CREATE TABLE context_use (at text COLLATE "C", agent text COLLATE "C", sender text COLLATE "C",
 	    message_type text COLLATE "C", way text COLLATE "C", messages bigint NOT NULL, bytes bigint NOT NULL,
-	    PRIMARY KEY (agent, at, sender, message_type, way))`,
+	    PRIMARY KEY (at, agent, sender, message_type, way))`,
 }}
 
 // isName is the condition under which a column holds a name that an agent or a group can have.
