@@ -80,7 +80,7 @@ func noteWritten(ctx context.Context, env Env, ms []orchestrator.Message, lease 
 	}
 	var uses []cost.Use
 	for i := range ms {
-		uses = append(uses, cost.Use{Sender: ms[i].Sender, Type: ms[i].Type, Way: cost.Tool, Messages: 1,
+		uses = append(uses, cost.Use{Sender: ms[i].Sender, Type: ms[i].Type, Way: cost.WayTool, Messages: 1,
 			Bytes: min(len(Told(&ms[i])), MaxPart)})
 	}
 	return env.Ledger.WriteLazily(ctx, store.Of(readers...), func(t *ledger.Tx) error {

@@ -13,7 +13,7 @@ import (
 // HoldParams name two agents.
 type HoldParams struct {
 	Agent string `json:"agent" desc:"one agent" check:"agent" arg:"1"`
-	Other string `json:"other" desc:"another" check:"agent" arg:"2"`
+	Other string `json:"other" desc:"the other agent" check:"agent" arg:"2"`
 	Off   bool   `json:"off,omitempty" desc:"let go what is held back"`
 }
 
@@ -21,7 +21,7 @@ type HoldParams struct {
 type HoldResult struct {
 	Agents  []string `json:"agents"`
 	Held    bool     `json:"held"`            // it is held back now
-	Changed bool     `json:"changed"`         // it was not before, or the other way round
+	Changed bool     `json:"changed"`         // whether this call has changed anything
 	Until   string   `json:"until,omitempty"` // when it is let go by itself
 	Waiting int      `json:"messages"`        // that wait, or were let go
 }
@@ -43,10 +43,10 @@ func (r HoldResult) Text(w *terminal.Text) {
 	a, b, n := r.Agents[0], r.Agents[1], orchestrator.Plural(r.Waiting, "message")
 	switch {
 	case r.Held:
-		w.Printf("What %s and %s write to each other is held back until %s, or until `mailroom hold %[1]s %[2]s --off`; %[4]s of it wait.\n",
+		w.Printf("What %s and %s write to each other is held back until %s, or until `mailroom hold %[1]s %[2]s --off`. Waiting: %[4]s.\n",
 			a, b, r.Until, n)
 	case r.Changed:
-		w.Printf("%s and %s get what they write to each other again; %s were let go.\n", a, b, n)
+		w.Printf("%s and %s get what they write to each other again. Let go: %s.\n", a, b, n)
 	default:
 		w.Printf("Nothing that %s and %s write to each other is held back.\n", a, b)
 	}

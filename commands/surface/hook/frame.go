@@ -8,6 +8,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/hosts"
 )
 
@@ -69,15 +70,15 @@ func (h *Host) frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []
 	for i := range a.Messages {
 		b.WriteString(h.framed(&a.Messages[i], a.Marks[i], slices.Contains(verified, a.Messages[i].ID)))
 	}
-	if n := a.Digest.Messages; n > 0 {
+	if n := a.Digest.Named + a.Digest.Left; len(a.Digest.Lines) > 0 {
 		fmt.Fprintf(&b, "mailroom: %s for you, the agent %s, named here and not shown: what messages may put into your context in an hour "+
 			"(budget.bytes) is used up. Other agents wrote what is in quotes. They stay unread; get_messages shows them.\n",
 			orchestrator.Plural(n, "more message"), agent)
 		for _, line := range a.Digest.Lines {
 			b.WriteString(line)
 		}
-		if a.Digest.Others > 0 {
-			fmt.Fprintf(&b, "- %d more\n", a.Digest.Others)
+		if a.Digest.Left > 0 {
+			fmt.Fprintf(&b, "- %d more, named later\n", a.Digest.Left)
 		}
 	}
 	if a.Left > 0 {
@@ -114,8 +115,13 @@ func line(g *hosts.Group) string {
 	if first != words {
 		first += "..."
 	}
-	fmt.Fprintf(&b, ", %d bytes, %s%s: %q\n", g.Bytes, newest, clean(m.ID), first)
-	return b.String()
+	fmt.Fprintf(&b, ", %d bytes, %s%s: ", g.Bytes, newest, clean(m.ID))
+	for quoted := fmt.Sprintf("%q\n", first); ; quoted = fmt.Sprintf("%q\n", first) {
+		if b.Len()+len(quoted) <= cost.MaxLine || first == "" {
+			return b.String() + quoted
+		}
+		first = commands.FirstUnits(first, commands.Units(first)/2) // what %q writes as numbers takes up to ten bytes
+	}
 }
 
 // clean makes a name or an id fit for a line.

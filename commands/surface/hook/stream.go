@@ -66,6 +66,8 @@ func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out i
 	s := &stream{Host: h, env: env, out: out, self: process.Of(os.Getpid()), recalled: map[string]recollection{}}
 	defer s.end(ctx)
 	lines := readLines(ctx, in)
+	renewed := time.NewTimer(untilRenewed(time.Now()))
+	defer renewed.Stop()
 	for {
 		if err := s.look(ctx); err != nil {
 			return err
@@ -82,8 +84,16 @@ func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out i
 			s.arrived()
 		case <-s.again:
 			s.goesOn()
+		case now := <-renewed.C:
+			renewed.Reset(untilRenewed(now))
+			s.arrived()
 		}
 	}
+}
+
+// untilRenewed is how long it takes until the budget of the next hour has begun, see package cost.
+func untilRenewed(now time.Time) time.Duration {
+	return now.Truncate(time.Hour).Add(time.Hour + time.Second).Sub(now)
 }
 
 // Idle is a Stream that has nothing to write: it returns when in ends or ctx does.
@@ -292,11 +302,11 @@ func (s *stream) look(ctx context.Context) error {
 	}
 	s.next, s.prompted = "", false
 	delete(s.recalled, s.session)
-	if len(a.Messages)+a.Digest.Messages == 0 {
+	if len(a.Messages)+len(a.Digest.Lines) == 0 {
 		return nil // nothing else is worth a turn
 	}
 	s.works = true
-	s.shown = delivery{Session: s.session, IDs: a.Marks,
+	s.shown = delivery{Session: s.session, IDs: append([]string{}, a.Marks...),
 		Text: s.frame(agent, kind, &a, verified(ctx, s.env, a.Messages))}
 	a.Size = len(s.shown.Text)
 	if _, err = s.out.Write(mustJSON(s.shown)); err != nil {

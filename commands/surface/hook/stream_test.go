@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 )
@@ -221,4 +222,31 @@ func TestStreamConfirmsWhatStands(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT read_at <> '' FROM agent_message`), "1", "1")
 	s.ends()
 	want.IDs(t, r.TakeFor("bob", 0))
+}
+
+// A delivery that only names messages has a list of marks, which is empty: plugins go through it.
+func TestStreamOfADigest(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "pi")
+	r.Set("budget.bytes", "3000")
+	for range 2 {
+		r.Send("alice", "bob", func(d *orchestrator.Draft) { d.Payload = []byte(`"` + strings.Repeat("x", 3900) + `"`) })
+	}
+	s := r.stream()
+	s.says("session", "ses_1")
+	var text json.RawMessage
+	read := make(chan error, 1)
+	go func() { read <- s.out.Decode(&text) }()
+	select {
+	case err := <-read:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-enginetest.Deadline(t).Done():
+		t.Fatal("nothing is delivered")
+	}
+	if !strings.Contains(string(text), `"ids":[]`) || !strings.Contains(string(text), "2 more messages for you") {
+		t.Errorf("the delivery is %s", text)
+	}
+	s.ends()
 }

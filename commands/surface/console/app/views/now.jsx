@@ -85,7 +85,8 @@ const kinds = {
   disabled: { state: "disabled", tag: () => "Disabled", word: (n) => (n.do.includes(" agent enable ") ? "Enable" : "Give an address"), at: (n) => to(["agents", n.about]) },
   question: { state: "question", tag: (n) => (n === "1" ? "1 question" : `${n} questions`), word: () => "Answer", at: () => to(["questions"]) },
   phone: { state: "overdue", shape: "question", tag: () => "Phone", at: () => to(["questions"]), does: true },
-  exchange: { state: "overdue", tag: (n) => plural(Number(n), "message"), does: true },
+  exchange: { state: "overdue", tag: (n) => `${n} messages`, does: true },
+  hold: { state: "silent", tag: () => "Held", does: true },
   daemon: { state: "overdue", tag: () => "No daemon", does: true, copies: true },
   host: { state: "overdue", tag: () => "No daemon", does: true, copies: true },
   trust: { state: "overdue", shape: "doctor", tag: () => "Not trusted", does: true, copies: true },
@@ -97,7 +98,7 @@ const other = { state: "overdue", shape: "doctor", tag: () => "Look here", does:
 
 function Need({ need, first }) {
   const kind = kinds[need.code] ?? other;
-  if (need.code === "exchange") return <Exchange need={need} kind={kind} first={first} />;
+  if (need.code === "exchange" || need.code === "hold") return <Exchange need={need} kind={kind} first={first} />;
   const at = need.about || need.code === "failed" ? kind.at?.(need) : need.code === "overdue" ? to(["messages"], { status: "live" }) : null;
   return (
     <Row kind={kind} tag={kind.tag(count(need.count))} says={need.says} since={need.since} href={at ?? to(["operations", "doctor"])} word={at && need.about && kind.word ? kind.word(need) : "What to do"} first={first} does={need.do}>
@@ -115,18 +116,18 @@ function from({ code, from: names }) {
 
 // Exchange is a pair of agents that write to each other again and again, or of which that is held back.
 function Exchange({ need, kind, first }) {
-  const [asks, setAsks] = useState(false), [a, b] = need.from, off = !!need.held;
+  const [asks, setAsks] = useState(false), [a, b] = need.from, off = need.code === "hold", n = need.count ?? 0;
   const word = off ? "Let them go on" : "Hold";
   const done = (changed) => {
     setAsks(false);
     if (changed) needed.value.reload();
   };
   return (
-    <Row kind={kind} tag={kind.tag(need.count)} says={need.says} since={need.since} first={first} does={need.do} act={mayAdminister() && (() => setAsks(true))} word={`${word}…`} href={to(["messages"], { from: a, to: b })}>
-      <Stamped text={need.because ?? ""} /> · <Hint text={need.do} />
+    <Row kind={kind} tag={kind.tag(count(n))} says={need.says} since={need.since} first={first} does={need.do} act={mayAdminister() && (() => setAsks(true))} word={`${word}…`} href={to(["messages"], { from: a, to: b })}>
+      {off ? `${plural(n, "message waits", "messages wait")}` : <Stamped text={need.because} />} · <Hint text={need.do} />
       {asks && (
         <Confirm title={off ? `Let ${a} and ${b} go on?` : `Hold what ${a} and ${b} write to each other?`} word={word} act={() => run("hold", off ? { agent: a, other: b, off } : { agent: a, other: b })} onDone={done}>
-          <p>{off ? `${plural(need.count, "message")} that wait are delivered, in their order.` : "Their messages to each other wait, for an hour at most, and none is lost. Both are told. What others write to them they get."}</p>
+          <p>{off ? "What waits is delivered, in its order." : "Their messages to each other wait, for an hour at most, and none is lost. Both are told. What others write to them they get."}</p>
         </Confirm>
       )}
     </Row>

@@ -32,14 +32,14 @@ export function Room({ there }) {
     <section>
       <div class="bar">
         <h2>{asCosts ? "Who costs whom" : "Who writes to whom"}</h2>
-        {pairs.length > 0 && (
+        {(pairs.length > 0 || there.costs.length > 0 || asCosts) && (
           <span class="muted wide">
-            {!asList && !asCosts && "wide: many · red: fails · amber: nobody reads · "}
+            {pairs.length > 0 && !asList && !asCosts && "wide: many · red: fails · amber: nobody reads · "}
             {shapes.filter(([name]) => name !== (query.room ?? "")).map(([name, word], i) => <>{i > 0 && " · "}<a class="link" href={to([], { ...query, room: name })}>{word}</a></>)}
           </span>
         )}
       </div>
-      {pairs.length === 0 && <p class="muted">Nobody wrote to anybody in the last hour.</p>}
+      {pairs.length === 0 && !asCosts && <p class="muted">Nobody wrote to anybody in the last hour.</p>}
       {pairs.length > 0 && !asList && !asCosts && <Picture pairs={pairs} members={members} />}
       {pairs.length > 0 && !asCosts && <Pairs pairs={pairs} narrow={!asList} />}
       {asCosts && <Costs costs={there.costs} />}
