@@ -401,7 +401,7 @@ func EndReadingLeasesOf(t *ledger.Tx, agent, why string) error {
 func MarkRead(t *ledger.Tx, m *orchestrator.Message, at string, event tracing.EventName, why string) error {
 	place := `UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`
 	if at == "" { // nothing was said of it to anybody
-		place = `UPDATE agent_inbox SET told_in = '', read_at = ? WHERE message_id = ? AND recipient = ?`
+		place = `UPDATE agent_inbox SET read_at = ?, told_in = '' WHERE message_id = ? AND recipient = ?`
 	}
 	if err := t.Run(place, at, m.ID, m.Recipient); err != nil {
 		return err

@@ -602,7 +602,7 @@ UPDATE agent_inbox AS i SET told_in = CASE told_in WHEN '' THEN ' ' ELSE told_in
 UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?;
 UPDATE agent_inbox SET read_at = '' WHERE message_id = ?1 AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1 AND recipient = ?2) AND NOT EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND +recipient = ?2);
 UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?;
-UPDATE agent_inbox SET told_in = '', read_at = ? WHERE message_id = ? AND recipient = ?;
+UPDATE agent_inbox SET read_at = ?, told_in = '' WHERE message_id = ? AND recipient = ?;
 UPDATE agent_message SET acknowledged_at = ? WHERE message_id = ? AND +recipient = ?;
 UPDATE agent_message SET delivery_marks = '' WHERE seq = ?;
 UPDATE agent_message SET delivery_marks = ? WHERE message_id = ?;

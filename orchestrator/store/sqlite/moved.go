@@ -160,10 +160,14 @@ func isElsewhere(path string, file fileID) bool {
 }
 
 // orphanedWAL reports whether there is no database at path, or an empty file, but a -wal of one that holds something. A
-// database that was made there now would have SQLite throw that away; one that has a -wal is not empty.
+// database that was made there now would have SQLite throw that away; one that has a -wal is not empty. It looks twice,
+// since both may be put back meanwhile.
 func orphanedWAL(path string) bool {
-	info, err := os.Stat(path)
-	return (errors.Is(err, unix.ENOENT) || err == nil && info.Size() == 0) && walExists(path)
+	lacks := func() bool {
+		info, err := os.Stat(path)
+		return errors.Is(err, unix.ENOENT) || err == nil && info.Size() == 0
+	}
+	return lacks() && walExists(path) && lacks()
 }
 
 func databaseMissing(path string) *orchestrator.Error {
