@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +24,8 @@ func TestHostsAcknowledgementsCostNoTurn(t *testing.T) {
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
 		ends := k.newGate()
 		if of.end != "" {
-			k.hooked = fmt.Sprintf("case $EVENT in *top|AfterAgent) %s ;; esac; hook", ends.pass())
+			once := filepath.Join(k.folder, "once")
+			k.hooked = fmt.Sprintf("case $EVENT in *top|AfterAgent) [ -e %[1]s ] || { touch %[1]s; %[2]s; } ;; esac; hook", once, ends.pass())
 		}
 		s := k.sits()
 		s.asks().says("Done.")
