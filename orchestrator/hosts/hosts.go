@@ -335,9 +335,9 @@ func (e *Event) lease() messages.ReadingLease {
 	return lease
 }
 
-// Written notes that an answer was written; call it once. It notes what the answer put into the context and, if the event had a Writer, that from now
-// on the session's events tell what becomes of its messages. A hook that is killed never says so. Its host takes no
-// answer from it, so the model has not seen them.
+// Written notes that an answer was written; call it once. It notes what the answer put into the context. If the event
+// had a Writer, the session's later events decide what becomes of the messages. A hook that is killed never gets here:
+// its host takes no answer from it, so the model has not seen them.
 func Written(ctx context.Context, l *ledger.Ledger, a *Answer) error {
 	if len(a.uses) == 0 && len(a.Messages) == 0 {
 		return nil
