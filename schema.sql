@@ -293,7 +293,7 @@ CREATE TABLE host_sessions (
 );
 
 -- context_use: how many messages, and bytes of them, were put into the contexts of the models that work as an agent, in each hour of the
--- clock (kept for 90 days), by who sent them, their type and the way: hook, urgent (beyond the budget), digest or tool. at is when the
+-- clock (kept as long as traces), by who sent them, their type and the way: hook, urgent (beyond the budget), digest or tool. at is when the
 -- hour begins. Bytes are those of a hook's answer; of a tool's, what the messages say.
 CREATE TABLE context_use (at TEXT, agent TEXT, sender TEXT, message_type TEXT, way TEXT, messages INTEGER NOT NULL, bytes INTEGER NOT NULL,
     PRIMARY KEY (at, agent, sender, message_type, way));

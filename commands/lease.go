@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,7 +15,6 @@ import (
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
-	"mailroom/orchestrator/store"
 )
 
 // Lease returns the lease under which a command takes messages for a caller. Until its answer was written it is this
@@ -72,22 +72,18 @@ func take(shown, others []orchestrator.Message, lease messages.ReadingLease) Tak
 	}}
 }
 
-// noteWritten notes that the answer with these messages was written and, where a model reads it, what that costs.
+// noteWritten notes that the answer with these messages, all to one agent, was written and, where a model reads it, what
+// that costs.
 func noteWritten(ctx context.Context, env Env, ms []orchestrator.Message, lease messages.ReadingLease) error {
-	readers := reading.Readers(ms)
-	if !env.Call.Model || len(readers) == 0 {
+	if !env.Call.Model {
 		return reading.Written(ctx, env.Ledger, ms, lease)
 	}
-	var uses []cost.Use
-	for i := range ms {
-		uses = append(uses, cost.Use{Sender: ms[i].Sender, Type: ms[i].Type, Way: cost.WayTool, Messages: 1,
-			Bytes: min(len(Told(&ms[i])), MaxPart)})
-	}
-	return env.Ledger.WriteLazily(ctx, store.Of(readers...), func(t *ledger.Tx) error {
-		if err := reading.WrittenIn(t, ms, lease); err != nil {
-			return err
+	return reading.Written(ctx, env.Ledger, ms, lease, func(t *ledger.Tx) error {
+		uses := make([]cost.Use, len(ms))
+		for i := range ms {
+			uses[i] = cost.Use{Sender: ms[i].Sender, Type: ms[i].Type, Way: cost.WayTool, Messages: 1, Bytes: min(len(Told(&ms[i])), MaxPart)}
 		}
-		return cost.Note(t, readers[0], uses) // an answer has messages to one agent
+		return cost.Note(t, cmp.Or(ms[0].Reader, ms[0].Recipient), uses)
 	})
 }
 

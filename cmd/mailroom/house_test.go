@@ -98,7 +98,7 @@ var mayImport = map[string][]string{
 	"orchestrator/questions": and(rows, "orchestrator/teams"),
 
 	"orchestrator/removal":   and(rows, "orchestrator/adoption", "orchestrator/delivery"),
-	"orchestrator/retention": and(rows, "orchestrator/delivery", "orchestrator/traffic"),
+	"orchestrator/retention": and(rows, "orchestrator/cost", "orchestrator/delivery", "orchestrator/traffic"),
 	"orchestrator/overview": and(rows, "orchestrator/adoption", "orchestrator/cost", "orchestrator/daemons", "orchestrator/delivery",
 		"orchestrator/hosts", "orchestrator/questions", "orchestrator/schedules", "orchestrator/sessions"),
 	"orchestrator/bridge": and(rows, "orchestrator/bridge/letters", "orchestrator/daemons",

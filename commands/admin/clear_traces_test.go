@@ -6,6 +6,10 @@ import (
 
 	"mailroom/commands/admin/operations"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/cost"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/store"
 )
 
 // TestClearTraces: the trace of a message goes as a whole, 90 days after the message and its archive have gone; that of
@@ -22,9 +26,28 @@ func TestClearTraces(t *testing.T) {
 		}
 		return err == nil
 	}
+	spent := func() int64 {
+		t.Helper()
+		n, err := ledger.ReadValue(t.Context(), h.router.Ledger, func(c *store.Conn) (int64, error) {
+			return c.Number(`SELECT count(*) FROM context_use`)
+		})
+		if err == nil && n == 0 {
+			err = h.router.Ledger.Write(t.Context(), store.Of("bob"), func(x *ledger.Tx) error {
+				return cost.Note(x, "bob", []cost.Use{{Sender: "alice", Way: cost.WayTool, Messages: 1, Bytes: 1}})
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	want.Equal(t, "hours that are counted", spent(), 0)
 	h.clock.Advance(8 * days)
 	ask[any](h.fixture, "clear_old", `{}`) // deletes m5-given-up, archives m1-read
-	h.clock.Advance(89 * days)
+	h.clock.Advance(81 * days)
+	ask[any](h.fixture, "clear_traces", `{}`)
+	want.Equal(t, "hours that are counted, after 89 days", spent(), 1)
+	h.clock.Advance(8 * days)
 	if r := ask[operations.ClearTracesResult](h.fixture, "clear_traces", `{}`); r.MessageTraces != 0 ||
 		!known("m5-given-up") {
 		t.Errorf("%+v after 89 days", r)
@@ -48,6 +71,7 @@ func TestClearTraces(t *testing.T) {
 	if known("m1-read") {
 		t.Error("the trace of m1-read outlived its archive by 91 days")
 	}
+	want.Equal(t, "hours that are counted", spent(), 0)
 	for _, bad := range []string{`{"older_than_days":0}`, `{"older_than_days":3651}`, `{"older_than_days":"1"}`} {
 		h.refused("clear_traces", bad, orchestrator.InvalidParams)
 	}

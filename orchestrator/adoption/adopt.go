@@ -120,6 +120,10 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 		return err
 	}
 	times := timesAdopted(t, f, status, created, &conf.Settings)
+	if h := conf.HoldOf(Name(f.sender), Name(f.Recipient), t.ClockText); h != nil && status == orchestrator.Pending && times.notBefore < h.Until {
+		times.heldFrom, times.notBefore, times.next = times.notBefore, h.Until, h.Until
+		times.expires = orchestrator.Stamp(orchestrator.ParseStamp(times.expires).Add(orchestrator.ParseStamp(h.Until).Sub(t.Clock)))
+	}
 	maxRetries := store.Int(f.maxRetries)
 	if f.maxRetries == nil || maxRetries < 0 {
 		maxRetries = int64(conf.Settings.MaxRetries)
@@ -133,14 +137,14 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11,
 		       	expires_at = ?12,
 		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
-		       not_before = ?18, held = CASE WHEN held <> 0 AND ?19 THEN 1 ELSE 0 END, `+ledger.NoLease+`
+		       not_before = ?18, held_from = ?20, held = CASE WHEN held <> 0 AND ?19 THEN 1 ELSE 0 END, `+ledger.NoLease+`
 		WHERE seq = ?1`,
 		f.seq, status, Name(f.sender), Name(f.Recipient),
 		adoptedText(f.messageType), Payload(f.payload), created, times.delivered, times.ended, times.next, times.review,
 		times.expires,
 		ledger.CountOf(f.retryCount), min(maxRetries, ledger.MaxCount), adoptedText(f.errorMessage), f.adoptedTTL(),
 		max(0, min(f.hops, ledger.MaxCount)),
-		times.notBefore, CanHold(conf, Name(f.Recipient)))
+		times.notBefore, CanHold(conf, Name(f.Recipient)), times.heldFrom)
 	if err != nil {
 		return err
 	}
@@ -154,6 +158,7 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 type adoptedTimes struct {
 	delivered                               any // NULL unless it was
 	ended, next, review, expires, notBefore string
+	heldFrom                                string
 }
 
 func timesAdopted(t *ledger.Tx, f *ForeignRow, status orchestrator.Status, created string,

@@ -32,14 +32,8 @@ type Use struct {
 // hour returns when the hour of a time begins.
 func hour(at time.Time) string { return orchestrator.Stamp(at.UTC().Truncate(time.Hour)) }
 
-// kept is how long the use of an hour is kept.
-const kept = 90 * orchestrator.Day
-
-// Note adds what was put into the context of an agent, and deletes what is too old of all.
+// Note adds what was put into the context of an agent.
 func Note(t *ledger.Tx, agent string, uses []Use) error {
-	if err := t.Run(`DELETE FROM context_use WHERE at < ?`, hour(t.Clock.Add(-kept))); err != nil {
-		return err
-	}
 	for i := range uses {
 		u := &uses[i]
 		if err := t.Run(`
@@ -51,6 +45,11 @@ func Note(t *ledger.Tx, agent string, uses []Use) error {
 		}
 	}
 	return nil
+}
+
+// Clear deletes the use of the hours that had ended before a time, in the form of a stamp.
+func Clear(t *ledger.Tx, before string) error {
+	return t.Run(`DELETE FROM context_use WHERE at < ?`, hour(orchestrator.ParseStamp(before)))
 }
 
 // Forget deletes what is known of an agent.

@@ -86,18 +86,16 @@ type Pair struct {
 	Sum
 }
 
-// mostPairs bounds the pairs of Pairs.
-const mostPairs = 100
-
-// Pairs returns who put how much into whose context in the hour of the clock of a time, and in the one before, the
-// dearest first.
-func Pairs(c *store.Conn, now time.Time) ([]Pair, error) {
+// Pairs returns who put at least so many messages and bytes into whose context since a time, the dearest first, and most of
+// them at most. The hour of that time is counted whole. Error: that of the database.
+func Pairs(c *store.Conn, since time.Time, messages, bytes int64, most int) ([]Pair, error) {
 	return store.List(c, func(row store.Row) Pair {
 		p := Pair{Sender: row.Text(0), Recipient: row.Text(1)}
 		p.add(row.Int(2), row.Int(3))
 		return p
 	}, `SELECT sender, agent, sum(messages), sum(bytes) FROM context_use WHERE at >= ?1
-		GROUP BY sender, agent ORDER BY sum(bytes) DESC, sender, agent LIMIT +?2`, hour(now.Add(-time.Hour)), mostPairs)
+		GROUP BY sender, agent HAVING sum(messages) >= ?2 AND sum(bytes) >= ?3
+		ORDER BY sum(bytes) DESC, sender, agent LIMIT +?4`, hour(since), messages, bytes, most)
 }
 
 // Now is what was put into contexts in this hour of the clock, by agent and way.

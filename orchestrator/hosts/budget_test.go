@@ -224,3 +224,37 @@ func TestDigestsNameAll(t *testing.T) {
 	want.Equal(t, "named", len(named), kinds+1) // and nothing behind the last
 	want.Equal(t, "again", r.shows(hosts.Worked), "")
 }
+
+// Pairs come with the dearest first, then by name, only those with enough messages and bytes, and not more than are asked for.
+func TestPairs(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	note := func(agent string, uses ...cost.Use) {
+		if err := r.Ledger.Write(t.Context(), store.Of(agent), func(x *ledger.Tx) error { return cost.Note(x, agent, uses) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note("bob", cost.Use{Sender: "alice", Type: "note", Way: cost.WayTool, Messages: 9, Bytes: 9000})
+	r.Clock.Advance(2 * time.Hour)
+	note("bob", cost.Use{Sender: "alice", Type: "note", Way: cost.WayTool, Messages: 1, Bytes: 100},
+		cost.Use{Sender: "alice", Type: "STATUS", Way: cost.WayDigest, Messages: 1, Bytes: 200}, cost.Use{Sender: "carol", Messages: 2, Bytes: 900})
+	note("alice", cost.Use{Sender: "bob", Messages: 3, Bytes: 300}, cost.Use{Sender: "carol", Messages: 1, Bytes: 50})
+	pairs := func(since time.Duration, messages, bytes int64, most int) (lines []string) {
+		err := r.Ledger.Look(t.Context(), func(c *store.Conn) error {
+			lines = nil
+			list, err := cost.Pairs(c, r.Clock.Now().Add(-since), messages, bytes, most)
+			for _, p := range list {
+				lines = append(lines, fmt.Sprint(p.Sender, " ", p.Recipient, " ", p.Messages, " ", p.Bytes, " ", p.Tokens))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	want.Rows(t, pairs(time.Hour, 0, 0, 9), "carol bob 2 900 225", "alice bob 2 300 75", "bob alice 3 300 75", "carol alice 1 50 12")
+	want.Rows(t, pairs(time.Hour, 2, 300, 2), "carol bob 2 900 225", "alice bob 2 300 75")
+	want.Rows(t, pairs(time.Hour, 3, 0, 9), "bob alice 3 300 75")
+	want.Rows(t, pairs(3*time.Hour, 0, 1000, 9), "alice bob 11 9300 2325")
+}

@@ -31,7 +31,7 @@ func Hold(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hold
 		}
 		if old := t.Config().HoldOf(h.A, h.B, t.ClockText); old != nil {
 			h = *old
-			n, err = waiting(t.Conn, old)
+			n, err = Waiting(t.Conn, old)
 			return err
 		}
 		if err := attending(t, h.A, h.B); err != nil {
@@ -89,8 +89,8 @@ func attending(t *ledger.Tx, names ...string) error {
 // ofPair is the condition for the live messages between the agents ?1 and ?2 that no worker delivers.
 const ofPair = ledger.Live + ` AND lease_token = '' AND recipient IN (?1, ?2) AND sender IN (?1, ?2) AND sender <> recipient`
 
-// waiting counts the messages that a hold holds back.
-func waiting(c *store.Conn, h *ledger.Hold) (int, error) {
+// Waiting counts the messages that a hold holds back. Error: that of the database.
+func Waiting(c *store.Conn, h *ledger.Hold) (int, error) {
 	n, err := c.Number(`SELECT count(*) FROM agent_message WHERE `+ofPair+` AND not_before = ?3`, h.A, h.B, h.Until)
 	return int(n), err
 }
@@ -169,8 +169,8 @@ func tellHeld(t *ledger.Tx, agent, other string, h *ledger.Hold) error {
 	return t.Tell(&orchestrator.Draft{Recipient: agent, Type: HeldNotice, Payload: text})
 }
 
-// LetGo lets go what Hold holds back. let is false if nothing was held back; n is how many messages are due now.
-// Errors: as Hold.
+// LetGo lets two agents go on for an hour, however much they write to each other, and lets go what Hold holds back. let
+// is false if nothing was held back; n is how many messages are due now. Errors: as Hold.
 func LetGo(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hold, let bool, n int, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		let, n = false, 0
@@ -178,29 +178,17 @@ func LetGo(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hol
 			return err
 		}
 		old := t.Config().StoredHold(h.A, h.B)
-		if old == nil {
-			return nil
-		}
-		h, let = *old, true
-		if err := t.DropHold(old); err != nil {
+		if err := t.StoreGoOn(&h); err != nil || old == nil {
 			return err
 		}
-		if n, err = release(t, old, by); err != nil {
-			return err
-		}
-		return t.ConfigChanged()
+		let = true
+		n, err = release(t, old, by)
+		return err
 	})
 	return h, let, n, err
 }
 
 // dropHolds removes the holds of an agent that was removed: another may get its name.
 func dropHolds(t *ledger.Tx, agent string) error {
-	for _, h := range t.Config().Holds(t.ClockText) {
-		if h.A == agent || h.B == agent {
-			if err := t.DropHold(&h); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return t.DropHolds(func(h *ledger.Hold) bool { return h.A == agent || h.B == agent })
 }

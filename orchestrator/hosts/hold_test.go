@@ -90,6 +90,10 @@ func TestHold(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT count(*) FROM agent_message WHERE message_type = 'held'`), "2")
 	let, _ = r.letGo("bob", "alice")
 	want.Equal(t, "let go again", let, false)
+	held, _, err = r.hold("alice", "bob")
+	want.Equal(t, "error", err, nil)
+	want.Equal(t, "held anew", held, true)
+	want.Rows(t, r.Rows(`SELECT key FROM settings WHERE key LIKE 'hold.%' OR key LIKE 'go_on.%'`), "hold.alice bob")
 }
 
 // A hold ends by itself after an hour.
@@ -133,7 +137,7 @@ func TestWhatCannotBeHeld(t *testing.T) {
 	if _, err := removal.Remove(t.Context(), r.Ledger, removal.Request{Name: "alice", Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	want.Rows(t, r.Rows(`SELECT count(*) FROM settings WHERE key LIKE 'hold.%'`), "0")
+	want.Rows(t, r.Rows(`SELECT count(*) FROM settings WHERE key LIKE 'hold.%' OR key LIKE 'go_on.%'`), "0")
 }
 
 // A message that its sender wants later comes no earlier because it was held back meanwhile, be it sent before the hold or in it.
@@ -190,4 +194,33 @@ func TestHoldOfAllKinds(t *testing.T) {
 	want.Equal(t, "messages", n, 2)
 	r.Deliver()
 	want.Equal(t, "messages to bob", len(r.TakeFor("bob", 0)), 2)
+}
+
+// What somebody writes into the table with SQL is held back as what is sent, and keeps the time at which it is wanted.
+func TestHoldOfPlainRows(t *testing.T) {
+	t.Parallel()
+	r := talking(t)
+	if _, _, err := r.hold("alice", "bob"); err != nil {
+		t.Fatal(err)
+	}
+	r.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, not_before) VALUES ('now', 'alice', 'bob', '1', ''),
+		('later', 'bob', 'alice', '1', ?), ('much-later', 'bob', 'alice', '1', ?)`,
+		orchestrator.Stamp(r.Clock.Now().Add(10*time.Minute)), orchestrator.Stamp(r.Clock.Now().Add(2*time.Hour)))
+	r.Deliver()
+	r.Take("bob") // what they are told
+	r.Take("alice")
+	r.Clock.Advance(5 * time.Minute)
+	r.Deliver()
+	want.IDs(t, r.TakeFor("bob", 0))
+	_, n := r.letGo("alice", "bob")
+	want.Equal(t, "messages", n, 2)
+	r.Deliver()
+	want.IDs(t, r.TakeFor("bob", 0), "now")
+	want.IDs(t, r.TakeFor("alice", 0))
+	r.Clock.Advance(5 * time.Minute)
+	r.Deliver()
+	want.IDs(t, r.TakeFor("alice", 0), "later")
+	r.Clock.Advance(2 * time.Hour)
+	r.Deliver()
+	want.IDs(t, r.TakeFor("alice", 0), "much-later")
 }

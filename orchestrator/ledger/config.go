@@ -22,6 +22,7 @@ type Config struct {
 	Groups     map[string][]string // members in order of joining
 	formers    map[string]int64    // by name that was removed and added again: see Former
 	holds      map[[2]string]Hold  // by the names of two agents, in order: see HoldOf
+	goOn       map[[2]string]Hold  // the same: see MayGoOn
 
 	Elsewhere bool   // some agents get their messages on other hosts
 	Untrusted string // why the database must not act outside of itself; "" is that it may, see trust.go
@@ -198,7 +199,8 @@ func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
 		return nil, err
 	}
 	conf.Settings, conf.unreadable = settingsFrom(conf.Stored)
-	conf.formers, conf.holds = formersIn(conf.Stored), holdsIn(conf.Stored)
+	conf.formers = formersIn(conf.Stored)
+	conf.holds, conf.goOn = holdsIn(conf.Stored, holdPrefix), holdsIn(conf.Stored, goOnPrefix)
 	for _, def := range settingList {
 		if err := conf.unreadable[def.Key]; err != nil {
 			conf.Odd = append(conf.Odd,

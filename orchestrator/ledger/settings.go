@@ -37,6 +37,7 @@ type Settings struct {
 	StartLadder     []time.Duration // waits before a session that failed is started again
 	ConsolePort     int             // of `mailroom console`, on 127.0.0.1; 0: it is yet to be chosen
 	BudgetBytes     int             // that messages may put into an agent's context in an hour without being asked for; 0: any
+	HoldLoops       bool            // daemons hold back what agents write to each other in a loop
 	HookTurns       int             // that messages may cause in an agent host's session before its user says something
 
 	SignalHost       string   // where the keys of questions are; "" is any host
@@ -116,6 +117,9 @@ var settingList = []Setting{
 	integer("budget.bytes", "65536", 0, 1<<30,
 		"bytes that messages may put into the context of an agent, in an hour of the clock, without being asked for; the rest is named in digests; 0: any",
 		func(s *Settings) *int { return &s.BudgetBytes }),
+	onOff("loop.hold", "off",
+		"`mailroom serve` holds back, for an hour, what two agents write to each other that have exchanged more than 30 messages within ten minutes while no person has said anything to either",
+		func(s *Settings) *bool { return &s.HoldLoops }),
 	{Key: "ralph.pm", Default: "pm", Bounds: "the name of an agent, or - for nobody",
 		About: "agent that is told when another is silent past its limit, or its session cannot be started",
 		parse: func(s *Settings, v string) (err error) {

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
 )
 
-// An agent that has put more than manyBytes into the context of another within effectTime, by at least manyMessages, has
+// An agent that has put manyBytes or more into the context of another within effectTime, by at least manyMessages, has
 // too little effect if fewer than one message in fewest was answered, acknowledged, or followed within followTime by
 // anything that the other sent.
 const (
@@ -20,23 +21,14 @@ const (
 	followTime   = 10 * time.Minute
 )
 
-// talk is what one agent put into the context of another.
-type talk struct {
-	sender, recipient string
-	bytes             int64
-}
-
 // checkEffect finds the agents that cost another most to least effect.
 func checkEffect(x *examination) error {
-	list, err := store.List(x.c, func(row store.Row) talk { return talk{row.Text(0), row.Text(1), row.Int(2)} },
-		`SELECT sender, agent, sum(bytes) FROM context_use WHERE at >= ?1 GROUP BY sender, agent
-			HAVING sum(bytes) > ?2 AND sum(messages) >= ?3 ORDER BY sum(bytes) DESC, sender, agent LIMIT +?4`,
-		orchestrator.Stamp(x.now.Add(-effectTime)), manyBytes, manyMessages, mostOfEach)
+	list, err := cost.Pairs(x.c, x.now.Add(-effectTime), manyMessages, manyBytes, mostOfEach)
 	if err != nil {
 		return err
 	}
 	for _, of := range list {
-		if from, to := x.members[of.sender], x.members[of.recipient]; from == nil || to == nil || from.BuiltIn || to.BuiltIn {
+		if from, to := x.members[of.Sender], x.members[of.Recipient]; from == nil || to == nil || from.BuiltIn || to.BuiltIn {
 			continue
 		}
 		n, effects, err := x.effects(&of)
@@ -47,24 +39,24 @@ func checkEffect(x *examination) error {
 			continue
 		}
 		x.add(Finding{
-			About: of.sender + " to " + of.recipient, Level: Note, Count: int64(n), From: []string{of.sender},
-			Says: fmt.Sprintf("%s put %d bytes, some %d tokens, into the context of %s within a day, to little effect", of.sender,
-				of.bytes, of.bytes/4, of.recipient),
+			About: of.Sender + " to " + of.Recipient, Level: Note, Count: int64(n), From: []string{of.Sender},
+			Says: fmt.Sprintf("%s put %d bytes, some %d tokens, into the context of %s within a day, to little effect", of.Sender,
+				of.Bytes, of.Tokens, of.Recipient),
 			Because: fmt.Sprintf("of %d messages that it read, %d were answered, acknowledged or followed by anything that it sent", n, effects),
-			Do: fmt.Sprintf("Have %s send less: `mailroom stats %s` has what came by type; `mailroom setting set budget.bytes` bounds it for all", of.sender,
-				of.recipient),
+			Do: fmt.Sprintf("Have %s send less: `mailroom stats %s` has what came by type; `mailroom setting set budget.bytes` bounds it for all", of.Sender,
+				of.Recipient),
 		})
 	}
 	return nil
 }
 
-// effects counts the messages of a talk that were read, and those that had an effect. It walks along all that the two
+// effects counts the messages of a pair that were read, and those that had an effect. It walks along all that the two
 // have sent, for a few pairs at most.
-func (s *snapshot) effects(of *talk) (n, effects int, err error) {
+func (s *snapshot) effects(of *cost.Pair) (n, effects int, err error) {
 	since := orchestrator.Stamp(s.now.Add(-effectTime))
 	sent, err := s.c.Texts(`SELECT created_at FROM agent_message WHERE sender = ?1 AND created_at >= ?2 AND `+ledger.Past+`
 		UNION ALL SELECT created_at FROM agent_message WHERE sender = ?1 AND created_at >= ?2 AND `+ledger.Live+`
-		ORDER BY 1`, of.recipient, since)
+		ORDER BY 1`, of.Recipient, since)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -81,6 +73,6 @@ func (s *snapshot) effects(of *talk) (n, effects int, err error) {
 			effects++
 		}
 		return nil
-	}, of.sender, of.recipient, since)
+	}, of.Sender, of.Recipient, since)
 	return n, effects, err
 }

@@ -2,11 +2,13 @@ package overview
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
 )
@@ -27,18 +29,34 @@ type exchange struct {
 // checkHolds finds what two agents write to each other and somebody holds back.
 func checkHolds(x *examination) error {
 	for _, h := range x.conf.Holds(orchestrator.Stamp(x.now)) {
-		n, err := x.c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+` AND next_attempt_at = ?3
-			AND (sender = ?1 AND recipient = ?2 OR sender = ?2 AND recipient = ?1)`, h.A, h.B, h.Until)
+		n, err := hosts.Waiting(x.c, &h)
 		if err != nil {
 			return err
 		}
 		x.add(Finding{
-			About: h.A + " and " + h.B, Level: Note, Count: n, From: []string{h.A, h.B}, Since: h.Since,
+			About: h.A + " and " + h.B, Level: Note, Count: int64(n), From: []string{h.A, h.B}, Since: h.Since,
 			Says: fmt.Sprintf("What %s and %s write to each other is %s", h.A, h.B, &h),
 			Do:   fmt.Sprintf("`mailroom hold %s %s --off` lets it go", h.A, h.B),
 		})
 	}
 	return nil
+}
+
+// Loops returns the pairs of agents that checkExchanges finds.
+func Loops(ctx context.Context, l *ledger.Ledger) (pairs [][2]string, err error) {
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		s, err := takeSnapshot(c, l, conf)
+		if err != nil {
+			return err
+		}
+		list, err := s.runaway()
+		pairs = nil
+		for i := range list {
+			pairs = append(pairs, [2]string(list[i].From))
+		}
+		return err
+	})
+	return pairs, err
 }
 
 // checkExchanges finds the pairs of agents that have exchanged too many messages lately, those with most first.
@@ -83,13 +101,17 @@ func (s *snapshot) runaway() (list []Finding, err error) {
 			e.byB += w.lately
 		}
 	}
+	now := orchestrator.Stamp(s.now)
 	for _, e := range found {
+		if s.conf.HoldOf(e.a, e.b, now) != nil || s.conf.MayGoOn(e.a, e.b, now) {
+			continue
+		}
 		if last := max(word[e.a], word[e.b]); last != "" && e.isRunaway() {
 			if err := s.countSince(e, last); err != nil {
 				return nil, err
 			}
 		}
-		if !e.isRunaway() || s.conf.HoldOf(e.a, e.b, orchestrator.Stamp(s.now)) != nil {
+		if !e.isRunaway() {
 			continue
 		}
 		list = append(list, Finding{
@@ -97,7 +119,7 @@ func (s *snapshot) runaway() (list []Finding, err error) {
 			Says: fmt.Sprintf("%s and %s have exchanged %d messages within ten minutes", e.a, e.b, e.byA+e.byB),
 			Because: fmt.Sprintf("%s sent %d and %s sent %d, and no person has said anything to either", e.a, e.byA,
 				e.b, e.byB),
-			Do: fmt.Sprintf("`mailroom list --as %s` shows them; `mailroom hold %[1]s %s` holds back what they write to each other", e.a, e.b),
+			Do: fmt.Sprintf("`mailroom list --as %s` shows them; `mailroom hold %[1]s %s` holds back what they write to each other; with --off they may go on for an hour", e.a, e.b),
 		})
 	}
 	slices.SortFunc(list, func(x, y Finding) int {

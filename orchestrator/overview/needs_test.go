@@ -9,6 +9,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -317,6 +318,21 @@ func TestNeedsOfALoop(t *testing.T) {
 	want.Rows(t, needed(t, f))
 	f.Clock.Advance(time.Second)
 	exchange(16) // after that word
+	want.Rows(t, needed(t, f), "exchange 32 ann and bob have exchanged 32 messages within ten minutes | ann, bob | ")
+	loops := func() [][2]string {
+		pairs, err := overview.Loops(t.Context(), f.Ledger)
+		want.Equal(t, "error", err, nil)
+		return pairs
+	}
+	want.Equal(t, "loops", fmt.Sprint(loops()), "[[ann bob]]")
+	if _, _, _, err := hosts.LetGo(t.Context(), f.Ledger, "bob", "ann", "a person"); err != nil {
+		t.Fatal(err)
+	}
+	want.Rows(t, needed(t, f))
+	want.Equal(t, "loops", fmt.Sprint(loops()), "[]")
+	f.Clock.Advance(time.Hour)
+	want.Rows(t, needed(t, f))
+	exchange(16) // when they may go on no more
 	want.Rows(t, needed(t, f), "exchange 32 ann and bob have exchanged 32 messages within ten minutes | ann, bob | ")
 	f.Clock.Advance(11 * time.Minute)
 	want.Rows(t, needed(t, f))

@@ -70,6 +70,7 @@ const (
 	roomRows  = 5000      // and how many, the newest
 	roomStep  = 500       // at once
 	roomLimit = 50 * time.Millisecond
+	maxCosts  = 100 // pairs
 )
 
 // flow is some of the messages from one to another: those that are in the same state.
@@ -111,7 +112,7 @@ func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
 			r.Agents = append(r.Agents, *m)
 		}
 		slices.SortFunc(r.Agents, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
-		r.Costs, err = cost.Pairs(c, s.now)
+		r.Costs, err = cost.Pairs(c, s.now.Add(-roomTime), 0, 0, maxCosts)
 		return err
 	})
 	return r, err

@@ -170,26 +170,29 @@ const notMarked = "a trigger refuses that it is marked as read; unread again"
 
 // Written notes that the answer with messages that Wait has returned under a lease with a Writer was written: they are
 // read, or under the rest of their lease. What has been given back, acknowledged or cleared away meanwhile stays so. A
-// power cut may undo it, and then they are unread again.
-func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, lease messages.ReadingLease) error {
-	readers := Readers(ms)
-	if len(readers) == 0 {
-		return nil
-	}
-	return l.WriteLazily(ctx, store.Of(readers...), func(t *ledger.Tx) error { return WrittenIn(t, ms, lease) })
-}
-
-// Readers returns the agents that were handed messages under a lease, once for each message.
-func Readers(ms []orchestrator.Message) (readers []string) {
+// power cut may undo it, and then they are unread again. What also does, if anything is noted, is in the
+// same transaction.
+func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, lease messages.ReadingLease,
+	also ...func(t *ledger.Tx) error) error {
+	var readers []string
 	for i := range ms {
 		if ms[i].ShownAt != "" { // others are posts behind the first of their thread, which has the lease
 			readers = append(readers, cmp.Or(ms[i].Reader, ms[i].Recipient))
 		}
 	}
-	return readers
+	if len(readers) == 0 {
+		return nil
+	}
+	return l.WriteLazily(ctx, store.Of(readers...), func(t *ledger.Tx) error {
+		err := WrittenIn(t, ms, lease)
+		for i := 0; err == nil && i < len(also); i++ {
+			err = also[i](t)
+		}
+		return err
+	})
 }
 
-// WrittenIn is Written within a transaction of the scope of these Readers.
+// WrittenIn is Written within a transaction of the scope of the messages' readers.
 func WrittenIn(t *ledger.Tx, ms []orchestrator.Message, lease messages.ReadingLease) error {
 	for i := range ms {
 		if ms[i].ShownAt == "" {

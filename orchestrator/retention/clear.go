@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
@@ -245,7 +246,7 @@ func clearArchive(t *ledger.Tx, cutoff string) (int64, error) {
 }
 
 // ClearTraces deletes the traces of messages that have been gone, from the archive too, for at least olderThan, and the
-// spans of commands that are as old. An olderThan of 0 means the setting retention.trace. The trace of a message goes
+// spans of commands and the counts of package cost that are as old. An olderThan of 0 means the setting retention.trace. The trace of a message goes
 // as a whole. It returns how many rows of message_trace and command_trace it deleted.
 func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration) (messages, commands int64, err error) {
 	conf, err := l.Configuration(ctx)
@@ -269,6 +270,9 @@ func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration)
 		return t.Exec(`DELETE FROM command_trace WHERE id IN
 			(SELECT id FROM command_trace WHERE started_at < ? ORDER BY started_at LIMIT +?)`, cutoff, clearBatch)
 	}, func(n int64) { commands += n })
+	if err == nil {
+		err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error { return cost.Clear(t, cutoff) })
+	}
 	if err == nil && messages+commands > 0 {
 		err = l.Shrink(ctx)
 	}

@@ -243,10 +243,9 @@ func (r *room) attends(names ...string) {
 	}
 }
 
-// TestHoldThroughThePage: two agents that write to each other without end are named, held back by a button, told, and let go by
-// the same button.
-func TestHoldThroughThePage(t *testing.T) {
-	t.Parallel()
+// loop opens the page of a room in which ann and bob have thanked each other again and again.
+func loop(t *testing.T) (*room, *desk) {
+	t.Helper()
 	r := newRoom(t, "ann", "bob")
 	r.attends("ann", "bob")
 	for range 16 {
@@ -255,7 +254,24 @@ func TestHoldThroughThePage(t *testing.T) {
 	}
 	r.does("deliver_all", `{}`)
 	r.read("ann", "bob")
-	d := r.opens(1440, false, "/")
+	return r, r.opens(1440, false, "/")
+}
+
+// TestLoopGoesOn: a person can say that two agents are in no loop; then they are not named.
+func TestLoopGoesOn(t *testing.T) {
+	t.Parallel()
+	_, d := loop(t)
+	d.Click("Let them go on…")
+	d.Reads("Let ann and bob go on?")
+	d.Click("Let them go on")
+	d.Until(`!document.querySelector(".needs")?.innerText.includes("ann and bob have exchanged")`)
+}
+
+// TestHoldThroughThePage: two agents that write to each other without end are named, held back by a button, told, and let go by
+// the same button.
+func TestHoldThroughThePage(t *testing.T) {
+	t.Parallel()
+	r, d := loop(t)
 	d.Reads("ann and bob have exchanged 32 messages within ten minutes")
 	d.Click("Hold…")
 	d.Reads("Hold what ann and bob write to each other?")

@@ -131,6 +131,7 @@ func (d *daemon) run(ctx context.Context) error {
 		}()
 		unwatch := watchdog.Start(ctx, d.engine.Ledger, d.log)
 		unsweep := person.Start(ctx, d.engine.Ledger, d.log)
+		unloop := startLoops(ctx, d.engine.Ledger, d.log)
 		unexport := func() {}
 		if d.o.OTLP.URL != "" {
 			unexport = exports.Start(ctx, d.engine.Ledger, d.log, d.o.OTLP, d.o.OTLPTexts, d.o.Web.Version)
@@ -144,6 +145,7 @@ func (d *daemon) run(ctx context.Context) error {
 		unattend()
 		unwatch()
 		unsweep()
+		unloop()
 		unexport()
 		failure = errors.Join(err, d.close())
 	})

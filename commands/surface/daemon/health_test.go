@@ -18,10 +18,12 @@ import (
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/postgres"
 )
 
@@ -218,6 +220,12 @@ func TestMetrics(t *testing.T) {
 	addAgents(t, r, "a", "b")
 	e := listenTo(t, r)
 	oddTraffic(t, r)
+	if err := r.Ledger.Write(t.Context(), store.Of("b"), func(x *ledger.Tx) error {
+		return cost.Note(x, "b", []cost.Use{{Sender: "a", Type: "note", Way: cost.WayTool, Messages: 1, Bytes: 70},
+			{Sender: "a", Type: "STATUS", Way: cost.WayTool, Messages: 1, Bytes: 7}})
+	}); err != nil {
+		t.Fatal(err)
+	}
 	token := e.Token("a", false)
 	if status, body := e.Run(token, "agent_list", `{}`); status != 200 {
 		t.Fatal(status, body)
@@ -237,6 +245,7 @@ func TestMetrics(t *testing.T) {
 		`mailroom_messages{status="(other)"} 1`,
 		`mailroom_messages{status="failed"} 0`,
 		`mailroom_unread 0`,
+		`mailroom_context_bytes{agent="b",way="tool"} 77`,
 		`mailroom_build_info{version="v1.2.3"} 1`,
 	} {
 		if !strings.Contains(body, "\n"+line+"\n") {

@@ -17,6 +17,7 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/threads"
 )
 
@@ -327,4 +328,15 @@ func TestListsAreBounded(t *testing.T) {
 	if answer := r.read("list_unread", `{"limit":100}`); !strings.Contains(answer, "there are more: ") {
 		t.Errorf("unread: %.300s", answer)
 	}
+}
+
+// What a tool hands out is counted in bytes of what the messages say; of a long message, those that are shown.
+func TestToolsAreCounted(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, []string{`"short"`, `"` + strings.Repeat("x", 20_000) + `"`})
+	r.read("get_messages", `{}`)
+	r.read("get_messages", `{}`)
+	const counted = `SELECT coalesce(max(sender || ' ' || message_type || ' ' || way || ' ' || messages), '') FROM context_use WHERE agent = 'r'`
+	r.await("a note tool 2", counted)
+	want.Equal(t, "bytes", r.value(`SELECT bytes FROM context_use`), fmt.Sprint(len("short")+commands.MaxPart))
 }

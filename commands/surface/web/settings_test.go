@@ -28,7 +28,7 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 		"delivery.crashes_per_rung": {false, "2"}, "expiry.undelivered": {false, "1d"}, "overdue.after": {false, "1m"},
 		"retention.ended": {false, "1d"}, "retention.archive": {false, "1d"}, "retention.trace": {false, "1d"},
 		"backlog.limit": {false, "10"},
-		"hops.limit":    {false, "10"}, "hops.inherited": {false, "10"}, "hook.turns": {false, "6"}, "budget.bytes": {false, "10000"},
+		"hops.limit":    {false, "10"}, "hops.inherited": {false, "10"}, "hook.turns": {false, "6"}, "budget.bytes": {false, "10000"}, "loop.hold": {false, "on"},
 		"bounce": {false, "off"}, "ralph.strict_routes": {false, "on"}, "ralph.pm": {false, "boss"},
 		"start.ladder": {false, "10s"}, "wal.limit": {false, "2097152"},
 		"console.port":         {true, "20123"},                     // where this machine listens

@@ -116,20 +116,27 @@ function from({ code, from: names }) {
 
 // Exchange is a pair of agents that write to each other again and again, or of which that is held back.
 function Exchange({ need, kind, first }) {
-  const [asks, setAsks] = useState(false), [a, b] = need.from, off = need.code === "hold", n = need.count ?? 0;
-  const word = off ? "Let them go on" : "Hold";
+  const [asked, setAsked] = useState(null), [a, b] = need.from, held = need.code === "hold";
   const done = (changed) => {
-    setAsks(false);
+    setAsked(null);
     if (changed) needed.value.reload();
   };
+  const hold = {
+    word: "Hold", title: `Hold what ${a} and ${b} write to each other?`, params: { agent: a, other: b },
+    means: "Their messages to each other wait, for an hour at most, and none is lost. Both are told. What others write to them they get.",
+  };
+  const letGo = {
+    word: "Let them go on", title: `Let ${a} and ${b} go on?`, params: { agent: a, other: b, off: true },
+    means: `${held ? "What waits is delivered, in its order. " : ""}They are not named here for an hour.`,
+  };
+  const act = held ? letGo : hold;
   return (
-    <Row kind={kind} tag={kind.tag(count(n))} says={need.says} since={need.since} first={first} does={need.do} act={mayAdminister() && (() => setAsks(true))} word={`${word}…`} href={to(["messages"], { from: a, to: b })}>
-      {off ? `${plural(n, "message waits", "messages wait")}` : <Stamped text={need.because} />} · <Hint text={need.do} />
-      {asks && (
-        <Confirm title={off ? `Let ${a} and ${b} go on?` : `Hold what ${a} and ${b} write to each other?`} word={word} act={() => run("hold", off ? { agent: a, other: b, off } : { agent: a, other: b })} onDone={done}>
-          <p>{off ? "What waits is delivered, in its order." : "Their messages to each other wait, for an hour at most, and none is lost. Both are told. What others write to them they get."}</p>
-        </Confirm>
-      )}
+    <Row kind={kind} tag={kind.tag(count(need.count ?? 0))} says={need.says} since={need.since} first={first} does={need.do} act={mayAdminister() && (() => setAsked(act))} word={`${act.word}…`} href={to(["messages"], { from: a, to: b })}>
+      {held && `${plural(need.count ?? 0, "message waits", "messages wait")} · `}
+      {!held && <Stamped text={`${need.because} · `} />}
+      {!held && mayAdminister() && <><button class="link" type="button" onClick={() => setAsked(letGo)}>Let them go on…</button> · </>}
+      <Hint text={need.do} />
+      {asked && <Confirm title={asked.title} word={asked.word} act={() => run("hold", asked.params)} onDone={done}><p>{asked.means}</p></Confirm>}
     </Row>
   );
 }
