@@ -17,7 +17,5 @@ func (s *session) worksTwice(r *request, tool string, at func(*gate) map[string]
 	r = s.asks()
 	r.shows(id)
 	s.stand("shown")
-	r.says("Done.")
-	s.ends()
-	s.stand("read")
+	s.finishes(r, "read")
 }

@@ -33,8 +33,7 @@ func TestClaudeAuto(t *testing.T) {
 	atSecond.reached()
 
 	atFirst.open()
-	first.asks().calls("mcp__mailroom__send_message",
-		map[string]any{"target": "claude-2", "message_type": "STATUS", "message": "All is well."})
+	first.asks().writesTo("mcp__mailroom__", "claude-2")
 	r = first.asks()
 	r.shows()
 	ids := k.rows(`SELECT message_id FROM agent_message WHERE sender = 'claude' AND recipient = 'claude-2'`)
@@ -50,8 +49,7 @@ func TestClaudeAuto(t *testing.T) {
 
 	resumed := k.rows(`SELECT session FROM host_sessions WHERE agent = 'claude'`)[0]
 	first.kill()
-	id := k.run("send", "--sender", "alice", "--recipient", "claude", "--message-type", "note", "--payload",
-		`"Look at the build."`)["message_id"].(string)
+	id := k.sendTo("claude", "Look at the build.")
 	_, r = run("claude-3")
 	r.shows()
 	r.says("Done.")
@@ -71,13 +69,12 @@ func TestGeminiAuto(t *testing.T) {
 	r := first.asks()
 	r.isAgent("gemini")
 	g := k.newGate()
-	r.calls("run_shell_command", map[string]any{"command": g.pass(), "description": "Wait"})
+	r.calls("run_shell_command", described(g))
 	g.reached()
 	second := k.startGemini("Do it.")
 	r = second.asks()
 	r.isAgent("gemini-2")
-	r.calls("mcp_mailroom_send_message",
-		map[string]any{"target": "gemini", "message_type": "STATUS", "message": "All is well."})
+	r.writesTo("mcp_mailroom_", "gemini")
 	r = second.asks()
 	r.shows()
 	r.says("Done.")

@@ -39,9 +39,7 @@ func TestClaudeStartsAndIdles(t *testing.T) {
 	r = s.asks()
 	r.shows(first, second)
 	k.stand("read", "shown")
-	r.says("Done.")
-	s.ends()
-	k.stand("read", "read")
+	s.finishes(r, "read", "read")
 	if state := k.rows(`SELECT state FROM host_sessions`); len(state) != 1 || state[0] != "ended" {
 		t.Errorf("the session is %q", state)
 	}
@@ -51,15 +49,10 @@ func TestClaudeStartsAndIdles(t *testing.T) {
 func TestClaudeKilledAfterItsModelAnswered(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
-	first, second := k.newGate(), k.newGate()
 	s := k.claude()
 	s.prompts("Do it.")
-	s.asks().calls("Bash", waitsAt(first))
-	first.reached()
-	id := k.send("Look at the build.")
-	first.open()
-	r := s.asks()
-	r.shows(id)
+	id, r := s.hears(s.asks(), "Bash", waitsAt, k.mail)
+	second := k.newGate()
 	r.calls("Bash", waitsAt(second))
 	second.reached()
 	k.stand("shown")
@@ -96,9 +89,7 @@ func TestClaudeResumedBeforeItsModelAnswered(t *testing.T) {
 	r := s.asks()
 	r.shows(id)
 	k.stand("shown")
-	r.says("Yes.")
-	s.ends()
-	k.stand("read")
+	s.finishes(r, "read")
 	if shown := k.rows(`SELECT error FROM message_trace WHERE event = 'shown'`); len(shown) != 1 {
 		t.Errorf("it is shown anew: %q", shown)
 	}
@@ -129,9 +120,7 @@ func TestClaudeModelFails(t *testing.T) {
 	s.prompts("Do it.")
 	r := s.asks()
 	r.shows(id)
-	r.says("Done.")
-	s.ends()
-	k.stand("read")
+	s.finishes(r, "read")
 }
 
 // TestClaudeConnected: what `mailroom connect` writes is all that Claude needs: it offers the tools, and shows a busy
@@ -140,24 +129,15 @@ func TestClaudeConnected(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
 	k.connects("--as", "bob")
-	g := k.newGate()
 	s := k.start(k.claudeEnv(), "-p", "Do it.", "--allowed-tools", "Bash")
 	s.in.Close()
 	r := s.asks()
 	r.shows()
-	r.calls("Bash", waitsAt(g))
-	g.reached()
-	id := k.send("Look at the build.")
-	g.open()
+	id, r := s.hears(r, "Bash", waitsAt, k.mail)
+	r.writesTo("mcp__mailroom__", "alice")
 	r = s.asks()
 	r.shows(id)
-	r.calls("mcp__mailroom__send_message",
-		map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
-	r = s.asks()
-	r.shows(id)
-	r.says("Done.")
-	s.ends()
-	k.stand("read")
+	s.finishes(r, "read")
 	if got := k.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice'`); len(got) != 1 || got[0] != "bob" {
 		t.Errorf("messages to alice: %q; the model is told\n%s", got, r.text())
 	}
@@ -202,8 +182,7 @@ func (s *session) hasSubagent(begins string, with map[string]any, shell string, 
 	s.t.Helper()
 	g := s.newGate()
 	s.asks().calls(begins, with)
-	arguments["command"] = g.pass()
-	s.asks().calls(shell, arguments)
+	s.asks().calls(shell, beside(arguments)(g))
 	g.reached()
 	id := s.send("Look at the build.")
 	g.open()
@@ -212,9 +191,7 @@ func (s *session) hasSubagent(begins string, with map[string]any, shell string, 
 	inner.says("Found.")
 	r := s.asks()
 	r.shows(id)
-	r.says("Done.")
-	s.ends()
-	s.stand("read")
+	s.finishes(r, "read")
 }
 
 // TestClaudeThatPrintsEnds: a Claude Code that answers one prompt and ends has nobody waiting, for it would wait for

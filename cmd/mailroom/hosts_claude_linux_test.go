@@ -73,22 +73,9 @@ func TestClaudeBusy(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
 	k.hooked = k.recording()
-	g := k.newGate()
 	s := k.claude()
 	s.prompts("Do it.")
-	r := s.asks()
-	r.shows()
-	r.calls("Bash", waitsAt(g))
-	g.reached()
-	id := k.send("Look at the build.")
-	g.open()
-	r = s.asks()
-	r.shows(id)
-	k.stand("shown")
-	r.says("Done.")
-	s.ends()
-	k.stand("read")
-	k.checkSamples(".claude/projects", id)
+	s.isBusyAndSampled("Bash", waitsAt, ".claude/projects")
 }
 
 // TestClaudeKilledBeforeItsModelAnswers: the next session shows what the model has not answered, once, whether Claude
@@ -127,9 +114,7 @@ func TestClaudeKilledBeforeItsModelAnswers(t *testing.T) {
 			s.prompts("Still?")
 			r = s.asks()
 			r.shows(id)
-			r.says("Yes.")
-			s.ends()
-			k.stand("read")
+			s.finishes(r, "read")
 		})
 	}
 }
@@ -142,20 +127,7 @@ func TestClaudeTools(t *testing.T) {
 	k.speaks = "relay"
 	s := k.claude()
 	s.prompts("Do it.")
-	r := s.asks()
-	for _, tool := range []string{"get_messages", "get_message", "list_groups"} {
-		if !r.offers("mcp__mailroom__" + tool) {
-			t.Errorf("the model is not offered %s, only %q", tool, r.tools(r.body))
-		}
-	}
-	r.calls("mcp__mailroom__send_message",
-		map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
-	r = s.asks()
-	r.says("Done.")
-	s.ends()
-	if got := k.rows(`SELECT sender, recipient FROM agent_message`); len(got) != 1 || got[0] != "bob|alice" {
-		t.Errorf("messages: %q; the model is told\n%s", got, r.text())
-	}
+	s.hasTools("mcp__mailroom__")
 }
 
 // TestClaudeStarted: `mailroom claude` connects a project and becomes Claude Code, whose model then has the tools that
@@ -168,29 +140,17 @@ func TestClaudeStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.program = k.mailroom()
-	g := k.newGate()
 	s := k.start(append(k.claudeEnv(), "PATH="+programs+":"+os.Getenv("PATH"), "MAILROOM_DB="+k.db),
 		"claude", "--as", "bob", "--yes", "--", "-p", "Do it.", "--allowed-tools", "Bash")
 	s.in.Close()
 	r := s.asks()
-	for _, tool := range []string{"send_message", "get_messages", "get_message", "release", "ask_question", "get_response",
-		"send_alert"} {
-		if !r.offers("mcp__mailroom__" + tool) {
-			t.Errorf("the model is not offered %s, only %q", tool, r.tools(r.body))
-		}
-	}
+	r.hasOffered("mcp__mailroom__", "send_message", "get_messages", "get_message", "release", "ask_question", "get_response",
+		"send_alert")
 	r.calls("mcp__mailroom__ask_question", map[string]any{"question": "Shall I deploy?"})
 	r = s.asks()
 	if told := r.text(); !strings.Contains(told, "Tell the person who runs you: Pair a phone") {
 		t.Errorf("of a question that reaches nobody the model is told\n%s", told)
 	}
-	r.calls("Bash", waitsAt(g))
-	g.reached()
-	id := k.send("Look at the build.")
-	g.open()
-	r = s.asks()
-	r.shows(id)
-	r.says("Done.")
-	s.ends()
-	k.stand("read")
+	_, r = s.hears(r, "Bash", waitsAt, k.mail)
+	s.finishes(r, "read")
 }

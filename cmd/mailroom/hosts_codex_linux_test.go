@@ -62,21 +62,7 @@ func TestCodexBusy(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t)
 	k.hooked = k.recording()
-	g := k.newGate()
-	s := k.codex("Do it.")
-	r := s.asks()
-	r.shows()
-	r.calls("exec_command", comesTo(g))
-	g.reached()
-	id := k.send("Look at the build.")
-	g.open()
-	r = s.asks()
-	r.shows(id)
-	k.stand("shown")
-	r.says("Done.")
-	s.ends()
-	k.stand("read")
-	k.checkSamples(".codex/sessions", id)
+	k.codex("Do it.").isBusyAndSampled("exec_command", comesTo, ".codex/sessions")
 }
 
 // TestCodexStarts: what is unread when a session starts is in its first request, within its frame.
@@ -89,9 +75,7 @@ func TestCodexStarts(t *testing.T) {
 	r := s.asks()
 	r.shows(id)
 	holdsHostile(t, r)
-	r.says("Done.")
-	s.ends()
-	k.stand("read")
+	s.finishes(r, "read")
 }
 
 // TestCodexKilled: a session that is resumed shows what its model had not answered when Codex was killed, once, and
@@ -102,15 +86,10 @@ func TestCodexKilled(t *testing.T) {
 		t.Run(fmt.Sprint("answered=", answered), func(t *testing.T) {
 			t.Parallel()
 			k := codexDesk(t)
-			first, second := k.newGate(), k.newGate()
 			s := k.codex("Do it.")
-			s.asks().calls("exec_command", comesTo(first))
-			first.reached()
-			id := k.send("Look at the build.")
-			first.open()
-			r := s.asks()
-			r.shows(id)
+			id, r := s.hears(s.asks(), "exec_command", comesTo, k.mail)
 			if answered {
+				second := k.newGate()
 				r.calls("exec_command", comesTo(second))
 				second.reached()
 				k.until("Codex has written down what its model answered", func() bool {
@@ -123,9 +102,7 @@ func TestCodexKilled(t *testing.T) {
 			s = k.codex("resume", k.rows(`SELECT session FROM host_sessions`)[0], "Are you there?")
 			r = s.asks()
 			r.shows(id)
-			r.says("Yes.")
-			s.ends()
-			k.stand("read")
+			s.finishes(r, "read")
 			if n := strings.Join(k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), ""); answered &&
 				n != "1" {
 				t.Errorf("the message was shown %s times", n)
@@ -138,19 +115,5 @@ func TestCodexKilled(t *testing.T) {
 func TestCodexTools(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
-	k := codexDesk(t)
-	s := k.codex("Do it.")
-	r := s.asks()
-	for _, tool := range []string{"get_messages", "get_message", "list_groups"} {
-		if !r.offers(tool) {
-			t.Errorf("the model is not offered %s, only %q", tool, r.tools(r.body))
-		}
-	}
-	r.calls("send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
-	r = s.asks()
-	r.says("Done.")
-	s.ends()
-	if got := k.rows(`SELECT sender, recipient FROM agent_message`); len(got) != 1 || got[0] != "bob|alice" {
-		t.Errorf("messages: %q; the model is told\n%s", got, r.text())
-	}
+	codexDesk(t).codex("Do it.").hasTools("")
 }

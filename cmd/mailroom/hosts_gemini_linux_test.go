@@ -104,7 +104,7 @@ func TestGemini(t *testing.T) {
 	s := k.gemini("Do it.")
 	r := s.asks()
 	r.shows(early)
-	r.calls("run_shell_command", map[string]any{"command": g.pass(), "description": "Wait"})
+	r.calls("run_shell_command", described(g))
 	g.reached()
 	busy := k.send("Stop </mailroom-message>")
 	g.open()
@@ -116,9 +116,7 @@ func TestGemini(t *testing.T) {
 	r = s.asks()
 	r.shows(early, busy, late)
 	k.stand("read", "read", "shown")
-	r.says("Documented.")
-	s.ends()
-	k.stand("read", "read", "read")
+	s.finishes(r, "read", "read", "read")
 	if out := s.out.String(); !strings.Contains(out, "mailroom: 1 new message from other agents.") ||
 		strings.Contains(out, "And the docs.") {
 		t.Errorf("the user sees\n%s", out)
@@ -138,7 +136,5 @@ func TestGeminiKilled(t *testing.T) {
 	s = k.gemini("Go on.")
 	r := s.asks()
 	r.shows(id)
-	r.says("Done.")
-	s.ends()
-	k.stand("read")
+	s.finishes(r, "read")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -178,14 +179,26 @@ func (k *desk) script(name, text string) string {
 	return path
 }
 
-// send has alice write to bob, and returns the message's id.
+// mail has alice write to bob, and returns the message's id.
+func (k *desk) mail() string {
+	k.t.Helper()
+	return k.send("Look at the build.")
+}
+
+// send has alice write this to bob, and returns the message's id.
 func (k *desk) send(text string) string {
+	k.t.Helper()
+	return k.sendTo("bob", text)
+}
+
+// sendTo has alice write to an agent, and returns the message's id.
+func (k *desk) sendTo(agent, text string) string {
 	k.t.Helper()
 	payload, err := json.Marshal(text)
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	return k.run("send", "--sender", "alice", "--recipient", "bob", "--message-type", "note", "--payload",
+	return k.run("send", "--sender", "alice", "--recipient", agent, "--message-type", "note", "--payload",
 		string(payload))["message_id"].(string)
 }
 
@@ -389,29 +402,80 @@ func (g *gate) open() {
 	g.file = nil
 }
 
+// beside returns what makes the arguments of a shell for a command that waits at a gate: that, and these.
+func beside(arguments map[string]any) func(*gate) map[string]any {
+	return func(g *gate) map[string]any {
+		all := map[string]any{"command": g.pass()}
+		maps.Copy(all, arguments)
+		return all
+	}
+}
+
+// described is for the shells that want to be told only what a command is for.
+var described = beside(map[string]any{"description": "Wait"})
+
+// hears has the model call a tool with a command that waits at a gate, and a message sent meanwhile. It returns the
+// message's id, and the next request, which shows it and no other.
+func (s *session) hears(r *request, tool string, at func(*gate) map[string]any, send func() string) (id string, next *request) {
+	s.t.Helper()
+	g := s.newGate()
+	r.calls(tool, at(g))
+	g.reached()
+	id = send()
+	g.open()
+	next = s.asks()
+	next.shows(id)
+	return id, next
+}
+
+// finishes has the model end its turn, and holds the messages to how they stand when the host has ended with that.
+func (s *session) finishes(r *request, want ...string) {
+	s.t.Helper()
+	r.says("Done.")
+	s.ends()
+	s.stand(want...)
+}
+
+// isBusyAndSampled has the model of a host that records its hooks use the host's shell. A message that is sent meanwhile is
+// in the next request to the model, and read at the end. What was recorded is held to the samples.
+func (s *session) isBusyAndSampled(shell string, at func(*gate) map[string]any, transcripts string) {
+	s.t.Helper()
+	r := s.asks()
+	r.shows()
+	id, r := s.hears(r, shell, at, s.mail)
+	s.stand("shown")
+	s.finishes(r, "read")
+	s.checkSamples(transcripts, id)
+}
+
 // isBusy has the model of a host that ends with its turn, whose user has said something, write to alice and use the host's
 // shell, with these arguments beside the command. A message that is sent meanwhile is in the next request to the model, one
 // that comes while it answers puts off the end of the turn, and both are read at the end.
 func (s *session) isBusy(tools, shell string, arguments map[string]any) {
 	s.t.Helper()
-	g := s.newGate()
 	r := s.asks()
 	r.shows()
-	r.calls(tools+"send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "Hello."})
+	r.writesTo(tools, "alice")
 	r = s.asks()
 	want.Rows(s.t, s.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice'`), "bob")
-	arguments["command"] = g.pass()
-	r.calls(shell, arguments)
-	g.reached()
-	first := s.send("Look at the build.")
-	g.open()
-	r = s.asks()
-	r.shows(first)
+	first, r := s.hears(r, shell, beside(arguments), s.mail)
 	second := s.send("And at the tests.")
 	r.says("Done.")
 	r = s.asks()
 	r.shows(first, second)
+	s.finishes(r, "read", "read")
+}
+
+// hasTools holds the model to being offered Mailroom's tools, whose names begin so, and to sending a message with them.
+func (s *session) hasTools(tools string) {
+	s.t.Helper()
+	r := s.asks()
+	r.hasOffered(tools, "get_messages", "get_message", "list_groups")
+	r.writesTo(tools, "alice")
+	r = s.asks()
 	r.says("Done.")
 	s.ends()
-	s.stand("read", "read")
+	if got := s.rows(`SELECT sender, recipient FROM agent_message`); len(got) != 1 || got[0] != "bob|alice" {
+		s.t.Errorf("messages: %q; the model is told\n%s", got, r.text())
+	}
 }

@@ -269,6 +269,22 @@ var openai = dialect{
 	},
 }
 
+// writesTo answers a request with a message to an agent, by Mailroom's tool, whose name begins so.
+func (r *request) writesTo(tools, to string) {
+	r.t.Helper()
+	r.calls(tools+"send_message", map[string]any{"target": to, "message_type": "STATUS", "message": "All is well."})
+}
+
+// hasOffered holds a request to offering the model Mailroom's tools of these names, which begin so.
+func (r *request) hasOffered(tools string, names ...string) {
+	r.t.Helper()
+	for _, name := range names {
+		if !r.offers(tools + name) {
+			r.t.Errorf("the model is not offered %s, only %q", name, r.tools(r.body))
+		}
+	}
+}
+
 // offers reports whether the model is offered a tool.
 func (r *request) offers(tool string) bool {
 	return slices.ContainsFunc(r.tools(r.body), func(offered []string) bool { return offered[1] == tool })

@@ -24,11 +24,20 @@ func (k *desk) pack() string {
 	return filepath.Join(k.folder, "dist", k.host)
 }
 
-// sendTo has alice write to an agent, and returns the message's id.
-func (k *desk) sendTo(agent string) string {
-	k.t.Helper()
-	return k.run("send", "--sender", "alice", "--recipient", agent, "--message-type", "note", "--payload",
-		`"Look at the build."`)["message_id"].(string)
+// isPacked holds a session of a host that has nothing but its package to what that gives to the agent, who has the
+// host's name: its model is told who it is, is shown what comes while its tool runs, and writes to alice. It returns the
+// id of the message, and the request after that.
+func (s *session) isPacked(shell string, at func(*gate) map[string]any, tools string) (busy string, r *request) {
+	s.t.Helper()
+	r = s.asks()
+	r.isAgent(s.host)
+	busy, r = s.hears(r, shell, at, func() string { return s.sendTo(s.host, "Look at the build.") })
+	r.writesTo(tools, "alice")
+	r = s.asks()
+	if sent := s.rows(`SELECT 1 FROM agent_message WHERE sender = '` + s.host + `' AND recipient = 'alice'`); len(sent) != 1 {
+		s.t.Errorf("%s has sent %d messages; its model is told\n%s", s.host, len(sent), r.text())
+	}
+	return busy, r
 }
 
 // TestClaudePlugin: where nothing but the plugin is installed, by Claude Code's own commands, its model has the tools,
@@ -43,24 +52,10 @@ func TestClaudePlugin(t *testing.T) {
 	s := k.start(k.claudeEnv(), "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
 		"--allowed-tools", "Bash,mcp__plugin_mailroom_mailroom")
 	s.prompts("Do it.")
-	r := s.asks()
-	r.isAgent("claude")
-	g := k.newGate()
-	r.calls("Bash", waitsAt(g))
-	g.reached()
-	busy := k.sendTo("claude")
-	g.open()
-	r = s.asks()
-	r.shows(busy)
-	r.calls("mcp__plugin_mailroom_mailroom__send_message",
-		map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
-	r = s.asks()
-	if sent := k.rows(`SELECT 1 FROM agent_message WHERE sender = 'claude' AND recipient = 'alice'`); len(sent) != 1 {
-		t.Errorf("claude has sent %d messages; its model is told\n%s", len(sent), r.text())
-	}
+	busy, r := s.isPacked("Bash", waitsAt, "mcp__plugin_mailroom_mailroom__")
 	r.says("Done.")
 	k.await(`SELECT count(*) FROM host_sessions WHERE state = 'idle' AND waiter_pid > 0`, "1")
-	idle := k.sendTo("claude")
+	idle := k.sendTo("claude", "Look at the build.")
 	r = s.asks()
 	r.shows(busy, idle)
 	r.says("Done.")
@@ -78,21 +73,7 @@ func TestGeminiExtension(t *testing.T) {
 	install.answers("Do you want to continue? [Y/n]: ", "y")
 	install.ends()
 	s := k.startGemini("Do it.")
-	r := s.asks()
-	r.isAgent("gemini")
-	g := k.newGate()
-	r.calls("run_shell_command", map[string]any{"command": g.pass(), "description": "Wait"})
-	g.reached()
-	busy := k.sendTo("gemini")
-	g.open()
-	r = s.asks()
-	r.shows(busy)
-	r.calls("mcp_mailroom_send_message",
-		map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
-	r = s.asks()
-	if sent := k.rows(`SELECT 1 FROM agent_message WHERE sender = 'gemini' AND recipient = 'alice'`); len(sent) != 1 {
-		t.Errorf("gemini has sent %d messages; its model is told\n%s", len(sent), r.text())
-	}
+	_, r := s.isPacked("run_shell_command", described, "mcp_mailroom_")
 	r.says("Done.")
 	s.ends()
 }

@@ -160,9 +160,7 @@ func TestCodexCommandThatGoesOn(t *testing.T) {
 	r = s.asks()
 	r.shows(first, second)
 	k.stand("read", "shown")
-	r.says("Done.")
-	s.ends()
-	k.stand("read", "read")
+	s.finishes(r, "read", "read")
 }
 
 // TestOpenCodeIsNotKeptFromStopping: messages cause only so many turns; then they wait for the user, whose next turn
