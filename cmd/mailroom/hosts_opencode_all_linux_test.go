@@ -20,10 +20,7 @@ func TestOpenCodeAborted(t *testing.T) {
 	o.asked(http.MethodPost, "/session/"+o.id+"/abort", map[string]any{})
 	k.stand("shown")
 	o.prompts("Go on.")
-	r := o.asks()
-	r.shows(id)
-	r.says("I do.")
-	k.read(1)
+	o.reads(id)
 }
 
 // TestOpenCodeSubagent: a message comes into the session of the user, and not into that of a subagent.
@@ -34,11 +31,7 @@ func TestOpenCodeSubagent(t *testing.T) {
 	child := o.begins(map[string]any{"parentID": o.id})
 	o.promptsIn(child, "Find it.")
 	inner := o.asks()
-	id := k.send("Look at the build.")
-	r := o.asks()
-	r.shows(id)
-	r.says("I have.")
-	k.read(1)
+	o.reads(k.mail())
 	inner.shows()
 	inner.says("Found.")
 }
@@ -56,18 +49,10 @@ func TestOpenCodesInOneFolder(t *testing.T) {
 	k.connects("--as", "bob")
 	for _, host := range []*desk{k, &other} {
 		o := host.openCode()
-		o.prompts("Write to alice.")
-		o.asks().calls("mailroom_send_message",
-			map[string]any{"target": "alice", "message_type": "STATUS", "message": "Hello."})
-		o.asks().says("Done.")
-		o.rests()
+		o.writesToAlice()
 		if host == k {
 			k.run("send", "--as", "alice", "carol", "For carol.")
-			id := k.send("Look at the build.")
-			r := o.asks()
-			r.shows(id)
-			r.says("I have.")
-			k.read(1)
+			o.reads(k.mail())
 			o.rests()
 			want.Rows(t, k.rows(`SELECT count(*) FROM agent_message WHERE recipient = 'carol' AND read_at = ''`), "1")
 		}

