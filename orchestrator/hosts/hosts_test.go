@@ -1,10 +1,8 @@
 package hosts_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -191,23 +189,16 @@ func TestTurnAfterAnInterruptedOne(t *testing.T) {
 func TestShownMessageStaysWithItsSession(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	host := exec.Command("sleep", "1000")
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
+	host, kill := newProcess(t)
 	id := r.Send("alice", "bob")
-	first := of(process.Of(host.Process.Pid))
-	want.IDs(t, r.event(hosts.Worked, first).Messages, id)
+	want.IDs(t, r.event(hosts.Worked, of(host)).Messages, id)
 	for range 3 {
 		r.Clock.Advance(messages.MaxReadingLease + time.Hour)
 		r.Deliver()
 		want.IDs(t, r.event(hosts.Worked, inSession("two")).Messages)
 		want.IDs(t, r.TakeFor("bob", 0))
 	}
-	if err := errors.Join(host.Process.Kill()); err != nil {
-		t.Fatal(err)
-	}
-	host.Wait()
+	kill()
 	want.IDs(t, r.event(hosts.Worked, inSession("two")).Messages, id)
 	want.Equal(t, "standing", r.standing(id), "shown")
 }
@@ -359,21 +350,15 @@ func TestGiveBack(t *testing.T) {
 func TestAnswerThatIsNotWritten(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	hook := exec.Command("sleep", "1000")
-	if err := hook.Start(); err != nil {
-		t.Fatal(err)
-	}
+	hook, kill := newProcess(t)
 	id := r.Send("alice", "bob")
 	writer := func(p process.ID) func(*hosts.Event) { return func(e *hosts.Event) { e.Writer = p } }
-	want.IDs(t, r.event(hosts.Worked, writer(process.Of(hook.Process.Pid))).Messages, id)
+	want.IDs(t, r.event(hosts.Worked, writer(hook)).Messages, id)
 	for _, kind := range []hosts.Kind{hosts.Worked, hosts.Stopped, hosts.Ended} {
 		want.IDs(t, r.event(kind).Messages)
 		want.Equal(t, "standing", r.standing(id), "shown")
 	}
-	if err := hook.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	hook.Wait()
+	kill()
 	a := r.event(hosts.Worked, writer(process.Of(os.Getpid())))
 	want.IDs(t, a.Messages, id)
 	if err := hosts.Written(t.Context(), r.Ledger, &a); err != nil {
@@ -442,13 +427,9 @@ func TestQuietFor(t *testing.T) {
 func TestTwoSessionsOfOneName(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	host := exec.Command("sleep", "1000")
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { host.Process.Kill(); host.Wait() })
+	host, _ := newProcess(t)
 	want.Equal(t, "other", r.event(hosts.Started).Other, "")
-	second := of(process.Of(host.Process.Pid))
+	second := of(host)
 	r.Clock.Advance(time.Second)
 	want.Equal(t, "other", r.event(hosts.Started, inSession("two"), second).Other, "one")
 	r.Clock.Advance(time.Second)

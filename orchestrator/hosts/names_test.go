@@ -16,19 +16,28 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// newHolder starts a process that stands for an agent host, until the test or end ends it.
-func newHolder(t *testing.T) (h hosts.Holder, end func()) {
+// newProcess starts a process, which lives until end or the end of the test kills it.
+func newProcess(t *testing.T) (id process.ID, end func()) {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	end = sync.OnceFunc(func() {
-		cmd.Process.Kill()
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
 		cmd.Wait()
 	})
 	t.Cleanup(end)
-	return hosts.Holder{Program: "claude", Process: process.Of(cmd.Process.Pid)}, end
+	return process.Of(cmd.Process.Pid), end
+}
+
+// newHolder starts a process that stands for an agent host, until the test or end ends it.
+func newHolder(t *testing.T) (h hosts.Holder, end func()) {
+	t.Helper()
+	id, end := newProcess(t)
+	return hosts.Holder{Program: "claude", Process: id}, end
 }
 
 func (r room) nameOf(h hosts.Holder) string {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,16 +25,10 @@ import (
 func TestResumedSession(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	host := exec.Command("sleep", "1000")
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
+	host, kill := newProcess(t)
 	answered, present, absent := r.Send("alice", "bob"), r.Send("alice", "bob"), r.Send("alice", "bob")
-	want.IDs(t, r.event(hosts.Worked, of(process.Of(host.Process.Pid))).Messages, answered, present, absent)
-	if err := host.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	host.Wait()
+	want.IDs(t, r.event(hosts.Worked, of(host)).Messages, answered, present, absent)
+	kill()
 	sights := transcript{Of: map[string]hosts.Sight{r.Mark(answered): hosts.Answered, r.Mark(present): hosts.Present},
 		Written: r.Clock.Now()}
 	got := r.event(hosts.Started, func(e *hosts.Event) { e.Transcript = sights })
@@ -68,10 +61,7 @@ func TestResumedSessionAfterItsLeasesEnded(t *testing.T) {
 			settled := func(e *hosts.Event) { e.Settled = test.settled }
 			want.IDs(t, r.event(test.next, r.sees(test.sight, id), settled).Messages)
 			want.Equal(t, "standing", r.standing(id), test.then)
-			if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{r.Mark(id)}, true); err != nil {
-				t.Fatal(err)
-			}
-			want.Equal(t, "standing", r.standing(id), "read")
+			r.confirms(id)
 		})
 	}
 }
@@ -131,6 +121,23 @@ func TestResumedSessionWithManyMessages(t *testing.T) {
 	}
 }
 
+// confirms has the host say that its model has seen a message in bob's session one, which is read then.
+func (r room) confirms(id string) {
+	r.T.Helper()
+	if err := hosts.Settle(r.T.Context(), r.Ledger, "bob", "one", []string{r.Mark(id)}, true); err != nil {
+		r.T.Fatal(err)
+	}
+	want.Equal(r.T, "standing", r.standing(id), "read")
+}
+
+// handsBack has bob hand a message back.
+func (r room) handsBack(id string) {
+	r.T.Helper()
+	if _, _, err := messages.Release(r.T.Context(), r.Ledger, id, "bob"); err != nil {
+		r.T.Fatal(err)
+	}
+}
+
 // TestHandedBack: what was handed back on purpose is shown anew, though it stands in the transcript.
 func TestHandedBack(t *testing.T) {
 	r := newRoom(t)
@@ -139,20 +146,12 @@ func TestHandedBack(t *testing.T) {
 	r.event(hosts.Worked, none)
 	r.event(hosts.Worked, none, r.sees(hosts.Answered, id))
 	want.Equal(t, "standing", r.standing(id), "read")
-	if _, _, err := messages.Release(t.Context(), r.Ledger, id, "bob"); err != nil {
-		t.Fatal(err)
-	}
-	killed := exec.Command("sleep", "1000")
-	if err := killed.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r.handsBack(id)
+	killed, kill := newProcess(t)
 	again := r.sees(hosts.Answered, id) // the first showing
 	want.IDs(t, r.event(hosts.Worked, none, again,
-		func(e *hosts.Event) { e.Writer = process.Of(killed.Process.Pid) }).Messages, id)
-	if err := killed.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	killed.Wait()
+		func(e *hosts.Event) { e.Writer = killed }).Messages, id)
+	kill()
 	want.IDs(t, r.event(hosts.Worked, none, again).Messages, id)
 	want.IDs(t, r.event(hosts.Worked, none, again).Messages)
 	want.Equal(t, "standing", r.standing(id), "shown")
@@ -169,13 +168,8 @@ func TestHandedBackAndResumed(t *testing.T) {
 	settled := func(e *hosts.Event) { e.Settled = true }
 	first := of(process.Of(os.Getppid()))
 	want.IDs(t, r.event(hosts.Rested, settled, first).Messages, id)
-	if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{r.Mark(id)}, true); err != nil {
-		t.Fatal(err)
-	}
-	want.Equal(t, "standing", r.standing(id), "read")
-	if _, _, err := messages.Release(t.Context(), r.Ledger, id, "bob"); err != nil {
-		t.Fatal(err)
-	}
+	r.confirms(id)
+	r.handsBack(id)
 	want.IDs(t, r.event(hosts.Rested, settled, first).Messages, id)
 	want.IDs(t, r.event(hosts.Prompted, settled, r.sees(hosts.Answered, id)).Messages, id)
 	want.Equal(t, "standing", r.standing(id), "shown")

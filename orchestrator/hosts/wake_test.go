@@ -3,7 +3,6 @@ package hosts_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -250,17 +249,12 @@ func (r room) wants(agent, rules string) {
 func TestOneWaiter(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	other := exec.Command("sleep", "1000")
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	other, kill := newProcess(t)
 	r.idle()
-	id := process.Of(other.Process.Pid)
-	r.SQL(`UPDATE host_sessions SET waiter_pid = ?, waiter_born = ?`, id.PID, id.Born)
+	r.SQL(`UPDATE host_sessions SET waiter_pid = ?, waiter_born = ?`, other.PID, other.Born)
 	want.Equal(t, "beside another waiter", r.waiter("one") == nil, true)
 	want.Equal(t, "of another session", r.waiter("two") == nil, false)
-	other.Process.Kill()
-	other.Wait()
+	kill()
 	w := r.waiter("one")
 	r.Send("alice", "bob")
 	r.looks(w, hosts.Wake, 1)
