@@ -9,18 +9,19 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// waitsForLess has a host's model wait for messages longer than its host waits for a tool, and checks what it is told:
-// that the tool waited for less.
-func waitsForLess(r *request, next func() *request) {
-	r.t.Helper()
+// waitsForLess has the model wait for messages longer than its host waits for a tool, and checks what it is told: that the
+// tool waited for less.
+func (s *session) waitsForLess() {
+	s.t.Helper()
+	r := s.asks()
 	for _, tool := range r.tools(r.body) {
 		if strings.HasSuffix(tool[1], "get_messages") { // each host has its own words before
 			r.calls(tool[1], map[string]any{"wait_seconds": 300})
 		}
 	}
-	r = next()
+	r = s.asks()
 	if text := r.text(); !strings.Contains(text, "4s and not 5m") {
-		r.t.Errorf("the model is told\n%s", text)
+		s.t.Errorf("the model is told\n%s", text)
 	}
 	r.says("Done.")
 }
@@ -35,7 +36,7 @@ func TestCodexWaitsForLess(t *testing.T) {
 	k := codexDesk(t)
 	k.limit = hostLimit
 	s := k.codex("Do it.")
-	waitsForLess(s.asks(), s.asks)
+	s.waitsForLess()
 	s.ends()
 }
 
@@ -47,7 +48,7 @@ func TestClaudeWaitsForLess(t *testing.T) {
 	k.speaks, k.limit = "relay", hostLimit
 	s := k.claude()
 	s.prompts("Do it.")
-	waitsForLess(s.asks(), s.asks)
+	s.waitsForLess()
 	s.ends()
 }
 
@@ -58,7 +59,7 @@ func TestGeminiWaitsForLess(t *testing.T) {
 	k := geminiDesk(t)
 	k.speaks, k.limit = "relay", hostLimit
 	s := k.gemini("Do it.")
-	waitsForLess(s.asks(), s.asks)
+	s.waitsForLess()
 	s.ends()
 }
 
@@ -75,6 +76,6 @@ func TestOpenCodeWaitsForLess(t *testing.T) {
 	k.write("opencode.json", strings.Replace(string(text), "120000", "8000", 1))
 	o := k.openCode()
 	o.prompts("Do it.")
-	waitsForLess(o.asks(), o.asks)
+	o.waitsForLess()
 	o.rests()
 }
