@@ -29,12 +29,8 @@ func (s *sitting) interrupts() {
 func TestClaudeInterruptedModel(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
-	g := k.newGate()
 	s := k.sits()
-	s.worksAt(s.asks(), g)
-	id := k.send("Look at the build.")
-	g.open()
-	s.asks().shows(id)
+	id, _ := s.hearsAtWork(k.mail)
 	s.interrupts()
 	k.stand("shown")
 	s.goesOn("Go on.")
@@ -107,12 +103,8 @@ func TestGeminiInterrupted(t *testing.T) {
 		t.Run(fmt.Sprint("resumed=", resumed), func(t *testing.T) {
 			t.Parallel()
 			k := geminiDesk(t)
-			g := k.newGate()
 			s := k.sits()
-			s.worksAt(s.asks(), g)
-			id := k.send("Look at the build.")
-			g.open()
-			s.asks().shows(id)
+			id, _ := s.hearsAtWork(k.mail)
 			k.stand("shown")
 			if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)

@@ -52,27 +52,25 @@ func TestHostsBurst(t *testing.T) {
 func TestHostsHostileText(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
-		g := k.newGate()
 		s := k.sits()
-		s.worksAt(s.asks(), g)
-		id := k.send(hostile)
-		s.has(id)
-		g.open()
-		r := s.asks()
-		r.shows(id)
+		_, r := s.hearsAtWork(func() string { return k.send(hostile) })
 		holdsHostile(t, r)
 		s.rests(r)
 	})
 }
 
-// sendLong has alice write a message of lines to bob, each with its number, and returns its id and the text.
-func (k *desk) sendLong(line string, lines int) (id, text string) {
-	k.t.Helper()
+// numbered is a text of lines, each with its number.
+func numbered(line string, lines int) string {
 	var b strings.Builder
 	for i := range lines {
 		fmt.Fprintf(&b, line, i)
 	}
-	text = b.String()
+	return b.String()
+}
+
+// sendLong has alice write a text to bob that is too long for a command line, and returns the message's id.
+func (k *desk) sendLong(text string) (id string) {
+	k.t.Helper()
 	s, err := k.startSender()
 	if err != nil {
 		k.t.Fatal(err)
@@ -92,7 +90,7 @@ func (k *desk) sendLong(line string, lines int) (id, text string) {
 	if err := s.cmd.Wait(); err != nil {
 		k.t.Fatal(err)
 	}
-	return id, text
+	return id
 }
 
 // TestHostsLongMessage: a message of some 60,000 characters is shown cut, and the model reads the rest in parts, as
@@ -100,14 +98,9 @@ func (k *desk) sendLong(line string, lines int) (id, text string) {
 func TestHostsLongMessage(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
-		g := k.newGate()
+		text := numbered("Line %05d says \"grün\", C:\\日本, and 😀.\n", 1600)
 		s := k.sits()
-		s.worksAt(s.asks(), g)
-		id, text := k.sendLong("Line %05d says \"grün\", C:\\日本, and 😀.\n", 1600)
-		s.has(id)
-		g.open()
-		r := s.asks()
-		r.shows(id)
+		id, r := s.hearsAtWork(func() string { return k.sendLong(text) })
 		shown := commands.FirstUnits(text, 4000)
 		if k.host == "codex" { // which counts bytes
 			shown = strings.ToValidUTF8(text[:4000], "")
@@ -132,14 +125,9 @@ func TestHostsLongMessage(t *testing.T) {
 func TestHostsLongestMessage(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
-		g := k.newGate()
+		text := numbered("Line %07d of the log.\n", 40_000)
 		s := k.sits()
-		s.worksAt(s.asks(), g)
-		id, text := k.sendLong("Line %07d of the log.\n", 40_000)
-		s.has(id)
-		g.open()
-		r := s.asks()
-		r.shows(id)
+		id, r := s.hearsAtWork(func() string { return k.sendLong(text) })
 		r.calls(of.tools+"get_message", map[string]any{"message_id": id})
 		r = s.asks()
 		r.hasPart(id, text, 0)

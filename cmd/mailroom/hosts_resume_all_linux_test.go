@@ -45,16 +45,10 @@ func TestHostsResumeAfterAKill(t *testing.T) {
 		t.Run(fmt.Sprint("answered=", answered), func(t *testing.T) {
 			t.Parallel()
 			inEachHost(t, func(t *testing.T, k *desk, of seat) {
-				first, second := k.newGate(), k.newGate()
 				s := k.sits()
-				s.worksAt(s.asks(), first)
-				id := k.send("Look at the build.")
-				s.has(id)
-				first.open()
-				r := s.asks()
-				r.shows(id)
+				id, r := s.hearsAtWork(k.mail)
 				if answered {
-					s.worksAt(r, second)
+					s.worksAt(r, k.newGate())
 				}
 				s.hasWritten(id, answered)
 				s.kill()

@@ -219,6 +219,18 @@ func (s *sitting) worksAt(r *request, g *gate) {
 	g.reached()
 }
 
+// hearsAtWork has the model run a command that waits at a gate, and a message sent meanwhile, which the host has before the
+// command ends where it comes by itself. It returns the message's id, and the next request, which shows it and no other.
+func (s *sitting) hearsAtWork(send func() string) (id string, r *request) {
+	s.t.Helper()
+	at := func(g *gate) map[string]any { return s.at(g.pass()) }
+	return s.hears(s.asks(), s.shell, at, func() string {
+		id := send()
+		s.has(id)
+		return id
+	})
+}
+
 // has waits until the host has a message, where that comes by itself and not by a hook at the next step.
 func (s *sitting) has(id string) {
 	s.t.Helper()

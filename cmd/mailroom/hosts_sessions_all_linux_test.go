@@ -94,14 +94,9 @@ func (k *desk) statusHas(sessions ...string) {
 func TestHostsToolLongerThanAnyLease(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
-		work, long := k.newGate(), k.newGate()
+		long := k.newGate()
 		s := k.sits()
-		s.worksAt(s.asks(), work)
-		id := k.send("Look at the build.")
-		s.has(id)
-		work.open()
-		r := s.asks()
-		r.shows(id)
+		id, r := s.hearsAtWork(k.mail)
 		s.worksAt(r, long)
 		switch k.host {
 		case "pi": // which tells at once that its model has answered
