@@ -11,8 +11,7 @@ import (
 // and no other gets it.
 func TestClaudeAuto(t *testing.T) {
 	t.Parallel()
-	k := claudeDesk(t)
-	k.connects("--as", "auto")
+	k := claudeDesk(t).connects("--as", "auto")
 	run := func(name string, args ...string) (*session, *request) {
 		s := k.start(k.claudeEnv(), append([]string{
 			"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--allowed-tools",

@@ -127,8 +127,7 @@ func TestClaudeModelFails(t *testing.T) {
 // model its messages.
 func TestClaudeConnected(t *testing.T) {
 	t.Parallel()
-	k := claudeDesk(t)
-	k.connects("--as", "bob")
+	k := claudeDesk(t).connects("--as", "bob")
 	s := k.start(k.claudeEnv(), "-p", "Do it.", "--allowed-tools", "Bash")
 	s.in.Close()
 	r := s.asks()
@@ -214,8 +213,7 @@ func TestClaudeThatPrintsEnds(t *testing.T) {
 // it is Mailroom's, and the frame of a message asks for that. A model that goes by these words answers by it.
 func TestClaudeHasBothKindsOfMessages(t *testing.T) {
 	t.Parallel()
-	k := claudeDesk(t)
-	k.connects("--as", "bob")
+	k := claudeDesk(t).connects("--as", "bob")
 	id := k.send("Is the build well?")
 	s := k.start(k.claudeEnv(), "-p", "Do it.")
 	s.in.Close()

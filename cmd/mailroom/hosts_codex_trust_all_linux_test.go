@@ -16,8 +16,7 @@ import (
 // says it does.
 func TestCodexTrust(t *testing.T) {
 	t.Parallel()
-	k := codexDesk(t)
-	k.connects("--as", "bob")
+	k := codexDesk(t).connects("--as", "bob")
 	own := filepath.Join(k.folder, "codex") // what the user has chosen stands elsewhere than the project's configuration
 	k.env = append(k.env, "CODEX_HOME="+own)
 	project := fmt.Sprintf("[projects.%q]\ntrust_level = \"trusted\"\n", k.folder)

@@ -17,8 +17,7 @@ import (
 // the hooks.
 func TestCopilotWakes(t *testing.T) {
 	t.Parallel()
-	k := bareCopilotDesk(t)
-	k.connects("--as", "bob", "--idle")
+	k := bareCopilotDesk(t).connects("--as", "bob", "--idle")
 	c := k.opensTerminal("--experimental")
 	k.await(`SELECT count(*) FROM host_sessions WHERE waiter_pid > 0`, "1")
 	c.isWokenEachTime("/exit", func(ids ...string) (*request, string) {

@@ -16,8 +16,7 @@ import (
 func TestOpenCodeV2Plugin(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
-	k := bareOpenCodeDesk(t)
-	k.connects("--as", "bob", "--v2")
+	k := bareOpenCodeDesk(t).connects("--as", "bob", "--v2")
 	openCodeBusy(t, k)
 }
 
@@ -57,8 +56,7 @@ for await (const line of (await import("node:readline")).createInterface({ input
 // has ended at which it was delivered.
 func TestOpenCode2(t *testing.T) {
 	t.Parallel()
-	k := bareOpenCodeDesk(t)
-	k.connects("--as", "bob", "--v2")
+	k := bareOpenCodeDesk(t).connects("--as", "bob", "--v2")
 	node, err := exec.LookPath("node")
 	if err != nil {
 		if os.Getenv("CI") != "" {

@@ -12,8 +12,7 @@ import (
 // while it works is shown once, by the hooks. The token of the inbox is in no command line.
 func TestQwenWakes(t *testing.T) {
 	t.Parallel()
-	k := bareQwenDesk(t)
-	k.connects("--as", "bob", "--user")
+	k := bareQwenDesk(t).connects("--as", "bob", "--user")
 	c := k.opensTerminal()
 	k.await(`SELECT count(*) FROM host_sessions WHERE waiter_pid > 0`, "1")
 	c.isWokenEachTime("/quit", func(ids ...string) (*request, string) {

@@ -92,7 +92,7 @@ func TestHostsTogether(t *testing.T) {
 					}
 				}
 				want.Rows(t, offered, s.tools+"send_message")
-				r.calls(s.tools+"send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "Hello."})
+				r.writesTo(s.tools, "alice")
 				r = s.asks()
 				r.shows(ids[host])
 				r.says("Done.")
