@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/want"
@@ -62,48 +63,109 @@ var parties = map[string]party{
 	}},
 }
 
-// TestHostsConverseInPairs: two hosts in one project, with nothing but what connect has written, tell each other ten messages.
-// Each is woken by what the other says, and its model is shown each message once and in order.
+// conversation is that of two hosts in one project, with nothing but what connect has written.
+type conversation struct {
+	*desk
+	pair    [2]string // the hosts; their agents are named of- and the host
+	talkers [2]talker
+	told    [2][]string // the messages that each was told
+}
+
+// meets starts two hosts, of which the second says hello, and has the first one's user ask for a talk.
+func meets(t *testing.T, pair [2]string) *conversation {
+	t.Helper()
+	c := &conversation{desk: claudeDesk(t), pair: pair}
+	shop := filepath.Dir(c.write("shop/README.md", "Shop"))
+	for i, host := range pair {
+		k := seats[host].desk(t)
+		k.office, k.folder, k.project = c.office, c.folder, shop
+		of := parties[host]
+		of.ready(k)
+		k.connects(append([]string{"--as", "of-" + host}, of.connect...)...)
+		c.talkers[i] = of.starts(k)
+	}
+	c.talkers[1].types("Hello.")
+	c.talkers[1].asks().says("Hello.")
+	c.await(`SELECT count(*) FROM host_sessions WHERE state = 'idle' AND agent = 'of-`+pair[1]+`'`, "1")
+	c.talkers[0].types("Talk to the other.")
+	return c
+}
+
+// says has one of the two, which has just been shown what it was told, tell the other something. It returns the request in which
+// the model is told what came of that.
+func (c *conversation) says(speaker int, r *request, n int) *request {
+	c.t.Helper()
+	to := c.pair[1-speaker]
+	r.calls(seats[c.pair[speaker]].tools+"send_message",
+		map[string]any{"target": "of-" + to, "message_type": "QUERY", "message": fmt.Sprintf("This is number %d.", n)})
+	r = c.talkers[speaker].asks()
+	c.told[1-speaker] = c.rows(`SELECT message_id FROM agent_message WHERE recipient = 'of-` + to + `' ORDER BY seq`)
+	return r
+}
+
+// heard is the request in which one of the two is shown what it was told.
+func (c *conversation) heard(by int) *request { return heard(c.talkers[by], c.told[by]) }
+
+// sees returns the request, this one or one that follows by itself, in which one of the two has been shown messages.
+func (c *conversation) sees(by int, r *request, ids ...string) *request {
+	c.t.Helper()
+	for slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(r.shown(), id) }) {
+		r.says("I see.")
+		r = c.talkers[by].asks() // fails if none follows
+	}
+	return r
+}
+
+// TestHostsConverseInPairs: two hosts tell each other ten messages. Each is woken by what the other says, and its model is shown
+// each message once and in order.
 func TestHostsConverseInPairs(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{{"pi", "claude"}, {"copilot", "codex"}, {"qwen", "opencode"}} {
 		t.Run(pair[0]+" and "+pair[1], func(t *testing.T) {
 			t.Parallel()
-			var talkers [2]talker
-			first := claudeDesk(t)
-			shop := filepath.Dir(first.write("shop/README.md", "Shop"))
-			for i, host := range pair {
-				k := seats[host].desk(t)
-				k.office, k.folder, k.project = first.office, first.folder, shop
-				of := parties[host]
-				of.ready(k)
-				k.connects(append([]string{"--as", "of-" + host}, of.connect...)...)
-				talkers[i] = of.starts(k)
-			}
-			talkers[1].types("Hello.")
-			talkers[1].asks().says("Hello.")
-			first.await(`SELECT count(*) FROM host_sessions WHERE state = 'idle' AND agent = 'of-`+pair[1]+`'`, "1")
-			talkers[0].types("Talk to the other.")
-			var said [2][]string // to each
+			c := meets(t, pair)
 			for n := range 10 {
-				speaker, to := n%2, 1-n%2
-				r := heard(talkers[speaker], said[speaker])
-				r.calls(seats[pair[speaker]].tools+"send_message",
-					map[string]any{"target": "of-" + pair[to], "message_type": "STATUS", "message": fmt.Sprintf("This is number %d.", n)})
-				r = talkers[speaker].asks()
-				r.showsInOrder(said[speaker]...)
-				said[to] = first.rows(`SELECT message_id FROM agent_message WHERE recipient = 'of-` + pair[to] + `' ORDER BY seq`)
-				if len(said[to]) != n/2+1 {
-					t.Fatalf("of-%s has got %q; the model is told\n%s", pair[to], said[to], r.text())
+				r := c.says(n%2, c.heard(n%2), n)
+				r.showsInOrder(c.told[n%2]...)
+				if got := c.told[1-n%2]; len(got) != n/2+1 {
+					t.Fatalf("of-%s has got %q; the model is told\n%s", pair[1-n%2], got, r.text())
 				}
 				r.says("I have told it.")
 			}
-			heard(talkers[0], said[0]).says("Good.")
-			first.await(`SELECT count(*) FROM agent_message WHERE recipient LIKE 'of-%' AND read_at <> ''`, "10")
-			want.Rows(t, first.rows(`SELECT message_id FROM message_trace WHERE event = 'shown' GROUP BY message_id
+			c.heard(0).says("Good.")
+			c.await(`SELECT count(*) FROM agent_message WHERE recipient LIKE 'of-%' AND read_at <> ''`, "10")
+			want.Rows(t, c.rows(`SELECT message_id FROM message_trace WHERE event = 'shown' GROUP BY message_id
 				HAVING count(*) > 1`))
 		})
 	}
+}
+
+// TestHostsInALoop: two hosts whose models answer whatever they are told are named as a loop, held back, and each told so. Let
+// go, they are woken again by what waits.
+func TestHostsInALoop(t *testing.T) {
+	t.Parallel()
+	c := meets(t, [2]string{"pi", "claude"})
+	c.run("setting", "set", "hook.turns", "1000")
+	n := 0
+	for ; n < 32; n++ {
+		c.says(n%2, c.heard(n%2), n).says("I have told it.")
+	}
+	if found := fmt.Sprint(c.run("now")); !strings.Contains(found, "of-claude and of-pi have exchanged 32 messages within ten minutes") {
+		t.Errorf("the loop is not named: %s", found)
+	}
+	r := c.heard(0)
+	c.run("hold", "of-pi", "of-claude")
+	notice := c.rows(`SELECT message_id FROM agent_message WHERE message_type = 'held' ORDER BY recipient`) // to of-claude, to of-pi
+	r = c.says(0, r, n)
+	if !strings.Contains(r.text(), "is held back until ") {
+		t.Errorf("the model is not told that its message waits:\n%s", r.text())
+	}
+	c.sees(0, r, notice[1]).says("They hold us back.")
+	held := c.told[1][len(c.told[1])-1]
+	want.Rows(t, c.rows(`SELECT status FROM agent_message WHERE message_id = '`+held+`'`), "pending")
+	c.run("hold", "of-pi", "of-claude", "--off")
+	c.sees(1, c.talkers[1].asks(), notice[0], held).says("Good.")
+	want.Rows(t, c.rows(`SELECT count(*) FROM agent_message WHERE message_type = 'held'`), "2")
 }
 
 // heard returns the request of a model that has been shown messages, of which the last may come a step after what wakes it.

@@ -172,8 +172,10 @@ func (s *stream) told(ctx context.Context, line string) {
 		s.uses(words[0], hosts.Prompted)
 		s.works = true
 	case "idle":
-		if words[0] == s.session {
-			s.works = false
+		if words[0] != s.session {
+			return
+		}
+		if s.works = len(s.shown.IDs) > 0; !s.works { // a delivery on its way begins a turn
 			s.due(hosts.Rested)
 		}
 	case "confirm", "return":

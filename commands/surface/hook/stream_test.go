@@ -102,6 +102,24 @@ func TestStream(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT session, state FROM host_sessions ORDER BY session`), "ses_1 ended", "ses_2 ended")
 }
 
+// A delivery that has met the end of a turn begins the next: what need not wake the session comes into that.
+func TestStreamMeetsTheEnd(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "pi")
+	s := r.stream()
+	s.says("session", "ses_1")
+	first := r.Send("alice", "bob")
+	s.shows("ses_1", first)
+	s.says("idle", "ses_1") // of the turn before
+	resting := r.Send("alice", "bob", func(d *orchestrator.Draft) { d.Wake = orchestrator.WakeRest })
+	s.says("confirm", first)
+	s.shows("ses_1", resting)
+	s.says("confirm", resting)
+	s.saysAll("idle ses_1")
+	want.Rows(t, r.Rows(`SELECT state FROM host_sessions`), "idle")
+	s.ends()
+}
+
 // In a session that another process has left, what stands there is not written again: it is read if the model has
 // spoken after it, or once the host confirms it.
 func TestStreamGoesOn(t *testing.T) {
