@@ -14,7 +14,7 @@ import (
 )
 
 // Presence is what is known of the recipients of a message by the sessions of their agent hosts: working, idle, idle
-// and not woken, not running, no hooks.
+// and not woken, over budget, not running, no hooks.
 type Presence map[string]string
 
 // PresenceOf looks what is known of the recipients of a message that is sent; nothing if that fails.
@@ -40,7 +40,8 @@ func (p Presence) Text(w *terminal.Text) {
 	for _, says := range [][2]string{
 		{hosts.IsWorking, "Working, and about to see it with the next tool call or at the end of the turn: %s.\n"},
 		{hosts.IsIdle, "Idle, and woken if the host can be: %s.\n"},
-		{hosts.NotWoken, "Idle, and not woken for this, which is shown with what happens next there: %s.\n"},
+		{hosts.NotWoken, "Idle, and not woken for this message, which it sees in its next turn: %s.\n"},
+		{hosts.OverSpent, "Shown no more in this hour, since its budget for messages (budget.bytes) is used up: %s.\n"},
 		{hosts.NoHooks, "No agent host tells of these, which see it when they look for messages: %s.\n"},
 		{hosts.NotThere, "Not running, so that it waits for the next session: %s.\n"},
 	} {

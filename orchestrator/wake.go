@@ -24,27 +24,31 @@ var Wakes = []Wake{WakeNow, WakeRest, WakeNever}
 func (w Wake) AtLeast(other Wake) bool { return slices.Index(Wakes, w) <= slices.Index(Wakes, other) }
 
 // WakeRules are the wakes that a recipient wants messages to have, by their types in upper case; under "" that of all
-// other types.
+// other types, where rest makes no message dearer.
 type WakeRules map[string]Wake
 
 // ParseWakeRules reads rules: WAKE, for all types, and TYPE=WAKE, separated by commas. An empty text has none. Error:
 // invalid_params.
 func ParseWakeRules(text string) (WakeRules, error) {
 	rules := WakeRules{}
+	if strings.TrimSpace(text) == "" {
+		return rules, nil
+	}
 	for rule := range strings.SplitSeq(text, ",") {
-		if rule = strings.TrimSpace(rule); rule == "" {
-			continue
-		}
 		kind, wake, has := strings.Cut(rule, "=")
-		if kind = strings.TrimSpace(kind); !has {
+		if kind = strings.ToUpper(strings.TrimSpace(kind)); !has {
 			kind, wake = "", kind
 		}
 		wanted := Wake(strings.ToLower(strings.TrimSpace(wake)))
 		if !slices.Contains(Wakes, wanted) || has && kind == "" || len(kind) > MaxType {
-			return nil, InvalidParam("wake", "%q is no rule", Clip(rule)).
+			return nil, InvalidParam("wake", "%q is no rule", Clip(strings.TrimSpace(rule))).
 				WithHint("Write now, rest or never, for one type as in STATUS=never; separate several by commas")
 		}
-		rules[strings.ToUpper(kind)] = wanted
+		if _, twice := rules[kind]; twice {
+			return nil, InvalidParam("wake", "%q has two rules for the same messages", Clip(text)).
+				WithHint("Write one for each type, and one without a type for all others")
+		}
+		rules[kind] = wanted
 	}
 	return rules, nil
 }
@@ -67,11 +71,18 @@ func (rules WakeRules) String() string {
 // something stands (STATUS), or is told by Mailroom itself, comes with the rest, and everything else wakes.
 func (rules WakeRules) WakeOf(m *Message) (wake Wake, wantedBy string) {
 	kind := strings.ToUpper(m.Type)
-	for _, of := range []string{kind, ""} {
-		if wake, ruled := rules[of]; ruled {
-			return wake, m.Recipient
-		}
+	if wake, ruled := rules[kind]; ruled {
+		return wake, m.Recipient
 	}
+	wake, wantedBy = usualWake(m, kind)
+	if rule, ruled := rules[""]; ruled && (rule != WakeRest || wake == WakeNow) {
+		return rule, m.Recipient
+	}
+	return wake, wantedBy
+}
+
+// usualWake is WakeOf without rules. kind is the type in upper case.
+func usualWake(m *Message, kind string) (wake Wake, wantedBy string) {
 	switch {
 	case slices.Contains(Wakes, m.Wake): // by hand, anything can be written
 		return m.Wake, m.Sender

@@ -26,6 +26,10 @@ func TestWakeOf(t *testing.T) {
 		{orchestrator.Message{Type: "STATUS", Wake: "now", Sender: "a"}, "", "now", "a"},
 		{orchestrator.Message{Wake: "sometimes", Sender: "a"}, "", "now", ""},
 		{orchestrator.Message{Wake: "now", Sender: "a", Recipient: "b"}, "rest", "rest", "b"},
+		{orchestrator.Message{Wake: "never", Sender: "a", Recipient: "b"}, "rest", "never", "a"},
+		{orchestrator.Message{Type: "ACK", Recipient: "b"}, "rest", "never", ""},
+		{orchestrator.Message{Type: "ACK", Recipient: "b"}, "ack=rest", "rest", "b"},
+		{orchestrator.Message{Wake: "never", Sender: "a", Recipient: "b"}, "now", "now", "b"},
 		{orchestrator.Message{Type: "task", Recipient: "b"}, "never,TASK=rest", "rest", "b"},
 		{orchestrator.Message{Type: "Other", Recipient: "b"}, "task=rest", "now", ""},
 	} {
@@ -40,13 +44,13 @@ func TestWakeOf(t *testing.T) {
 func TestWakeRules(t *testing.T) {
 	t.Parallel()
 	for text, canonical := range map[string]string{
-		"": "", " never ,, status = REST ": "never,STATUS=rest", "b=now,a=now,b=rest": "A=now,B=rest",
+		" ": "", " never , status = REST ": "never,STATUS=rest", "b=rest,a=now": "A=now,B=rest",
 	} {
 		rules, err := orchestrator.ParseWakeRules(text)
 		want.Equal(t, "error", err, nil)
 		want.Equal(t, text, rules.String(), canonical)
 	}
-	for _, text := range []string{"always", "=now", "STATUS", "STATUS=", "a=b=now"} {
+	for _, text := range []string{"always", "=now", "STATUS", "STATUS=", "a=b=now", ",", "never,", "rest,never", "a=now,A=now"} {
 		_, err := orchestrator.ParseWakeRules(text)
 		want.Equal(t, text, orchestrator.CodeOf(err), orchestrator.InvalidParams)
 	}

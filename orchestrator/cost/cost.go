@@ -32,6 +32,9 @@ type Use struct {
 // hour returns when the hour of a time begins.
 func hour(at time.Time) string { return orchestrator.Stamp(at.UTC().Truncate(time.Hour)) }
 
+// Renewed returns when the hour of the clock after a time begins, and with it a new budget.
+func Renewed(at time.Time) time.Time { return at.UTC().Truncate(time.Hour).Add(time.Hour) }
+
 // Note adds what was put into the context of an agent.
 func Note(t *ledger.Tx, agent string, uses []Use) error {
 	for i := range uses {

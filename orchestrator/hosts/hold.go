@@ -62,9 +62,11 @@ func newHold(t *ledger.Tx, a, b, by string) (ledger.Hold, error) {
 		switch agent := conf.Agents[name]; {
 		case agent == nil:
 			return ledger.Hold{}, agents.NoAgent(t.Conn, name, conf)
-		case agent.BuiltIn || agent.Deliver != "inbox" || a == b:
+		case a == b:
+			return ledger.Hold{}, orchestrator.Errorf(orchestrator.InvalidParams, "both agents are %s: name two", a)
+		case agent.BuiltIn || agent.Deliver != "inbox":
 			return ledger.Hold{}, orchestrator.Errorf(orchestrator.InvalidParams,
-				"only what two agents with an inbox write to each other can be held back")
+				"%s is no agent with an inbox: only what two of those write to each other can be held back", name)
 		}
 	}
 	return ledger.Hold{A: min(a, b), B: max(a, b), Since: t.ClockText, Until: orchestrator.Stamp(t.Clock.Add(ledger.MaxHold)),
@@ -80,7 +82,7 @@ func attending(t *ledger.Tx, names ...string) error {
 	for _, name := range names {
 		if is := known[name]; is != IsWorking && is != IsIdle {
 			return orchestrator.Errorf(orchestrator.Conflict, "%s has no session of an agent host that runs", name).
-				WithHint("`mailroom agent disable %s` keeps its transport from being used", orchestrator.ShellWord(name))
+				WithHint("Only sessions of agent hosts can be told to wait: stop the program that works as %s", name)
 		}
 	}
 	return nil
@@ -166,7 +168,8 @@ func tellHeld(t *ledger.Tx, agent, other string, h *ledger.Hold) error {
 	if err != nil {
 		return err
 	}
-	return t.Tell(&orchestrator.Draft{Recipient: agent, Type: HeldNotice, Payload: text})
+	// Urgent: who has written again and again has no budget left.
+	return t.Tell(&orchestrator.Draft{Recipient: agent, Type: HeldNotice, Payload: text, Priority: 2})
 }
 
 // LetGo lets two agents go on for an hour, however much they write to each other, and lets go what Hold holds back. let

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/store"
@@ -95,6 +96,7 @@ const (
 	IsWorking = "working"         // a session of it works, and sees a message with its next tool call or at the end of the turn
 	IsIdle    = "idle"            // a session of it is idle, and is woken if its host can be
 	NotWoken  = "idle, not woken" // a session of it is idle, and is not woken for this message
+	OverSpent = "over budget"     // a session of it runs, and is shown no more before the next hour of the clock
 	NoHooks   = "no hooks"        // no host has told of a session of it
 	NotThere  = "not running"     // the sessions that it had are over
 )
@@ -135,7 +137,20 @@ func presenceIn(c *store.Conn, conf *ledger.Config, d *orchestrator.Draft, now t
 	}
 	m := orchestrator.Message{Sender: d.Sender, Type: d.Type, Action: d.Action, Priority: d.Priority, Wake: d.Wake}
 	for name, is := range known {
-		if wake, _ := wakeRules(conf, name).WakeOf(&m); is == IsIdle && wake != orchestrator.WakeNow {
+		if conf.HoldOf(d.Sender, name, orchestrator.Stamp(now)) != nil {
+			delete(known, name) // whatever it does, it does not get this now
+			continue
+		}
+		if is != IsIdle && is != IsWorking {
+			continue
+		}
+		budget, err := cost.Left(c, conf, name, now)
+		if err != nil {
+			return nil, err
+		}
+		if !budget.Allows(&m, len(d.Payload)) {
+			known[name] = OverSpent
+		} else if wake, _ := wakeRules(conf, name).WakeOf(&m); is == IsIdle && wake != orchestrator.WakeNow {
 			known[name] = NotWoken
 		}
 	}

@@ -336,6 +336,11 @@ func TestPresence(t *testing.T) {
 	known, err := hosts.Presence(t.Context(), r.Ledger, &orchestrator.Draft{Sender: "alice", Type: "ACK"}, "bob")
 	want.Equal(t, "error", err, nil)
 	want.Equal(t, "presence for an ACK", known["bob"], hosts.NotWoken)
+	r.Set("budget.bytes", "1")
+	known, err = hosts.Presence(t.Context(), r.Ledger, &orchestrator.Draft{Sender: "alice", Type: "note"}, "bob")
+	want.Equal(t, "error", err, nil)
+	want.Equal(t, "presence without a budget", known["bob"], hosts.OverSpent)
+	r.Set("budget.bytes", "0")
 	r.Clock.Advance(time.Hour) // its process lives
 	knows("bob", hosts.IsIdle)
 	r.event(hosts.Prompted, inSession("two")) // in the same process

@@ -82,9 +82,14 @@ func (conf *Config) StoredHold(a, b string) *Hold {
 }
 
 // Holds returns the holds that there are at a time, the oldest first.
-func (conf *Config) Holds(now string) (list []Hold) {
-	for _, hold := range conf.holds {
-		if conf.HoldOf(hold.A, hold.B, now) != nil {
+func (conf *Config) Holds(now string) []Hold { return listAt(conf.holds, now) }
+
+// GoOns returns the pairs that may go on at a time, the oldest first.
+func (conf *Config) GoOns(now string) []Hold { return listAt(conf.goOn, now) }
+
+func listAt(holds map[[2]string]Hold, now string) (list []Hold) {
+	for _, hold := range holds {
+		if at(holds, hold.A, hold.B, now) != nil {
 			list = append(list, hold)
 		}
 	}

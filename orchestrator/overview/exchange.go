@@ -119,13 +119,24 @@ func (s *snapshot) runaway() (list []Finding, err error) {
 			Says: fmt.Sprintf("%s and %s have exchanged %d messages within ten minutes", e.a, e.b, e.byA+e.byB),
 			Because: fmt.Sprintf("%s sent %d and %s sent %d, and no person has said anything to either", e.a, e.byA,
 				e.b, e.byB),
-			Do: fmt.Sprintf("`mailroom list --as %s` shows them; `mailroom hold %[1]s %s` holds back what they write to each other; with --off they may go on for an hour", e.a, e.b),
+			Do: s.againstLoop(e),
 		})
 	}
 	slices.SortFunc(list, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(y.Count, x.Count), slices.Compare(x.From, y.From))
 	})
 	return list[:min(len(list), mostOfEach)], nil
+}
+
+// againstLoop says what to do about a loop.
+func (s *snapshot) againstLoop(e *exchange) string {
+	hold := "`mailroom hold %[1]s %[2]s` holds back what they write to each other"
+	for _, name := range []string{e.a, e.b} {
+		if m := s.members[name]; len(m.backlog.Sessions) == 0 {
+			hold = "stop them: only what sessions of agent hosts write to each other can be held back, and " + name + " has none"
+		}
+	}
+	return fmt.Sprintf("`mailroom list --as %[1]s` shows them. If they are in a loop, "+hold+". If not, `mailroom hold %[1]s %[2]s --off` lets them go on for an hour", e.a, e.b)
 }
 
 func (e *exchange) isRunaway() bool { return e.byA > 0 && e.byB > 0 && e.byA+e.byB > maxExchanged }

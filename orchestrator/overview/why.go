@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/adoption"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -210,13 +212,13 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 		case m.TTL != nil:
 			why.Rule += "; it expires unread at " + m.ExpiresAt
 		}
-		return explainWake(c, conf, m, why)
+		return explainWake(c, conf, m, l.Now(), why)
 	}
 	return nil
 }
 
 // explainWake adds why an unread message wakes no session of its recipient's, or is not shown there.
-func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, why *Reason) error {
+func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, now time.Time, why *Reason) error {
 	agent := conf.Agents[m.Recipient]
 	if agent == nil {
 		return nil
@@ -230,19 +232,28 @@ func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, wh
 			", since what messages may put into the context of " + agent.Name + " in an hour (budget.bytes) was used up"
 		return nil
 	}
-	wake, wantedBy := agent.WakeRules().WakeOf(m)
-	if wake == orchestrator.WakeNow {
-		return nil
-	}
 	n, err := c.Number(`SELECT count(*) FROM host_sessions WHERE agent = ? AND state <> 'ended'`, agent.Name)
 	if err != nil || n == 0 {
 		return err
+	}
+	budget, err := cost.Left(c, conf, agent.Name, now)
+	if err != nil {
+		return err
+	}
+	if !budget.Allows(m, len(m.Payload)) {
+		why.Rule += "; what messages may put into the context of " + agent.Name + " in an hour (budget.bytes) is used up, so that its sessions are shown no more until " +
+			orchestrator.Stamp(cost.Renewed(now))
+		return nil
+	}
+	wake, wantedBy := agent.WakeRules().WakeOf(m)
+	if wake == orchestrator.WakeNow {
+		return nil
 	}
 	wants := "by its type, priority or sender"
 	if wantedBy != "" {
 		wants = "as " + wantedBy + " wants it"
 	}
-	why.Rule += fmt.Sprintf("; its wake is %s, %s, so that it wakes no session and is shown with what happens next in one", wake, wants)
+	why.Rule += fmt.Sprintf("; its wake is %s, %s: it wakes no session, and is shown in the next turn of one", wake, wants)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/traffic"
 )
@@ -45,6 +46,11 @@ func stats(ctx context.Context, env commands.Env, p StatsParams) (r StatsResult,
 	r.agent = p.Agent
 	if r.Report, err = traffic.Of(ctx, env.Ledger, q); err != nil || p.Agent == "" {
 		return r, err
+	}
+	if len(r.Recipients) == 0 && r.Total.Wrote == 0 {
+		if _, err := agents.Get(ctx, env.Ledger, p.Agent); err != nil {
+			return r, err
+		}
 	}
 	of, err := cost.Of(ctx, env.Ledger, p.Agent, env.Ledger.Now().Add(-q.Since))
 	r.Context = &of

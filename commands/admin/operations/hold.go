@@ -3,32 +3,53 @@ package operations
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
 
 	"mailroom/commands"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 )
 
-// HoldParams name two agents.
+// HoldParams name two agents; without them, what is held back is listed.
 type HoldParams struct {
-	Agent string `json:"agent" desc:"one agent" check:"agent" arg:"1"`
-	Other string `json:"other" desc:"the other agent" check:"agent" arg:"2"`
+	Agent string `json:"agent,omitempty" desc:"one agent; without agents, what is held back is listed" check:"agent" arg:"1"`
+	Other string `json:"other,omitempty" desc:"the other agent" check:"agent" arg:"2"`
 	Off   bool   `json:"off,omitempty" desc:"let go what is held back, and let the two go on for an hour"`
 }
 
-// HoldResult says what became of what two agents write to each other.
+// HoldResult says what became of what two agents write to each other, or lists what is held back.
 type HoldResult struct {
-	Agents  []string `json:"agents"`
-	Held    bool     `json:"held"`     // it is held back now
-	Changed bool     `json:"changed"`  // whether this call has changed anything
-	Until   string   `json:"until"`    // when it is let go by itself; with off, until when they may go on
-	Waiting int      `json:"messages"` // that wait, or were let go
+	Agents  []string `json:"agents,omitempty"`
+	Held    bool     `json:"held"`            // it is held back now
+	Changed bool     `json:"changed"`         // whether this call has changed anything
+	Until   string   `json:"until,omitempty"` // when it is let go by itself; with off, until when they may go on
+	Waiting int      `json:"messages"`        // that wait, or were let go
+
+	Holds []HoldLine `json:"holds,omitempty"`
+}
+
+// HoldLine is a pair of agents that is held back, or may go on.
+type HoldLine struct {
+	Agents []string `json:"agents"`
+	Held   bool     `json:"held"` // false: they may go on
+	Since  string   `json:"since"`
+	Until  string   `json:"until"`
+	By     string   `json:"by"`
 }
 
 var holdCommand = commands.Define(vocabulary, "hold", hold)
 
 func hold(ctx context.Context, env commands.Env, p HoldParams) (r HoldResult, err error) {
+	switch {
+	case p.Agent == "" && p.Other == "" && !p.Off:
+		return listHolds(ctx, env)
+	case p.Agent == "" || p.Other == "":
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "name two agents").WithHint("Like this: mailroom hold alice bob")
+	}
 	by := cmp.Or(env.Caller.Asks(), "an administrator")
 	if p.Off {
 		h, let, n, err := hosts.LetGo(ctx, env.Ledger, p.Agent, p.Other, by)
@@ -38,8 +59,43 @@ func hold(ctx context.Context, env commands.Env, p HoldParams) (r HoldResult, er
 	return HoldResult{Agents: []string{h.A, h.B}, Held: true, Changed: held, Until: h.Until, Waiting: n}, err
 }
 
+func listHolds(ctx context.Context, env commands.Env) (r HoldResult, err error) {
+	now := orchestrator.Stamp(env.Ledger.Now())
+	err = env.Ledger.View(ctx, func(_ *store.Conn, conf *ledger.Config) error {
+		r.Holds = slices.Concat(lines(conf.Holds(now), true), lines(conf.GoOns(now), false))
+		return nil
+	})
+	return r, err
+}
+
+func lines(holds []ledger.Hold, held bool) (list []HoldLine) {
+	for _, h := range holds {
+		list = append(list, HoldLine{Agents: []string{h.A, h.B}, Held: held, Since: h.Since, Until: h.Until, By: h.By})
+	}
+	return list
+}
+
+// textHolds lists what is held back.
+func (r HoldResult) textHolds(w *terminal.Text) {
+	if len(r.Holds) == 0 {
+		w.Printf("Nothing is held back.\n")
+		return
+	}
+	terminal.TableOf(w, []string{"AGENTS", "STATE", "UNTIL", "BY"}, r.Holds, func(h *HoldLine) []string {
+		state := "may go on"
+		if h.Held {
+			state = "held back"
+		}
+		return []string{strings.Join(h.Agents, " and "), state, w.When(h.Until), h.By}
+	})
+}
+
 // Text says it in a sentence.
 func (r HoldResult) Text(w *terminal.Text) {
+	if r.Agents == nil {
+		r.textHolds(w)
+		return
+	}
 	a, b, n := r.Agents[0], r.Agents[1], orchestrator.Plural(r.Waiting, "message")
 	switch {
 	case r.Held:

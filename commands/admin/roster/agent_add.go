@@ -2,6 +2,7 @@ package roster
 
 import (
 	"context"
+	"strings"
 
 	"mailroom/commands"
 	"mailroom/commands/parameter"
@@ -78,6 +79,9 @@ func (r AgentResult) Text(w *terminal.Text) {
 		on = " on " + r.Agent.Host
 	}
 	w.Printf("%s %s; its messages go to %s%s.\n", what, r.Agent.Name, r.Agent.Deliver, on)
+	if r.Agent.Wake != "" {
+		w.Printf("What messages may cost its sessions: %s.\n", strings.ReplaceAll(r.Agent.Wake, ",", ", "))
+	}
 	if r.Agent.StartCommand != "" {
 		w.Printf("While `mailroom serve` or `mailroom ralph watch` runs, its messages start, in %s: %s\n",
 			r.Agent.Folder, r.Agent.StartCommand)

@@ -11,6 +11,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/cost"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
@@ -91,10 +92,8 @@ func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out i
 	}
 }
 
-// untilRenewed is how long it takes until the budget of the next hour has begun, see package cost.
-func untilRenewed(now time.Time) time.Duration {
-	return now.Truncate(time.Hour).Add(time.Hour + time.Second).Sub(now)
-}
+// untilRenewed is how long it takes until the budget of the next hour has begun.
+func untilRenewed(now time.Time) time.Duration { return cost.Renewed(now).Add(time.Second).Sub(now) }
 
 // Idle is a Stream that has nothing to write: it returns when in ends or ctx does.
 func Idle(ctx context.Context, in io.Reader) {

@@ -129,12 +129,12 @@ function Exchange({ need, kind, first }) {
     word: "Let them go on", title: `Let ${a} and ${b} go on?`, params: { agent: a, other: b, off: true },
     means: `${held ? "What waits is delivered, in its order. " : ""}They are not named here for an hour.`,
   };
-  const act = held ? letGo : hold;
+  const holds = !held && need.do.includes(`mailroom hold ${a} ${b}\``), act = holds ? hold : letGo; // where both have sessions
   return (
     <Row kind={kind} tag={kind.tag(count(need.count ?? 0))} says={need.says} since={need.since} first={first} does={need.do} act={mayAdminister() && (() => setAsked(act))} word={`${act.word}…`} href={to(["messages"], { from: a, to: b })}>
       {held && `${plural(need.count ?? 0, "message waits", "messages wait")} · `}
       {!held && <Stamped text={`${need.because} · `} />}
-      {!held && mayAdminister() && <><button class="link" type="button" onClick={() => setAsked(letGo)}>Let them go on…</button> · </>}
+      {holds && mayAdminister() && <><button class="link" type="button" onClick={() => setAsked(letGo)}>Let them go on…</button> · </>}
       <Hint text={need.do} />
       {asked && <Confirm title={asked.title} word={asked.word} act={() => run("hold", asked.params)} onDone={done}><p>{asked.means}</p></Confirm>}
     </Row>
