@@ -71,7 +71,7 @@ func (rules WakeRules) String() string {
 // something stands (STATUS), or is told by Mailroom itself, comes with the rest, and everything else wakes.
 func (rules WakeRules) WakeOf(m *Message) (wake Wake, wantedBy string) {
 	kind := strings.ToUpper(m.Type)
-	if wake, ruled := rules[kind]; ruled {
+	if wake, ruled := rules[kind]; ruled && kind != "" {
 		return wake, m.Recipient
 	}
 	wake, wantedBy = usualWake(m, kind)
