@@ -127,6 +127,7 @@ var mayImport = map[string][]string{
 	"commands/signal":           and(vocabulary, "orchestrator/letter", "orchestrator/person"),
 	"commands/surface":          {"commands", "commands/parameter", "orchestrator", "orchestrator/pattern"},
 	"commands/surface/listener": {"commands", "orchestrator"},
+	"commands/surface/remote":   {"orchestrator"},
 	"commands/surface/console":  {"commands/surface/listener"},
 	"commands/surface/hook":     and(engine, "commands", "orchestrator/person", "orchestrator/process"),
 	"commands/surface/web": and(engine, "commands", "commands/surface", "commands/surface/console",
@@ -139,7 +140,7 @@ var mayImport = map[string][]string{
 		"orchestrator/exports", "orchestrator/person", "orchestrator/watchdog", "tracing/otlp"),
 	"commands/surface/cli": and(vocabulary, "commands/surface", "commands/surface/daemon",
 		"commands/surface/hook", "commands/surface/mcp", "commands/surface/phone",
-		"commands/surface/web", "tracing/otlp"),
+		"commands/surface/remote", "commands/surface/web", "tracing/otlp"),
 
 	// Test machinery.
 	"orchestrator/store/postgres/postgrestest": {},

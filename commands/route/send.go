@@ -32,7 +32,7 @@ type SendParams struct {
 	ReplyTo        string            `json:"reply_to,omitempty" desc:"message_id that this one answers" check:"max=256"`
 	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"tell the sender, once, when nobody has acknowledged or answered it after this long" check:"min=1,max=2592000"`
 	NotBefore      string            `json:"not_before,omitempty" desc:"deliver no earlier: an RFC 3339 time, or a time from now such as 2h; at most 30 days ahead" check:"max=64"`
-	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest and never do not wake an idle session of the recipient, never keeps no turn going; left out: type and priority decide; rules of the recipient count more" check:"oneof=now|rest|never"`
+	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest and never wake no idle session, never keeps no turn going; left out: type and priority decide; the recipient's rules win" check:"oneof=now|rest|never"`
 	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep a message to a name that nobody has yet, until that agent is added"`
 }
 

@@ -26,6 +26,7 @@ type line struct {
 	definition *commands.Definition // of the command, if the catalogue has it
 	byWord     bool                 // path is one of its further names
 
+	words                     []string // as they were typed
 	globals, flags, arguments []string
 	values                    map[string]string // of the global flags that are given; "true" for a bare switch
 	named                     []string          // flags given to the command, without dashes
@@ -39,7 +40,7 @@ type line struct {
 
 // readArgs sorts the words behind the program's name. What follows "--" are arguments.
 func (p *Program) readArgs(words []string) *line {
-	l := &line{p: p, next: p.below(nil), values: map[string]string{}}
+	l := &line{p: p, words: words, next: p.below(nil), values: map[string]string{}}
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		switch {

@@ -136,12 +136,16 @@ func (p *Program) answered(ctx context.Context, env commands.Env, d *commands.De
 // hand writes an answer to out, and notes whether it could: what it hands out is read then, or unread again. No second
 // Ctrl-C keeps it from that.
 func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, answer commands.Answer) error {
-	if _, takes := answer.Result.(commands.Handed); takes {
+	_, takes := answer.Result.(commands.Handed)
+	if takes {
 		held := make(chan os.Signal, 1)
 		ossignal.Notify(held, Stops()...)
 		defer ossignal.Stop(held)
 	}
 	err := p.answer(out, answer)
+	if err == nil && takes && p.there != nil {
+		err = p.there.Written()
+	}
 	commands.Settle(ctx, env, answer, err == nil)
 	if stop := stoppedBy(ctx); stop != 0 && errors.Is(err, context.Canceled) {
 		return exit(128 + stop)

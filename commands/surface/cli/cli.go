@@ -22,6 +22,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/commands/surface/remote"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
@@ -64,6 +65,8 @@ type Program struct {
 	jq         bool   // the answer goes through an expression of jq
 	inputTaken bool   // a parameter has been read from standard input
 	asTyped    int    // how many of the arguments stand behind --
+
+	there *remote.Session // of another machine for which this runs; nil for none
 }
 
 // Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2, which hosts
@@ -124,7 +127,9 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 	case l.has(versionFlags...):
 		return printVersion(p)
 	}
-	if expression, filters := l.values["jq"]; filters {
+	if expression, filters := l.values["jq"]; filters && p.there != nil {
+		p.jq = true // it filters there
+	} else if filters {
 		filter, err := filtered(p.Out, expression)
 		if err != nil {
 			return err
@@ -141,11 +146,18 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group of commands", l.name()).
 			WithHint("Say which: %s", strings.Join(names(l.next), ", "))
 	}
+	place, err := p.place(l)
+	if err != nil {
+		return err
+	}
 	if p.Begin != nil {
 		begun, end := p.Begin(ctx)
 		defer end()
 		ctx = begun
 		p.Out = stoppable{ctx, p.Out}
+	}
+	if place != "" {
+		return p.runThere(ctx, l, place)
 	}
 	err = p.parser(l).RunContext(ctx, l.argv())
 	stop := stoppedBy(ctx)

@@ -83,6 +83,7 @@ func ownCommands() []command {
 		{name: "serve", own: serveCommand},
 		{name: "mcp", own: mcpCommand},
 		{name: "hook", own: hookCommand},
+		{name: "remote", own: remoteCommand},
 		{name: "whoami", own: whoamiCommand},
 		{name: "version", own: versionCommand},
 	}...)

@@ -12,7 +12,7 @@ import (
 // databasePath finds the database: --db, MAILROOM_DB, the nearest .mailroom/mailroom.db upwards from here, or the one
 // in the user's state folder. Source: contract, "Where the database is".
 func (p *Program) databasePath(flag string) (string, error) {
-	if flag != "" {
+	if flag != "" && p.there == nil { // there it names the place
 		return flag, nil
 	}
 	if path := p.Getenv("MAILROOM_DB"); path != "" {

@@ -31,7 +31,7 @@ func (p *Program) jsonText(ctx context.Context, param *parameter.Param, text str
 	case text == "-":
 		content, err = p.standardInput(ctx)
 	case len(text) > 0 && text[0] == '@':
-		content, err = readFile(text[1:])
+		content, err = p.readFile(text[1:])
 	}
 	if err != nil {
 		return nil, unread(ctx, name, err)
@@ -70,7 +70,7 @@ func plainText(ctx context.Context, p *Program, param *parameter.Param, text str
 			"Put quotes around the text if it ends so")
 	}
 	if path, is := strings.CutPrefix(text, "@"); is && !asTyped {
-		if _, err := os.Stat(path); err == nil {
+		if p.isFile(path) {
 			return nil, badValue(param.Name, fmt.Errorf("%s is a file; nothing was sent", path),
 				"`--file "+orchestrator.ShellWord(path)+"` sends its text. "+orchestrator.ShellWord(text)+" itself stands behind --")
 		}
@@ -93,7 +93,7 @@ func (p *Program) textFrom(ctx context.Context, param *parameter.Param, path str
 	if path == "-" {
 		content, err = p.standardInput(ctx)
 	} else {
-		content, err = readFile(path)
+		content, err = p.readFile(path)
 	}
 	if err != nil {
 		return nil, unread(ctx, param.Name, err)
@@ -181,7 +181,24 @@ func inTime[T any](ctx context.Context, read func() (T, error)) (content T, err 
 	}
 }
 
-func readFile(path string) ([]byte, error) {
+// isFile reports whether a file is there where the line was typed.
+func (p *Program) isFile(path string) bool {
+	if p.there != nil {
+		return p.there.Exists(path)
+	}
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// readFile reads a file where the line was typed.
+func (p *Program) readFile(path string) ([]byte, error) {
+	if p.there != nil {
+		content, err := p.there.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		return readBounded(bytes.NewReader(content))
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -64,7 +64,11 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	if err := p.open(c, "", &env); err != nil {
 		return err
 	}
-	owner := mcp.Owner{Host: host, Around: agenthost.Around(), Refused: p.refuses, IsConnected: func(host string) bool { return p.IsConnected(host, false) }}
+	around := agenthost.Around()
+	if p.there != nil {
+		around = agenthost.Seen{} // what is around the client is not known
+	}
+	owner := mcp.Owner{Host: host, Around: around, Refused: p.refuses, IsConnected: func(host string) bool { return p.IsConnected(host, false) }}
 	if env.Caller.Name == orchestrator.Auto && !owner.Around.Other(host) {
 		if env.Caller.Name, err = autoCaller(c, env); err != nil {
 			return errors.Join(err, env.Engine.Close())

@@ -12,7 +12,7 @@ const progressEvery = 100 * time.Millisecond
 // progress shows how far long work is, on one line of a terminal's standard error, also while JSON goes into a file or
 // a pipe; not among JSON on the same terminal. report is nil where nobody sees it; finish wipes the line.
 func (p *Program) progress() (report func(done, total int64, unit string), finish func()) {
-	if !p.ErrTerminal || (!p.text() && p.OutTerminal) {
+	if !p.ErrTerminal || p.there != nil || (!p.text() && p.OutTerminal) { // a client draws no line anew
 		return nil, func() {}
 	}
 	var mu sync.Mutex
