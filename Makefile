@@ -52,8 +52,11 @@ compiler: ## install a C compiler where that is possible, and say what is missin
 		echo "a C compiler ($$cc) is missing: SQLite is compiled from source. Install gcc or clang" >&2; exit 1; \
 	fi
 
+# Debian starts an ssh server that it installs, so only CI installs one.
 tools: compiler ## install strace, git and valgrind as well, which tests need
 	@missing=$$(for p in strace git valgrind; do command -v $$p >/dev/null || echo $$p; done); \
+	command -v ssh >/dev/null && [ -x /usr/sbin/sshd ] || { [ -n "$$CI" ] && missing="$$missing openssh-client openssh-server"; } || \
+		echo "ssh, or its server, is missing: places on other machines are not tested" >&2; \
 	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
 		apt-get update -q && apt-get install -qy --no-install-recommends $$missing; } || { \
 		case $$missing in *strace*) echo "strace is missing: what a power cut leaves is not tested" >&2;; esac; \

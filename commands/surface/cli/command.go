@@ -162,7 +162,7 @@ var (
 func globalFlags() []urfave.Flag {
 	return []urfave.Flag{
 		&urfave.StringFlag{Name: "db",
-			Usage:       "`FILE` of the database, or its address on a server: postgres://USER@HOST/DATABASE",
+			Usage:       "`FILE` of the database, its address on a server (postgres://USER@HOST/DATABASE), or its place on another machine (ssh://HOST/PATH)",
 			DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
 		&urfave.StringFlag{Name: hostFlag, Usage: "`NAME` of this machine among those that use a database on a server",
 			DefaultText: "MAILROOM_HOST_NAME, or its hostname"},

@@ -21,7 +21,11 @@ func canAsk(p *Program) bool { return p.text() && p.InTerminal && p.ErrTerminal 
 // agrees asks, and reports whether the answer is yes, which is typed after that. What is asked ends in " [y/N] ".
 // Error: that of a context that ends meanwhile.
 func agrees(ctx context.Context, p *Program, w *terminal.Text, question string) (bool, error) {
-	dropTypeahead(p.In)
+	if p.there != nil {
+		p.there.Fresh()
+	} else {
+		dropTypeahead(p.In)
+	}
 	for line := range strings.Lines(question) {
 		if line, more := strings.CutSuffix(line, "\n"); more {
 			w.Printf("%s\n", line)

@@ -106,7 +106,9 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 	}
 	signals := make(chan int, 1)
 	defer context.AfterFunc(ctx, func() { signals <- int(stoppedBy(ctx)) })()
-	client := remote.NewClient(at, func(context.Context) (net.Conn, error) { return at.Dial(ctx, p.Err, l.path[0] == "mcp") })
+	client := remote.NewClient(at, func(context.Context) (net.Conn, error) {
+		return at.Dial(ctx, remote.Dialing{Err: p.Err, Batch: l.path[0] == "mcp", Folder: p.socketFolder()})
+	})
 	defer client.Close()
 	req := &remote.Request{Args: l.words, Database: at.Path, Env: map[string]string{}, Width: p.Width,
 		InTerminal: p.InTerminal, OutTerminal: p.OutTerminal, ErrTerminal: p.ErrTerminal}
@@ -116,7 +118,7 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 		}
 	}
 	req.Zone, req.Offset = p.zone()
-	status, err := client.Run(context.WithoutCancel(ctx), req, remote.Streams{In: p.In, Out: p.Out, Err: p.Err, Signals: signals})
+	status, err := client.Run(context.WithoutCancel(ctx), req, remote.Streams{In: p.In, Out: p.Out, Err: p.Err, Signals: signals, Fresh: func() { dropTypeahead(p.In) }})
 	if err != nil {
 		return notWritten(err)
 	}
@@ -124,6 +126,18 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 		return exit(status)
 	}
 	return nil
+}
+
+// socketFolder is the user's own folder for sockets; "" where there is none.
+func (p *Program) socketFolder() string {
+	folder := filepath.Join(StateFolder(p.Getenv), "ssh")
+	if runtime := p.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
+		folder = filepath.Join(runtime, "mailroom")
+	}
+	if !filepath.IsAbs(folder) || os.MkdirAll(folder, 0o700) != nil {
+		return ""
+	}
+	return folder
 }
 
 // zone returns the name of the time zone here, if it can be had, and the seconds that it is east of UTC now.

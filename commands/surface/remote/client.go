@@ -19,6 +19,7 @@ type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Signals  <-chan int // numbers of those that the line is to be told of
+	Fresh    func()     // forgets what was typed so far; nil does nothing
 }
 
 // Client runs command lines in a place.
@@ -105,6 +106,8 @@ func (r *running) follow(in *json.Decoder) (status int, err error) {
 			err = r.tells.write(told{Written: true})
 		case w.In > 0:
 			orchestrator.GoSafe("standard input", nil, func() { r.tells.write(told{In: r.read(w.In)}) })
+		case w.Fresh && r.Fresh != nil:
+			r.Fresh()
 		case w.File != "":
 			err = r.sendFile(w.File, w.Stat)
 		case w.Status != nil:

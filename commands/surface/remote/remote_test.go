@@ -108,6 +108,7 @@ func TestRun(t *testing.T) {
 		fmt.Fprintf(s.Err, "%v %t\x1b[2J\n", err, s.Exists("/etc/passwd"))
 		_, err = s.ReadFile(file + ".none")
 		fmt.Fprintln(s.Err, err != nil, s.Exists(file+".none"))
+		s.Fresh()
 		fmt.Fprint(s.Out, long)
 		if err := s.Written(); err != nil {
 			fmt.Fprintln(s.Err, err)
@@ -116,8 +117,10 @@ func TestRun(t *testing.T) {
 	})
 	for range 2 { // over one connection
 		var out, told bytes.Buffer
+		fresh := 0
 		status, err := c.Run(t.Context(), &Request{Args: []string{"send", "@" + file, "--file=" + file + ".none"}, Env: map[string]string{"LANG": "C"}},
-			Streams{In: strings.NewReader(long), Out: &out, Err: &told})
+			Streams{In: strings.NewReader(long), Out: &out, Err: &told, Fresh: func() { fresh++ }})
+		want.Equal(t, "forgotten", fresh, 1)
 		want.Equal(t, "error", err, nil)
 		want.Equal(t, "status", status, 65)
 		want.Equal(t, "output", out.String(), "160000 <nil> C\ntrue <nil> true\n"+long)

@@ -68,6 +68,9 @@ func (s *Session) file(want wanted, part func(*piece)) error {
 	}
 }
 
+// Fresh has the other side forget what was typed so far.
+func (s *Session) Fresh() { s.answers.write(wanted{Fresh: true}) }
+
 // Written waits until the other side has written all that Out was given. Error: it could not, or is gone.
 func (s *Session) Written() error {
 	s.asking.Lock()
@@ -212,7 +215,13 @@ func Serve(ctx context.Context, conn net.Conn, programVersion string, h http.Han
 		return err
 	}
 	listener := &single{conn: conn, closed: make(chan struct{})}
-	server := &http.Server{Handler: h, Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
+	var runs sync.WaitGroup // Shutdown does not wait for what runs for a connection that has ended
+	server := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
+	server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		runs.Add(1)
+		defer runs.Done()
+		h.ServeHTTP(rw, r)
+	})
 	server.Protocols.SetUnencryptedHTTP2(true)
 	server.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateClosed {
@@ -223,10 +232,15 @@ func Serve(ctx context.Context, conn net.Conn, programVersion string, h http.Han
 	if err := server.Serve(listener); !errors.Is(err, net.ErrClosed) {
 		return err
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-	defer cancel()
-	if err := server.Shutdown(late); err != nil {
-		server.Close()
+	server.Close() // what runs is told
+	ended := make(chan struct{})
+	orchestrator.GoSafe("farewell", nil, func() {
+		defer close(ended)
+		runs.Wait()
+	})
+	select {
+	case <-ended:
+	case <-time.After(farewell):
 	}
 	return nil
 }

@@ -2,11 +2,14 @@ package remote
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/sha1"
 	"fmt"
 	"io"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,21 +19,67 @@ import (
 // command is what ssh runs there. Nothing of a place is in it, so that no shell sees any of that.
 const command = "mailroom remote"
 
-// deaf runs ssh so that Ctrl-C, which the terminal sends to all, does not end it: the line there is told, and ends well.
-const deaf = `trap "" INT; exec ssh "$@"`
+// Dialing is how Dial connects.
+type Dialing struct {
+	Err   io.Writer // where ssh writes what it has to say
+	Batch bool      // ssh asks for nothing: nobody could answer
+	// Folder of the sockets over which a process of ssh keeps a connection, for keptFor after its last use, so that
+	// further command lines begin without a handshake; "" keeps none
+	Folder string
+}
 
-// Dial connects to a place with the user's own ssh, which writes to stderr what it has to say. With batch it asks for
-// nothing, where nobody could answer. Errors: unavailable, conflict.
-func (p Place) Dial(ctx context.Context, stderr io.Writer, batch bool) (net.Conn, error) {
-	args := []string{"-T"}
+// keptFor is how long a connection is kept that nobody uses.
+const keptFor = "5m"
+
+// maxSocket bounds the path of a socket, to which ssh adds 17 bytes for a moment.
+const maxSocket = 104 - 17
+
+// flags returns those of ssh. With batch it asks for nothing.
+func (d *Dialing) flags(p Place, batch bool) []string {
+	flags := []string{"-T"}
 	if batch {
-		args = append(args, "-o", "BatchMode=yes")
+		flags = append(flags, "-o", "BatchMode=yes")
 	}
 	if p.Port != "" {
-		args = append(args, "-p", p.Port)
+		flags = append(flags, "-p", p.Port)
 	}
-	cmd := exec.Command("sh", append([]string{"-c", deaf, "ssh"}, append(args, "--", p.where(), command)...)...)
-	cmd.Stderr, cmd.WaitDelay = stderr, time.Second
+	const named = 1 + 2*sha1.Size // bytes that ssh puts in place of /%C
+	if d.Folder != "" && len(d.Folder)+named <= maxSocket && !strings.ContainsAny(d.Folder, "%\"") {
+		flags = append(flags, "-o", "ControlMaster=auto", "-o", "ControlPersist="+keptFor, "-o", `ControlPath="`+d.Folder+`/%C"`)
+	}
+	return flags
+}
+
+// deaf runs ssh so that Ctrl-C, which a terminal sends to all of its programs, does not end it: the line there is told,
+// and ends well.
+const deaf = `trap "" INT; exec ssh "$@"`
+
+// wantsPerson are what ssh says where it could ask a person, and is not to.
+var wantsPerson = []string{"Permission denied", "Host key verification failed"}
+
+// Dial connects to a place with the user's own ssh, which begins apart from the terminal, so that Ctrl-C does not reach
+// it. Where it would have to ask the person it is run once more, and does. Errors: unavailable, conflict.
+func (p Place) Dial(ctx context.Context, d Dialing) (net.Conn, error) {
+	var said bytes.Buffer
+	cmd := exec.Command("ssh", append(d.flags(p, true), "--", p.where(), command)...)
+	apart(cmd)
+	cmd.Stderr = &said
+	conn, err := p.connect(ctx, cmd)
+	asks := func(words string) bool { return strings.Contains(said.String(), words) }
+	if err != nil && !d.Batch && ctx.Err() == nil && slices.ContainsFunc(wantsPerson, asks) {
+		cmd = exec.Command("sh", append([]string{"-c", deaf, "ssh"}, append(d.flags(p, false), "--", p.where(), command)...)...)
+		cmd.Stderr = d.Err
+		return p.connect(ctx, cmd)
+	}
+	if err != nil {
+		(&plain{out: d.Err}).Write(said.Bytes())
+	}
+	return conn, err
+}
+
+// connect starts ssh, and waits for the greeting.
+func (p Place) connect(ctx context.Context, cmd *exec.Cmd) (net.Conn, error) {
+	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

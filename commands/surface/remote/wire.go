@@ -58,6 +58,7 @@ type wanted struct {
 	In     int    `json:"in,omitempty"`     // at most so many bytes of standard input
 	File   string `json:"file,omitempty"`   // which the line names
 	Stat   bool   `json:"stat,omitempty"`   // only whether that is there
+	Fresh  bool   `json:"fresh,omitempty"`  // what was typed so far is not to be read
 	Write  bool   `json:"write,omitempty"`  // to be told when all that was printed is written
 	Status *int   `json:"status,omitempty"` // exit status; the last one has it
 }
