@@ -24,7 +24,7 @@ var cold = Case{
 	},
 	Missed: "page faults, which cost 20 to 40 µs each on a machine within a virtual one such as this: 680 in `mailroom --version` and 1,000 in a send, " +
 		"180 in a Go program that prints a line, 140 in sqlite3. 290 of the 680 are the heap that Go and its packages fill before main, 240 the code and " +
-		"constants of the program's file. As instructions, a send takes 10.2 million (docs/performance.md). peak_kib counts the program's file, of which a " +
+		"constants of the program's file. As instructions, a send takes some 10.4 million (docs/performance.md). peak_kib counts the program's file, of which a " +
 		"kernel with large pages maps nearly all.",
 	Targets: []Target{
 		{Measure: "held_ms", Against: "sqlite3", Want: 1.6, AtMost: true},

@@ -103,7 +103,8 @@ change the cases in ` + "`bench/`" + ` and run them again, all or some (` + "`ma
 Mailroom runs as it is shipped, with message, indexes, inbox and trace, and answers nothing before it is on disk. The
 contestants of a case take turns on one machine, round by round, in an order that rotates. Each run has a process and a
 folder of its own. A ratio is computed within each round. The page shows the median, with the least and the most in
-brackets. A run that failed is shown as failed.
+brackets. A run that failed is shown as failed. A trial is a case of fewer than five rounds, or with smaller numbers: the case has
+which.
 
 The wanted figures were set before the engine was written, from measurements of a prototype and of the peers,
 and changed on 2026-11-29: most were raised, and those of the case cold (1.25 and 1.6 before) and of the rate of procs-8 (1.25) lowered. The bare loop is always one sender in one
