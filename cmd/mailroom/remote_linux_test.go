@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/store/postgres"
 )
@@ -47,7 +49,8 @@ func overSSH(t *testing.T, agents ...string) *office {
 	os.MkdirAll("/run/sshd", 0o755) // where sshd runs as root
 	write("login", 0o700, "#!/bin/sh\necho Welcome.\nexport HOME=%s XDG_STATE_HOME=%s PATH=%s\ncd\nexec sh -c \"$SSH_ORIGINAL_COMMAND\"\n",
 		folder, os.Getenv("XDG_STATE_HOME"), os.Getenv("PATH"))
-	write("sshd_config", 0o600, "HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nForceCommand %s\n",
+	// SHLVL keeps bash from reading what the user of the tests has it read when ssh starts it, which may take long.
+	write("sshd_config", 0o600, "HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nSetEnv SHLVL=5\nForceCommand %s\n",
 		at("host"), at("user.pub"), at("login"))
 	write("config", 0o600, "Host studio\n  ProxyCommand setsid /usr/sbin/sshd -i -f %s\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n",
 		at("sshd_config"), at("user"), at("known"))
@@ -57,8 +60,14 @@ func overSSH(t *testing.T, agents ...string) *office {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if said, err := exec.Command("/usr/bin/ssh", "-F", at("config"), "-o", "ControlPath="+sockets+"/mailroom/%C", "-O", "exit", "studio").CombinedOutput(); err != nil {
-			t.Errorf("no connection is kept: %s", said)
+		kept, _ := filepath.Glob(sockets + "/mailroom/*")
+		if len(kept) != 1 {
+			t.Errorf("connections are kept at %q", kept)
+		}
+		for _, socket := range kept {
+			if said, err := exec.Command("/usr/bin/ssh", "-S", socket, "-O", "exit", "studio").CombinedOutput(); err != nil {
+				t.Errorf("no connection is kept: %s", said)
+			}
 		}
 		os.RemoveAll(sockets)
 	})
@@ -77,10 +86,59 @@ func TestOverSSH(t *testing.T) {
 	want.Equal(t, "messages", len(got), 1)
 	want.Rows(t, o.rows(`SELECT count(*) FROM agent_inbox WHERE read_at <> ''`), "1")
 
+	o.hooksOverSSH()
 	o.env = append(o.env, "MAILROOM_OUTPUT=text")
 	o.asksOverSSH()
 	o.stopsOverSSH()
 	o.diesOverSSH()
+}
+
+// hooksOverSSH: a host here is shown a message once. It is read when the host's transcript, which is here, has that the model has
+// seen it.
+func (o *office) hooksOverSSH() {
+	o.t.Helper()
+	transcript := filepath.Join(o.folder, "transcript.jsonl")
+	hook := func(event string) string {
+		o.t.Helper()
+		cmd := o.command("hook", event, "--host", "claude", "--as", "bob")
+		cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"session_id":"one","transcript_path":%q,"tool_output":"much"}`, transcript))
+		said, err := cmd.Output()
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		return string(said)
+	}
+	o.until("the session is known", func() bool {
+		hook("SessionStart")
+		return len(o.rows(`SELECT session FROM host_sessions`)) == 1
+	})
+	id := o.run("send", "--as", "alice", "bob", "Look at the build.")["message_id"].(string)
+	shown := ""
+	o.until("the hook shows the message", func() bool { // on a busy machine it may have no answer within a second
+		shown = hook("PostToolUse")
+		return shown != ""
+	})
+	if !strings.Contains(shown, "Look at the build.") {
+		o.t.Errorf("the hook says %q", shown)
+	}
+	var answer struct {
+		Output struct {
+			Text string `json:"additionalContext"`
+		} `json:"hookSpecificOutput"`
+	}
+	if err := json.Unmarshal([]byte(shown), &answer); err != nil {
+		o.t.Fatal(err)
+	}
+	want.Equal(o.t, "once more", hook("PostToolUse"), "")
+	if err := os.WriteFile(transcript, []byte(`{"type":"attachment","content":`+string(orchestrator.JSONString(answer.Output.Text))+`}
+{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"I see."}]}}
+`), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	o.until("it is read", func() bool {
+		want.Equal(o.t, "when it was seen", hook("PostToolUse"), "")
+		return o.rows(`SELECT read_at <> '' FROM agent_message WHERE message_id = '` + id + `'`)[0] == "1"
+	})
 }
 
 // asksOverSSH: a person is asked, and what was typed before is no answer.

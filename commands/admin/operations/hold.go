@@ -48,7 +48,7 @@ func hold(ctx context.Context, env commands.Env, p HoldParams) (r HoldResult, er
 	case p.Agent == "" && p.Other == "" && !p.Off:
 		return listHolds(ctx, env)
 	case p.Agent == "" || p.Other == "":
-		return r, orchestrator.Errorf(orchestrator.InvalidParams, "name two agents").WithHint("Like this: mailroom hold alice bob")
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "name two agents").WithHint("Write `mailroom hold alice bob`")
 	}
 	by := cmp.Or(env.Caller.Asks(), "an administrator")
 	if p.Off {

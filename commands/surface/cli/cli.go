@@ -66,6 +66,7 @@ type Program struct {
 	inputTaken bool   // a parameter has been read from standard input
 	asTyped    int    // how many of the arguments stand behind --
 
+	words []string        // of the line
 	there *remote.Session // of another machine for which this runs; nil for none
 }
 
@@ -86,7 +87,7 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 		return 0
 	}
 	l := p.readArgs(args[1:])
-	p.document = l.isDocument()
+	p.document, p.words = l.isDocument(), l.words
 	if l.name() == "mailroom hook" {
 		fail = func(err error) int { return failQuietly(p, err) }
 	}

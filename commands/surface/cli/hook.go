@@ -13,6 +13,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/surface/hook"
+	"mailroom/commands/surface/remote"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
 )
@@ -78,12 +79,15 @@ const wakesHost = exit(2)
 
 // answerHook answers the event that a command line names.
 func answerHook(p *Program, c *urfave.Context) error {
-	host, err := hookHost(c)
+	host, err := hookHost(p, c)
 	if err != nil {
 		return err
 	}
 	if err := refused(p, c, host); err != nil {
 		return host.Silent(p.Out, err)
+	}
+	if place := p.elsewhere(c); place != "" {
+		return hookThere(p, c, host, place)
 	}
 	ctx, cancel := context.WithTimeout(c.Context, hook.Patience)
 	defer cancel()
@@ -98,14 +102,27 @@ func answerHook(p *Program, c *urfave.Context) error {
 		env, err = opened(p, c)
 		return env, err
 	}
-	return host.Answer(ctx, open, c.Args().First(), p.In, p.Out)
+	out := p.Out
+	if p.there != nil {
+		out = shownThere{p.there}
+	}
+	return host.Answer(ctx, open, c.Args().First(), p.In, out)
+}
+
+// elsewhere returns the place on another machine that a line names; "" for a database that is here.
+func (p *Program) elsewhere(c *urfave.Context) string {
+	database, err := p.databasePath(c.String("db"))
+	if err != nil || p.there != nil || !remote.IsPlace(database) {
+		return ""
+	}
+	return database
 }
 
 // quiet returns where hooks keep their notes; nil for a database on a server, or without a state folder.
 func (p *Program) quiet(c *urfave.Context) *hook.Quiet {
 	folder := StateFolder(p.Getenv)
 	database, err := p.absoluteDatabase(c)
-	if folder == "" || err != nil || p.State == nil || !filepath.IsAbs(database) {
+	if folder == "" || err != nil || p.State == nil || p.there != nil || !filepath.IsAbs(database) {
 		return nil
 	}
 	as, err := p.caller(c)
@@ -129,7 +146,7 @@ func (p *Program) absoluteDatabase(c *urfave.Context) (string, error) {
 func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.Env) error) func(*Program,
 	*urfave.Context) error {
 	return func(p *Program, c *urfave.Context) error {
-		host, err := hookHost(c)
+		host, err := hookHost(p, c)
 		if err != nil {
 			return err
 		}
@@ -145,6 +162,9 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 				}
 				return err
 			}
+		}
+		if place := p.elsewhere(c); place != "" {
+			return hookThere(p, c, host, place)
 		}
 		if !p.ErrTerminal {
 			env.Log = slog.New(slog.DiscardHandler)
@@ -162,6 +182,8 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 func refused(p *Program, c *urfave.Context, host *hook.Host) error {
 	seen := agenthost.Around()
 	switch {
+	case p.there != nil: // that was looked at on the other machine
+		return nil
 	case c.String("scope") == "user" && p.IsConnected(host.Name, true):
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
 			"%s has a connection of its own in this project. Nothing was done", host.Name)
@@ -192,10 +214,13 @@ func (p *Program) refuses(r agenthost.Refusal) error {
 	return r.Keep(StateFolder(p.Getenv))
 }
 
-func hookHost(c *urfave.Context) (*hook.Host, error) {
+func hookHost(p *Program, c *urfave.Context) (*hook.Host, error) {
 	if found := hook.Find(c.String("host")); found != nil {
 		host := *found
 		host.Program = c.String("program")
+		if p.there != nil {
+			host.Elsewhere = farTranscript{p.there}
+		}
 		return &host, nil
 	}
 	return nil, orchestrator.Errorf(orchestrator.InvalidParams, "host: %q is none that is known",

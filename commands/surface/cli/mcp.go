@@ -70,7 +70,7 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	}
 	owner := mcp.Owner{Host: host, Around: around, Refused: p.refuses, IsConnected: func(host string) bool { return p.IsConnected(host, false) }}
 	if env.Caller.Name == orchestrator.Auto && !owner.Around.Other(host) {
-		if env.Caller.Name, err = autoCaller(c, env); err != nil {
+		if env.Caller.Name, err = autoCaller(p, c, env); err != nil {
 			return errors.Join(err, env.Engine.Close())
 		}
 	}
@@ -84,8 +84,8 @@ func (p *Program) serveTools(c *urfave.Context) error {
 }
 
 // autoCaller returns the agent of the process of the host that has started this.
-func autoCaller(c *urfave.Context, env commands.Env) (string, error) {
-	host, err := hookHost(c)
+func autoCaller(p *Program, c *urfave.Context, env commands.Env) (string, error) {
+	host, err := hookHost(p, c)
 	if err != nil {
 		return "", err
 	}

@@ -72,7 +72,7 @@ func (p *Program) databaseFor(path string) string {
 // notThere are the commands of the program's own that run where they are typed, and of what there is to say about them
 // with a database on another machine.
 var notThere = map[string]string{
-	"hook": "hooks reach no database on another machine yet", "connect": "agent hosts reach no database on another machine yet",
+	"connect": "agent hosts reach no database on another machine yet",
 	"console": "the console is served where the database is", "serve": "the daemon runs where the database is",
 	"remote": "remote is what ssh runs there",
 }
@@ -87,18 +87,21 @@ func (p *Program) place(l *line) (string, error) {
 	if err != nil || !remote.IsPlace(path) {
 		return "", nil // errors are for the command to tell
 	}
+	if l.path[0] == "hook" { // which has to look here first
+		return "", nil
+	}
 	why := notThere[l.path[0]]
 	if why == "" && slices.ContainsFunc(startCommands(), func(c command) bool { return c.name == l.path[0] }) {
 		why = notThere["connect"]
 	}
 	if why != "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", l.name(), why).
-			WithHint("The database is %s. Log in there, or name another with --db", path)
+			WithHint("The database is %s: log in there", path)
 	}
 	return path, nil
 }
 
-// runThere runs a line in a place.
+// runThere runs a line in a place, until it has ended there: ctx tells it to.
 func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 	at, err := remote.Parse(place)
 	if err != nil {
@@ -106,11 +109,21 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 	}
 	signals := make(chan int, 1)
 	defer context.AfterFunc(ctx, func() { signals <- int(stoppedBy(ctx)) })()
-	client := remote.NewClient(at, func(context.Context) (net.Conn, error) {
-		return at.Dial(ctx, remote.Dialing{Err: p.Err, Batch: l.path[0] == "mcp", Folder: p.socketFolder()})
-	})
+	streams := remote.Streams{In: p.In, Out: p.Out, Err: p.Err, Signals: signals, Fresh: func() { dropTypeahead(p.In) }}
+	client := p.clientOf(ctx, at, remote.Dialing{Err: p.Err, Batch: l.path[0] == "mcp"})
 	defer client.Close()
-	req := &remote.Request{Args: l.words, Database: at.Path, Env: map[string]string{}, Width: p.Width,
+	return p.run(context.WithoutCancel(ctx), client, at, l.words, streams)
+}
+
+// clientOf returns a client of a place. It connects until ctx ends.
+func (p *Program) clientOf(ctx context.Context, at remote.Place, d remote.Dialing) *remote.Client {
+	d.Folder = p.socketFolder()
+	return remote.NewClient(at, func(context.Context) (net.Conn, error) { return at.Dial(ctx, d) })
+}
+
+// run runs the words of a line in a place, until ctx ends.
+func (p *Program) run(ctx context.Context, client *remote.Client, at remote.Place, words []string, streams remote.Streams) error {
+	req := &remote.Request{Args: words, Database: at.Path, Env: map[string]string{}, Width: p.Width,
 		InTerminal: p.InTerminal, OutTerminal: p.OutTerminal, ErrTerminal: p.ErrTerminal}
 	for _, name := range remote.Variables {
 		if value := p.Getenv(name); value != "" {
@@ -118,7 +131,7 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 		}
 	}
 	req.Zone, req.Offset = p.zone()
-	status, err := client.Run(context.WithoutCancel(ctx), req, remote.Streams{In: p.In, Out: p.Out, Err: p.Err, Signals: signals, Fresh: func() { dropTypeahead(p.In) }})
+	status, err := client.Run(ctx, req, streams)
 	if err != nil {
 		return notWritten(err)
 	}

@@ -44,7 +44,7 @@ type Input struct {
 // An error says why nothing was shown. It must not reach the host: a hook never fails its host.
 func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), event string, in io.Reader,
 	out io.Writer) error {
-	input, err := readInput(ctx, in)
+	input, err := ReadInput(ctx, in)
 	if err != nil {
 		return h.Silent(out, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err))
 	}
@@ -88,8 +88,8 @@ func (h *Host) Silent(out io.Writer, err error) error {
 	return cmp.Or(err, failure)
 }
 
-// readInput reads what a host says of an event. A host that never ends to say it is not waited for.
-func readInput(ctx context.Context, in io.Reader) (input Input, err error) {
+// ReadInput reads what a host says of an event. A host that never ends to say it is not waited for.
+func ReadInput(ctx context.Context, in io.Reader) (input Input, err error) {
 	type reading struct {
 		input Input
 		err   error
@@ -128,13 +128,10 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, kind
 	if err := trusted(ctx, *env); err != nil {
 		return nil, nil, err
 	}
-	if input.Transcript == "" && h.Path != nil {
-		input.Transcript = h.Path(input.Session)
-	}
 	e := hosts.Event{
 		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind,
 		Inner:      input.Subagent != "",
-		Transcript: transcript{input.Transcript, h}, Writer: process.Self(), Fits: h.fits, Nudge: h.Shows,
+		Transcript: h.transcript(&input), Writer: process.Self(), Fits: h.fits, Nudge: h.Shows,
 		Size: h.bytes, Line: line,
 		Forgets: h.Forgets,
 	}
@@ -155,6 +152,23 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, kind
 		said = mustJSON(h.Dismiss)
 	}
 	return said, a, nil
+}
+
+// transcript is that of the session of an event.
+func (h *Host) transcript(input *Input) hosts.Transcript {
+	if h.Elsewhere != nil {
+		return h.Elsewhere
+	}
+	return h.Own(input)
+}
+
+// Own is the transcript of the session of an event of a host on this machine.
+func (h *Host) Own(input *Input) hosts.Transcript {
+	path := input.Transcript
+	if path == "" && h.Path != nil {
+		path = h.Path(input.Session)
+	}
+	return transcript{path, h}
 }
 
 // text returns what an answer says; "" is nothing. auto says that the session's agent is its own.

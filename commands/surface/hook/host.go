@@ -15,7 +15,9 @@ import (
 type Host struct {
 	*agenthost.Host
 	Program string // where it lies, an absolute path; "" is not known
-	Quiet   *Quiet // what is kept of sessions for which there is nothing; nil: every hook looks
+	// Elsewhere is the transcript of a host on another machine, whose process this one cannot see; nil: the host is here
+	Elsewhere hosts.Transcript
+	Quiet     *Quiet // what is kept of sessions for which there is nothing; nil: every hook looks
 }
 
 // Find returns the host of a name; nil if there is none.
@@ -67,7 +69,7 @@ func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err 
 
 // process returns the host's process, an ancestor of this one; no process if it cannot be told or proves nothing.
 func (h *Host) process() process.ID {
-	if h.Unproved {
+	if h.Unproved || h.Elsewhere != nil {
 		return process.None()
 	}
 	return h.Process()

@@ -111,7 +111,7 @@ func (h *Host) Queue(ctx context.Context, env commands.Env, in io.Reader) error 
 	}
 	defer stop()
 	for {
-		nudge, err := wait(ctx, w, of.Host, news)
+		nudge, err := wait(ctx, w, of.Host.Here, news)
 		if err != nil || nudge == "" {
 			return err
 		}

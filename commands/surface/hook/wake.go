@@ -24,7 +24,7 @@ const (
 // It is "" if there is nothing to wait for, or not any more: the host is about to end by itself or has ended, another
 // process waits for the session already, the session has ended, or messages have caused as many turns as they may.
 func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge string, err error) {
-	input, err := readInput(ctx, in)
+	input, err := ReadInput(ctx, in)
 	if err != nil {
 		return "", fmt.Errorf("what %s says of the session cannot be read: %w", h.Name, err)
 	}
@@ -32,7 +32,7 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
 	}
 	host := h.process()
-	if host.PID == 0 || h.EndsByItself(process.Words(host.PID)) {
+	if h.Elsewhere == nil && !h.Stays() {
 		return "", nil
 	}
 	if err := trusted(ctx, env); err != nil {
@@ -51,13 +51,28 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 		return "", err
 	}
 	defer stop()
-	return wait(ctx, w, host, news)
+	return wait(ctx, w, h.lives(host), news)
+}
+
+// Stays reports whether the host's process is there, and does not end with the turn.
+func (h *Host) Stays() bool {
+	host := h.process()
+	return host.PID != 0 && h.EndsByItself != nil && !h.EndsByItself(process.Words(host.PID))
+}
+
+// lives returns a function that reports whether a process of the host lives. That of one on another machine lives as long as
+// its connection, with which this process ends.
+func (h *Host) lives(of process.ID) func() bool {
+	if h.Elsewhere != nil {
+		return func() bool { return true }
+	}
+	return of.Here
 }
 
 // wait waits until a session is to be woken, and returns the text that does; "" if it is not to be woken any more. It
 // looks when there is news.
-func wait(ctx context.Context, w *hosts.Waiter, host process.ID, news <-chan struct{}) (nudge string, err error) {
-	for host.Here() {
+func wait(ctx context.Context, w *hosts.Waiter, lives func() bool, news <-chan struct{}) (nudge string, err error) {
+	for lives() {
 		does, n, err := w.Look(ctx)
 		switch {
 		case orchestrator.CodeOf(err) == orchestrator.Busy:
@@ -67,7 +82,7 @@ func wait(ctx context.Context, w *hosts.Waiter, host process.ID, news <-chan str
 		case does == hosts.Wake:
 			return nudgeText(n), nil
 		}
-		if !pause(ctx, host, news, does == hosts.Soon) {
+		if !pause(ctx, lives, news, does == hosts.Soon) {
 			break
 		}
 	}
@@ -75,7 +90,7 @@ func wait(ctx context.Context, w *hosts.Waiter, host process.ID, news <-chan str
 }
 
 // pause returns when there is reason to look again, or false when the host or ctx has ended.
-func pause(ctx context.Context, host process.ID, news <-chan struct{}, soon bool) bool {
+func pause(ctx context.Context, lives func() bool, news <-chan struct{}, soon bool) bool {
 	ticker := time.NewTicker(lookAtHost)
 	defer ticker.Stop()
 	again := time.After(lookAnyway)
@@ -87,7 +102,7 @@ func pause(ctx context.Context, host process.ID, news <-chan struct{}, soon bool
 		case <-ctx.Done():
 			return false
 		case <-ticker.C:
-			if !host.Here() {
+			if !lives() {
 				return false
 			}
 			continue

@@ -18,8 +18,9 @@ import (
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
-	Signals  <-chan int // numbers of those that the line is to be told of
-	Fresh    func()     // forgets what was typed so far; nil does nothing
+	Signals  <-chan int                        // numbers of those that the line is to be told of
+	Answers  map[string]func() ([]byte, error) // to questions
+	Fresh    func()                            // forgets what was typed so far; nil does nothing
 }
 
 // Client runs command lines in a place.
@@ -108,6 +109,8 @@ func (r *running) follow(in *json.Decoder) (status int, err error) {
 			orchestrator.GoSafe("standard input", nil, func() { r.tells.write(told{In: r.read(w.In)}) })
 		case w.Fresh && r.Fresh != nil:
 			r.Fresh()
+		case w.Ask != "":
+			err = r.tells.write(told{Answer: r.answer(w.Ask)})
 		case w.File != "":
 			err = r.sendFile(w.File, w.Stat)
 		case w.Status != nil:
@@ -137,6 +140,19 @@ func (r *running) read(most int) *piece {
 		p.Err = err.Error()
 	}
 	return p
+}
+
+// answer answers a question.
+func (r *running) answer(question string) *piece {
+	know := r.Answers[question]
+	if know == nil {
+		return &piece{Err: "nothing is known of " + question}
+	}
+	text, err := know()
+	if err != nil {
+		return &piece{Err: err.Error()}
+	}
+	return &piece{Bytes: text}
 }
 
 // sendFile sends a file that the command line names, in pieces, or only that it is there. The other side gets no other.

@@ -25,10 +25,11 @@ type Session struct {
 	answers *lines
 	input   chan *piece // what In has asked for
 	files   chan *piece // and ReadFile
+	told    chan *piece // and Ask
 	written chan struct{}
 	gone    <-chan struct{}
 	reading sync.Mutex // In
-	asking  sync.Mutex // ReadFile and Written
+	asking  sync.Mutex // ReadFile, Ask and Written
 }
 
 // errGone says that the other side is gone.
@@ -70,6 +71,24 @@ func (s *Session) file(want wanted, part func(*piece)) error {
 
 // Fresh has the other side forget what was typed so far.
 func (s *Session) Fresh() { s.answers.write(wanted{Fresh: true}) }
+
+// Ask returns the answer of the other side to a question. Error: it has none.
+func (s *Session) Ask(question string) ([]byte, error) {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if err := s.answers.write(wanted{Ask: question}); err != nil {
+		return nil, err
+	}
+	select {
+	case p := <-s.told:
+		if p.Err != "" {
+			return nil, errors.New(p.Err)
+		}
+		return p.Bytes, nil
+	case <-s.gone:
+		return nil, errGone
+	}
+}
 
 // Written waits until the other side has written all that Out was given. Error: it could not, or is gone.
 func (s *Session) Written() error {
@@ -163,7 +182,7 @@ func Handler(run func(ctx context.Context, s *Session) int) http.Handler {
 		gone, goes := context.WithCancel(ctx)
 		defer goes()
 		s := &Session{Request: *first.Request, answers: &lines{out: rw, flush: http.NewResponseController(rw).Flush},
-			input: make(chan *piece), files: make(chan *piece), written: make(chan struct{}), gone: r.Context().Done()}
+			input: make(chan *piece), files: make(chan *piece), told: make(chan *piece), written: make(chan struct{}), gone: r.Context().Done()}
 		s.In, s.Out, s.Err = &input{Session: s}, output{s, false}, output{s, true}
 		if err := s.answers.flush(); err != nil { // it may be long before the line prints anything
 			return
@@ -190,6 +209,8 @@ func (s *Session) listen(ctx context.Context, in *json.Decoder, stop context.Can
 			pass(ctx, s.input, t.In)
 		case t.File != nil:
 			pass(ctx, s.files, t.File)
+		case t.Answer != nil:
+			pass(ctx, s.told, t.Answer)
 		case t.Written:
 			pass(ctx, s.written, struct{}{})
 		case t.Signal > 0:

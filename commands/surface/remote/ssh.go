@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha1"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -43,11 +45,60 @@ func (d *Dialing) flags(p Place, batch bool) []string {
 	if p.Port != "" {
 		flags = append(flags, "-p", p.Port)
 	}
-	const named = 1 + 2*sha1.Size // bytes that ssh puts in place of /%C
-	if d.Folder != "" && len(d.Folder)+named <= maxSocket && !strings.ContainsAny(d.Folder, "%\"") {
-		flags = append(flags, "-o", "ControlMaster=auto", "-o", "ControlPersist="+keptFor, "-o", `ControlPath="`+d.Folder+`/%C"`)
+	if socket := d.socket(p); socket != "" {
+		flags = append(flags, "-o", "ControlMaster=auto", "-o", "ControlPersist="+keptFor, "-o", `ControlPath="`+socket+`"`)
 	}
 	return flags
+}
+
+// socket is where the kept connection to a place is reached; "" if none is kept.
+func (d *Dialing) socket(p Place) string {
+	name := sha1.Sum([]byte(p.where() + " " + p.Port))
+	socket := filepath.Join(d.Folder, hex.EncodeToString(name[:8]))
+	if d.Folder == "" || len(socket) > maxSocket || strings.ContainsAny(socket, "%\"") {
+		return ""
+	}
+	return socket
+}
+
+// warmAgain is how often Warm looks for a connection that is being made.
+const warmAgain = 20 * time.Millisecond
+
+// Warm reports whether there is a kept connection to a place. If there is none, it has ssh make one in the background, and
+// waits for it until ctx ends.
+func (p Place) Warm(ctx context.Context, d Dialing) bool {
+	socket := d.socket(p)
+	if socket == "" {
+		return false
+	}
+	if reached(socket) {
+		return true
+	}
+	cmd := exec.Command("ssh", append(d.flags(p, true), "-f", "-N", "--", p.where())...)
+	apart(cmd)
+	if cmd.Start() != nil {
+		return false
+	}
+	orchestrator.GoSafe("ssh", nil, func() { cmd.Wait() })
+	for again := time.NewTicker(warmAgain); ; {
+		select {
+		case <-again.C:
+			if reached(socket) {
+				return true
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// reached reports whether a process listens at a socket.
+func reached(socket string) bool {
+	conn, err := net.Dial("unix", socket)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
 }
 
 // deaf runs ssh so that Ctrl-C, which a terminal sends to all of its programs, does not end it: the line there is told,
@@ -138,7 +189,7 @@ func (c *pipeConn) greeted(p Place) error {
 		}
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable, "mailroom does not answer at %s", p.where()).
-		WithHint("`ssh %s mailroom --version` must print a version: have Mailroom there, in the PATH of a shell that runs one command", orchestrator.ShellWord(p.where()))
+		WithHint("Have Mailroom there, in the PATH of a shell that runs one command")
 }
 
 // pipeConn is a connection over two pipes.

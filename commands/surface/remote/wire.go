@@ -38,8 +38,9 @@ var Variables = []string{"MAILROOM_AGENT", "MAILROOM_OUTPUT", "MAILROOM_MESSAGE_
 // told is what this side says: first the request, then what the other side wants, and that a signal has come.
 type told struct {
 	Request *Request `json:"request,omitempty"`
-	In      *piece   `json:"in,omitempty"`   // of standard input
-	File    *piece   `json:"file,omitempty"` // whose content, or whether it is there
+	In      *piece   `json:"in,omitempty"`     // of standard input
+	File    *piece   `json:"file,omitempty"`   // whose content, or whether it is there
+	Answer  *piece   `json:"answer,omitempty"` // to a question
 	Written bool     `json:"written,omitempty"`
 	Signal  int      `json:"signal,omitempty"`
 }
@@ -59,6 +60,7 @@ type wanted struct {
 	File   string `json:"file,omitempty"`   // which the line names
 	Stat   bool   `json:"stat,omitempty"`   // only whether that is there
 	Fresh  bool   `json:"fresh,omitempty"`  // what was typed so far is not to be read
+	Ask    string `json:"ask,omitempty"`    // a question that this side may have an answer to
 	Write  bool   `json:"write,omitempty"`  // to be told when all that was printed is written
 	Status *int   `json:"status,omitempty"` // exit status; the last one has it
 }

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands/surface/hook"
+	"mailroom/commands/surface/remote"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
+)
+
+// sightsQuestion is what the side with the database asks: which messages stand in the transcript of the session.
+const sightsQuestion = "sights"
+
+// hookThere answers an event of a host here with what stands in a database on another machine. What only this machine knows, the
+// host's process and the session's transcript, is looked at here.
+func hookThere(p *Program, c *urfave.Context, host *hook.Host, place string) error {
+	at, err := remote.Parse(place)
+	if err != nil {
+		return host.Silent(p.Out, err)
+	}
+	d := remote.Dialing{Err: io.Discard, Batch: true, Folder: p.socketFolder()}
+	switch event := c.Args().First(); event {
+	case "queue":
+		return orchestrator.Errorf(orchestrator.InvalidParams, "sessions of %s are not woken by what comes on another machine", host.Name)
+	case "stream":
+		client := p.clientOf(c.Context, at, d)
+		defer client.Close()
+		return p.run(c.Context, client, at, p.words, remote.Streams{In: p.In, Out: p.Out, Err: io.Discard})
+	case "wake":
+		return wakeThere(p, c, host, at, d)
+	}
+	ctx, cancel := context.WithCancel(c.Context)
+	defer cancel()
+	patience := time.AfterFunc(hook.Patience, cancel)
+	input, err := hook.ReadInput(ctx, p.In)
+	if err != nil || !at.Warm(ctx, d) {
+		return host.Silent(p.Out, err)
+	}
+	client := p.clientOf(ctx, at, d)
+	defer client.Close()
+	out := &answering{out: p.Out, begins: func() { patience.Stop() }}
+	err = p.run(ctx, client, at, p.words, streamsOf(&input, host, out))
+	if !out.began {
+		return host.Silent(p.Out, err)
+	}
+	return err
+}
+
+// answering is the output of a hook, whose host waits no longer than Patience for it to begin: then the other side is told
+// that it was written, however long that takes.
+type answering struct {
+	out    io.Writer
+	begins func()
+	began  bool
+}
+
+// Write implements io.Writer.
+func (a *answering) Write(b []byte) (int, error) {
+	a.begins()
+	a.began = true
+	return a.out.Write(b)
+}
+
+// streamsOf are those of a hook: of what its host says the other side gets what counts.
+func streamsOf(input *hook.Input, host *hook.Host, out io.Writer) remote.Streams {
+	said, _ := json.Marshal(input)
+	return remote.Streams{In: bytes.NewReader(said), Out: out, Err: io.Discard, Answers: map[string]func() ([]byte, error){
+		sightsQuestion: func() ([]byte, error) { return json.Marshal(host.Own(input).Sights()) },
+	}}
+}
+
+// wakeThere waits, as `mailroom hook wake`, as long as the host's process is there.
+func wakeThere(p *Program, c *urfave.Context, host *hook.Host, at remote.Place, d remote.Dialing) error {
+	input, err := hook.ReadInput(c.Context, p.In)
+	if err != nil || !host.Stays() {
+		return err
+	}
+	ctx, cancel := context.WithCancel(c.Context)
+	defer cancel()
+	of := host.Process()
+	orchestrator.GoSafe("host", nil, func() {
+		defer cancel()
+		for of.Here() {
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	client := p.clientOf(ctx, at, d)
+	defer client.Close()
+	streams := streamsOf(&input, host, io.Discard)
+	streams.Err = p.Err // the nudge
+	return p.run(ctx, client, at, p.words, streams)
+}
+
+// farTranscript is that of a session of a host on another machine.
+type farTranscript struct{ *remote.Session }
+
+// Sights implements hosts.Transcript.
+func (e farTranscript) Sights() (s hosts.Sights) {
+	if text, err := e.Ask(sightsQuestion); err != nil || json.Unmarshal(text, &s) != nil {
+		return hosts.Sights{}
+	}
+	return s
+}
+
+// shownThere writes what a hook answers, and returns once the host on the other machine has it.
+type shownThere struct{ *remote.Session }
+
+// Write implements io.Writer.
+func (s shownThere) Write(b []byte) (int, error) {
+	n, err := s.Out.Write(b)
+	if err == nil {
+		err = s.Written()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("the host on the other machine did not get it: %w", err)
+	}
+	return n, nil
+}
