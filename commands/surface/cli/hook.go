@@ -13,7 +13,6 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/surface/hook"
-	"mailroom/commands/surface/remote"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
 )
@@ -86,7 +85,7 @@ func answerHook(p *Program, c *urfave.Context) error {
 	if err := refused(p, c, host); err != nil {
 		return host.Silent(p.Out, err)
 	}
-	if place := p.elsewhere(c); place != "" {
+	if place := p.elsewhere(c.String("db")); place != "" {
 		return hookThere(p, c, host, place)
 	}
 	ctx, cancel := context.WithTimeout(c.Context, hook.Patience)
@@ -107,15 +106,6 @@ func answerHook(p *Program, c *urfave.Context) error {
 		out = shownThere{p.there}
 	}
 	return host.Answer(ctx, open, c.Args().First(), p.In, out)
-}
-
-// elsewhere returns the place on another machine that a line names; "" for a database that is here.
-func (p *Program) elsewhere(c *urfave.Context) string {
-	database, err := p.databasePath(c.String("db"))
-	if err != nil || p.there != nil || !remote.IsPlace(database) {
-		return ""
-	}
-	return database
 }
 
 // quiet returns where hooks keep their notes; nil for a database on a server, or without a state folder.
@@ -163,7 +153,7 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 				return err
 			}
 		}
-		if place := p.elsewhere(c); place != "" {
+		if place := p.elsewhere(c.String("db")); place != "" {
 			return hookThere(p, c, host, place)
 		}
 		if !p.ErrTerminal {

@@ -26,12 +26,12 @@ func hookThere(p *Program, c *urfave.Context, host *hook.Host, place string) err
 	if err != nil {
 		return host.Silent(p.Out, err)
 	}
-	d := remote.Dialing{Err: io.Discard, Batch: true, Folder: p.socketFolder()}
+	d := p.dialing(io.Discard, true)
 	switch event := c.Args().First(); event {
 	case "queue":
 		return orchestrator.Errorf(orchestrator.InvalidParams, "sessions of %s are not woken by what comes on another machine", host.Name)
 	case "stream":
-		client := p.clientOf(c.Context, at, d)
+		client := clientOf(c.Context, at, d)
 		defer client.Close()
 		return p.run(c.Context, client, at, p.words, remote.Streams{In: p.In, Out: p.Out, Err: io.Discard})
 	case "wake":
@@ -44,7 +44,7 @@ func hookThere(p *Program, c *urfave.Context, host *hook.Host, place string) err
 	if err != nil || !at.Warm(ctx, d) {
 		return host.Silent(p.Out, err)
 	}
-	client := p.clientOf(ctx, at, d)
+	client := clientOf(ctx, at, d)
 	defer client.Close()
 	out := &answering{out: p.Out, begins: func() { patience.Stop() }}
 	err = p.run(ctx, client, at, p.words, streamsOf(&input, host, out))
@@ -96,7 +96,7 @@ func wakeThere(p *Program, c *urfave.Context, host *hook.Host, at remote.Place, 
 			}
 		}
 	})
-	client := p.clientOf(ctx, at, d)
+	client := clientOf(ctx, at, d)
 	defer client.Close()
 	streams := streamsOf(&input, host, io.Discard)
 	streams.Err = p.Err // the nudge

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -77,17 +79,22 @@ var notThere = map[string]string{
 	"remote": "remote is what ssh runs there",
 }
 
+// elsewhere returns the place on another machine that --db or MAILROOM_DB names; "" for a database that is here.
+func (p *Program) elsewhere(db string) string {
+	if at := cmp.Or(db, p.Getenv("MAILROOM_DB")); p.there == nil && remote.IsPlace(at) {
+		return at
+	}
+	return ""
+}
+
 // place returns the place that a line is to be run in; "" is here.
 func (p *Program) place(l *line) (string, error) {
-	if p.there != nil || len(l.path) == 0 || slices.Contains([]string{"version", "completion", "man"}, l.path[0]) ||
+	if len(l.path) == 0 || slices.Contains([]string{"version", "completion", "man"}, l.path[0]) ||
 		l.definition != nil && l.definition.NoDatabase {
 		return "", nil
 	}
-	path, err := p.databasePath(l.values["db"])
-	if err != nil || !remote.IsPlace(path) {
-		return "", nil // errors are for the command to tell
-	}
-	if l.path[0] == "hook" { // which has to look here first
+	path := p.elsewhere(l.values["db"])
+	if path == "" || l.path[0] == "hook" { // which has to look here first
 		return "", nil
 	}
 	why := notThere[l.path[0]]
@@ -110,14 +117,18 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 	signals := make(chan int, 1)
 	defer context.AfterFunc(ctx, func() { signals <- int(stoppedBy(ctx)) })()
 	streams := remote.Streams{In: p.In, Out: p.Out, Err: p.Err, Signals: signals, Fresh: func() { dropTypeahead(p.In) }}
-	client := p.clientOf(ctx, at, remote.Dialing{Err: p.Err, Batch: l.path[0] == "mcp"})
+	client := clientOf(ctx, at, p.dialing(p.Err, l.path[0] == "mcp"))
 	defer client.Close()
 	return p.run(context.WithoutCancel(ctx), client, at, l.words, streams)
 }
 
+// dialing is how this program connects. batch: nobody could answer what ssh asks.
+func (p *Program) dialing(err io.Writer, batch bool) remote.Dialing {
+	return remote.Dialing{Err: err, Batch: batch, Folder: p.socketFolder()}
+}
+
 // clientOf returns a client of a place. It connects until ctx ends.
-func (p *Program) clientOf(ctx context.Context, at remote.Place, d remote.Dialing) *remote.Client {
-	d.Folder = p.socketFolder()
+func clientOf(ctx context.Context, at remote.Place, d remote.Dialing) *remote.Client {
 	return remote.NewClient(at, func(context.Context) (net.Conn, error) { return at.Dial(ctx, d) })
 }
 

@@ -152,12 +152,12 @@ func (r *running) answer(question string) *piece {
 	if err != nil {
 		return &piece{Err: err.Error()}
 	}
-	return &piece{Bytes: text}
+	return &piece{Bytes: text, End: true}
 }
 
 // sendFile sends a file that the command line names, in pieces, or only that it is there. The other side gets no other.
 func (r *running) sendFile(path string, stat bool) error {
-	refuse := func(err error) error { return r.tells.write(told{File: &piece{Err: err.Error()}}) }
+	refuse := func(err error) error { return r.tells.write(told{Answer: &piece{Err: err.Error()}}) }
 	if !r.req.names(path) {
 		return refuse(fmt.Errorf("the command line names no file %s", path))
 	}
@@ -165,7 +165,7 @@ func (r *running) sendFile(path string, stat bool) error {
 		if _, err := os.Stat(path); err != nil {
 			return refuse(err)
 		}
-		return r.tells.write(told{File: &piece{End: true}})
+		return r.tells.write(told{Answer: &piece{End: true}})
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *running) sendFile(path string, stat bool) error {
 		if err != nil && !end {
 			return refuse(err)
 		}
-		if err := r.tells.write(told{File: &piece{Bytes: b[:n], End: end}}); err != nil || end {
+		if err := r.tells.write(told{Answer: &piece{Bytes: b[:n], End: end}}); err != nil || end {
 			return err
 		}
 	}

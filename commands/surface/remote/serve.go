@@ -24,8 +24,7 @@ type Session struct {
 
 	answers *lines
 	input   chan *piece // what In has asked for
-	files   chan *piece // and ReadFile
-	told    chan *piece // and Ask
+	told    chan *piece // and ReadFile, Exists and Ask
 	written chan struct{}
 	gone    <-chan struct{}
 	reading sync.Mutex // In
@@ -36,59 +35,42 @@ type Session struct {
 var errGone = errors.New("the other side is gone")
 
 // ReadFile reads a file of the other side, which the command line must name.
-func (s *Session) ReadFile(path string) ([]byte, error) {
-	var content []byte
-	err := s.file(wanted{File: path}, func(p *piece) { content = append(content, p.Bytes...) })
-	return content, err
-}
+func (s *Session) ReadFile(path string) ([]byte, error) { return s.ask(wanted{File: path}) }
 
 // Exists reports whether a file is there on the other side.
 func (s *Session) Exists(path string) bool {
-	return s.file(wanted{File: path, Stat: true}, func(*piece) {}) == nil
+	_, err := s.ask(wanted{File: path, Stat: true})
+	return err == nil
 }
 
-// file asks for a file, and hands on what comes of it.
-func (s *Session) file(want wanted, part func(*piece)) error {
+// Ask returns the answer of the other side to a question. Error: it has none.
+func (s *Session) Ask(question string) ([]byte, error) { return s.ask(wanted{Ask: question}) }
+
+// ask waits for all parts of an answer.
+func (s *Session) ask(want wanted) (answer []byte, err error) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	if err := s.answers.write(want); err != nil {
-		return err
+		return nil, err
 	}
 	for {
 		select {
-		case p := <-s.files:
-			if part(p); p.Err != "" {
-				return errors.New(p.Err)
+		case p := <-s.told:
+			answer = append(answer, p.Bytes...)
+			if p.Err != "" {
+				return nil, errors.New(p.Err)
 			}
 			if p.End {
-				return nil
+				return answer, nil
 			}
 		case <-s.gone:
-			return errGone
+			return nil, errGone
 		}
 	}
 }
 
 // Fresh has the other side forget what was typed so far.
 func (s *Session) Fresh() { s.answers.write(wanted{Fresh: true}) }
-
-// Ask returns the answer of the other side to a question. Error: it has none.
-func (s *Session) Ask(question string) ([]byte, error) {
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	if err := s.answers.write(wanted{Ask: question}); err != nil {
-		return nil, err
-	}
-	select {
-	case p := <-s.told:
-		if p.Err != "" {
-			return nil, errors.New(p.Err)
-		}
-		return p.Bytes, nil
-	case <-s.gone:
-		return nil, errGone
-	}
-}
 
 // Written waits until the other side has written all that Out was given. Error: it could not, or is gone.
 func (s *Session) Written() error {
@@ -182,7 +164,7 @@ func Handler(run func(ctx context.Context, s *Session) int) http.Handler {
 		gone, goes := context.WithCancel(ctx)
 		defer goes()
 		s := &Session{Request: *first.Request, answers: &lines{out: rw, flush: http.NewResponseController(rw).Flush},
-			input: make(chan *piece), files: make(chan *piece), told: make(chan *piece), written: make(chan struct{}), gone: r.Context().Done()}
+			input: make(chan *piece), told: make(chan *piece), written: make(chan struct{}), gone: r.Context().Done()}
 		s.In, s.Out, s.Err = &input{Session: s}, output{s, false}, output{s, true}
 		if err := s.answers.flush(); err != nil { // it may be long before the line prints anything
 			return
@@ -207,8 +189,6 @@ func (s *Session) listen(ctx context.Context, in *json.Decoder, stop context.Can
 		switch {
 		case t.In != nil:
 			pass(ctx, s.input, t.In)
-		case t.File != nil:
-			pass(ctx, s.files, t.File)
 		case t.Answer != nil:
 			pass(ctx, s.told, t.Answer)
 		case t.Written:

@@ -39,8 +39,7 @@ var Variables = []string{"MAILROOM_AGENT", "MAILROOM_OUTPUT", "MAILROOM_MESSAGE_
 type told struct {
 	Request *Request `json:"request,omitempty"`
 	In      *piece   `json:"in,omitempty"`     // of standard input
-	File    *piece   `json:"file,omitempty"`   // whose content, or whether it is there
-	Answer  *piece   `json:"answer,omitempty"` // to a question
+	Answer  *piece   `json:"answer,omitempty"` // a part of a file, that it is there, or the answer to a question
 	Written bool     `json:"written,omitempty"`
 	Signal  int      `json:"signal,omitempty"`
 }
