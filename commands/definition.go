@@ -31,9 +31,36 @@ import (
 type Env struct {
 	*delivery.Engine // the open database, with its Ledger; nil for a command that needs none
 	Caller           Caller
+	Distant          *Distant // in place of Engine, where the database is on another machine
 	Catalogue        *Catalogue
 	Log              *slog.Logger
 	Call             Call
+}
+
+// Database names the database as --db does.
+func (env *Env) Database() string {
+	if env.Distant != nil {
+		return env.Distant.Name
+	}
+	return env.Ledger.Path()
+}
+
+// Close closes what was opened for the command.
+func (env *Env) Close() error {
+	if env.Distant != nil {
+		return env.Distant.Close()
+	}
+	return env.Engine.Close()
+}
+
+// Distant is a database on another machine, for a command that runs here.
+type Distant struct {
+	Name  string // as --db has it
+	State string // the user's state folder on this machine; "" is none
+	// Run runs a command of the catalogue there, and puts what it answers into result. Its errors are those of the command,
+	// and unavailable if the other machine cannot be reached.
+	Run   func(ctx context.Context, command string, params, result any) error
+	Close func() error
 }
 
 // Call says what is special about one call of a command; nothing for the zero value.
@@ -127,6 +154,7 @@ type Traits struct {
 	NoDatabase bool         // it needs none; its Env.Engine is nil, and so it has no Env.Ledger
 	// it makes sense only where its user's files are: no surface offers it to another machine, or to a tool's client
 	HereOnly  bool
+	AtPlaces  bool // it runs where it is typed wherever the database is: its Env may have one that is Distant
 	Document  bool // a document gives its answer key for key, as with all commands of some vocabularies
 	BesideAny bool // every agent needs it: as a tool it is there whichever vocabulary is served
 	// it makes the database where there is none, or does without; any other command says that there is none

@@ -17,8 +17,6 @@ import (
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
-	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 )
 
@@ -29,7 +27,7 @@ var vocabulary = &commands.Vocabulary{Name: "connect", Cards: cards, TopLevel: t
 
 // Definitions lists the commands in the order in which they are shown.
 func Definitions() []*commands.Definition {
-	return []*commands.Definition{connectCommand.Definition}
+	return []*commands.Definition{connectCommand.Definition, thereCommand.Definition}
 }
 
 // Params say which host to connect, and how.
@@ -53,6 +51,7 @@ type Result struct {
 	Agent    string       `json:"agent,omitempty"`
 	Added    bool         `json:"agent_added,omitempty"`
 	Database string       `json:"database"`
+	None     bool         `json:"no_database,omitempty"` // it is not there yet
 	Files    []FileResult `json:"files,omitempty"`
 	Next     []string     `json:"next,omitempty"`     // what the person has to do
 	Exposed  []string     `json:"exposed,omitempty"`  // files with paths of this machine that a commit may carry
@@ -65,11 +64,11 @@ type Result struct {
 }
 
 var connectCommand = commands.Define(vocabulary, "connect", connect).
-	With(commands.Traits{HereOnly: true, MakesOne: true})
+	With(commands.Traits{HereOnly: true, AtPlaces: true, MakesOne: true})
 
 // connect changes the files of one host. If one of them cannot be read or changed, none is written.
 func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
-	database := env.Ledger.Path()
+	database := env.Database()
 	at, err := placeOf(p)
 	if err != nil {
 		return Result{}, err
@@ -80,7 +79,11 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 			WithHint("Say which: %s", strings.Join(agenthost.Connectable(), ", "))
 	}
 	if p.Host == "" {
-		return Result{Hosts: standing(ctx, env, at), Database: database}, nil
+		f, err := ask(ctx, env, Asked{})
+		if err != nil {
+			return Result{}, err
+		}
+		return Result{Hosts: standing(ctx, env, at, &f), Database: database, None: f.None}, nil
 	}
 	h := agenthost.Find(agenthost.Meant(p.Host))
 	if h == nil {
@@ -97,18 +100,14 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 		}
 		return r, err
 	}
-	why, err := untrusted(ctx, env)
+	before, _ := bookOf(env).findTools(h, at)
+	f, err := ask(ctx, env, Asked{Host: h.Name, Agent: cmp.Or(env.Caller.Name, before.Agent), Plan: true})
 	if err != nil {
 		return Result{}, err
 	}
-	if why != "" {
-		return Result{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s is not trusted: %s", database, why).
+	if f.Untrusted != "" {
+		return Result{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s is not trusted: %s", database, f.Untrusted).
 			WithHint(ledger.NotTrustedHint)
-	}
-	if !env.Ledger.NoneYet() {
-		if err := ledger.TakesWrites(ctx, env.Ledger); err != nil {
-			return Result{}, err
-		}
 	}
 	for _, name := range p.Vocabulary {
 		if known := env.Catalogue.Vocabularies(); !slices.Contains(known, name) {
@@ -117,10 +116,14 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 					WithHint("Known: %s", strings.Join(known, ", "))
 		}
 	}
-	c, err := connectionOf(ctx, env, h, at, p)
+	c, err := connectionOf(env, h, at, p)
 	if err != nil {
 		return Result{}, err
 	}
+	if err := f.mayBe(env, h); err != nil {
+		return Result{}, err
+	}
+	c.agent, r.None = f.Agent, f.None
 	r, err = wire(ctx, env, h, at, c, r)
 	if err == nil && !p.Print {
 		err = r.guard(ctx, at, p.Exclude)
@@ -150,22 +153,8 @@ func (p *Params) suits(ctx context.Context, h *agenthost.Host, at *agenthost.Pla
 	return nil
 }
 
-// untrusted says why a database is not trusted: whoever it is from may have written what a model is to read.
-func untrusted(ctx context.Context, env commands.Env) (why string, err error) {
-	if env.Ledger.NoneYet() {
-		return "", nil
-	}
-	return env.Ledger.Untrusted(ctx)
-}
-
 // wire writes the files of a host, and makes the database and the agent if they are not there.
 func wire(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthost.Place, c *connection, r Result) (_ Result, err error) {
-	if c.agent, err = agentFor(ctx, env, h, at); err != nil {
-		return r, err
-	}
-	if err := mayStay(ctx, env, c.agent); err != nil {
-		return r, err
-	}
 	r.Agent, r.Next, r.Asks = c.agent, toDo(h, at, c), h.Asks
 	if !c.Ask {
 		r.Arguments = h.Allows
@@ -188,19 +177,11 @@ func wire(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthos
 	if r.printed {
 		return r, nil
 	}
-	if err := env.Ledger.Create(ctx); err != nil {
-		return r, err
-	}
-	conf, err := env.Ledger.Configuration(ctx)
-	if err == nil && conf.Agents[c.agent] == nil && c.agent != orchestrator.Auto {
-		_, r.Added, err = agents.Add(ctx, env.Ledger, agents.Update{Name: c.agent})
-	}
-	if err == nil {
-		c.id, err = databaseID(ctx, env)
-	}
+	f, err := ask(ctx, env, Asked{Host: h.Name, Agent: c.agent, Add: true})
 	if err != nil {
 		return r, err
 	}
+	c.id, r.Added, r.None = f.ID, f.Added, false
 	return r, put(changes, files, h, at, c)
 }
 
@@ -268,44 +249,25 @@ func put(changes []change, files []file, h *agenthost.Host, at *agenthost.Place,
 	return nil
 }
 
-// mayStay refuses an agent that goes with a session.
-func mayStay(ctx context.Context, env commands.Env, agent string) error {
-	if env.Ledger.NoneYet() {
-		return nil
-	}
-	given, err := hosts.IsGiven(ctx, env.Ledger, agent)
-	if err == nil && given {
-		return orchestrator.Errorf(orchestrator.Conflict,
-			"%s is the agent of a session that was given it, and goes with that", agent).WithHint("Choose another name")
-	}
-	return err
-}
-
-// agentFor returns as whom to connect a host: the caller, or whom the host is connected as, or a free name.
-func agentFor(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthost.Place) (string, error) {
-	conf := &ledger.Config{}
-	if !env.Ledger.NoneYet() {
-		var err error
-		if conf, err = env.Ledger.Configuration(ctx); err != nil {
-			return "", err
-		}
-	}
-	if env.Caller.Name == orchestrator.Auto && h.Shares() {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams,
+// mayBe refuses the agent as whom a host is to be connected, if it cannot be an agent in a host, or goes with a session.
+func (f *Facts) mayBe(env commands.Env, h *agenthost.Host) error {
+	switch name := f.Agent; {
+	case name == orchestrator.Auto && h.Shares():
+		return orchestrator.Errorf(orchestrator.InvalidParams,
 			"the agent auto: sessions of %s share a process, so they cannot be told apart", h.Name).
 			WithHint("Name the agent, which its sessions then share")
-	}
-	if name := env.Caller.Name; name == orchestrator.User || name == orchestrator.Operator {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and no agent in a host", name,
+	case name == orchestrator.Auto && env.Distant != nil:
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"the agent auto: it needs a database on this machine, or on a server, since sessions are told apart by their processes").
+			WithHint("Name the agent: `mailroom connect %s --as NAME`", h.Name)
+	case name == orchestrator.User || name == orchestrator.Operator:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and no agent in a host", name,
 			orchestrator.BuiltIns[name]).WithHint("Choose another name")
+	case f.Given:
+		return orchestrator.Errorf(orchestrator.Conflict,
+			"%s is the agent of a session that was given it, and goes with that", name).WithHint("Choose another name")
 	}
-	if env.Caller.Name != "" {
-		return env.Caller.Name, nil
-	}
-	if before, found := bookOf(env).findTools(h, at); found {
-		return before.Agent, nil
-	}
-	return hosts.FreeName(conf, h.Name), nil
+	return nil
 }
 
 // plan says what becomes of all files, so that none is changed if one of them cannot be.

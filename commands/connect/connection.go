@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
-	"mailroom/orchestrator/store"
 )
 
 // connection is what a host's configuration says of Mailroom.
@@ -66,16 +64,13 @@ func (c *connection) hook(host, event string) []string {
 
 // connectionOf returns what a host's configuration is to say. What is not asked for is as it was connected before.
 // Mailroom and the host are named by where they lie, since a host may be started with another PATH.
-func connectionOf(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthost.Place, p Params) (*connection, error) {
+func connectionOf(env commands.Env, h *agenthost.Host, at *agenthost.Place, p Params) (*connection, error) {
 	program, err := ownPath()
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "it cannot be told where this program lies: %v", err)
 	}
-	c := &connection{user: at.User, program: program, database: env.Ledger.Path(), book: bookOf(env), host: pathOf(h.Name),
+	c := &connection{user: at.User, program: program, database: env.Database(), book: bookOf(env), host: pathOf(h.Name),
 		vocabularies: p.Vocabulary}
-	if c.id, err = databaseID(ctx, env); err != nil {
-		return nil, err
-	}
 	before, _ := c.book.findTools(h, at)
 	if c.host == "" && exists(before.Host) {
 		c.host = before.Host
@@ -114,18 +109,6 @@ func (c *connection) record(h *agenthost.Host, at *agenthost.Place) record {
 		Database: c.database, ID: c.id,
 		Command: c.program, Host: c.host,
 	}
-}
-
-// databaseID returns the id of the database; "" if there is none yet.
-func databaseID(ctx context.Context, env commands.Env) (string, error) {
-	if env.Ledger.NoneYet() {
-		return "", nil
-	}
-	conf, err := env.Ledger.Configuration(ctx)
-	if err != nil {
-		return "", err
-	}
-	return conf.Stored[store.DatabaseID], nil
 }
 
 // findTools finds the record of the file with a host's tools.

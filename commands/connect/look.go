@@ -15,7 +15,6 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
-	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/overview"
 )
 
@@ -58,16 +57,12 @@ type site struct {
 
 // sites lists those of a database, by their places: those that were connected with it, also before it was moved. here
 // is a folder in or below which a project may lie that has moved.
-func sites(ctx context.Context, env commands.Env, here *agenthost.Place) (list []*site, err error) {
-	id, err := databaseID(ctx, env)
-	if err != nil {
-		return nil, err
-	}
-	b, path, seen := bookOf(env), env.Ledger.Path(), map[[3]string]bool{}
+func sites(env commands.Env, id string, here *agenthost.Place) (list []*site) {
+	b, path, seen := bookOf(env), env.Database(), map[[3]string]bool{}
 	for _, r := range b.all() {
 		key := [3]string{r.Program, r.Folder, r.Agent}
 		h := agenthost.Find(r.Program)
-		if own := r.Database == path || r.ID == id && !exists(r.Database); !own || seen[key] || h == nil {
+		if own := r.Database == path || r.ID == id && !isThere(r.Database); !own || seen[key] || h == nil {
 			continue
 		}
 		seen[key] = true
@@ -75,12 +70,14 @@ func sites(ctx context.Context, env commands.Env, here *agenthost.Place) (list [
 			database: path, book: b}
 		if r.moved() {
 			s.was, s.at.Folder = r.Folder, ""
-			s.find(filepath.Dir(path))
+			if filepath.IsAbs(path) {
+				s.find(filepath.Dir(path))
+			}
 			s.find(here.Folder)
 		}
 		list = append(list, s)
 	}
-	return list, nil
+	return list
 }
 
 // find looks for a project that has moved, in a folder and those above it. It is where the recorded file has the text
@@ -110,8 +107,8 @@ func exists(path string) bool {
 	return path != "" && err == nil
 }
 
-// isThere reports whether a database is there. Of one on a server that is taken for granted.
-func isThere(database string) bool { return strings.Contains(database, "://") || exists(database) }
+// isThere reports whether a database is there. Of one that is no file of this machine that is taken for granted.
+func isThere(database string) bool { return !filepath.IsAbs(database) || exists(database) }
 
 // command is a command line that connects it anew, or with more words does something else with it.
 func (s *site) command(more string) string {
@@ -179,13 +176,13 @@ func (s *site) whole() error {
 	return nil
 }
 
-// known is an error if there is no such agent: it was removed, or the database was made anew.
-func (s *site) known(ctx context.Context, env commands.Env) error {
-	conf, err := env.Ledger.Configuration(ctx)
-	if err == nil && s.record.Agent != orchestrator.Auto && conf.Agents[s.record.Agent] == nil {
+// facts asks the database about it. It is an error if there is no such agent: it was removed, or the database was made anew.
+func (s *site) facts(ctx context.Context, env commands.Env) (f Facts, err error) {
+	f, err = ask(ctx, env, Asked{Host: s.Name, Agent: s.record.Agent})
+	if err == nil && s.record.Agent != orchestrator.Auto && !f.Known {
 		err = fmt.Errorf("there is no agent %s in the database", s.record.Agent)
 	}
-	return err
+	return f, err
 }
 
 // Codes and words of findings.
@@ -203,8 +200,9 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 	f := overview.Finding{Code: hostCode, About: s.Name + " as " + s.record.Agent + " in " + where,
 		Level: overview.Problem}
 	moved, err := s.paths()
+	var known Facts
 	if err == nil && moved == "" {
-		err = s.known(ctx, env)
+		known, err = s.facts(ctx, env)
 	}
 	switch {
 	case s.gone():
@@ -230,52 +228,49 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 			f.Says = moved + "; mended in " + strings.Join(changed, " and ") + ", with the database " + s.database
 		}
 	default:
-		return s.heard(ctx, env, f)
+		return s.heard(&known, f)
 	}
 	return f
 }
 
 // heard says whether the host runs the hooks.
-func (s *site) heard(ctx context.Context, env commands.Env, f overview.Finding) overview.Finding {
+func (s *site) heard(known *Facts, f overview.Finding) overview.Finding {
 	if why := refuses(s.Host, s.at); why != "" {
 		f.Says, f.Do = why, starts(s.Host, s.at)
 		return f
 	}
 	f.Level = overview.Note
-	seen, got, err := hosts.LastHeard(ctx, env.Ledger, s.Name, s.record.Agent)
 	who := s.record.Agent
 	if who == orchestrator.Auto {
 		who = "an agent of its sessions"
 	}
 	switch {
-	case err != nil:
-		f.Says = err.Error()
-	case seen == "":
+	case known.Seen == "":
 		f.Says, f.Do = "connected; no hook has been called yet", "Restart it there, and trust what it asks about"
-	case got == "":
-		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+seen+
+	case known.Shown == "":
+		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+known.Seen+
 			"; it was not shown any message yet"
 	default:
-		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+seen+
-			", and it last got a message at "+got
+		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+known.Seen+
+			", and it last got a message at "+known.Shown
 	}
 	return f
 }
 
 // mend writes the configuration anew, with the paths of today, and returns the files that changed.
 func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, err error) {
-	why, err := untrusted(ctx, env)
+	f, err := ask(ctx, env, Asked{})
 	if err != nil {
 		return nil, err
 	}
-	if why != "" {
-		return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "the database is not trusted: %s", why)
+	if f.Untrusted != "" {
+		return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "the database is not trusted: %s", f.Untrusted)
 	}
-	c, err := connectionOf(ctx, env, s.Host, s.at, Params{Vocabulary: s.record.Vocabularies})
+	c, err := connectionOf(env, s.Host, s.at, Params{Vocabulary: s.record.Vocabularies})
 	if err != nil {
 		return nil, err
 	}
-	c.agent, c.choices = s.record.Agent, s.record.choices
+	c.id, c.agent, c.choices = f.ID, s.record.Agent, s.record.choices
 	if c.host == "" {
 		c.host = s.record.Host
 	}
@@ -302,19 +297,23 @@ func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, er
 // project that has moved, unless the database is not trusted.
 func Look(ctx context.Context, env commands.Env, mend bool) (found overview.Findings) {
 	at, err := placeOf(Params{Folder: "."})
-	var list []*site
-	if err == nil && !env.Ledger.NoneYet() {
-		list, err = sites(ctx, env, at)
+	var f Facts
+	if err == nil {
+		f, err = ask(ctx, env, Asked{})
 	}
 	if err != nil {
 		return overview.Findings{{Code: hostCode, Level: overview.Problem, Says: err.Error()}}
+	}
+	var list []*site
+	if !f.None {
+		list = sites(env, f.ID, at)
 	}
 	for _, s := range list {
 		found = append(found, s.look(ctx, env, mend))
 	}
 	found = append(found, elsewhere(env, list)...)
 	for _, at := range []*agenthost.Place{at, {Folder: at.Folder, Home: at.Home, User: true}} {
-		found = append(found, lost(bookOf(env), at, list, env.Ledger.Path())...)
+		found = append(found, lost(bookOf(env), at, list, env.Database())...)
 		found = append(found, leftOver(bookOf(env), at)...)
 	}
 	return found
@@ -361,7 +360,7 @@ func leftOver(b book, at *agenthost.Place) (found overview.Findings) {
 // elsewhere lists the hosts that have run what is connected for another, lately, and the one in which this runs if it
 // is such a host.
 func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
-	database := env.Ledger.Path()
+	database := env.Database()
 	if here := agenthost.Around(); len(list) > 0 && here.Host != "" &&
 		!slices.ContainsFunc(list, func(s *site) bool { return s.Name == here.Host }) {
 		found = append(found, overview.Finding{

@@ -58,6 +58,9 @@ func bookOf(env commands.Env) book {
 
 // stateOf returns the user's state folder; "" if there is none.
 func stateOf(env commands.Env) string {
+	if env.Distant != nil {
+		return env.Distant.State
+	}
 	if trust := env.Ledger.Trust; trust != nil && trust.Folder != "" {
 		return filepath.Dir(trust.Folder)
 	}

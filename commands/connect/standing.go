@@ -20,11 +20,11 @@ type HostResult struct {
 }
 
 // standing lists the hosts, as they stand in a folder or else for its user.
-func standing(ctx context.Context, env commands.Env, at *agenthost.Place) (list []HostResult) {
+func standing(ctx context.Context, env commands.Env, at *agenthost.Place, f *Facts) (list []HostResult) {
 	for _, h := range agenthost.Hosts {
 		r := HostResult{Host: h.Name, Program: pathOf(h.Name)}
 		for _, place := range []*agenthost.Place{at, {Folder: at.Folder, Home: at.Home, User: true}} {
-			if r.lookAt(ctx, env, h, place); r.Level != "" {
+			if r.lookAt(ctx, env, h, place, f); r.Level != "" {
 				break
 			}
 		}
@@ -34,14 +34,14 @@ func standing(ctx context.Context, env commands.Env, at *agenthost.Place) (list 
 }
 
 // lookAt says how a host stands in a place, if it is connected there.
-func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthost.Place) {
+func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthost.Place, f *Facts) {
 	w, err := writtenIn(h, at)
 	if err != nil {
 		r.User, r.Level, r.Says = at.User, overview.Problem, err.Error()
 		return
 	}
 	kept, found := bookOf(env).findTools(h, at)
-	if w.agent == "" && (!found || env.Ledger.NoneYet()) {
+	if w.agent == "" && (!found || f.None) {
 		return
 	}
 	r.Agent, r.Database, r.User, r.Level = w.agent, kept.Database, at.User, overview.Note
@@ -50,15 +50,15 @@ func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *agenthost.
 		r.Says = "connected by somebody else, or on another machine: " + connects(h, at) + " connects it here"
 		return
 	case w.database != "" && !isThere(w.database):
-		r.Level, r.Says = overview.Problem, noDatabase+w.database+"; "+connects(h, at)+" connects it with "+env.Ledger.Path()
+		r.Level, r.Says = overview.Problem, noDatabase+w.database+"; "+connects(h, at)+" connects it with "+env.Database()
 		return
-	case w.agent != "" && w.database != env.Ledger.Path():
+	case w.agent != "" && w.database != env.Database():
 		r.Says = "connected with another database, " + w.where() + ": agents in this database cannot write to agents in that one"
 		return
 	}
 	r.Agent = kept.Agent
-	f := (&site{Host: h, record: kept, at: at, database: env.Ledger.Path(), book: bookOf(env)}).look(ctx, env, false)
-	r.Level, r.Says = f.Level, f.Says
+	finding := (&site{Host: h, record: kept, at: at, database: env.Database(), book: bookOf(env)}).look(ctx, env, false)
+	r.Level, r.Says = finding.Level, finding.Says
 }
 
 // state says in a few words how a host stands.

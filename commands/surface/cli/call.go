@@ -22,6 +22,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/parameter"
+	"mailroom/commands/surface/remote"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
@@ -199,6 +200,9 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	if d.NoDatabase {
 		return run(c.Context, env)
 	}
+	if d.AtPlaces && p.there != nil {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s runs where its files are", d.CommandLine())
+	}
 	path := d.DatabaseAt(raw)
 	if path != "" && (c.IsSet("db") || p.Getenv("MAILROOM_DB") != "") && c.NArg() == 0 && !c.IsSet("folder") {
 		path = "" // only its default speaks against --db and MAILROOM_DB
@@ -215,8 +219,8 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 		fmt.Fprintf(p.Err, "mailroom: MAILROOM_DB is set: commands go on using %s until it is not\n",
 			terminal.Inline(other))
 	}
-	sayWhere(err, env.Engine.Path())
-	if cerr := env.Engine.Close(); cerr != nil && err == nil {
+	sayWhere(err, env.Database())
+	if cerr := env.Close(); cerr != nil && err == nil {
 		env.Log.Warn("closing the database", "error", cerr)
 	}
 	return err
@@ -247,6 +251,10 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 		if path, err = p.databasePath(c.String("db")); err != nil {
 			return err
 		}
+	}
+	if p.there == nil && remote.IsPlace(path) {
+		env.Distant, err = p.distant(c, path)
+		return err
 	}
 	if err := checkPlace(path); err != nil {
 		return err

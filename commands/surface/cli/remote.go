@@ -74,7 +74,6 @@ func (p *Program) databaseFor(path string) string {
 // notThere are the commands of the program's own that run where they are typed, and of what there is to say about them
 // with a database on another machine.
 var notThere = map[string]string{
-	"connect": "agent hosts reach no database on another machine yet",
 	"console": "the console is served where the database is", "serve": "the daemon runs where the database is",
 	"remote": "remote is what ssh runs there",
 }
@@ -89,23 +88,25 @@ func (p *Program) elsewhere(db string) string {
 
 // place returns the place that a line is to be run in; "" is here.
 func (p *Program) place(l *line) (string, error) {
-	if len(l.path) == 0 || slices.Contains([]string{"version", "completion", "man"}, l.path[0]) ||
-		l.definition != nil && l.definition.NoDatabase {
-		return "", nil
-	}
 	path := p.elsewhere(l.values["db"])
-	if path == "" || l.path[0] == "hook" { // which has to look here first
+	if path == "" || len(l.path) == 0 || p.looksHere(l) {
 		return "", nil
 	}
-	why := notThere[l.path[0]]
-	if why == "" && slices.ContainsFunc(startCommands(), func(c command) bool { return c.name == l.path[0] }) {
-		why = notThere["connect"]
-	}
-	if why != "" {
+	if why := notThere[l.path[0]]; why != "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", l.name(), why).
 			WithHint("The database is %s: log in there", path)
 	}
 	return path, nil
+}
+
+// looksHere reports whether a line runs where it is typed, whatever the place, or has to look at this machine first.
+func (p *Program) looksHere(l *line) bool {
+	d := l.definition
+	if l.path[0] == "invoke" && len(l.arguments) > 0 {
+		d, _ = p.Catalogue.Lookup(l.arguments[0]) // there is an error for one that is not known
+	}
+	return d != nil && (d.NoDatabase || d.AtPlaces) || slices.Contains([]string{"version", "completion", "man", "hook"}, l.path[0]) ||
+		slices.ContainsFunc(startCommands(), func(c command) bool { return c.name == l.path[0] })
 }
 
 // runThere runs a line in a place, until it has ended there: ctx tells it to.

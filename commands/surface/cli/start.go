@@ -84,7 +84,7 @@ func (p *Program) startHost(c *urfave.Context, host string, args []string) error
 		return err
 	}
 	err = s.connect(c.Context)
-	if err = errors.Join(err, s.env.Engine.Close()); err != nil {
+	if err = errors.Join(err, s.env.Close()); err != nil {
 		return err
 	}
 	return become(program, slices.Concat([]string{host}, s.arguments, args))
@@ -146,6 +146,7 @@ type connected struct {
 	Excluded    []string
 	Files       []struct{ Path, Change string }
 	Hosts       []standing
+	None        bool `json:"no_database"`
 }
 
 // standing is how a host stands in the project.
@@ -164,7 +165,7 @@ func (s *starter) open(c *urfave.Context) error {
 	env.Caller.Name, env.Caller.Named = "", false
 	var all connected
 	if err := s.p.runNamed(c.Context, env, "connect", map[string]any{"folder": s.project.folder}, &all); err != nil {
-		return errors.Join(err, s.env.Engine.Close())
+		return errors.Join(err, s.env.Close())
 	}
 	s.standing = all.Hosts
 	i := slices.IndexFunc(all.Hosts, func(h standing) bool { return h.Database != "" && h.Level != "problem" })
@@ -172,7 +173,7 @@ func (s *starter) open(c *urfave.Context) error {
 		return nil
 	}
 	s.project.database, s.project.root = all.Hosts[i].Database, ""
-	if err := s.env.Engine.Close(); err != nil {
+	if err := s.env.Close(); err != nil {
 		return err
 	}
 	return s.open(c)
@@ -182,7 +183,7 @@ func (s *starter) open(c *urfave.Context) error {
 func (s *starter) connect(ctx context.Context) error {
 	params := map[string]any{"folder": s.project.folder, "host": s.host, "print": true}
 	for _, h := range s.standing {
-		if h.Host != s.host || h.Agent == "" || h.Database != s.env.Ledger.Path() {
+		if h.Host != s.host || h.Agent == "" || h.Database != s.env.Database() {
 			continue
 		}
 		if as := s.env.Caller.Name; as != "" && as != h.Agent {
@@ -197,6 +198,7 @@ func (s *starter) connect(ctx context.Context) error {
 		return err
 	}
 	s.arguments = planned.Arguments
+	fresh := planned.None
 	var written []string
 	for _, f := range planned.Files {
 		if f.Change != "none" {
@@ -208,13 +210,12 @@ func (s *starter) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	fresh := s.env.Ledger.NoneYet()
 	switch {
 	case !fresh && written == nil:
 		return nil
 	case !s.yes && !(s.p.InTerminal && s.p.ErrTerminal):
 		if fresh {
-			written = append(written, s.env.Ledger.Path())
+			written = append(written, s.env.Database())
 		}
 		return orchestrator.Errorf(orchestrator.InvalidParams,
 			"nothing was done: to start %s as %s this would write %s, and there is no terminal to show it on", s.host,
@@ -233,7 +234,7 @@ func (s *starter) connect(ctx context.Context) error {
 	}
 	w := s.p.people(s.p.Err, s.p.ErrTerminal)
 	if fresh {
-		w.Printf("Made %s.\n", s.env.Ledger.Path())
+		w.Printf("Made %s.\n", s.env.Database())
 	}
 	for i, path := range written {
 		if isWithin(s.project.folder, path) {

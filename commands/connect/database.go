@@ -1,0 +1,79 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// Asked is what connect asks of a database, here or on another machine.
+type Asked struct {
+	Host  string `json:"host,omitempty" desc:"the host" check:"max=64" arg:"1"`
+	Agent string `json:"agent,omitempty" desc:"name of the agent as whom it is connected (a free name)" check:"max=64"`
+	Plan  bool   `json:"plan,omitempty" desc:"fail if the database takes no writes; say whether the agent goes with a session"`
+	Add   bool   `json:"add,omitempty" desc:"add the database and the agent, where they are missing"`
+}
+
+// Facts are what a database answers.
+type Facts struct {
+	None      bool   `json:"none"` // there is no database yet
+	ID        string `json:"database_id,omitempty"`
+	Untrusted string `json:"untrusted,omitempty"` // why it is not trusted; "" is trusted
+	Agent     string `json:"agent,omitempty"`
+	Known     bool   `json:"known"`              // there is such an agent
+	Given     bool   `json:"given"`              // it goes with a session; for a plan alone
+	Added     bool   `json:"added"`              // it was added now
+	Seen      string `json:"seen_at,omitempty"`  // when a hook of the host was last called for the agent
+	Shown     string `json:"shown_at,omitempty"` // when it last got a message
+}
+
+var thereCommand = commands.Define(vocabulary, "connect_there", there).With(commands.Traits{HereOnly: true, MakesOne: true})
+
+// ask asks the database of env.
+func ask(ctx context.Context, env commands.Env, p Asked) (f Facts, err error) {
+	if env.Distant == nil {
+		return there(ctx, env, p)
+	}
+	return f, env.Distant.Run(ctx, thereCommand.Name, p, &f)
+}
+
+// there answers what connect asks.
+func there(ctx context.Context, env commands.Env, p Asked) (f Facts, err error) {
+	if p.Add {
+		if err := env.Ledger.Create(ctx); err != nil {
+			return f, err
+		}
+	}
+	if env.Ledger.NoneYet() {
+		return Facts{None: true, Agent: cmp.Or(p.Agent, p.Host)}, nil
+	}
+	conf, err := env.Ledger.Configuration(ctx)
+	if err != nil {
+		return f, err
+	}
+	f = Facts{ID: conf.Stored[store.DatabaseID], Untrusted: conf.Untrusted, Agent: p.Agent}
+	if p.Plan && f.Untrusted == "" {
+		if err := ledger.TakesWrites(ctx, env.Ledger); err != nil {
+			return f, err
+		}
+	}
+	if f.Agent == "" && p.Host != "" {
+		f.Agent = hosts.FreeName(conf, p.Host)
+	}
+	f.Known = conf.Agents[f.Agent] != nil
+	if p.Add && !f.Known && f.Agent != orchestrator.Auto {
+		_, f.Added, err = agents.Add(ctx, env.Ledger, agents.Update{Name: f.Agent})
+	}
+	if p.Plan && err == nil {
+		f.Given, err = hosts.IsGiven(ctx, env.Ledger, f.Agent)
+	} else if p.Host != "" && err == nil {
+		f.Seen, f.Shown, err = hosts.LastHeard(ctx, env.Ledger, p.Host, f.Agent)
+	}
+	return f, err
+}
