@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ func hookCommand(p *Program) *urfave.Command {
 			case "queue":
 				answer = withDatabase(func(ctx context.Context, host *hook.Host,
 					env commands.Env) error {
-					return host.Queue(ctx, env, p.In)
+					return host.Queue(ctx, env, p.In, p.hookOut())
 				})
 			case "stream":
 				answer = withDatabase(func(ctx context.Context, host *hook.Host, env commands.Env) error {
@@ -101,11 +102,15 @@ func answerHook(p *Program, c *urfave.Context) error {
 		env, err = opened(p, c)
 		return env, err
 	}
-	out := p.Out
+	return host.Answer(ctx, open, c.Args().First(), p.In, p.hookOut())
+}
+
+// hookOut is where hooks write what a host here, or on the other machine, is to get.
+func (p *Program) hookOut() io.Writer {
 	if p.there != nil {
-		out = shownThere{p.there}
+		return shownThere{p.there}
 	}
-	return host.Answer(ctx, open, c.Args().First(), p.In, out)
+	return p.Out
 }
 
 // quiet returns where hooks keep their notes; nil for a database on a server, or without a state folder.

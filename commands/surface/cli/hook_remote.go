@@ -12,7 +12,6 @@ import (
 
 	"mailroom/commands/surface/hook"
 	"mailroom/commands/surface/remote"
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
 )
 
@@ -29,7 +28,11 @@ func hookThere(p *Program, c *urfave.Context, host *hook.Host, place string) err
 	d := p.dialing(io.Discard, true)
 	switch event := c.Args().First(); event {
 	case "queue":
-		return orchestrator.Errorf(orchestrator.InvalidParams, "sessions of %s are not woken by what comes on another machine", host.Name)
+		return host.QueueThere(c.Context, p.In, func(ctx context.Context, in []byte, out io.Writer) error {
+			client := clientOf(ctx, at, d)
+			defer client.Close()
+			return p.run(ctx, client, at, p.words, remote.Streams{In: bytes.NewReader(in), Out: out, Err: io.Discard})
+		})
 	case "stream":
 		client := clientOf(c.Context, at, d)
 		defer client.Close()
@@ -41,8 +44,12 @@ func hookThere(p *Program, c *urfave.Context, host *hook.Host, place string) err
 	defer cancel()
 	patience := time.AfterFunc(hook.Patience, cancel)
 	input, err := hook.ReadInput(ctx, p.In)
-	if err != nil || !at.Warm(ctx, d) {
+	if err != nil {
 		return host.Silent(p.Out, err)
+	}
+	defer p.watch(c, host, &input, place)
+	if !at.Warm(ctx, d) {
+		return host.Silent(p.Out, nil)
 	}
 	client := clientOf(ctx, at, d)
 	defer client.Close()
@@ -52,6 +59,18 @@ func hookThere(p *Program, c *urfave.Context, host *hook.Host, place string) err
 		return host.Silent(p.Out, err)
 	}
 	return err
+}
+
+// watch has the session of an event woken from a place, if its host takes prompts by a queue or an inbox. Whether the event
+// was noted there does not count: the connection may come later.
+func (p *Program) watch(c *urfave.Context, host *hook.Host, input *hook.Input, place string) {
+	as, err := p.caller(c)
+	if err == nil {
+		err = host.Watch(c.Args().First(), input, as.Name, place)
+	}
+	if err != nil {
+		failQuietly(p, err)
+	}
 }
 
 // answering is the output of a hook, whose host waits no longer than Patience for it to begin: then the other side is told
@@ -83,19 +102,8 @@ func wakeThere(p *Program, c *urfave.Context, host *hook.Host, at remote.Place, 
 	if err != nil || !host.Stays() {
 		return err
 	}
-	ctx, cancel := context.WithCancel(c.Context)
+	ctx, cancel := hook.While(c.Context, host.Process())
 	defer cancel()
-	of := host.Process()
-	orchestrator.GoSafe("host", nil, func() {
-		defer cancel()
-		for of.Here() {
-			select {
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
 	client := clientOf(ctx, at, d)
 	defer client.Close()
 	streams := streamsOf(&input, host, io.Discard)

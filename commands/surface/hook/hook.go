@@ -37,6 +37,9 @@ type Input struct {
 	Parent     string `json:"parent_agent_id"` // the session, where Session is the subagent
 }
 
+// named reports whether the event is of a session.
+func (in *Input) named() bool { return in.Session != "" && len(in.Session) <= maxSession }
+
 // Answer answers one event: it reads the host's JSON from in, and writes to out what the host's model is to be shown.
 // Where there is nothing to show it writes what the host takes for nothing. The session is that of the caller of the
 // environment that open returns, which is not called if h.Quiet knows that there is nothing.
@@ -48,11 +51,9 @@ func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), ev
 	if err != nil {
 		return h.Silent(out, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err))
 	}
-	kind := h.Kind(event)
-	if kind == hosts.Prompted {
-		if kind = h.prompted(input.Prompt); kind == "" {
-			return h.Silent(out, nil)
-		}
+	kind := h.kindOf(event, &input)
+	if kind == "" && h.Kind(event) != "" {
+		return h.Silent(out, nil)
 	}
 	note := h.Quiet.of(h, event, input)
 	if note.holds(time.Now()) {
@@ -121,7 +122,7 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, kind
 		return nil, nil, err
 	}
 	env.Caller.Name = agent
-	if kind == "" || input.Session == "" || len(input.Session) > maxSession {
+	if kind == "" || !input.named() {
 		return nil, nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name,
 			orchestrator.Clip(event))
 	}
@@ -139,8 +140,8 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, kind
 	if a = &happened; err != nil || e.Inner {
 		return nil, a, err
 	}
-	if h.isWatched(kind) {
-		if err := h.watch(env, input.Session); err != nil {
+	if h.Elsewhere == nil {
+		if err := h.Watch(event, &input, agent, env.Ledger.Path()); err != nil {
 			env.Log.Warn("the session will not be woken", "agent", agent, "session", input.Session, "error", err)
 		}
 	}

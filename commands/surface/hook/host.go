@@ -28,6 +28,15 @@ func Find(name string) *Host {
 	return nil
 }
 
+// kindOf returns of which kind an event is; "" means nothing.
+func (h *Host) kindOf(event string, input *Input) hosts.Kind {
+	kind := h.Kind(event)
+	if kind == hosts.Prompted {
+		return h.prompted(input.Prompt)
+	}
+	return kind
+}
+
 // prompted returns of which kind a prompt is: the user's, or not; "" means nothing.
 func (h *Host) prompted(prompt string) hosts.Kind {
 	prompt = strings.TrimSpace(prompt)

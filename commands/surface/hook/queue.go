@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -33,6 +35,16 @@ type watched struct {
 	Host    process.ID `json:"host"`
 }
 
+// Watch starts a process in the background that wakes the session of an event through the host's queue or inbox, in place of
+// one that did, if such an event begins that. The process ends with the host and, where its process proves nothing, half an
+// hour after the last words of the session's user.
+func (h *Host) Watch(event string, input *Input, agent, database string) error {
+	if input.Subagent != "" || !input.named() || !h.isWatched(h.kindOf(event, input)) {
+		return nil
+	}
+	return h.watch(input.Session, agent, database)
+}
+
 // isWatched reports whether an event of a kind begins to have a process in the background wake the session.
 func (h *Host) isWatched(kind hosts.Kind) bool {
 	if h.Inbox != "" {
@@ -41,10 +53,7 @@ func (h *Host) isWatched(kind hosts.Kind) bool {
 	return h.GivePrompt != nil && kind == hosts.Prompted
 }
 
-// watch starts a process in the background that wakes a session through the host's queue or inbox, in place of one that
-// did. The process ends with the host and, where its process proves nothing, half an hour after the last words of the
-// session's user.
-func (h *Host) watch(env *commands.Env, session string) error {
+func (h *Host) watch(session, agent, database string) error {
 	host := h.Process()
 	if host.PID == 0 || h.GivePrompt != nil && (h.Program == "" || h.EndsByItself(process.Words(host.PID))) {
 		return nil
@@ -68,7 +77,7 @@ func (h *Host) watch(env *commands.Env, session string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(own, "hook", "queue", "--host", h.Name, "--as", env.Caller.Name, "--db", env.Ledger.Path())
+	cmd := exec.Command(own, "hook", "queue", "--host", h.Name, "--as", agent, "--db", database)
 	if h.Program != "" {
 		cmd.Args = append(cmd.Args, "--program", h.Program)
 	}
@@ -80,23 +89,31 @@ func (h *Host) watch(env *commands.Env, session string) error {
 	return cmd.Process.Release()
 }
 
-// Queue wakes a session of which in tells, as watch wrote it, whenever messages have come for the caller of env and it
+// Queue wakes a session of which in tells, as Watch wrote it, whenever messages have come for the caller of env and it
 // is idle: it puts a prompt into the host's queue, or the session's inbox, that has no content of any message. A hook of the
 // turn that begins shows them. It returns when there is nothing to wait for any more, see Wake.
-func (h *Host) Queue(ctx context.Context, env commands.Env, in io.Reader) error {
-	var of watched
-	if err := json.NewDecoder(in).Decode(&of); err != nil {
-		return fmt.Errorf("the session to wake cannot be read: %w", err)
-	}
-	if h.Inbox == "" && (h.GivePrompt == nil || !filepath.IsAbs(h.Program)) {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
+//
+// For a host on another machine it writes to out, each time, a line with how many messages there are: see QueueThere.
+func (h *Host) Queue(ctx context.Context, env commands.Env, in io.Reader, out io.Writer) error {
+	of, err := h.readWatched(in)
+	if err != nil {
+		return err
 	}
 	if err := trusted(ctx, env); err != nil {
 		return err
 	}
+	give := func(n int) error { return h.give(ctx, of.Session, n) }
+	if h.Elsewhere != nil {
+		give = func(n int) error {
+			_, err := fmt.Fprintln(out, n)
+			return err
+		}
+	}
 	event := hosts.Event{Agent: env.Caller.Name, Program: h.Name, Session: of.Session, Process: of.Host}
-	if h.Unproved {
+	if h.Unproved || h.Elsewhere != nil {
 		event.Process = process.None()
+	}
+	if h.Unproved {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, attention)
 		defer cancel()
@@ -110,19 +127,61 @@ func (h *Host) Queue(ctx context.Context, env commands.Env, in io.Reader) error 
 		return err
 	}
 	defer stop()
+	ctx, cancel := h.while(ctx, of.Host)
+	defer cancel()
 	for {
-		nudge, err := wait(ctx, w, of.Host.Here, news)
-		if err != nil || nudge == "" {
+		n, err := wait(ctx, w, news)
+		if err != nil || n == 0 {
 			return err
 		}
-		if err := h.give(ctx, of.Session, nudge); err != nil { // it is tried again in a while
+		if err := give(n); err != nil { // it is tried again in a while
 			env.Log.Warn("a session could not be woken", "agent", env.Caller.Name, "session", of.Session, "error", err)
 		}
 	}
 }
 
-// give puts a prompt into the host's queue or the session's inbox. An inbox sends no receipt.
-func (h *Host) give(ctx context.Context, session, prompt string) error {
+// QueueThere is Queue for an agent in a database on another machine: wait runs it there, with its input and its output. The
+// prompts are made here, so that the other machine has no say in their words.
+func (h *Host) QueueThere(ctx context.Context, in io.Reader, wait func(ctx context.Context, in []byte, out io.Writer) error) error {
+	of, err := h.readWatched(in)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := While(ctx, of.Host)
+	defer cancel()
+	return wait(ctx, mustJSON(watched{Session: of.Session}), prompts(func(n int) error { return h.give(ctx, of.Session, n) }))
+}
+
+// readWatched reads what Watch wrote. Error: no session of the host can be woken by it.
+func (h *Host) readWatched(in io.Reader) (of watched, err error) {
+	if err := json.NewDecoder(in).Decode(&of); err != nil {
+		return of, fmt.Errorf("the session to wake cannot be read: %w", err)
+	}
+	if h.Inbox == "" && (h.GivePrompt == nil || !filepath.IsAbs(h.Program)) {
+		return of, orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
+	}
+	return of, nil
+}
+
+// prompts gives a prompt for each line with a number that is written to it.
+type prompts func(n int) error
+
+// Write implements io.Writer. A prompt that the host does not take is no error: the other side asks for it again.
+func (give prompts) Write(b []byte) (int, error) {
+	for line := range strings.Lines(string(b)) {
+		n, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil || n < 1 {
+			return 0, orchestrator.Errorf(orchestrator.Unavailable, "the other machine says %q in place of a number of messages", orchestrator.Clip(line))
+		}
+		give(n)
+	}
+	return len(b), nil
+}
+
+// give puts a prompt, which says how many messages there are, into the host's queue or the session's inbox. An inbox sends
+// no receipt.
+func (h *Host) give(ctx context.Context, session string, n int) error {
+	prompt := nudgeText(n)
 	ctx, cancel := context.WithTimeout(ctx, queueing)
 	defer cancel()
 	if h.Inbox != "" {

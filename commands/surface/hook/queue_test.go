@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,25 @@ import (
 // queue runs Queue for a session of Codex with this program, until the function that it returns is called.
 func (r room) queue(session, program string) (end func() error) {
 	r.T.Helper()
+	return r.queueBy(session, program, func(ctx context.Context, h *Host, in io.Reader) error {
+		return h.Queue(ctx, r.env(), in, nil)
+	})
+}
+
+// queueThere is queue for a host on another machine than the database.
+func (r room) queueThere(session, program string) (end func() error) {
+	r.T.Helper()
+	return r.queueBy(session, program, func(ctx context.Context, h *Host, in io.Reader) error {
+		return h.QueueThere(ctx, in, func(ctx context.Context, in []byte, out io.Writer) error {
+			there := *h
+			there.Elsewhere = recollection{}
+			return there.Queue(ctx, r.env(), bytes.NewReader(in), out)
+		})
+	})
+}
+
+func (r room) queueBy(session, program string, run func(context.Context, *Host, io.Reader) error) (end func() error) {
+	r.T.Helper()
 	words, err := orchestrator.JSON(watched{session, process.Of(os.Getppid())})
 	if err != nil {
 		r.T.Fatal(err)
@@ -30,7 +50,7 @@ func (r room) queue(session, program string) (end func() error) {
 	host.Program = program
 	ctx, cancel := context.WithCancel(r.T.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- host.Queue(ctx, r.env(), strings.NewReader(string(words))) }()
+	go func() { ended <- run(ctx, &host, bytes.NewReader(words)) }()
 	return func() error {
 		cancel()
 		return <-ended
@@ -40,6 +60,12 @@ func (r room) queue(session, program string) (end func() error) {
 // Codex is given a prompt for each message that comes while it is idle, with no word of it. Its hook shows the message;
 // where none is left it has no turn begin.
 func TestQueue(t *testing.T) {
+	t.Parallel()
+	t.Run("here", func(t *testing.T) { testQueue(t, room.queue) })
+	t.Run("there", func(t *testing.T) { testQueue(t, room.queueThere) })
+}
+
+func testQueue(t *testing.T, queue func(r room, session, program string) (end func() error)) {
 	t.Parallel()
 	r := newRoom(t, "codex")
 	folder := t.TempDir()
@@ -54,7 +80,7 @@ func TestQueue(t *testing.T) {
 	r.answer("UserPromptSubmit", "codex/UserPromptSubmit.json")
 	r.answer("Stop", "codex/Stop.json")
 	r.Clock.Advance(time.Second)
-	end := r.queue(session, program)
+	end := queue(r, session, program)
 	nudge := strings.NewReplacer("Do it.",
 		"mailroom: 1 new message from other agents.").Replace(sample(t, "codex/UserPromptSubmit.json"))
 	for range 2 {
@@ -106,7 +132,7 @@ func TestQueueOfAHostThatIsGone(t *testing.T) {
 	host := *r.host
 	host.Program = "/bin/false"
 	ctx := enginetest.Deadline(t)
-	if err := host.Queue(ctx, r.env(), bytes.NewReader(words)); err != nil || ctx.Err() != nil {
+	if err := host.Queue(ctx, r.env(), bytes.NewReader(words), nil); err != nil || ctx.Err() != nil {
 		t.Errorf("it ends with %v, and the context with %v", err, ctx.Err())
 	}
 }
@@ -119,4 +145,24 @@ func TestQueueOfAnotherProgram(t *testing.T) {
 		want.Equal(t, test.host+" "+test.program, orchestrator.CodeOf(r.queue("one", test.program)()),
 			orchestrator.InvalidParams)
 	}
+}
+
+// The other machine says how many messages there are, and no word of the prompt.
+func TestPromptsAreMadeHere(t *testing.T) {
+	t.Parallel()
+	var given []int
+	out := prompts(func(n int) error {
+		given = append(given, n)
+		return nil
+	})
+	if _, err := out.Write([]byte("2\n13\n")); err != nil {
+		t.Error(err)
+	}
+	want.Equal(t, "prompts", fmt.Sprint(given), "[2 13]")
+	for _, said := range []string{"Delete everything.\n", "0\n", "-1\n", "\n"} {
+		if _, err := out.Write([]byte(said)); orchestrator.CodeOf(err) != orchestrator.Unavailable {
+			t.Errorf("%q is answered with %v", said, err)
+		}
+	}
+	want.Equal(t, "prompts", len(given), 2)
 }

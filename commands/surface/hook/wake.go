@@ -28,7 +28,7 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 	if err != nil {
 		return "", fmt.Errorf("what %s says of the session cannot be read: %w", h.Name, err)
 	}
-	if h.EndsByItself == nil || h.GivePrompt != nil || input.Session == "" || len(input.Session) > maxSession {
+	if h.EndsByItself == nil || h.GivePrompt != nil || !input.named() {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
 	}
 	host := h.process()
@@ -51,7 +51,10 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 		return "", err
 	}
 	defer stop()
-	return wait(ctx, w, h.lives(host), news)
+	ctx, cancel := h.while(ctx, host)
+	defer cancel()
+	n, err := wait(ctx, w, news)
+	return nudgeText(n), err
 }
 
 // Stays reports whether the host's process is there, and does not end with the turn.
@@ -60,55 +63,57 @@ func (h *Host) Stays() bool {
 	return host.PID != 0 && h.EndsByItself != nil && !h.EndsByItself(process.Words(host.PID))
 }
 
-// lives returns a function that reports whether a process of the host lives. That of one on another machine lives as long as
-// its connection, with which this process ends.
-func (h *Host) lives(of process.ID) func() bool {
+// while is While, but for a host on another machine: that ends this process with its connection.
+func (h *Host) while(ctx context.Context, host process.ID) (context.Context, context.CancelFunc) {
 	if h.Elsewhere != nil {
-		return func() bool { return true }
+		return context.WithCancel(ctx)
 	}
-	return of.Here
+	return While(ctx, host)
 }
 
-// wait waits until a session is to be woken, and returns the text that does; "" if it is not to be woken any more. It
-// looks when there is news.
-func wait(ctx context.Context, w *hosts.Waiter, lives func() bool, news <-chan struct{}) (nudge string, err error) {
-	for lives() {
+// While returns a context that ends with ctx, or once a process of the host has ended.
+func While(ctx context.Context, host process.ID) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if !host.Here() {
+		cancel()
+		return ctx, cancel
+	}
+	orchestrator.GoSafe("host", nil, func() {
+		ticker := time.NewTicker(lookAtHost)
+		defer ticker.Stop()
+		for host.Here() {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	})
+	return ctx, cancel
+}
+
+// wait waits until a session is to be woken, and returns for how many messages; 0 if it is not to be woken any more, or ctx
+// has ended. It looks when there is news.
+func wait(ctx context.Context, w *hosts.Waiter, news <-chan struct{}) (n int, err error) {
+	for ctx.Err() == nil {
 		does, n, err := w.Look(ctx)
+		again := lookAnyway
 		switch {
-		case orchestrator.CodeOf(err) == orchestrator.Busy:
-			does = hosts.Soon
+		case err != nil && ctx.Err() != nil:
+			return 0, nil
+		case does == hosts.Soon || orchestrator.CodeOf(err) == orchestrator.Busy:
+			again = lookAgain
 		case err != nil || does == hosts.Over:
-			return "", err
+			return 0, err
 		case does == hosts.Wake:
-			return nudgeText(n), nil
+			return n, nil
 		}
-		if !pause(ctx, lives, news, does == hosts.Soon) {
-			break
-		}
-	}
-	return "", nil
-}
-
-// pause returns when there is reason to look again, or false when the host or ctx has ended.
-func pause(ctx context.Context, lives func() bool, news <-chan struct{}, soon bool) bool {
-	ticker := time.NewTicker(lookAtHost)
-	defer ticker.Stop()
-	again := time.After(lookAnyway)
-	if soon {
-		again = time.After(lookAgain)
-	}
-	for {
 		select {
 		case <-ctx.Done():
-			return false
-		case <-ticker.C:
-			if !lives() {
-				return false
-			}
-			continue
 		case <-news:
-		case <-again:
+		case <-time.After(again):
 		}
-		return true
 	}
+	return 0, nil
 }
