@@ -257,8 +257,7 @@ func (f *Facts) mayBe(env commands.Env, h *agenthost.Host) error {
 			"the agent auto: sessions of %s share a process, so they cannot be told apart", h.Name).
 			WithHint("Name the agent, which its sessions then share")
 	case name == orchestrator.Auto && env.Distant != nil:
-		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"the agent auto: it needs a database on this machine, or on a server, since sessions are told apart by their processes").
+		return orchestrator.Errorf(orchestrator.InvalidParams, agenthost.AutoElsewhere).
 			WithHint("Name the agent: `mailroom connect %s --as NAME`", h.Name)
 	case name == orchestrator.User || name == orchestrator.Operator:
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and no agent in a host", name,

@@ -112,6 +112,9 @@ func Client(name string) Seen {
 	return Seen{}
 }
 
+// AutoElsewhere says why no session is given an agent of its own by a database on another machine.
+const AutoElsewhere = "the agent auto: sessions are told apart by their processes, which a database on another machine does not see"
+
 // Other reports whether a host was recognized that is another than the one named.
 func (s Seen) Other(host string) bool { return s.Host != "" && s.Host != host }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -17,6 +18,9 @@ import (
 
 // sightsQuestion is what the side with the database asks: which messages stand in the transcript of the session.
 const sightsQuestion = "sights"
+
+// errUnknown answers a question that this program does not know.
+var errUnknown = errors.New("it has no answer to that")
 
 // hookThere answers an event of a host here with what stands in a database on another machine. What only this machine knows, the
 // host's process and the session's transcript, is looked at here.
@@ -91,8 +95,11 @@ func (a *answering) Write(b []byte) (int, error) {
 // streamsOf are those of a hook: of what its host says the other side gets what counts.
 func streamsOf(input *hook.Input, host *hook.Host, out io.Writer) remote.Streams {
 	said, _ := json.Marshal(input)
-	return remote.Streams{In: bytes.NewReader(said), Out: out, Err: io.Discard, Answers: map[string]func() ([]byte, error){
-		sightsQuestion: func() ([]byte, error) { return json.Marshal(host.Own(input).Sights()) },
+	return remote.Streams{In: bytes.NewReader(said), Out: out, Err: io.Discard, Answer: func(question string) ([]byte, error) {
+		if question != sightsQuestion {
+			return nil, errUnknown
+		}
+		return json.Marshal(host.Own(input).Sights())
 	}}
 }
 

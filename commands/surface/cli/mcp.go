@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -64,23 +65,29 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	if err := p.open(c, "", &env); err != nil {
 		return err
 	}
-	around := agenthost.Around()
-	if p.there != nil {
-		around = agenthost.Seen{} // what is around the client is not known
-	}
-	owner := mcp.Owner{Host: host, Around: around, Refused: p.refuses, IsConnected: func(host string) bool { return p.IsConnected(host, false) }}
+	owner, callTime := p.owner(host)
 	if env.Caller.Name == orchestrator.Auto && !owner.Around.Other(host) {
 		if env.Caller.Name, err = autoCaller(p, c, env); err != nil {
 			return errors.Join(err, env.Engine.Close())
 		}
 	}
 	server := mcp.NewServer(env, p.Version).For(owner)
-	server.CallTime = p.CallTime
+	server.CallTime = callTime
 	err = server.Serve(c.Context, p.In, p.Out, vocabularies...)
 	if _, ours := errors.AsType[*orchestrator.Error](err); !ours {
 		err = notWritten(err)
 	}
 	return errors.Join(err, env.Engine.Close())
+}
+
+// owner is the host for which the tools are, as this machine sees it, or the one on which the line was typed. callTime says how
+// long it waits for an answer.
+func (p *Program) owner(host string) (o mcp.Owner, callTime func(host string) time.Duration) {
+	if p.there != nil {
+		return farOwner(p.there, host)
+	}
+	return mcp.Owner{Host: host, Around: agenthost.Around(), Refused: p.refuses,
+		IsConnected: func(host string) bool { return p.IsConnected(host, false) }}, p.CallTime
 }
 
 // autoCaller returns the agent of the process of the host that has started this.

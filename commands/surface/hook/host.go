@@ -63,6 +63,9 @@ func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err 
 			"the agent auto: sessions of %s share a process, so they cannot be told apart", h.Name).
 			WithHint("Name an agent")
 	}
+	if h.Elsewhere != nil {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, agenthost.AutoElsewhere).WithHint("Name an agent")
+	}
 	if err := trusted(ctx, env); err != nil {
 		return "", err
 	}

@@ -18,9 +18,10 @@ import (
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
-	Signals  <-chan int                        // numbers of those that the line is to be told of
-	Answers  map[string]func() ([]byte, error) // to questions
-	Fresh    func()                            // forgets what was typed so far; nil does nothing
+	Signals  <-chan int // numbers of those that the line is to be told of
+	Fresh    func()     // forgets what was typed so far; nil does nothing
+	// Answer answers a question of the other side, see Session.Ask. nil knows nothing.
+	Answer func(question string) ([]byte, error)
 }
 
 // Client runs command lines in a place.
@@ -144,11 +145,10 @@ func (r *running) read(most int) *piece {
 
 // answer answers a question.
 func (r *running) answer(question string) *piece {
-	know := r.Answers[question]
-	if know == nil {
+	if r.Answer == nil {
 		return &piece{Err: "nothing is known of " + question}
 	}
-	text, err := know()
+	text, err := r.Answer(question)
 	if err != nil {
 		return &piece{Err: err.Error()}
 	}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"mailroom/commands/surface/mcp"
+	"mailroom/commands/surface/remote"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
+)
+
+// What `mailroom mcp` asks of the machine on which its host runs. Behind all but the first stands what it is about: the name of a
+// host, or an agenthost.Refusal.
+const (
+	aroundQuestion    = "around"
+	connectedQuestion = "connected "
+	callTimeQuestion  = "call time "
+	refusedQuestion   = "refused "
+)
+
+// farOwner is the owner of tools that are served on another machine than its own.
+func farOwner(s *remote.Session, host string) (o mcp.Owner, callTime func(host string) time.Duration) {
+	ask := func(question string, into any) error { // without an answer it is as if nothing were known
+		text, err := s.Ask(question)
+		if err == nil {
+			err = json.Unmarshal(text, into)
+		}
+		return err
+	}
+	o = mcp.Owner{Host: host,
+		IsConnected: func(host string) (is bool) {
+			ask(connectedQuestion+host, &is)
+			return is
+		},
+		Refused: func(r agenthost.Refusal) error {
+			text, err := json.Marshal(r)
+			if err == nil {
+				_, err = s.Ask(refusedQuestion + string(text))
+			}
+			return err
+		}}
+	ask(aroundQuestion, &o.Around)
+	return o, func(host string) (limit time.Duration) {
+		ask(callTimeQuestion+host, &limit)
+		return limit
+	}
+}
+
+// ownerAnswers returns what answers the questions of farOwner.
+func (p *Program) ownerAnswers(place string) func(question string) ([]byte, error) {
+	var once sync.Once
+	return func(question string) ([]byte, error) {
+		host := question[strings.LastIndexByte(question, ' ')+1:]
+		switch refusal, refused := strings.CutPrefix(question, refusedQuestion); {
+		case question == aroundQuestion:
+			return json.Marshal(agenthost.Around())
+		case question == connectedQuestion+host:
+			return json.Marshal(p.IsConnected != nil && p.IsConnected(host, false))
+		case question == callTimeQuestion+host && p.CallTime != nil:
+			return json.Marshal(p.CallTime(host))
+		case refused:
+			var r agenthost.Refusal
+			err := json.Unmarshal([]byte(refusal), &r)
+			once.Do(func() { // a file for each would be too much to take from another machine
+				r.Seen.By, r.Database = orchestrator.Clip(r.Seen.By), place
+				if err == nil {
+					err = p.refuses(r)
+				}
+			})
+			return nil, err
+		}
+		return nil, errUnknown
+	}
+}
