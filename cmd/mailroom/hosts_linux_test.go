@@ -325,7 +325,7 @@ func (k *desk) start(env []string, args ...string) *session {
 
 // environment is that of the host, which has nothing of the test's own.
 func (k *desk) environment() []string {
-	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.folder, "TERM=dumb", "TMPDIR=" + k.folder}
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.folder, "TERM=dumb", "TMPDIR=" + k.folder}, k.reaches...)
 }
 
 // kill ends the host without a chance to do anything more.

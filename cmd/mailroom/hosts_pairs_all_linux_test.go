@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,8 @@ func (t toldOtherwise) types(text string) { t.says(text) }
 
 var parties = map[string]party{
 	"claude": {func(*desk) {}, nil, func(k *desk) talker {
-		s := k.start(k.claudeEnv(), "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+		s := k.start(k.claudeEnv(), "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
+			"--allowed-tools", "Bash")
 		return toldOtherwise{s, s.prompts}
 	}},
 	"pi": {(*desk).readiesPi, nil, func(k *desk) talker {
@@ -46,7 +48,7 @@ var parties = map[string]party{
 		func(k *desk) {
 			k.write(".codex/config.toml", k.codexModel()+"\n")
 			k.t.Cleanup(k.endsAll)
-			k.env = append(k.env, "PATH="+filepath.Dir(k.program)+":/usr/local/bin:/usr/bin:/bin") // by which connect finds it
+			k.env = append(k.env, "PATH="+filepath.Dir(k.program)+":"+cmp.Or(k.path(), "/usr/local/bin:/usr/bin:/bin")) // by which connect finds it
 		},
 		nil,
 		func(k *desk) talker {
@@ -74,10 +76,16 @@ type conversation struct {
 // meets starts two hosts, of which the second says hello, and has the first one's user ask for a talk.
 func meets(t *testing.T, pair [2]string) *conversation {
 	t.Helper()
-	c := &conversation{desk: claudeDesk(t), pair: pair}
+	return meetsAt(claudeDesk(t), pair)
+}
+
+// meetsAt is meets, with the database of a desk.
+func meetsAt(first *desk, pair [2]string) *conversation {
+	first.t.Helper()
+	c := &conversation{desk: first, pair: pair}
 	shop := filepath.Dir(c.write("shop/README.md", "Shop"))
 	for i, host := range pair {
-		k := seats[host].desk(t)
+		k := seats[host].desk(c.t)
 		k.office, k.folder, k.project = c.office, c.folder, shop
 		of := parties[host]
 		of.ready(k)

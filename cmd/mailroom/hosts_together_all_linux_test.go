@@ -66,47 +66,53 @@ func TestHostsTogether(t *testing.T) {
 	for name, order := range map[string][]string{"forwards": hosts, "backwards": backwards} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			desks := map[string]*desk{}
-			first := claudeDesk(t)
-			shop := filepath.Dir(first.write("shop/README.md", "Shop"))
-			for _, host := range order {
-				k := seats[host].desk(t)
-				k.office, k.folder, k.project = first.office, first.folder, shop
-				together[host].ready(k)
-				k.connects("--as", "of-"+host)
-				desks[host] = k
-			}
-			ids := map[string]string{}
-			for _, host := range order {
-				ids[host] = first.run("send", "--as", "alice", "of-"+host, "For "+host+".")["message_id"].(string)
-			}
-			for _, host := range order {
-				k := desks[host]
-				s := together[host].start(k)
-				s.seat = seats[host]
-				r := s.isShown(s.asks(), ids[host])
-				var offered []string
-				for _, tool := range r.tools(r.body) {
-					if strings.HasSuffix(tool[1], "send_message") {
-						offered = append(offered, tool[1])
-					}
-				}
-				want.Rows(t, offered, s.tools+"send_message")
-				r.writesTo(s.tools, "alice")
-				r = s.asks()
-				r.shows(ids[host])
-				r.says("Done.")
-				s.await(`SELECT count(*) FROM agent_message WHERE recipient = 'of-`+host+`' AND read_at <> ''`, "1")
-				if s.live == nil {
-					s.ends()
-				}
-				s.kill()
-			}
-			var senders []string
-			for _, host := range order {
-				senders = append(senders, "of-"+host)
-			}
-			want.Rows(t, first.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice' ORDER BY seq`), senders...)
+			isTogether(claudeDesk(t), order)
 		})
 	}
+}
+
+// isTogether starts the hosts, in an order, with the database of a desk.
+func isTogether(first *desk, order []string) {
+	t := first.t
+	t.Helper()
+	desks := map[string]*desk{}
+	shop := filepath.Dir(first.write("shop/README.md", "Shop"))
+	for _, host := range order {
+		k := seats[host].desk(t)
+		k.office, k.folder, k.project = first.office, first.folder, shop
+		together[host].ready(k)
+		k.connects("--as", "of-"+host)
+		desks[host] = k
+	}
+	ids := map[string]string{}
+	for _, host := range order {
+		ids[host] = first.run("send", "--as", "alice", "of-"+host, "For "+host+".")["message_id"].(string)
+	}
+	for _, host := range order {
+		k := desks[host]
+		s := together[host].start(k)
+		s.seat = seats[host]
+		r := s.isShown(s.asks(), ids[host])
+		var offered []string
+		for _, tool := range r.tools(r.body) {
+			if strings.HasSuffix(tool[1], "send_message") {
+				offered = append(offered, tool[1])
+			}
+		}
+		want.Equal(t, host+" is offered", strings.Join(offered, " "), s.tools+"send_message")
+		r.writesTo(s.tools, "alice")
+		r = s.asks()
+		r.shows(ids[host])
+		r.says("Done.")
+		s.await(`SELECT count(*) FROM agent_message WHERE recipient = 'of-`+host+`' AND read_at <> ''`, "1")
+		if s.live == nil {
+			s.ends()
+		}
+		s.kill()
+	}
+	var senders []string
+	for _, host := range order {
+		senders = append(senders, "of-"+host)
+	}
+	want.Rows(t, first.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice' ORDER BY seq`), senders...)
 }

@@ -28,6 +28,7 @@ type office struct {
 	program string   // in the PATH; "" is mailroom
 	env     []string // beside that of the test
 	phones  string   // where phones keep what they do; that folder if it is ""
+	reaches []string // what agent hosts have in their environment to reach the database
 }
 
 func newOffice(t *testing.T, agents ...string) *office {

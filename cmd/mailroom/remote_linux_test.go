@@ -14,9 +14,9 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// overSSH returns an office whose processes reach its database over ssh: by Debian's client and server, which speak over a
-// pipe in place of a network.
-func overSSH(t *testing.T, agents ...string) *office {
+// studio makes a machine that the returned environment reaches over ssh by the name studio: Debian's client and server, which
+// speak over a pipe in place of a network. sockets is where the client keeps its connection.
+func studio(t *testing.T) (env []string, sockets string) {
 	t.Helper()
 	for _, program := range []string{"ssh", "/usr/sbin/sshd", "ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -25,10 +25,6 @@ func overSSH(t *testing.T, agents ...string) *office {
 			}
 			t.Skip(err)
 		}
-	}
-	o := newOffice(t, agents...)
-	if postgres.IsAddress(o.db) {
-		t.Skip("a place is a file there")
 	}
 	folder := t.TempDir()
 	at := func(name string) string { return filepath.Join(folder, name) }
@@ -59,19 +55,32 @@ func overSSH(t *testing.T, agents ...string) *office {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		kept, _ := filepath.Glob(sockets + "/mailroom/*")
-		if len(kept) != 1 {
-			t.Errorf("connections are kept at %q", kept)
+	t.Cleanup(func() { os.RemoveAll(sockets) })
+	return []string{"PATH=" + at("bin") + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + sockets}, sockets
+}
+
+// endsSSH ends the connections that are kept, and returns how many there were.
+func endsSSH(t *testing.T, sockets string) (n int) {
+	t.Helper()
+	kept, _ := filepath.Glob(sockets + "/mailroom/*")
+	for _, socket := range kept {
+		if said, err := exec.Command("/usr/bin/ssh", "-S", socket, "-O", "exit", "studio").CombinedOutput(); err != nil {
+			t.Errorf("no connection is kept: %s", said)
 		}
-		for _, socket := range kept {
-			if said, err := exec.Command("/usr/bin/ssh", "-S", socket, "-O", "exit", "studio").CombinedOutput(); err != nil {
-				t.Errorf("no connection is kept: %s", said)
-			}
-		}
-		os.RemoveAll(sockets)
-	})
-	o.env = append(o.env, "MAILROOM_DB=ssh://studio"+o.db, "PATH="+at("bin")+":"+os.Getenv("PATH"), "TZ=Asia/Tokyo", "XDG_RUNTIME_DIR="+sockets)
+	}
+	return len(kept)
+}
+
+// overSSH returns an office whose processes reach its database over ssh.
+func overSSH(t *testing.T, agents ...string) *office {
+	t.Helper()
+	o := newOffice(t, agents...)
+	if postgres.IsAddress(o.db) {
+		t.Skip("a place is a file there")
+	}
+	env, sockets := studio(t)
+	t.Cleanup(func() { want.Equal(t, "connections that are kept", endsSSH(t, sockets), 1) })
+	o.env = append(append(o.env, env...), "MAILROOM_DB=ssh://studio"+o.db, "TZ=Asia/Tokyo")
 	return o
 }
 

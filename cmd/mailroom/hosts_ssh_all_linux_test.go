@@ -1,0 +1,76 @@
+//go:build hosts
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator/agenthost"
+)
+
+// overSSH puts the database of a desk on another machine, which its hosts reach over ssh, and nobody else has made it there.
+func (k *desk) overSSH() *desk {
+	k.t.Helper()
+	env, sockets := studio(k.t)
+	k.t.Cleanup(func() { endsSSH(k.t, sockets) })
+	k.reaches = env
+	k.env = append(append(k.env, env...), "MAILROOM_DB=ssh://studio"+k.db)
+	k.run("trust")
+	return k
+}
+
+// path is the PATH of hosts that reach a database on another machine; "" for a database here.
+func (k *desk) path() string {
+	if len(k.reaches) == 0 {
+		return ""
+	}
+	return strings.TrimPrefix(k.reaches[0], "PATH=")
+}
+
+// TestHostsConverseOverSSH: Claude Code and Codex, connected with a database on another machine by connect alone, tell each
+// other ten messages each. Half of them wake the other, and half come while it works. Each message is shown once and in order.
+func TestHostsConverseOverSSH(t *testing.T) {
+	t.Parallel()
+	c := meetsAt(claudeDesk(t).overSSH(), [2]string{"claude", "codex"})
+	for n := range 10 {
+		c.says(n%2, c.heard(n%2), n).says("I have told it.")
+	}
+	c.heard(0).says("Good.")
+	for n := 10; n < 20; n++ {
+		works, tells := n%2, 1-n%2
+		c.await(`SELECT count(*) FROM host_sessions WHERE state = 'idle'`, "2")
+		g := c.newGate()
+		c.talkers[works].types("Work.")
+		of := seats[c.pair[works]]
+		c.talkers[works].asks().calls(of.shell, of.at(g.pass()))
+		g.reached()
+		c.talkers[tells].types("Tell it.")
+		c.says(tells, c.talkers[tells].asks(), n).says("I have told it.")
+		g.open()
+		c.heard(works).says("Done.")
+	}
+	c.await(`SELECT count(*) FROM agent_message WHERE recipient LIKE 'of-%' AND read_at <> ''`, "20")
+}
+
+// TestHostsWokenOverSSH: the hosts that are woken otherwise than Claude Code and Codex are so by what comes on another machine, too.
+func TestHostsWokenOverSSH(t *testing.T) {
+	t.Parallel()
+	for _, pair := range [][2]string{{"copilot", "qwen"}, {"opencode", "pi"}} {
+		t.Run(pair[0]+" and "+pair[1], func(t *testing.T) {
+			t.Parallel()
+			c := meetsAt(claudeDesk(t).overSSH(), pair)
+			for n := range 4 {
+				c.says(n%2, c.heard(n%2), n).says("I have told it.")
+			}
+			c.heard(0).says("Good.")
+			c.await(`SELECT count(*) FROM agent_message WHERE recipient LIKE 'of-%' AND read_at <> ''`, "4")
+		})
+	}
+}
+
+// TestHostsTogetherOverSSH: each host is shown what comes on another machine, and its model sends a message from here.
+func TestHostsTogetherOverSSH(t *testing.T) {
+	t.Parallel()
+	isTogether(claudeDesk(t).overSSH(), agenthost.Connectable())
+}
