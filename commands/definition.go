@@ -73,9 +73,18 @@ type Call struct {
 	// to which a command may tell what it does while it does it; nil if the answer is for programs
 	Narrator *terminal.Text
 
+	// Ask asks the other machine on which the command line was typed what only that knows; nil: it was typed on this one.
+	Ask func(question string) ([]byte, error)
+
 	// Progress, unless it is nil, is told how far long work is, by several goroutines at once; a total of 0 is unknown.
 	Progress func(done, total int64, unit string)
 }
+
+// Questions that Call.Ask answers with what connect.Look finds.
+const (
+	Connections     = "connections"
+	MendConnections = "mend connections"
+)
 
 // Caller is who asks.
 type Caller struct {

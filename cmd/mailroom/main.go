@@ -64,6 +64,7 @@ func config() cli.Config {
 		Now:         options.Now,
 		CallTime:    func(host string) time.Duration { return connect.CallTime(host, os.Args[1:]) },
 		IsConnected: connect.IsConnected,
+		Connections: connect.Look,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -295,7 +296,12 @@ func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, er
 // Look says how the hosts stand that were connected with a database: whether their configuration is as connect left it,
 // whether they run its hooks, and when they last did. With mend it repairs the paths of a program, a database or a
 // project that has moved, unless the database is not trusted.
+//
+// The hosts are those of the machine on which the command line was typed.
 func Look(ctx context.Context, env commands.Env, mend bool) (found overview.Findings) {
+	if env.Call.Ask != nil {
+		return lookThere(env, mend)
+	}
 	at, err := placeOf(Params{Folder: "."})
 	var f Facts
 	if err == nil {
@@ -315,6 +321,22 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found overview.Find
 	for _, at := range []*agenthost.Place{at, {Folder: at.Folder, Home: at.Home, User: true}} {
 		found = append(found, lost(bookOf(env), at, list, env.Database())...)
 		found = append(found, leftOver(bookOf(env), at)...)
+	}
+	return found
+}
+
+// lookThere is Look on the machine on which the command line was typed.
+func lookThere(env commands.Env, mend bool) (found overview.Findings) {
+	question := commands.Connections
+	if mend {
+		question = commands.MendConnections
+	}
+	text, err := env.Call.Ask(question)
+	if err == nil {
+		err = json.Unmarshal(text, &found)
+	}
+	if err != nil {
+		return overview.Findings{{Code: hostCode, Level: overview.Note, Says: "how the hosts stand where this was typed cannot be told: " + err.Error()}}
 	}
 	return found
 }

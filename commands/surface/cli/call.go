@@ -120,6 +120,9 @@ func (p *Program) answered(ctx context.Context, env commands.Env, d *commands.De
 	raw json.RawMessage) (result any, err error) {
 	report, finish := p.progress()
 	env.Call.Progress = report
+	if p.there != nil {
+		env.Call.Ask = p.there.Ask
+	}
 	if p.text() {
 		env.Call.Narrator = p.people(p.Out, p.OutTerminal)
 	}
@@ -253,7 +256,10 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 		}
 	}
 	if p.there == nil && remote.IsPlace(path) {
-		env.Distant, err = p.distant(c, path)
+		at, err := remote.Parse(path)
+		if err == nil {
+			env.Distant = p.distant(path, at, clientOf(c.Context, at, p.dialing(p.Err, false)), *env)
+		}
 		return err
 	}
 	if err := checkPlace(path); err != nil {

@@ -26,6 +26,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
 	"mailroom/tracing"
 )
 
@@ -44,6 +45,9 @@ type Config struct {
 
 	// IsConnected reports whether an agent host, by name, has tools of Mailroom of its own here; with project in a project.
 	IsConnected func(host string, project bool) bool
+	// Connections says how the agent hosts here stand that were connected with a database on another machine; with mend it
+	// repairs paths. nil says nothing.
+	Connections func(ctx context.Context, env commands.Env, mend bool) overview.Findings
 }
 
 // Program is one run of the command line. Its streams and its environment are fields so that tests can give their own.

@@ -6,30 +6,25 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
+	"slices"
 	"strings"
-
-	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
 	"mailroom/commands/surface/remote"
 	"mailroom/orchestrator"
 )
 
-// distant returns the database in a place, for a command that runs here.
-func (p *Program) distant(c *urfave.Context, place string) (*commands.Distant, error) {
-	at, err := remote.Parse(place)
-	if err != nil {
-		return nil, err
-	}
-	client := clientOf(c.Context, at, p.dialing(p.Err, false))
+// distant returns the database in a place, for what runs here with an environment.
+func (p *Program) distant(place string, at remote.Place, client *remote.Client, env commands.Env) *commands.Distant {
 	run := func(ctx context.Context, command string, params, result any) error {
 		text, err := orchestrator.JSON(params)
 		if err != nil {
 			return err
 		}
 		words := []string{"invoke", command, string(text), "--output", "json"}
-		if c.IsSet("as") {
-			words = append(words, "--as", c.String("as"))
+		if env.Caller.Named {
+			words = append(words, "--as", env.Caller.Name)
 		}
 		var said bytes.Buffer
 		err = p.run(ctx, client, at, words, remote.Streams{In: strings.NewReader(""), Out: &said, Err: io.Discard})
@@ -44,7 +39,21 @@ func (p *Program) distant(c *urfave.Context, place string) (*commands.Distant, e
 	return &commands.Distant{Name: place, State: StateFolder(p.Getenv), Run: run, Close: func() error {
 		client.Close()
 		return nil
-	}}, nil
+	}}
+}
+
+// connectionsAnswers returns what answers the questions of connect.Look in a line that runs in a place. Files are mended only if
+// the line has asked for it.
+func (p *Program) connectionsAnswers(ctx context.Context, l *line, place string, at remote.Place, client *remote.Client) func(string) ([]byte, error) {
+	return func(question string) ([]byte, error) {
+		mend := question == commands.MendConnections
+		if p.Connections == nil || question != commands.Connections && !(mend && slices.Contains(l.named, "try")) {
+			return nil, errUnknown
+		}
+		env := commands.Env{Catalogue: p.Catalogue, Log: slog.New(slog.DiscardHandler)}
+		env.Distant = p.distant(place, at, client, env)
+		return orchestrator.JSON(p.Connections(ctx, env, mend))
+	}
 }
 
 // failureOf is the error of which the answer of a command tells, see commands.Failure.

@@ -77,8 +77,8 @@ var groups = []helpGroup{
 	{"Programs", nil, false},
 }
 
-// overview shows the whole program on one screen.
-func overview(p *Program, w *terminal.Text) error {
+// frontPage shows the whole program on one screen.
+func frontPage(p *Program, w *terminal.Text) error {
 	w.Printf("%s - messages between agents, around one SQL table\n", w.Paint(terminal.Bold, "mailroom"))
 	helpPart(w, "Usage", "  mailroom COMMAND [arguments] [--flags]\n  mailroom help COMMAND\n")
 	all := p.below(nil)
@@ -129,7 +129,7 @@ func wrapped(words []string, width int) string {
 func (p *Program) help(l *line) error {
 	c := l.called
 	if c == nil {
-		return overview(p, p.people(p.Out, p.OutTerminal))
+		return frontPage(p, p.people(p.Out, p.OutTerminal))
 	}
 	about, text := c.Usage, c.Description
 	if d := l.definition; d != nil {

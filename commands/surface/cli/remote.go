@@ -118,11 +118,14 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 	signals := make(chan int, 1)
 	defer context.AfterFunc(ctx, func() { signals <- int(stoppedBy(ctx)) })()
 	streams := remote.Streams{In: p.In, Out: p.Out, Err: p.Err, Signals: signals, Fresh: func() { dropTypeahead(p.In) }}
-	if l.path[0] == "mcp" {
-		streams.Answer = p.ownerAnswers(place)
-	}
 	client := clientOf(ctx, at, p.dialing(p.Err, l.path[0] == "mcp"))
 	defer client.Close()
+	switch l.path[0] {
+	case "mcp":
+		streams.Answer = p.ownerAnswers(place)
+	case "doctor":
+		streams.Answer = p.connectionsAnswers(ctx, l, place, at, client)
+	}
 	return p.run(context.WithoutCancel(ctx), client, at, l.words, streams)
 }
 
