@@ -3,6 +3,7 @@ package hosts
 import (
 	"context"
 	"os"
+	"sync"
 	"time"
 
 	"mailroom/orchestrator"
@@ -43,9 +44,17 @@ type Waiter struct {
 	busy    time.Time // since when something waits for a session that works; the zero time: nothing does
 }
 
-// NewWaiter makes this process the waiter of the event's session. It returns nil if another living process is that.
-// With stays it takes the place of the other, whose next Look says Over, and remains the waiter after it has woken the
-// session. Errors: those of the database; unknown_recipient for an agent that is not known.
+// waiters has the waiters of this process, by sessionKey: one that runs command lines of other machines may have several for
+// a session, of which the newest counts.
+var waiters sync.Map
+
+type sessionKey struct{ database, agent, session string }
+
+func (w *Waiter) key() sessionKey { return sessionKey{w.ledger.Path(), w.agent, w.session} }
+
+// NewWaiter makes a waiter of the event's session, until ctx ends. It returns nil if another living process is that. It takes
+// the place of another of this process and, with stays, of that of any other, whose next Look says Over. With stays it remains
+// the waiter after it has woken the session. Errors: those of the database; unknown_recipient for an agent that is not known.
 func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Waiter, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -81,6 +90,8 @@ func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Wai
 	if err != nil || taken {
 		return nil, err
 	}
+	waiters.Store(w.key(), w)
+	context.AfterFunc(ctx, func() { waiters.CompareAndDelete(w.key(), w) })
 	return w, nil
 }
 
@@ -125,7 +136,9 @@ func (w *Waiter) look(c *store.Conn, conf *ledger.Config) (does Outlook, n int, 
 		state := row.Text(0)
 		if state != "ended" && int(row.Int(1)) < conf.Settings.HookTurns && int(row.Int(3)) == w.self.PID &&
 			row.Text(4) == w.self.Born {
-			does = Quiet
+			if newest, _ := waiters.Load(w.key()); newest == w {
+				does = Quiet
+			}
 		}
 		idle = state == "idle" && now.Sub(orchestrator.ParseStamp(row.Text(2))) >= idleBeforeWake
 		return nil

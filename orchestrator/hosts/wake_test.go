@@ -282,6 +282,21 @@ func TestWaiterThatStays(t *testing.T) {
 	r.looks(w, hosts.Over, 0)
 }
 
+// Of several waiters of one process, as of one that serves other machines, the newest counts.
+func TestWaitersOfOneProcess(t *testing.T) {
+	t.Parallel()
+	for _, stays := range []bool{false, true} {
+		r := newRoom(t)
+		r.idle()
+		first, of := r.waiterThat(stays, "one"), r.waiterThat(stays, "two")
+		second := r.waiterThat(stays, "one")
+		r.Send("alice", "bob")
+		r.looks(first, hosts.Over, 0)
+		r.looks(second, hosts.Wake, 1)
+		r.looks(of, hosts.Soon, 0)
+	}
+}
+
 // A waiter is over when its session has ended, or is not to be woken before its user says something.
 func TestWaiterIsOver(t *testing.T) {
 	t.Parallel()
