@@ -35,12 +35,21 @@ type Facts struct {
 
 var thereCommand = commands.Define(vocabulary, "connect_there", there).With(commands.Traits{HereOnly: true, MakesOne: true})
 
-// ask asks the database of env.
+// ask asks the database of env. What another machine says is written into files only if it is a name.
 func ask(ctx context.Context, env commands.Env, p Asked) (f Facts, err error) {
 	if env.Distant == nil {
 		return there(ctx, env, p)
 	}
-	return f, env.Distant.Run(ctx, thereCommand.Name, p, &f)
+	if err := env.Distant.Run(ctx, thereCommand.Name, p, &f); err != nil {
+		return f, err
+	}
+	switch {
+	case p.Agent != "":
+		f.Agent = p.Agent
+	case f.Agent != "":
+		f.Agent, err = orchestrator.CheckName("agent", f.Agent)
+	}
+	return f, err
 }
 
 // there answers what connect asks.
