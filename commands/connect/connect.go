@@ -258,7 +258,7 @@ func (f *Facts) mayBe(env commands.Env, h *agenthost.Host) error {
 			WithHint("Name the agent, which its sessions then share")
 	case name == orchestrator.Auto && env.Distant != nil:
 		return orchestrator.Errorf(orchestrator.InvalidParams, agenthost.AutoElsewhere).
-			WithHint("Name the agent: `mailroom connect %s --as NAME`", h.Name)
+			WithHint("Name the agent: `mailroom connect %s`, with `--as NAME`", h.Name)
 	case name == orchestrator.User || name == orchestrator.Operator:
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and no agent in a host", name,
 			orchestrator.BuiltIns[name]).WithHint("Choose another name")
