@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 )
 
@@ -25,8 +26,11 @@ func SyncFolders(path string) error {
 	}
 }
 
-// SyncFolder syncs one folder.
+// SyncFolder syncs one folder. Windows opens none for that, and keeps the order of what is done to names by itself.
 func SyncFolder(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := os.Open(path)
 	if err != nil {
 		return err

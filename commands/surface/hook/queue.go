@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"mailroom/commands"
@@ -73,7 +72,7 @@ func (h *Host) watch(env *commands.Env, session string) error {
 		cmd.Args = append(cmd.Args, "--program", h.Program)
 	}
 	cmd.Stdin = in
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the host may end what a hook leaves
+	process.SetApart(cmd) // the host may end what a hook leaves
 	if err := cmd.Start(); err != nil {
 		return err
 	}
