@@ -26,7 +26,7 @@ func SyncFolders(path string) error {
 	}
 }
 
-// SyncFolder syncs one folder. Windows opens none for that, and keeps the order of what is done to names by itself.
+// SyncFolder syncs one folder. On Windows it does nothing: a folder cannot be synced there, and NTFS keeps a journal of names.
 func SyncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
