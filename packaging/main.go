@@ -39,8 +39,8 @@ const top = ".."
 
 // run builds the packages of the architectures, and the clients, into a folder, and says so on stdout.
 func run(ctx context.Context, out string, architectures, clients []string, stdout io.Writer) error {
-	if len(architectures) == 0 {
-		return errors.New("name the architectures: amd64, arm64")
+	if len(architectures)+len(clients) == 0 {
+		return errors.New("name the architectures, amd64 and arm64, or systems of clients")
 	}
 	scratch, err := os.MkdirTemp("", "mailroom-packaging-")
 	if err != nil {
