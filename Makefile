@@ -23,7 +23,7 @@ CONSOLE := commands/surface/console
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app $(CONSOLE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static prepared unit unit-raced unit-program unit-plain unit-served unit-others test-long test-postgres ha cluster servers phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build client systems demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static prepared unit unit-raced unit-program unit-plain unit-served unit-others test-long test-postgres ha cluster servers phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -36,11 +36,21 @@ build: compiler ## build bin/mailroom
 	$(call announce,-trimpath -tags '$(TAGS)')
 	$(GO) build -p 2 -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/mailroom ./cmd/mailroom
 
+# The client has no SQLite and needs no C: it uses databases on other machines and on servers.
+SYSTEMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+client: ## build bin/mailroom-client, without SQLite, for this machine or another (GOOS=darwin GOARCH=arm64)
+	CGO_ENABLED=0 $(GO) build -p 2 -trimpath -tags 'client urfave_cli_no_docs' -ldflags '-s -w' -o bin/mailroom-client$(if $(filter windows,$(GOOS)),.exe) ./cmd/mailroom
+
+# go list -export compiles all, and does not link, which is most of what a build takes once all is compiled.
+systems: ## compile the client for all its systems
+	@for system in $(SYSTEMS); do \
+		CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) list -p 2 -export -tags client ./cmd/mailroom >/dev/null || exit 1; done
+
 demo: build ## run the demo: agents, messages, a ladder climbed, the trace
 	bin/mailroom demo
 
 test: prepared format ## all checks and all tests
-	@$(MAKE) --no-print-directory -j 2 vet static $(UNITS)
+	@$(MAKE) --no-print-directory -j 2 vet static systems $(UNITS)
 
 compiler: ## install a C compiler where that is possible, and say what is missing
 	@command -v $(GO) >/dev/null || { echo "Go 1.26 or later is missing: see https://go.dev/doc/install" >&2; exit 1; }
@@ -165,8 +175,8 @@ hosts: tools terminal ## test-hosts with other versions of them (VERSIONS=latest
 # The architectures to build packages for. For another than this machine's it takes Debian's cross compiler, and QEMU, by which the
 # program is started once.
 ARCHES ?= amd64 arm64
-dist: packers ## build what users install into dist/: .tar.gz, .deb, SBOM and SHA256SUMS (ARCHES="amd64 arm64")
-	cd packaging && $(GO) run . -out ../dist $(ARCHES)
+dist: packers ## build what users install into dist/: .tar.gz, .deb, SBOM, clients and SHA256SUMS (ARCHES="amd64 arm64" SYSTEMS="darwin/arm64 ...")
+	cd packaging && $(GO) run . -out ../dist -clients '$(SYSTEMS)' $(ARCHES)
 
 packers: compiler ## install what `make dist` needs: git, cross compilers, an emulator
 	@command -v dpkg-query >/dev/null || { echo "packages are built on Debian or what descends from it: dpkg is missing" >&2; exit 1; }
@@ -258,7 +268,7 @@ unit-others:
 
 test-long: tools clients browsers database programs ## all tests at their full length, with the race detector; the packages
 	$(RACE) -timeout 2h -p 2 ./...
-	$(TESTS) -C packaging -vet=off -p 2 ./...
+	$(TESTS) -C packaging -vet=off -timeout 1h -p 2 ./...
 
 # FOR: how long the torture goes on. SEED: which of all its runs.
 test-postgres: compiler tools clients browsers programs terminal cluster servers ## all tests that can run on a PostgreSQL server, there, with the race detector; through pgbouncer; other versions; the torture, a cluster (FOR=30s SEED=)

@@ -52,11 +52,29 @@ func (p *program) texts(ctx context.Context, parts []part) (*texts, error) {
 	return &t, err
 }
 
-// name is the start of the names of files for this version and architecture.
-func (p *program) name() string { return "mailroom_" + p.version + "_linux_" + p.arch }
+// name is the start of the names of files for this version, system and architecture.
+func (p *program) name() string {
+	name := "mailroom"
+	if p.client {
+		name = "mailroom-client"
+	}
+	return name + "_" + p.version + "_" + p.system + "_" + p.arch
+}
 
 // tarball is a folder with the program and what goes with it, for all distributions.
 func (p *program) tarball(t *texts) (file, error) {
+	return p.pack([]file{
+		{"COPYRIGHT", 0o644, t.copyright},
+		{"CHANGELOG.md", 0o644, t.changelog},
+		{"mailroom.1", 0o644, t.man},
+		{"completions/mailroom.bash", 0o644, t.bash},
+		{"completions/_mailroom", 0o644, t.zsh},
+		{"completions/mailroom.fish", 0o644, t.fish},
+	})
+}
+
+// pack makes an archive of a folder with the program and other files.
+func (p *program) pack(others []file) (file, error) {
 	content, err := os.ReadFile(p.path)
 	if err != nil {
 		return file{}, err
@@ -64,15 +82,7 @@ func (p *program) tarball(t *texts) (file, error) {
 	var b bytes.Buffer
 	zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // an error means a level that does not exist
 	w := tar.NewWriter(zip)
-	for _, f := range []file{
-		{"mailroom", 0o755, content},
-		{"COPYRIGHT", 0o644, t.copyright},
-		{"CHANGELOG.md", 0o644, t.changelog},
-		{"mailroom.1", 0o644, t.man},
-		{"completions/mailroom.bash", 0o644, t.bash},
-		{"completions/_mailroom", 0o644, t.zsh},
-		{"completions/mailroom.fish", 0o644, t.fish},
-	} {
+	for _, f := range append([]file{{filepath.Base(p.path), 0o755, content}}, others...) {
 		header := &tar.Header{Name: path.Join(p.name(), f.path), Mode: f.mode, Size: int64(len(f.data)), ModTime: p.at,
 			Format: tar.FormatUSTAR}
 		if err := w.WriteHeader(header); err != nil {

@@ -87,12 +87,13 @@ func (p *program) copyright(parts []part) (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Mailroom %s is under this licence:\n\n%s\n", p.version, strings.TrimSpace(string(own)))
-	b.WriteString(`
-The program has parts of others in it, under the licences below. The C library is linked statically. Mailroom's source
+	b.WriteString("\nThe program has parts of others in it, under the licences below.")
+	if !p.client {
+		b.WriteString(` The C library is linked statically. Mailroom's source
 is free, so the program can be linked again with another version of the library: make build. The source of the library
-and of GCC's runtime is that of the Debian packages which are named here.
-
-`)
+and of GCC's runtime is that of the Debian packages which are named here.`)
+	}
+	b.WriteString("\n\n")
 	for _, m := range parts {
 		fmt.Fprintf(&b, "  %s %s: %s\n", m.name, m.version, m.licence)
 	}

@@ -67,11 +67,12 @@ func TestPackages(t *testing.T) {
 	need(t, "git", "gcc", "dpkg-deb", "dpkg-query")
 	out, arch := t.TempDir(), runtime.GOARCH
 	var said strings.Builder
-	if err := run(t.Context(), out, []string{arch}, &said); err != nil {
+	if err := run(t.Context(), out, []string{arch}, []string{"linux/" + arch, "windows/" + arch}, &said); err != nil {
 		t.Fatal(err)
 	}
-	archive, debian, materials := only(t, out, "*_linux_"+arch+".tar.gz"), only(t, out, "*.deb"),
+	archive, debian, materials := only(t, out, "mailroom_*_linux_"+arch+".tar.gz"), only(t, out, "*.deb"),
 		only(t, out, "*.cdx.json")
+	clients := []string{only(t, out, "mailroom-client_*_linux_"+arch+".tar.gz"), only(t, out, "mailroom-client_*_windows_"+arch+".tar.gz")}
 	root := t.TempDir()
 	command(t, "dpkg-deb", "--extract", debian, root)
 	program := filepath.Join(root, "usr", "bin", "mailroom")
@@ -83,7 +84,7 @@ func TestPackages(t *testing.T) {
 
 	t.Run("sums", func(t *testing.T) { // as `sha256sum -c` wants them
 		var want strings.Builder
-		for _, file := range []string{archive, debian, materials} {
+		for _, file := range []string{archive, debian, materials, clients[0], clients[1]} {
 			fmt.Fprintf(&want, "%x  %s\n", sha256.Sum256([]byte(read(t, file))), filepath.Base(file))
 		}
 		if got := read(t, filepath.Join(out, "SHA256SUMS")); got != want.String() {
@@ -133,6 +134,21 @@ func TestPackages(t *testing.T) {
 		}
 		if man := read(t, filepath.Join(unpacked, "mailroom.1")); !strings.HasPrefix(man, ".TH MAILROOM 1") {
 			t.Errorf("the man page starts with %.60q", man)
+		}
+	})
+	t.Run("clients", func(t *testing.T) {
+		unpacked := t.TempDir()
+		for _, archive := range clients {
+			command(t, "tar", "-xzf", archive, "-C", unpacked, "--strip-components", "1")
+			if text := read(t, filepath.Join(unpacked, "COPYRIGHT")); strings.Contains(text, "SQLite") || !strings.Contains(text, "jackc/pgx") {
+				t.Errorf("%s says of its parts: %.1000s", archive, text)
+			}
+		}
+		if got, want := command(t, filepath.Join(unpacked, "mailroom"), "--version"), command(t, program, "--version"); got != want {
+			t.Errorf("the client says that it is %q, and the program %q", got, want)
+		}
+		if text := read(t, filepath.Join(unpacked, "mailroom.exe")); !strings.HasPrefix(text, "MZ") {
+			t.Errorf("the client for Windows begins with %.10q", text)
 		}
 	})
 	t.Run("unit", func(t *testing.T) {
@@ -279,6 +295,9 @@ func TestFlagsAreThoseOfMake(t *testing.T) {
 			t.Fatalf("the Makefile has no %s", name)
 		}
 		*to = regexp.MustCompile(`\$\(if \$\(STATIC\),(.*)\)`).ReplaceAllString(line[1], "$1")
+	}
+	if client := "-tags '" + clientTags + "' -ldflags '" + clientLDFlags + "'"; !strings.Contains(makefile, client) {
+		t.Errorf("the Makefile builds no client with %s", client)
 	}
 	if own != tags || static != ldflags {
 		t.Errorf("the Makefile has %q and %q, packaging has %q and %q", own, static, tags, ldflags)

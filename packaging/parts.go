@@ -29,8 +29,11 @@ type part struct {
 // phone app has. They are sorted by name and version.
 func (p *program) parts(ctx context.Context) ([]part, error) {
 	var list []part
-	for _, collect := range []func(context.Context) ([]part, error){p.modules, p.goItself, p.sqlite, p.libraries, app,
-		unicode} {
+	collectors := []func(context.Context) ([]part, error){p.modules, p.goItself, app, unicode}
+	if !p.client {
+		collectors = append(collectors, p.sqlite, p.libraries)
+	}
+	for _, collect := range collectors {
 		some, err := collect(ctx)
 		if err != nil {
 			return nil, err
@@ -65,7 +68,7 @@ func (p *program) modules(ctx context.Context) (list []part, err error) {
 
 // folders returns for each module the folders where licences of its linked packages may stand.
 func (p *program) folders(ctx context.Context) (map[string][]string, error) {
-	out, err := p.goCommand(ctx, "list", "-deps", "-tags", tags, "-json=Dir,Module", "./cmd/mailroom")
+	out, err := p.goCommand(ctx, "list", "-deps", "-tags", p.tags(), "-json=Dir,Module", "./cmd/mailroom")
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,8 @@ var machines = map[string]machine{
 // program is a build of Mailroom for one architecture.
 type program struct {
 	path    string
+	client  bool   // without SQLite and cgo
+	system  string // as Go calls it
 	arch    string // as Go and Debian call it
 	cc      string // the C compiler
 	info    *buildinfo.BuildInfo
@@ -50,7 +52,7 @@ func build(ctx context.Context, folder, arch string, stdout io.Writer) (*program
 	if !known {
 		return nil, errors.New("unknown architecture; there are amd64 and arm64")
 	}
-	p := &program{path: filepath.Join(folder, "mailroom"), arch: arch, cc: m.gnu + "-gcc"}
+	p := &program{path: filepath.Join(folder, "mailroom"), system: "linux", arch: arch, cc: m.gnu + "-gcc"}
 	if arch == runtime.GOARCH {
 		p.cc = "gcc" // by the name that `make build` calls it, so that SQLite need not be compiled again
 	}
@@ -64,22 +66,31 @@ func build(ctx context.Context, folder, arch string, stdout io.Writer) (*program
 	if err := p.static(m.elf); err != nil {
 		return nil, err
 	}
-	var err error
-	if p.info, err = buildinfo.ReadFile(p.path); err != nil {
+	if err := p.identify(ctx); err != nil {
 		return nil, err
+	}
+	return p, p.checkVersion(ctx)
+}
+
+// identify reads the build information of the program: its version and the time of its commit.
+func (p *program) identify(ctx context.Context) (err error) {
+	if p.info, err = buildinfo.ReadFile(p.path); err != nil {
+		return err
 	}
 	if p.at, err = time.Parse(time.RFC3339, p.setting("vcs.time")); err != nil {
-		return nil, errors.New("the commit is not known, from which the version comes: build in a git clone, with git installed")
+		return errors.New("the commit is not known, from which the version comes: build in a git clone, with git installed")
 	}
 	p.version = strings.TrimPrefix(p.info.Main.Version, "v")
-	if err := p.isTagged(ctx); err != nil {
-		return nil, err
-	}
+	return p.isTagged(ctx)
+}
+
+// checkVersion starts the program once.
+func (p *program) checkVersion(ctx context.Context) error {
 	said, err := p.run(ctx, "--version")
 	if want := "mailroom version " + p.info.Main.Version + "\n"; err == nil && said != want {
 		err = fmt.Errorf("the program says %q, and its build information %q", said, want)
 	}
-	return p, err
+	return err
 }
 
 // isTagged makes sure that a tag of the commit became the version. Go leaves out tags that the module's path does not
@@ -127,12 +138,14 @@ func (p *program) setting(key string) string {
 	return ""
 }
 
-// goCommand runs the go command in the repository, for the program's architecture.
+// goCommand runs the go command in the repository, for the program's system and architecture.
 func (p *program) goCommand(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = top
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH="+p.arch, "CC="+p.cc, "GOFLAGS=",
-		"GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS="+p.system, "GOARCH="+p.arch, "CC="+p.cc, "GOFLAGS=", "GOWORK=off")
+	if p.client {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+	}
 	return output(cmd)
 }
 

@@ -84,7 +84,7 @@ var mayImport = map[string][]string{
 		"orchestrator/push", "orchestrator/store", "tracing"},
 	"orchestrator/adoption": rows,
 	"orchestrator/cost":     {"orchestrator", "orchestrator/ledger", "orchestrator/store"},
-	"orchestrator/daemons":  {"orchestrator", "orchestrator/ledger", "orchestrator/store"},
+	"orchestrator/daemons":  {"orchestrator", "orchestrator/ledger", "orchestrator/process", "orchestrator/store"},
 	"orchestrator/delivery": and(rows, "orchestrator/adoption"),
 	"orchestrator/exports":  and(rows, "tracing/otlp"),
 
@@ -127,7 +127,7 @@ var mayImport = map[string][]string{
 	"commands/signal":           and(vocabulary, "orchestrator/letter", "orchestrator/person"),
 	"commands/surface":          {"commands", "commands/parameter", "orchestrator", "orchestrator/pattern"},
 	"commands/surface/listener": {"commands", "orchestrator"},
-	"commands/surface/remote":   {"orchestrator"},
+	"commands/surface/remote":   {"orchestrator", "orchestrator/process"},
 	"commands/surface/console":  {"commands/surface/listener"},
 	"commands/surface/hook":     and(engine, "commands", "orchestrator/person", "orchestrator/process"),
 	"commands/surface/web": and(engine, "commands", "commands/surface", "commands/surface/console",
@@ -138,7 +138,7 @@ var mayImport = map[string][]string{
 	"commands/surface/daemon": and(engine, "commands", "commands/surface/listener", "commands/surface/mcp",
 		"commands/surface/phone", "commands/surface/web",
 		"orchestrator/exports", "orchestrator/person", "orchestrator/watchdog", "tracing/otlp"),
-	"commands/surface/cli": and(vocabulary, "commands/surface", "commands/surface/daemon",
+	"commands/surface/cli": and(vocabulary, "orchestrator/process", "commands/surface", "commands/surface/daemon",
 		"commands/surface/hook", "commands/surface/mcp", "commands/surface/phone",
 		"commands/surface/remote", "commands/surface/web", "tracing/otlp"),
 
@@ -175,11 +175,11 @@ var mayReach = map[string][]string{
 	"github.com/jackc/pgx/v5/pgconn": {"orchestrator/store/postgres", "orchestrator/store/postgres/wire",
 		"orchestrator/store/postgres/postgrestest"},
 	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite",
-		"orchestrator/store/sqlite/check", "orchestrator/store/sqlite/copies", "commands/connect",
+		"orchestrator/store/sqlite/check", "orchestrator/store/sqlite/copies",
 		"orchestrator/bridge", "orchestrator/letter",
 		"orchestrator/process", "orchestrator/program",
-		"orchestrator/transport", "commands/surface/cli", "commands/surface/hook", "commands/surface/listener",
-		"commands/surface/web"},
+		"orchestrator/transport", "commands/surface/cli", "commands/surface/web"},
+	"golang.org/x/sys/windows": {"orchestrator/process", "commands/surface/cli"},
 }
 
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.

@@ -14,8 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
-	"golang.org/x/sys/unix"
-
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/pattern"
@@ -316,7 +314,10 @@ func (c *change) may() error {
 	case err == nil && info.Mode().Perm()&0o200 == 0:
 		err = errors.New("it is read-only")
 	case err == nil:
-		err = unix.Access(c.path, unix.W_OK)
+		var f *os.File
+		if f, err = os.OpenFile(c.path, os.O_WRONLY, 0); err == nil {
+			err = f.Close()
+		}
 	}
 	if err != nil {
 		return unwritable(c.path, err)
@@ -347,10 +348,9 @@ func (c *change) write() error {
 		return nil
 	}
 	mode := fs.FileMode(0o644)
-	var stat unix.Stat_t
-	if err := unix.Stat(c.path, &stat); err == nil {
-		mode = fs.FileMode(stat.Mode).Perm()
-		if stat.Nlink > 1 || int(stat.Uid) != os.Geteuid() {
+	if info, err := os.Stat(c.path); err == nil {
+		mode = info.Mode().Perm()
+		if store.HasOtherNames(info) || !store.IsOwn(info) {
 			return rewrite(c.path, c.after)
 		}
 	}

@@ -3,19 +3,14 @@ package ralph
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"mailroom/commands"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/bridge"
 	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/letter"
 	"mailroom/orchestrator/messages"
 )
 
@@ -69,45 +64,6 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 // folderOf is the root below which an agent's messages lie as files, if they do.
 func folderOf(agent *ledger.Agent) (root string, ok bool) {
 	return strings.CutPrefix(agent.Deliver, "dir:")
-}
-
-// removeFile removes the file of a message that its recipient has acknowledged, and reports whether it was there.
-// Everything but the root itself is looked up below the root, so that no link leads out of it.
-func removeFile(root string, m *orchestrator.Message, mark string) (removed bool, err error) {
-	name, err := bridge.FileName(m.ID, mark)
-	if err != nil {
-		return false, err
-	}
-	folder, err := os.OpenRoot(root)
-	if err == nil {
-		defer folder.Close()
-		removed, err = removeOwn(folder, filepath.Join(m.Recipient, name), m.ID)
-	}
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return removed, nil
-	}
-	return false, (&orchestrator.Error{
-		Code: orchestrator.Unavailable, Message: m.ID + " is acknowledged, but its file cannot be removed",
-		MessageID: m.ID, Err: err,
-	}).WithHint("Remove it by hand, or say this again once its folder can be written")
-}
-
-// removeOwn removes the file of a message below a root. What has taken its name since, another message above all,
-// stays.
-func removeOwn(root *os.Root, path, id string) (removed bool, err error) {
-	info, err := root.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return false, err
-	}
-	text, err := root.ReadFile(path)
-	if err != nil {
-		return false, err
-	}
-	if l, err := letter.Parse(text); err == nil && l.ID != id {
-		return false, nil
-	}
-	err = root.Remove(path)
-	return err == nil, err
 }
 
 // Text says it in a sentence.

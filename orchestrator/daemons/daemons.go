@@ -5,11 +5,11 @@ import (
 	"context"
 	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/store"
 )
 
@@ -94,7 +94,9 @@ func Missing(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {
 }
 
 func isMissing(l *ledger.Ledger, d Daemon) bool {
-	return d.Host == l.Host() && syscall.Kill(d.PID, 0) == syscall.ESRCH
+	id := process.None()
+	id.PID = d.PID
+	return d.Host == l.Host() && !id.Here()
 }
 
 func seen(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {

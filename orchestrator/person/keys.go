@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
@@ -103,14 +102,13 @@ func (k *keys) check(name string, info fs.FileInfo, kind fs.FileMode) error {
 			path, info.Mode()).
 			WithHint("Look who put it there, and remove it")
 	}
-	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s belongs to user %d, and this is user %d", path,
-			s.Uid, os.Geteuid()).
+	if !store.IsOwn(info) {
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s belongs to another user than %d", path, os.Geteuid()).
 			WithHint("Be the user whose keys these are")
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	if !store.IsPrivate(info) {
 		return orchestrator.Errorf(orchestrator.PermissionDenied, "others on this machine can reach %s (mode %04o)",
-			path, mode).
+			path, info.Mode().Perm()).
 			WithHint("chmod go= %s", path)
 	}
 	return nil

@@ -3,13 +3,10 @@ package process
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // ID says which process is meant by a number, which the system gives to another one in the end.
@@ -50,7 +47,7 @@ var machine = sync.OnceValue(func() string {
 
 // Here reports whether it is a process that we can see, and that runs still.
 func (p ID) Here() bool {
-	if p.PID <= 0 || p.Space != space() || errors.Is(unix.Kill(p.PID, 0), unix.ESRCH) {
+	if p.PID <= 0 || p.Space != space() || !exists(p.PID) {
 		return false
 	}
 	ended, born := look(p.PID)

@@ -8,6 +8,10 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
+// SlotFolder returns the folder beside a database that holds the slots of its agents' commands and what sessions print.
+// Slots must not be removed while a command runs.
+func SlotFolder(database string) string { return database + "-slots" }
+
 // MaxValue is the longest value of a variable of Command.Env, in bytes. Linux starts nothing with one of 128 KiB, name
 // included.
 const MaxValue = 120 << 10

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package program runs the commands of agents: each in a process group of its own, with bounded output, ended when its
 // time is up, and with a lock that tells other processes for as long as it runs, even when ours is killed.
 package program

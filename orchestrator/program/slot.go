@@ -1,3 +1,5 @@
+//go:build unix
+
 package program
 
 import (
@@ -30,10 +32,6 @@ type Slot struct {
 	users    int
 	released bool
 }
-
-// SlotFolder returns the folder beside a database that holds the slots of its agents' commands and what sessions print.
-// Slots must not be removed while a command runs.
-func SlotFolder(database string) string { return database + "-slots" }
 
 // TakeSlot takes the slot of this name, a file of the folder, which is made with mode 0700 when it is not there. It
 // does not wait: orchestrator.ErrNoSlot says that somebody has it.

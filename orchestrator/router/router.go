@@ -15,14 +15,10 @@ import (
 	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/postgres"
-	"mailroom/orchestrator/store/sqlite"
 	"mailroom/orchestrator/teams"
 	"mailroom/orchestrator/threads"
 	"mailroom/orchestrator/traffic"
 )
-
-// State returns a text that is another one after any commit to the database in a file, see sqlite.State.
-func State(path string) (state string, known bool) { return sqlite.State(path) }
 
 // Open prepares an Engine of the database at a path: a file, or the address of a PostgreSQL server. It touches the disk
 // only as far as needed to refuse a path that cannot be a database; the database itself is opened by the first command
@@ -61,10 +57,7 @@ func openStore(o ledger.Options, l *ledger.Ledger) (store.Store, error) {
 			"the place of the database is no file, and no address of a server").
 			WithHint("Name a file, or a server: postgres://USER@HOST/DATABASE")
 	}
-	return sqlite.Open(sqlite.Options{
-		Path: o.Path, Now: l.Now, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin,
-		End: l.End,
-	})
+	return openFile(o, l)
 }
 
 // newParts lists what the records add to the engine of one database, in the order in which it is called. Teams come

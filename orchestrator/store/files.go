@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 )
 
@@ -25,8 +26,11 @@ func SyncFolders(path string) error {
 	}
 }
 
-// SyncFolder syncs one folder.
+// SyncFolder syncs one folder. On Windows it does nothing: a folder cannot be synced there, and NTFS keeps a journal of names.
 func SyncFolder(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := os.Open(path)
 	if err != nil {
 		return err

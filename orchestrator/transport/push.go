@@ -250,3 +250,8 @@ func secretParts(u *url.URL) (parts []string) {
 	}
 	return parts
 }
+
+// isWord reports whether a text is such that nothing but a name in one folder can be made of it.
+func isWord(s string) bool {
+	return s != "" && strings.Trim(s, orchestrator.Alphanumeric) == ""
+}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package transport
 
 import (
@@ -218,9 +220,4 @@ func (d *drop) discard(ls ...stagedLetter) {
 	for _, l := range ls {
 		_ = d.staging.remove(l.staged) // see above
 	}
-}
-
-// isWord reports whether a text is such that nothing but a name in one folder can be made of it.
-func isWord(s string) bool {
-	return s != "" && strings.Trim(s, orchestrator.Alphanumeric) == ""
 }

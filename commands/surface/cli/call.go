@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -184,7 +183,7 @@ func notWritten(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, syscall.EPIPE):
+	case isClosedPipe(err):
 		return closedPipe
 	}
 	if e, ok := errors.AsType[*orchestrator.Error](err); ok { // of a filter

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
@@ -20,6 +19,7 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/process"
 )
 
 // consoleCommand opens the console, and serves it where no daemon does.
@@ -207,7 +207,7 @@ func browse(getenv func(string) string, file string) bool {
 		return false
 	}
 	cmd := exec.Command(opener, file)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C here does not end the browser
+	process.SetApart(cmd) // Ctrl-C here does not end the browser
 	if cmd.Start() != nil {
 		return false
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,7 +70,7 @@ func checkPlace(path string) error {
 func StateFolder(getenv func(string) string) string {
 	state := getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) {
-		home := getenv("HOME")
+		home := cmp.Or(getenv("HOME"), getenv("USERPROFILE")) // the latter on Windows
 		if home == "" {
 			return ""
 		}

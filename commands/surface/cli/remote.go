@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -159,11 +160,14 @@ func (p *Program) run(ctx context.Context, client *remote.Client, at remote.Plac
 	return nil
 }
 
-// socketFolder is the user's own folder for sockets; "" where there is none.
+// socketFolder is the user's own folder for sockets; "" where there is none, as on Windows, whose ssh keeps no connection.
 func (p *Program) socketFolder() string {
+	if runtime.GOOS == "windows" {
+		return ""
+	}
 	folder := filepath.Join(StateFolder(p.Getenv), "ssh")
-	if runtime := p.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
-		folder = filepath.Join(runtime, "mailroom")
+	if own := p.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(own) {
+		folder = filepath.Join(own, "mailroom")
 	}
 	if !filepath.IsAbs(folder) || os.MkdirAll(folder, 0o700) != nil {
 		return ""

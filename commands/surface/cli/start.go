@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -300,10 +299,4 @@ func (s *starter) staysInside(paths []string) error {
 			WithHint("If that is meant: `mailroom connect %s`, and type this again", s.host)
 	}
 	return nil
-}
-
-// become replaces this process by a program. It returns only if it cannot.
-func become(program string, args []string) error {
-	err := syscall.Exec(program, args, os.Environ())
-	return orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be started: %v", program, err)
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"mailroom/commands"
@@ -82,7 +81,7 @@ func (h *Host) watch(session, agent, database string) error {
 		cmd.Args = append(cmd.Args, "--program", h.Program)
 	}
 	cmd.Stdin = in
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the host may end what a hook leaves
+	process.SetApart(cmd) // the host may end what a hook leaves
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -8,11 +8,10 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/pattern"
+	"mailroom/orchestrator/store"
 )
 
 // maxTranscript is how much of the end of a transcript is read. What is asked for was shown a moment ago.
@@ -144,16 +143,12 @@ func (l *looking) open(path string) (file *os.File, cut bool) {
 	if path == "" {
 		return nil, false
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	file, err := store.OpenFound(path)
 	if err != nil {
 		return nil, false
 	}
 	info, err := file.Stat()
-	var owned unix.Stat_t
-	if err == nil {
-		err = unix.Fstat(int(file.Fd()), &owned)
-	}
-	if err == nil && info.Mode().IsRegular() && int(owned.Uid) == os.Geteuid() {
+	if err == nil && info.Mode().IsRegular() && store.IsOwn(info) {
 		from := max(0, info.Size()-maxTranscript)
 		if _, err = file.Seek(from, io.SeekStart); err == nil {
 			l.sights.Written = info.ModTime()

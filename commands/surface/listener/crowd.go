@@ -5,8 +5,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // crowd bounds the connections of a listener, since each takes an open file and deliveries need some, too. When there
@@ -59,9 +57,5 @@ func (w *crowd) place(c net.Conn, state http.ConnState) (leaving net.Conn) {
 // by parts, but at least 8.
 func Share(parts uint64) int64 {
 	const enough = 1 << 14
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil || limit.Cur > enough {
-		limit.Cur = enough
-	}
-	return max(8, int64(uint64(limit.Cur)/parts))
+	return max(8, int64(min(maxFiles(), enough)/parts))
 }

@@ -11,11 +11,13 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/process"
 )
 
 // command is what ssh runs there. Nothing of a place is in it, so that no shell sees any of that.
@@ -75,7 +77,7 @@ func (p Place) Warm(ctx context.Context, d Dialing) bool {
 		return true
 	}
 	cmd := exec.Command("ssh", append(d.flags(p, true), "-f", "-N", "--", p.where())...)
-	apart(cmd)
+	process.SetApart(cmd)
 	if cmd.Start() != nil {
 		return false
 	}
@@ -113,12 +115,15 @@ var wantsPerson = []string{"Permission denied", "Host key verification failed"}
 func (p Place) Dial(ctx context.Context, d Dialing) (net.Conn, error) {
 	var said bytes.Buffer
 	cmd := exec.Command("ssh", append(d.flags(p, true), "--", p.where(), command)...)
-	apart(cmd)
+	process.SetApart(cmd)
 	cmd.Stderr = &said
 	conn, err := p.connect(ctx, cmd)
 	asks := func(words string) bool { return strings.Contains(said.String(), words) }
 	if err != nil && !d.Batch && ctx.Err() == nil && slices.ContainsFunc(wantsPerson, asks) {
 		cmd = exec.Command("sh", append([]string{"-c", deaf, "ssh"}, append(d.flags(p, false), "--", p.where(), command)...)...)
+		if runtime.GOOS == "windows" { // which has no sh
+			cmd = exec.Command("ssh", append(d.flags(p, false), "--", p.where(), command)...)
+		}
 		cmd.Stderr = d.Err
 		return p.connect(ctx, cmd)
 	}

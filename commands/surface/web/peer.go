@@ -7,8 +7,6 @@ import (
 	"net"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 type peerKey struct{}
@@ -33,11 +31,7 @@ func hungUp(ctx context.Context) (gone bool) {
 	if err != nil {
 		return true
 	}
-	err = raw.Control(func(fd uintptr) {
-		state := []unix.PollFd{{Fd: int32(fd), Events: peerClosed}}
-		n, err := unix.Poll(state, 0)
-		gone = err == nil && n > 0 && state[0].Revents&(peerClosed|unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0
-	})
+	err = raw.Control(func(fd uintptr) { gone = isClosed(fd) })
 	return gone || err != nil
 }
 

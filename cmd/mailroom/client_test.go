@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"mailroom/orchestrator/store/postgres/postgrestest"
+)
+
+// TestClient runs the client, which has no SQLite, with databases on another machine and on a server.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	client := filepath.Join(t.TempDir(), "client")
+	build := exec.Command("go", "build", "-tags", "client", "-o", client, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	t.Run("remote", func(t *testing.T) {
+		t.Parallel()
+		runScripts(t, []string{"testdata/client/client.txtar"}, func(e *testscript.Env) string {
+			e.Setenv("CLIENT", client)
+			return filepath.Join(e.WorkDir, "mailroom.db")
+		})
+	})
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		server := postgrestest.Start(t)
+		runScripts(t, []string{"testdata/client/server.txtar"}, func(e *testscript.Env) string {
+			e.Setenv("CLIENT", client)
+			return postgrestest.Place(server)
+		})
+	})
+}

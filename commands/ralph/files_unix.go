@@ -1,0 +1,99 @@
+//go:build unix
+
+package ralph
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/bridge/letters"
+	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/watchdog"
+)
+
+// WatchResult says what was done until the watch ended.
+type WatchResult struct {
+	Root string `json:"root"`
+	bridge.Counts
+	Found []letters.Problem `json:"found,omitempty"` // what the problems are, the first 20; only after one look
+}
+
+// watch ends when it is asked to, which is no failure.
+func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, error) {
+	o := bridge.Options{
+		Root: p.Root, Name: p.Name, Log: env.Log,
+		Alongside: func(ctx context.Context) error { return watchdog.Run(ctx, env.Ledger, env.Log) },
+	}
+	run := bridge.Once
+	if !p.Once {
+		run = bridge.Run
+		if env.Call.Narrator != nil {
+			env.Call.Narrator.Printf("Watching %s. Stop with Ctrl-C.\n", p.Root)
+		}
+	}
+	counts, err := run(ctx, env.Engine, o)
+	r := WatchResult{Root: p.Root, Counts: counts}
+	if err == nil && p.Once && counts.Problems > 0 {
+		r.Found, err = letters.Problems(ctx, env.Ledger)
+		r.Found = r.Found[:min(20, len(r.Found))]
+	}
+	return r, err
+}
+
+// Text says it in a sentence, and where to look for what went wrong.
+func (r WatchResult) Text(w *terminal.Text) {
+	w.Printf("Taken in: %d. Delivered: %d. Acknowledged: %d. Problems: %d.\n", r.TakenIn, r.Delivered, r.Acknowledged,
+		r.Problems)
+	for _, p := range r.Found {
+		w.Printf("%s: %s\n", p.Path, p.Problem)
+	}
+	if r.Problems > len(r.Found) {
+		w.Printf("`mailroom sql 'SELECT path, problem FROM bridge_problems'` lists the problems.\n")
+	}
+}
+
+// removeFile removes the file of a message that its recipient has acknowledged, and reports whether it was there.
+// Everything but the root itself is looked up below the root, so that no link leads out of it.
+func removeFile(root string, m *orchestrator.Message, mark string) (removed bool, err error) {
+	name, err := bridge.FileName(m.ID, mark)
+	if err != nil {
+		return false, err
+	}
+	folder, err := os.OpenRoot(root)
+	if err == nil {
+		defer folder.Close()
+		removed, err = removeOwn(folder, filepath.Join(m.Recipient, name), m.ID)
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return removed, nil
+	}
+	return false, (&orchestrator.Error{
+		Code: orchestrator.Unavailable, Message: m.ID + " is acknowledged, but its file cannot be removed",
+		MessageID: m.ID, Err: err,
+	}).WithHint("Remove it by hand, or say this again once its folder can be written")
+}
+
+// removeOwn removes the file of a message below a root. What has taken its name since, another message above all,
+// stays.
+func removeOwn(root *os.Root, path, id string) (removed bool, err error) {
+	info, err := root.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false, err
+	}
+	text, err := root.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	if l, err := letter.Parse(text); err == nil && l.ID != id {
+		return false, nil
+	}
+	err = root.Remove(path)
+	return err == nil, err
+}

@@ -1,0 +1,20 @@
+//go:build unix
+
+package cli
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"mailroom/orchestrator"
+)
+
+// become replaces this process by a program. It returns only if it cannot.
+func become(program string, args []string) error {
+	err := syscall.Exec(program, args, os.Environ())
+	return orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be started: %v", program, err)
+}
+
+// isClosedPipe reports whether a write failed since nobody reads what is written.
+func isClosedPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }

@@ -1,0 +1,18 @@
+//go:build client
+
+package router
+
+import (
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// State knows nothing of a file: the client has no SQLite.
+func State(string) (state string, known bool) { return "", false }
+
+func openFile(o ledger.Options, _ *ledger.Ledger) (store.Store, error) {
+	return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+		"this program is the client, which has no SQLite and opens no file: %s", o.Path).
+		WithHint("Name a place on another machine, `--db ssh://HOST/PATH`, or a server, `--db postgres://...`; or use the full mailroom")
+}

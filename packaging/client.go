@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// How the client is built.
+const (
+	clientTags    = "client urfave_cli_no_docs"
+	clientLDFlags = "-s -w"
+)
+
+// tags are those that the program is built with.
+func (p *program) tags() string {
+	if p.client {
+		return clientTags
+	}
+	return tags
+}
+
+// client builds the client for a system, such as darwin/arm64, into a folder, and returns its archive. Only one for this
+// machine is started.
+func client(ctx context.Context, folder, system string) (file, error) {
+	p := &program{client: true}
+	var is bool
+	if p.system, p.arch, is = strings.Cut(system, "/"); !is {
+		return file{}, fmt.Errorf("name a system and an architecture, such as darwin/arm64")
+	}
+	p.path = filepath.Join(folder, "mailroom")
+	if p.system == "windows" {
+		p.path += ".exe"
+	}
+	if _, err := p.goCommand(ctx, "build", "-p", "2", "-trimpath", "-buildvcs=true", "-tags", clientTags, "-ldflags", clientLDFlags,
+		"-o", p.path, "./cmd/mailroom"); err != nil {
+		return file{}, err
+	}
+	if err := p.identify(ctx); err != nil {
+		return file{}, err
+	}
+	if p.system == runtime.GOOS && p.arch == runtime.GOARCH {
+		if err := p.checkVersion(ctx); err != nil {
+			return file{}, err
+		}
+	}
+	parts, err := p.parts(ctx)
+	if err != nil {
+		return file{}, err
+	}
+	copyright, err := p.copyright(parts)
+	if err != nil {
+		return file{}, err
+	}
+	changelog, err := os.ReadFile(filepath.Join(top, "CHANGELOG.md"))
+	if err != nil {
+		return file{}, err
+	}
+	return p.pack([]file{{"COPYRIGHT", 0o644, []byte(copyright)}, {"CHANGELOG.md", 0o644, changelog}})
+}
