@@ -163,6 +163,7 @@ type Traits struct {
 	NoDatabase bool         // it needs none; its Env.Engine is nil, and so it has no Env.Ledger
 	// it makes sense only where its user's files are: no surface offers it to another machine, or to a tool's client
 	HereOnly  bool
+	ForPlaces bool // though HereOnly, the program of a machine that has joined may ask for it
 	AtPlaces  bool // it runs where it is typed wherever the database is: its Env may have one that is Distant
 	Document  bool // a document gives its answer key for key, as with all commands of some vocabularies
 	BesideAny bool // every agent needs it: as a tool it is there whichever vocabulary is served
@@ -223,6 +224,9 @@ func (handlerOf[P, R]) zeroParams() any {
 }
 
 func (handlerOf[P, R]) result() reflect.Type { return reflect.TypeFor[R]() }
+
+// Hands reports whether the command hands out what is unread again unless its answer was written.
+func (d *Definition) Hands() bool { return d.handler.result().Implements(reflect.TypeFor[Handed]()) }
 
 // decodeAs decodes the parameters of a command.
 func decodeAs[P any](d *Definition, raw json.RawMessage) (p P, err error) {

@@ -31,17 +31,37 @@ func ProjectName(database string) string {
 	return filepath.Base(folder)
 }
 
+// PlaceFile is where a project's folder names a place on another machine in which its database is.
+func PlaceFile(folder string) string { return filepath.Join(folder, ProjectFolder, "place") }
+
 // NearestDatabase returns the database of the project that a folder, an absolute path, belongs to: the nearest one in
-// it or above it. It is "" if there is none.
+// it or above it. It is "" if there is none, or if the nearest project names a place on another machine.
 func NearestDatabase(folder string) string {
+	database, _ := NearestProject(folder)
+	return database
+}
+
+// NearestProject is NearestDatabase, and returns the PlaceFile of a project that has one in place of a database.
+func NearestProject(folder string) (database, place string) {
 	project := upward(folder, func(folder string) bool {
-		info, err := os.Stat(ProjectDatabase(folder))
-		return err == nil && info.Mode().IsRegular()
+		if info, err := os.Stat(filepath.Join(folder, ProjectFolder)); err != nil || !info.IsDir() {
+			return false
+		}
+		if database = ProjectDatabase(folder); isFile(database) {
+			return true
+		}
+		database, place = "", PlaceFile(folder)
+		return isFile(place)
 	})
 	if project == "" {
-		return ""
+		return "", ""
 	}
-	return ProjectDatabase(project)
+	return database, place
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // NearestRepository returns the git repository that a folder, an absolute path, is in, "" for none, and whether it is a

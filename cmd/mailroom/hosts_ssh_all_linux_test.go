@@ -13,7 +13,7 @@ import (
 func (k *desk) overSSH() *desk {
 	k.t.Helper()
 	env, sockets := studio(k.t)
-	k.t.Cleanup(func() { endsSSH(k.t, sockets) })
+	k.t.Cleanup(func() { endHolders(k.t, sockets+"/mailroom") })
 	k.reaches = env
 	k.env = append(append(k.env, env...), "MAILROOM_DB=ssh://studio"+k.db)
 	k.run("trust")

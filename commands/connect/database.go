@@ -33,7 +33,7 @@ type Facts struct {
 	Shown     string `json:"shown_at,omitempty"` // when it last got a message
 }
 
-var thereCommand = commands.Define(vocabulary, "connect_there", there).With(commands.Traits{HereOnly: true, MakesOne: true})
+var thereCommand = commands.Define(vocabulary, "connect_there", there).With(commands.Traits{HereOnly: true, ForPlaces: true, MakesOne: true})
 
 // ask asks the database of env. What another machine says is written into files only if it is a name.
 func ask(ctx context.Context, env commands.Env, p Asked) (f Facts, err error) {
@@ -54,6 +54,11 @@ func ask(ctx context.Context, env commands.Env, p Asked) (f Facts, err error) {
 
 // there answers what connect asks.
 func there(ctx context.Context, env commands.Env, p Asked) (f Facts, err error) {
+	if caller := env.Caller; caller.Remote && !caller.Admin { // a place that has joined as an agent
+		if p.Agent = cmp.Or(p.Agent, caller.Name); p.Agent != caller.Name {
+			return f, orchestrator.Errorf(orchestrator.PermissionDenied, "this place acts for %s, and for nobody else", caller.Name)
+		}
+	}
 	if p.Add {
 		if err := env.Ledger.Create(ctx); err != nil {
 			return f, err

@@ -19,6 +19,7 @@ type Text struct {
 	// the locale has nothing else: signs of ours are written in ASCII, and texts of others as they are
 	ASCII bool
 	Now   func() time.Time // for When; nil is time.Now
+	Zone  *time.Location   // of the reader; nil is this machine's
 
 	at   int    // columns of the line that are taken
 	hang string // with what a line goes on that does not fit

@@ -32,5 +32,14 @@ func (w *Text) When(stamp string) string {
 	case past < orchestrator.Day:
 		return fmt.Sprintf("%d h%s", past/time.Hour, ago)
 	}
-	return at.Local().Format("2006-01-02 15:04")
+	return w.At(at, "2006-01-02 15:04")
+}
+
+// At returns a time in a layout of package time, in the reader's time zone.
+func (w *Text) At(at time.Time, layout string) string {
+	zone := w.Zone
+	if zone == nil {
+		zone = time.Local
+	}
+	return at.In(zone).Format(layout)
 }

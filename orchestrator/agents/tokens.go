@@ -54,20 +54,26 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 	}
 	secret = NewToken(tokenPrefix)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		conf := t.Config()
-		if _, isGroup := conf.Groups[agent]; isGroup {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group; a token is for one agent", agent)
-		}
-		if removed, err := RemovedAt(t.Conn, agent); err != nil {
+		if err := mayHaveToken(t, agent); err != nil {
 			return err
-		} else if removed != "" {
-			return Removed(orchestrator.Conflict, "", agent, removed)
 		}
 		t.KeepSpan()
 		token, err = insertToken(t, secret, agent, admin, lifetime)
 		return err
 	})
 	return secret, token, err
+}
+
+// mayHaveToken refuses a group, and an agent that was removed.
+func mayHaveToken(t *ledger.Tx, agent string) error {
+	if _, isGroup := t.Config().Groups[agent]; isGroup {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group; a token is for one agent", agent)
+	}
+	removed, err := RemovedAt(t.Conn, agent)
+	if err == nil && removed != "" {
+		err = Removed(orchestrator.Conflict, "", agent, removed)
+	}
+	return err
 }
 
 // insertToken adds the row of a credential. A lifetime of 0 means for ever.
@@ -131,12 +137,12 @@ func scanToken(row store.Row) Token {
 }
 
 // Tokens returns the tokens of an agent, or all tokens for "", oldest first. Expired and revoked ones are included, and
-// so are sessions of the console as tokens of the operator, but not its codes.
+// so are sessions of the console as tokens of the operator, but neither its codes nor invitations.
 func Tokens(ctx context.Context, l *ledger.Ledger, agent string) ([]Token, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Token, error) {
 		return store.List(c, scanToken,
 			`SELECT `+tokenColumns+
-				` FROM tokens WHERE (?1 = '' OR agent = ?1) AND NOT (agent = 'operator' AND admin = 0)
+				` FROM tokens WHERE (?1 = '' OR agent = ?1) AND NOT (agent = 'operator' AND admin = 0) AND substr(agent, 1, 5) <> 'join:'
 					ORDER BY created_at, hash`, agent)
 	})
 }
@@ -189,9 +195,13 @@ func RevokeToken(ctx context.Context, l *ledger.Ledger, id string) (token Token,
 	return token, valid, err
 }
 
-// RevokeTokensIn revokes all tokens of an agent, within a transaction, and returns how many were valid. Any name will
-// do.
+// RevokeTokensIn revokes all tokens of an agent, and its invitations, within a transaction, and returns how many tokens were
+// valid. Any name will do.
 func RevokeTokensIn(t *ledger.Tx, agent string) (int64, error) {
 	t.KeepSpan()
-	return t.Exec(`UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = ''`, t.Now, agent)
+	n, err := t.Exec(`UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = ''`, t.Now, agent)
+	if err == nil {
+		_, err = t.Exec(`DELETE FROM tokens WHERE agent = ?`, joinPrefix+agent)
+	}
+	return n, err
 }

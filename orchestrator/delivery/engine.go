@@ -23,6 +23,7 @@ type Engine struct {
 	OpenOther func(ctx context.Context, path string) (*Engine, error)
 
 	calm calm
+	lent bool
 
 	mu            sync.Mutex
 	lookedForDead time.Time // leases of dead processes
@@ -48,9 +49,19 @@ func NewEngine(l *ledger.Ledger) *Engine {
 // Drain waits for deliveries that are under way. Nobody may begin new ones meanwhile.
 func (e *Engine) Drain() { e.workers.Wait() }
 
+// Lend returns an engine of the same open database, whose Close leaves that open. It must not be used once e is closed.
+func (e *Engine) Lend() *Engine {
+	lent := NewEngine(e.Ledger)
+	lent.OpenOther, lent.lent = e.OpenOther, true
+	return lent
+}
+
 // Close waits for deliveries that are under way, then closes the database. The engine must not be used afterwards.
 func (e *Engine) Close() error {
 	e.workers.Wait()
+	if e.lent {
+		return nil
+	}
 	return e.Ledger.Close()
 }
 

@@ -126,7 +126,7 @@ func (r StatsResult) Text(w *terminal.Text) {
 	}
 	first := max(0, slices.IndexFunc(r.Intervals, func(l traffic.Line) bool { return l.Sent > 0 }))
 	for _, l := range r.Intervals[first:] {
-		w.Printf("%s  %s %d\n", orchestrator.ParseStamp(l.At).Local().Format("01-02 15:04"),
+		w.Printf("%s  %s %d\n", w.At(orchestrator.ParseStamp(l.At), "01-02 15:04"),
 			w.Paint(terminal.Green, strings.Repeat("#", int((l.Sent*longest+most-1)/most))), l.Sent)
 	}
 	if len(r.Waiting) > 0 {
@@ -172,7 +172,7 @@ func (r StatsResult) sayWaiting(w *terminal.Text, first int) {
 	for i := range rows {
 		rows[i] = []string{"now"}
 		if i+1 < len(rows) {
-			rows[i][0] = orchestrator.ParseStamp(r.Intervals[i+1].At).Local().Format("01-02 15:04")
+			rows[i][0] = w.At(orchestrator.ParseStamp(r.Intervals[i+1].At), "01-02 15:04")
 		}
 	}
 	for _, of := range r.Waiting {

@@ -22,6 +22,7 @@ func Definitions() []*commands.Definition {
 		agentDisableCommand.Definition,
 		agentEnableCommand.Definition,
 		agentTokenCommand.Definition,
+		inviteCommand.Definition,
 		groupSetCommand.Definition,
 		groupAddCommand.Definition,
 		groupRemoveCommand.Definition,

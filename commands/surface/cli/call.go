@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -145,9 +146,13 @@ func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, ans
 		ossignal.Notify(held, Stops()...)
 		defer ossignal.Stop(held)
 	}
+	var whole bytes.Buffer
+	if takes && p.there != nil {
+		out = &whole
+	}
 	err := p.answer(out, answer)
-	if err == nil && takes && p.there != nil {
-		err = p.there.Written()
+	if err == nil && out == &whole {
+		err = p.there.Deliver(whole.Bytes())
 	}
 	commands.Settle(ctx, env, answer, err == nil)
 	if stop := stoppedBy(ctx); stop != 0 && errors.Is(err, context.Canceled) {
@@ -198,6 +203,9 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	env, err := p.env(c)
 	if err != nil {
 		return err
+	}
+	if p.acts != nil && d.HereOnly && !d.ForPlaces {
+		return onlyThere("`" + d.CommandLine() + "`")
 	}
 	if d.NoDatabase {
 		return run(c.Context, env)
@@ -256,8 +264,12 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 	}
 	if p.there == nil && remote.IsPlace(path) {
 		at, err := remote.Parse(path)
+		if err != nil {
+			return err
+		}
+		client, err := p.clientOf(c.Context, at, p.dialing(p.Err, false), c.String("as"))
 		if err == nil {
-			env.Distant = p.distant(path, at, clientOf(c.Context, at, p.dialing(p.Err, false)), *env)
+			env.Distant = p.distant(path, at, client, *env)
 		}
 		return err
 	}

@@ -70,8 +70,9 @@ type Program struct {
 	inputTaken bool   // a parameter has been read from standard input
 	asTyped    int    // how many of the arguments stand behind --
 
-	words []string        // of the line
-	there *remote.Session // of another machine for which this runs; nil for none
+	words []string         // of the line
+	there *remote.Session  // of another machine for which this runs; nil for none
+	acts  *commands.Caller // as whom that asks the daemon; nil is who has logged in here
 }
 
 // Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2, which hosts
@@ -86,7 +87,7 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 			status = fail(p.bug(ctx, e))
 		}
 	}()
-	if len(args) > 1 && args[1] == completeWord {
+	if len(args) > 1 && args[1] == completeWord && (p.acts == nil || p.acts.Admin) {
 		p.complete(args[2:])
 		return 0
 	}
@@ -150,6 +151,9 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 	if len(l.next) > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group of commands", l.name()).
 			WithHint("Say which: %s", strings.Join(names(l.next), ", "))
+	}
+	if err := p.mayServe(l); err != nil {
+		return err
 	}
 	place, err := p.place(l)
 	if err != nil {
@@ -341,6 +345,9 @@ func (p *Program) logger(c *urfave.Context) (*slog.Logger, error) {
 // database file can change all of it; --as and MAILROOM_AGENT only say in whose name. Without either, commands that
 // need a name take the operator's.
 func (p *Program) caller(c *urfave.Context) (commands.Caller, error) {
+	if p.acts != nil {
+		return p.joined(c)
+	}
 	caller := commands.Caller{Name: cmp.Or(c.String("as"), p.Getenv("MAILROOM_AGENT")), Session: c.String("session"),
 		Admin: true, Shell: true, Named: c.IsSet("as")}
 	session, err := orchestrator.CheckName("session", cmp.Or(caller.Session, orchestrator.DefaultSession))

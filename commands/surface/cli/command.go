@@ -83,6 +83,8 @@ func ownCommands() []command {
 		{name: "serve", own: serveCommand},
 		{name: "mcp", own: mcpCommand},
 		{name: "hook", own: hookCommand},
+		{name: "join", own: joinCommand},
+		{name: "leave", own: leaveCommand},
 		{name: "remote", own: remoteCommand},
 		{name: "whoami", own: whoamiCommand},
 		{name: "version", own: versionCommand},

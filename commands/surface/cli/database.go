@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// databasePath finds the database: --db, MAILROOM_DB, the nearest .mailroom/mailroom.db upwards from here, or the one
-// in the user's state folder. Source: contract, "Where the database is".
+// databasePath finds the database: --db, MAILROOM_DB, the nearest .mailroom/mailroom.db or .mailroom/place upwards from here, or
+// the one in the user's state folder. It may be a place on another machine. Source: contract, "Where the database is".
 func (p *Program) databasePath(flag string) (string, error) {
 	if flag != "" && p.there == nil { // there it names the place
 		return flag, nil
@@ -22,6 +22,9 @@ func (p *Program) databasePath(flag string) (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return "", folderGone(err)
+	}
+	if place, err := p.elsewhere(flag); place != "" || err != nil {
+		return place, err
 	}
 	if path := commands.NearestDatabase(here); path != "" {
 		return path, nil

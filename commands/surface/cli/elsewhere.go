@@ -42,7 +42,7 @@ var aliases = map[string]string{
 var elsewhere = map[string]string{
 	"fetch": "read", "pull": "read", "next": "read NAME -n 1", "pop": "read NAME -n 1", "broadcast": "send all TEXT", "push": "send NAME TEXT",
 	"rm": "cancel ID", "delete": "cancel ID", "del": "cancel ID", "undo": "cancel ID", "remove": "agent remove NAME",
-	"add": "agent add NAME", "register": "agent add NAME", "join": "agent add NAME",
+	"add": "agent add NAME", "register": "agent add NAME",
 	"daemon": "serve", "up": "serve", "server": "serve", "daemon status": "status", "daemon logs": "tail",
 	"install": "connect HOST", "setup": "connect HOST", "hook-up": "connect HOST",
 	"set": "setting set KEY VALUE", "env": "setting list",

@@ -14,6 +14,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/surface/hook"
+	"mailroom/commands/surface/remote"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
 )
@@ -86,7 +87,11 @@ func answerHook(p *Program, c *urfave.Context) error {
 	if err := refused(p, c, host); err != nil {
 		return host.Silent(p.Out, err)
 	}
-	if place := p.elsewhere(c.String("db")); place != "" {
+	place, err := p.elsewhere(c.String("db"))
+	if err != nil {
+		return host.Silent(p.Out, err)
+	}
+	if place != "" {
 		return hookThere(p, c, host, place)
 	}
 	ctx, cancel := context.WithTimeout(c.Context, hook.Patience)
@@ -130,7 +135,7 @@ func (p *Program) quiet(c *urfave.Context) *hook.Quiet {
 // absoluteDatabase is the database that a command line names, wherever this is run: an absolute path, or an address.
 func (p *Program) absoluteDatabase(c *urfave.Context) (string, error) {
 	database, err := p.databasePath(c.String("db"))
-	if err != nil || strings.Contains(database, "://") {
+	if err != nil || strings.Contains(database, "://") || remote.IsPlace(database) {
 		return database, err
 	}
 	return filepath.Abs(database)
@@ -158,7 +163,11 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 				return err
 			}
 		}
-		if place := p.elsewhere(c.String("db")); place != "" {
+		place, err := p.elsewhere(c.String("db"))
+		if err != nil {
+			return err
+		}
+		if place != "" {
 			return hookThere(p, c, host, place)
 		}
 		if !p.ErrTerminal {

@@ -33,12 +33,18 @@ func hookThere(p *Program, c *urfave.Context, host *hook.Host, place string) err
 	switch event := c.Args().First(); event {
 	case "queue":
 		return host.QueueThere(c.Context, p.In, func(ctx context.Context, in []byte, out io.Writer) error {
-			client := clientOf(ctx, at, d)
+			client, err := p.clientOf(ctx, at, d, c.String("as"))
+			if err != nil {
+				return err
+			}
 			defer client.Close()
 			return p.run(ctx, client, at, p.words, remote.Streams{In: bytes.NewReader(in), Out: out, Err: io.Discard})
 		})
 	case "stream":
-		client := clientOf(c.Context, at, d)
+		client, err := p.clientOf(c.Context, at, d, c.String("as"))
+		if err != nil {
+			return err
+		}
 		defer client.Close()
 		return p.run(c.Context, client, at, p.words, remote.Streams{In: p.In, Out: p.Out, Err: io.Discard})
 	case "wake":
@@ -55,7 +61,10 @@ func hookThere(p *Program, c *urfave.Context, host *hook.Host, place string) err
 	if !at.Warm(ctx, d) {
 		return host.Silent(p.Out, nil)
 	}
-	client := clientOf(ctx, at, d)
+	client, err := p.clientOf(ctx, at, d, c.String("as"))
+	if err != nil {
+		return host.Silent(p.Out, err)
+	}
 	defer client.Close()
 	out := &answering{out: p.Out, begins: func() { patience.Stop() }}
 	err = p.run(ctx, client, at, p.words, streamsOf(&input, host, out))
@@ -111,7 +120,10 @@ func wakeThere(p *Program, c *urfave.Context, host *hook.Host, at remote.Place, 
 	}
 	ctx, cancel := hook.While(c.Context, host.Process())
 	defer cancel()
-	client := clientOf(ctx, at, d)
+	client, err := p.clientOf(ctx, at, d, c.String("as"))
+	if err != nil {
+		return err
+	}
 	defer client.Close()
 	streams := streamsOf(&input, host, io.Discard)
 	streams.Err = p.Err // the nudge
@@ -129,17 +141,13 @@ func (e farTranscript) Sights() (s hosts.Sights) {
 	return s
 }
 
-// shownThere writes what a hook answers, and returns once the host on the other machine has it.
+// shownThere is the output of a line for another machine, of which nothing is lost: a write returns once it is written there.
 type shownThere struct{ *remote.Session }
 
 // Write implements io.Writer.
 func (s shownThere) Write(b []byte) (int, error) {
-	n, err := s.Out.Write(b)
-	if err == nil {
-		err = s.Written()
+	if err := s.Deliver(b); err != nil {
+		return 0, fmt.Errorf("the other machine did not get it: %w", err)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("the host on the other machine did not get it: %w", err)
-	}
-	return n, nil
+	return len(b), nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/parameter"
+	"mailroom/commands/surface/remote"
 	"mailroom/commands/terminal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
@@ -40,7 +41,7 @@ func known(p *Program, before *line, param *parameter.Param) (list []candidate) 
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
 	path, err := p.databasePath(before.values["db"])
-	if err != nil {
+	if err != nil || p.there == nil && remote.IsPlace(path) { // no key of the keyboard waits for another machine
 		return list
 	}
 	engine, err := p.Open(ctx, path, slog.New(slog.DiscardHandler))

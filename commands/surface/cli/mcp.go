@@ -52,7 +52,10 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
-	env.Caller.Admin, env.Caller.Process = env.Caller.Name == "" || c.Bool("admin"), os.Getpid()
+	env.Caller.Admin, env.Caller.Process = env.Caller.Admin && (env.Caller.Name == "" || c.Bool("admin")), os.Getpid()
+	if p.acts != nil {
+		env.Caller.Process = 0 // the daemon, which outlives it
+	}
 	vocabularies, err := p.vocabularies(strings.Join(c.StringSlice("vocabulary"), ","))
 	if err != nil {
 		return err
@@ -73,7 +76,11 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	}
 	server := mcp.NewServer(env, p.Version).For(owner)
 	server.CallTime = callTime
-	err = server.Serve(c.Context, p.In, p.Out, vocabularies...)
+	out := p.Out
+	if p.there != nil {
+		out = shownThere{p.there}
+	}
+	err = server.Serve(c.Context, p.In, out, vocabularies...)
 	if _, ours := errors.AsType[*orchestrator.Error](err); !ours {
 		err = notWritten(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -39,7 +40,11 @@ func (l *line) isDocument() bool {
 
 // people returns a writer of text for people to w, in colours if that is a terminal and nothing speaks against them.
 func (p *Program) people(w io.Writer, onTerminal bool) *terminal.Text {
-	return &terminal.Text{Out: w, Color: onTerminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb",
+	var zone *time.Location
+	if p.there != nil {
+		zone = p.there.Location()
+	}
+	return &terminal.Text{Out: w, Zone: zone, Color: onTerminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb",
 		Width: p.Width, ASCII: plainLocale(p.Getenv), Now: p.Now}
 }
 

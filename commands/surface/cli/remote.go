@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -10,11 +11,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	urfave "github.com/urfave/cli/v2"
 
+	"mailroom/commands"
 	"mailroom/commands/surface/remote"
 	"mailroom/orchestrator"
 )
@@ -25,6 +27,10 @@ func remoteCommand(p *Program) *urfave.Command {
 		Name: "remote", Usage: "Run command lines of another machine, on standard input and output",
 		Description: "Started by ssh on the machine that has the database, for `mailroom --db ssh://HOST/PATH` on another. Whoever can log in here\n" +
 			"by ssh can do there what he can do here.\n\nExample:\n\n    mailroom --db ssh://studio/home/me/shop/.mailroom/mailroom.db status",
+		Flags: []urfave.Flag{
+			&urfave.StringFlag{Name: remote.HoldFlag, Usage: "keep a connection to `PLACE` for other commands of this user, as these start it"},
+			&urfave.BoolFlag{Name: remote.HeldFlag, Usage: "with --hold: take the connection that this process has inherited", DisableDefaultText: true},
+		},
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 0 {
 				return orchestrator.Errorf(orchestrator.InvalidParams, "remote takes no arguments: %q", orchestrator.Clip(c.Args().First()))
@@ -32,24 +38,36 @@ func remoteCommand(p *Program) *urfave.Command {
 			if p.there != nil {
 				return orchestrator.Errorf(orchestrator.InvalidParams, "remote is what ssh runs there")
 			}
+			if place := c.String(remote.HoldFlag); place != "" {
+				return p.hold(c.Context, place, c.Bool(remote.HeldFlag))
+			}
 			conn := remote.NewConn(p.In, p.Out, func() error { return nil })
-			return remote.Serve(c.Context, conn, p.Version, remote.Handler(p.runFor))
+			return remote.NewServer(p.runFor, p.socketFolder()).Serve(c.Context, conn, p.Version)
 		},
 	}
 }
 
-// inZone sets the time zone of the process to that of the other side, once: a process serves one.
-var inZone sync.Once
+// hold keeps a connection for other processes.
+func (p *Program) hold(ctx context.Context, place string, held bool) error {
+	at, err := remote.Parse(place)
+	if err != nil {
+		return err
+	}
+	var has net.Conn
+	if held {
+		to, from := os.NewFile(3, "to ssh"), os.NewFile(4, "from ssh")
+		has = remote.NewConn(from, to, func() error { return errors.Join(to.Close(), from.Close()) })
+	}
+	return at.Hold(ctx, p.dialing(io.Discard, true), p.Out, has)
+}
 
 // runFor runs a command line of another machine, and returns its exit status.
 func (p *Program) runFor(ctx context.Context, s *remote.Session) int {
-	inZone.Do(func() {
-		zone, err := time.LoadLocation(s.Zone)
-		if err != nil || s.Zone == "" {
-			zone = time.FixedZone("", s.Offset)
-		}
-		time.Local = zone
-	})
+	return p.programFor(s).Run(ctx, append([]string{"mailroom"}, s.Args...))
+}
+
+// programFor returns a program with the streams and the environment of another machine.
+func (p *Program) programFor(s *remote.Session) *Program {
 	run := &Program{Config: p.Config, In: s.In, Out: s.Out, Err: s.Err, InTerminal: s.InTerminal, OutTerminal: s.OutTerminal,
 		ErrTerminal: s.ErrTerminal, Width: s.Width, there: s}
 	run.Getenv = func(name string) string {
@@ -61,7 +79,7 @@ func (p *Program) runFor(ctx context.Context, s *remote.Session) int {
 		}
 		return p.Getenv(name)
 	}
-	return run.Run(ctx, append([]string{"mailroom"}, s.Args...))
+	return run
 }
 
 // databaseFor is the file that a place names here.
@@ -79,19 +97,73 @@ var notThere = map[string]string{
 	"remote": "remote is what ssh runs there",
 }
 
-// elsewhere returns the place on another machine that --db or MAILROOM_DB names; "" for a database that is here.
-func (p *Program) elsewhere(db string) string {
-	if at := cmp.Or(db, p.Getenv("MAILROOM_DB")); p.there == nil && remote.IsPlace(at) {
-		return at
+// elsewhere returns the place on another machine that --db, MAILROOM_DB or the project's folder names; "" for a database that
+// is here. Error: permission_denied for a folder that names one which it has not joined.
+func (p *Program) elsewhere(db string) (string, error) {
+	at := cmp.Or(db, p.Getenv("MAILROOM_DB"))
+	if p.there != nil || at != "" && !remote.IsPlace(at) {
+		return "", nil
+	}
+	if at != "" {
+		return at, nil
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return "", nil
+	}
+	_, file := commands.NearestProject(here)
+	if file == "" {
+		return "", nil
+	}
+	joined, err := p.book().Named(file)
+	return joined.Place, err
+}
+
+// book is where the places are kept that this user has joined.
+func (p *Program) book() remote.Book {
+	if folder := StateFolder(p.Getenv); folder != "" {
+		return remote.Book(filepath.Join(folder, "places"))
 	}
 	return ""
 }
 
+// keyOf returns the pin and the token with which a place is reached: those of the environment, or of the join of it. as is the
+// agent that the line names.
+func (p *Program) keyOf(at remote.Place, as string) (pin, token string, err error) {
+	pin, token = at.Pin, p.Getenv("MAILROOM_TOKEN")
+	if at.Scheme == "ssh" {
+		return "", "", nil
+	}
+	if token != "" && (pin != "" || at.Scheme != "https") {
+		return pin, token, nil
+	}
+	all := p.book().Of(at.String())
+	if i := slices.IndexFunc(all, func(j remote.Joined) bool { return j.Agent == as }); i >= 0 {
+		all = all[i : i+1]
+	} else if here, err := os.Getwd(); err == nil {
+		i := slices.IndexFunc(all, func(j remote.Joined) bool { return isWithin(j.Folder, here) })
+		if i >= 0 {
+			all = all[i : i+1]
+		}
+	}
+	if len(all) > 0 {
+		return cmp.Or(pin, all[0].Pin), cmp.Or(token, all[0].Token), nil
+	}
+	if at.Scheme == "unix" {
+		return "", "", nil // the kernel tells who connects
+	}
+	return "", "", orchestrator.Errorf(orchestrator.Unauthenticated, "you have not joined %s", at).
+		WithHint("`mailroom invite NAME` there prints what to type here. Without a folder that can be written, set MAILROOM_DB=%s#PIN and MAILROOM_TOKEN", at)
+}
+
 // place returns the place that a line is to be run in; "" is here.
 func (p *Program) place(l *line) (string, error) {
-	path := p.elsewhere(l.values["db"])
-	if path == "" || len(l.path) == 0 || p.looksHere(l) {
+	if len(l.path) == 0 || p.looksHere(l) {
 		return "", nil
+	}
+	path, err := p.elsewhere(l.values["db"])
+	if path == "" || err != nil {
+		return "", err
 	}
 	if why := notThere[l.path[0]]; why != "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", l.name(), why).
@@ -106,7 +178,7 @@ func (p *Program) looksHere(l *line) bool {
 	if l.path[0] == "invoke" && len(l.arguments) > 0 {
 		d, _ = p.Catalogue.Lookup(l.arguments[0]) // there is an error for one that is not known
 	}
-	return d != nil && (d.NoDatabase || d.AtPlaces) || slices.Contains([]string{"version", "completion", "man", "hook"}, l.path[0]) ||
+	return d != nil && (d.NoDatabase || d.AtPlaces) || slices.Contains([]string{"version", "completion", "man", "hook", "join", "leave"}, l.path[0]) ||
 		slices.ContainsFunc(startCommands(), func(c command) bool { return c.name == l.path[0] })
 }
 
@@ -119,15 +191,40 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 	signals := make(chan int, 1)
 	defer context.AfterFunc(ctx, func() { signals <- int(stoppedBy(ctx)) })()
 	streams := remote.Streams{In: p.In, Out: p.Out, Err: p.Err, Signals: signals, Fresh: func() { dropTypeahead(p.In) }}
-	client := clientOf(ctx, at, p.dialing(p.Err, l.path[0] == "mcp"))
+	words, again := mayRepeat(l)
+	streams.Again, streams.GoesOn = again, l.definition != nil && l.definition.UntilTold
+	client, err := p.clientOf(ctx, at, p.dialing(p.Err, l.path[0] == "mcp"), l.values["as"])
+	if err != nil {
+		return err
+	}
 	defer client.Close()
+	run := func(streams remote.Streams) error {
+		return p.run(context.WithoutCancel(ctx), client, at, words, streams)
+	}
 	switch l.path[0] {
 	case "mcp":
 		streams.Answer = p.ownerAnswers(place)
+		return p.bridge(ctx, l, streams, run)
 	case "doctor":
 		streams.Answer = p.connectionsAnswers(ctx, l, place, at, client)
 	}
-	return p.run(context.WithoutCancel(ctx), client, at, l.words, streams)
+	return run(streams)
+}
+
+// mayRepeat returns the words of a line, and whether it does no more if it runs twice than if it runs once: it only reads, or
+// what it hands out is unread again unless it was delivered, or it sends, for which it gets an idempotency key.
+func mayRepeat(l *line) (words []string, may bool) {
+	const key = "idempotency-key"
+	_, sends := l.own[key]
+	switch d := l.definition; {
+	case d == nil:
+		return l.words, false
+	case d.Card().OnlyReads() || d.Hands() || slices.Contains(l.named, key):
+		return l.words, true
+	case !sends || slices.Contains(l.named, "stdin"):
+		return l.words, false
+	}
+	return append([]string{"--" + key + "=" + uuid.NewString()}, l.words...), true
 }
 
 // dialing is how this program connects. batch: nobody could answer what ssh asks.
@@ -135,9 +232,13 @@ func (p *Program) dialing(err io.Writer, batch bool) remote.Dialing {
 	return remote.Dialing{Err: err, Batch: batch, Folder: p.socketFolder()}
 }
 
-// clientOf returns a client of a place. It connects until ctx ends.
-func clientOf(ctx context.Context, at remote.Place, d remote.Dialing) *remote.Client {
-	return remote.NewClient(at, func(context.Context) (net.Conn, error) { return at.Dial(ctx, d) })
+// clientOf returns a client of a place, for a line that names an agent, or "". It connects until ctx ends.
+func (p *Program) clientOf(ctx context.Context, at remote.Place, d remote.Dialing, as string) (*remote.Client, error) {
+	pin, token, err := p.keyOf(at, cmp.Or(as, p.Getenv("MAILROOM_AGENT")))
+	if err != nil {
+		return nil, err
+	}
+	return remote.NewClient(at, pin, token, func(context.Context) (net.Conn, error) { return at.Dial(ctx, d) }), nil
 }
 
 // run runs the words of a line in a place, until ctx ends.

@@ -3,13 +3,19 @@
 package cli
 
 import (
+	"context"
 	"math"
+	"path/filepath"
+	"runtime"
+	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
 	"mailroom/commands/surface/daemon"
+	"mailroom/commands/surface/listener"
 	"mailroom/commands/surface/phone"
+	"mailroom/commands/surface/remote"
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
@@ -42,13 +48,20 @@ func (p *Program) serve(c *urfave.Context) error {
 	if err := p.open(c, "", &env); err != nil {
 		return err
 	}
+	socket, may := p.socketOf(c, env.Engine.Path())
+	engine := env.Engine
 	// What it sends is for others than the agent whose command may have started it.
 	err = daemon.Run(messages.WithCause(c.Context, messages.NewCause(nil)), env, daemon.Options{
 		Web: web.Options{
 			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"),
 			Hosts:         c.StringSlice("host"),
 			RatePerSecond: rate, Version: p.Version, Console: !c.Bool("no-console"), Named: named(env, p.Getenv),
+			PlainHTTP: c.Bool("plain-http"), State: StateFolder(p.Getenv), Socket: socket,
+			Run: func(ctx context.Context, s *remote.Session, caller commands.Caller) int {
+				return p.runAs(ctx, s, caller, engine)
+			},
 		},
+		SocketMay: may,
 		Phone: phone.Options{Address: c.String("phone"), Cert: c.String("phone-tls-cert"),
 			Key: c.String("phone-tls-key")},
 		OTLP: traces, OTLPTexts: c.Bool("otlp-texts"),
@@ -60,6 +73,22 @@ func (p *Program) serve(c *urfave.Context) error {
 	return err
 }
 
+// socketOf returns the socket that a daemon serves: the one that the line names, or one beside the file of the database, which
+// may be missing.
+func (p *Program) socketOf(c *urfave.Context, database string) (socket *listener.Socket, may bool) {
+	path := c.String("socket")
+	switch {
+	case path == "off" || path == "" && (strings.Contains(database, "://") || runtime.GOOS == "windows"):
+		return nil, false
+	case path == "":
+		may, path = true, strings.TrimSuffix(database, filepath.Ext(database))+".sock"
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return &listener.Socket{Path: path, Group: c.String("socket-group")}, may
+}
+
 // hello writes the first line of a daemon.
 func (p *Program) hello(h daemon.Hello) error {
 	if !p.text() {
@@ -69,6 +98,9 @@ func (p *Program) hello(h daemon.Hello) error {
 	w.Printf("Serving %s as %s. Stop with Ctrl-C.\n", h.Database, h.Instance)
 	if h.Listening != "" {
 		w.Printf("Tools: %s/mcp, commands: /v1/commands/NAME, health: /healthz /readyz /metrics\n", h.Listening)
+	}
+	if h.Socket != "" {
+		w.Printf("Socket, for containers: unix:%s\n", h.Socket)
 	}
 	if h.Phone != "" {
 		w.Printf("App for phones: %s\n", h.Phone)

@@ -69,6 +69,9 @@ func tail(c *urfave.Context, p *Program) error {
 	}
 	defer env.Engine.Close()
 	agent := env.Caller.Name
+	if one && p.acts != nil && !p.acts.Admin && of != agent {
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "this place acts for %s, and sees no other's messages", agent)
+	}
 	if one {
 		if agent, err = orchestrator.CheckName("agent", of); err == nil {
 			err = agents.MustKnow(c.Context, env.Ledger, agent) // nothing happens to messages of a name that nobody has
@@ -218,7 +221,7 @@ func (t *tailing) write(list []messages.Event) error {
 			}
 			continue
 		}
-		at := orchestrator.ParseStamp(e.At).Local().Format("15:04:05")
+		at := w.At(orchestrator.ParseStamp(e.At), "15:04:05")
 		w.Printf("%s  %s%s  %s", w.Paint(terminal.Dim, at), w.Status(e.Event),
 			terminal.Painted(strings.Repeat(" ", max(0, len("acknowledged")-len(e.Event)))), e.MessageID)
 		if e.Sender != "" {

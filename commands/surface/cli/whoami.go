@@ -35,8 +35,13 @@ func whoamiCommand(p *Program) *urfave.Command {
 				return err
 			}
 			i := identity{Agent: cmp.Or(env.Caller.Name, orchestrator.Operator), Session: env.Caller.Session,
-				Because: "no name is given", Host: agenthost.Around().Host}
+				Because: "no name is given"}
+			if p.there == nil {
+				i.Host = agenthost.Around().Host
+			}
 			switch {
+			case p.acts != nil && p.acts.Name != "":
+				i.Because = "this place has joined as it"
 			case c.IsSet("as"):
 				i.Because = "--as"
 			case env.Caller.Name != "":

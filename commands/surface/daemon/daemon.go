@@ -29,7 +29,8 @@ const exitWithin = 9 * time.Second
 
 // Options say where a daemon can be reached.
 type Options struct {
-	Web       web.Options   // without an address there are no endpoints; what else is served the daemon fills in
+	Web       web.Options   // without an address and a socket there are no endpoints; what else is served the daemon fills in
+	SocketMay bool          // where there can be no socket, it goes on without
 	Phone     phone.Options // without an address there is no app for phones
 	OTLP      otlp.Options  // without a URL no traces are sent
 	OTLPTexts bool          // payloads, error texts and what transports put out are sent, too
@@ -39,6 +40,7 @@ type Options struct {
 // Hello is what a daemon tells Options.Hello once it can be reached. An error ends it.
 type Hello struct {
 	Listening string `json:"listening"` // address of its endpoints; "" has none
+	Socket    string `json:"socket"`    // path of the socket at which the same is served; "" has none
 	Phone     string `json:"phone"`     // address of the app for phones; "" has none
 	OTLP      string `json:"otlp"`      // where traces are sent, without what may be secret; "" is nowhere
 	Database  string `json:"database"`
@@ -63,8 +65,15 @@ func Run(ctx context.Context, env commands.Env, o Options) error {
 func (d *daemon) listen(ctx context.Context) (err error) {
 	o := d.o.Web
 	switch {
-	case o.Address != "":
-		d.web, err = web.Listen(ctx, d.env, d.endpoints())
+	case o.Address != "" || o.Socket != nil:
+		if d.web, err = web.Listen(ctx, d.env, d.endpoints()); o.Socket != nil && d.o.SocketMay && orchestrator.CodeOf(err) == orchestrator.Unavailable {
+			d.log.Info("this daemon has no socket", "error", err)
+			if d.o.Web.Socket = nil; o.Address != "" {
+				d.web, err = web.Listen(ctx, d.env, d.endpoints())
+			} else {
+				d.web, err = nil, nil
+			}
+		}
 	case o.Cert != "" || o.Key != "" || len(o.Hosts) > 0:
 		return orchestrator.Errorf(orchestrator.InvalidParams, "tls-cert, tls-key and host say nothing without listen")
 	}
@@ -164,7 +173,7 @@ func (d *daemon) run(ctx context.Context) error {
 func (d *daemon) hello() Hello {
 	hello := Hello{Database: d.engine.Path(), Instance: d.engine.Instance(), PID: os.Getpid(), OTLP: d.o.OTLP.Target()}
 	if d.web != nil {
-		hello.Listening = d.web.Address
+		hello.Listening, hello.Socket = d.web.Address, d.web.Socket
 	}
 	if d.phone != nil {
 		hello.Phone = d.phone.Address

@@ -36,11 +36,14 @@ const hangUpAfter = 2 * time.Second
 // Options say where and how is listened.
 type Options struct {
 	Name        string // in the log
-	Address     string // 127.0.0.1:PORT; port 0 picks a free one
+	Address     string // 127.0.0.1:PORT; port 0 picks a free one; "" listens at none
 	AddressFlag string // the flags that said so, for errors
 	Cert, Key   string // files, PEM; both or neither
 	CertFlag    string
 	KeyFlag     string
+	// Certificate is that of a listener which other machines reach, where there are no files; nil: it has none
+	Certificate func() (tls.Certificate, error)
+	Socket      *Socket // which is served, too; nil is none
 	Bounds      Bounds
 	Connections int64 // those at a time; further ones are closed
 	ConnContext func(context.Context, net.Conn) context.Context
@@ -49,59 +52,97 @@ type Options struct {
 
 // Server is a listener that is open. Its methods are safe for concurrent use.
 type Server struct {
-	Address  string // "http://127.0.0.1:40123"
-	Loopback bool   // it can be reached from this machine only
-	server   *http.Server
-	listener net.Listener
-	o        Options
+	Address   string // "http://127.0.0.1:40123"; "" has none
+	Socket    string // its path; "" has none
+	Loopback  bool   // it can be reached from this machine only
+	Encrypted bool   // what goes over Address
+	server    *http.Server
+	listeners []net.Listener
+	o         Options
 }
 
 // Open binds the address; Serve begins to answer. ctx ends the requests under way. Errors: invalid_params, unavailable.
 func Open(ctx context.Context, o Options) (*Server, error) {
-	host, _, err := net.SplitHostPort(o.Address)
-	if err != nil {
-		return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.AddressFlag, Err: err,
-			Hint: "Write 127.0.0.1:PORT; port 0 picks a free one"}
-	}
-	if (o.Cert == "") != (o.Key == "") {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s and %s go together", o.CertFlag, o.KeyFlag)
-	}
-	listener, err := net.Listen("tcp", o.Address)
-	if err != nil {
-		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "listening on " + o.Address, Err: err,
-			Hint: "Choose another port; 0 picks a free one"}
-	}
-	s := &Server{Address: "http://" + listener.Addr().String(), Loopback: IsLoopback(host), o: o}
-	if o.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
-		if err != nil {
-			listener.Close()
-			return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.CertFlag + " and " + o.KeyFlag,
-				Err: err}
+	s := &Server{Loopback: true, o: o}
+	if o.Address != "" {
+		if err := s.listen(); err != nil {
+			return nil, err
 		}
-		listener = tls.NewListener(listener,
-			&tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
-		s.Address = "https://" + listener.Addr().String()
 	}
-	s.listener = listener
+	if o.Socket != nil {
+		socket, err := o.Socket.listen()
+		if err != nil {
+			s.closeAll()
+			return nil, err
+		}
+		s.listeners, s.Socket = append(s.listeners, socket), o.Socket.Path
+	}
 	s.server = &http.Server{
 		ReadHeaderTimeout: o.Bounds.Header, IdleTimeout: time.Minute, MaxHeaderBytes: MaxHeader,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		BaseContext:                  func(net.Listener) context.Context { return ctx }, ConnContext: o.ConnContext,
 		ConnState: newCrowd(o.Connections).change,
+		Protocols: new(http.Protocols),
+		HTTP2:     &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: 1000},
 	}
+	s.server.Protocols.SetHTTP1(true)
+	s.server.Protocols.SetHTTP2(true)
+	s.server.Protocols.SetUnencryptedHTTP2(true)
 	return s, nil
+}
+
+// listen binds the address.
+func (s *Server) listen() error {
+	o := &s.o
+	host, _, err := net.SplitHostPort(o.Address)
+	if err != nil {
+		return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.AddressFlag, Err: err,
+			Hint: "Write 127.0.0.1:PORT; port 0 picks a free one"}
+	}
+	if (o.Cert == "") != (o.Key == "") {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s and %s go together", o.CertFlag, o.KeyFlag)
+	}
+	listener, err := net.Listen("tcp", o.Address)
+	if err != nil {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "listening on " + o.Address, Err: err,
+			Hint: "Choose another port; 0 picks a free one"}
+	}
+	s.Loopback = IsLoopback(host)
+	own := o.Cert == "" && o.Certificate != nil && !s.Loopback
+	s.Encrypted = o.Cert != "" || own
+	s.Address = "http://" + listener.Addr().String()
+	if s.Encrypted {
+		var pair tls.Certificate
+		secure := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+		if own {
+			pair, err = o.Certificate()
+			secure.MinVersion = tls.VersionTLS13
+		} else {
+			pair, err = tls.LoadX509KeyPair(o.Cert, o.Key)
+		}
+		if err != nil {
+			listener.Close()
+			return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.CertFlag + " and " + o.KeyFlag, Err: err}
+		}
+		secure.Certificates = []tls.Certificate{pair}
+		listener = tls.NewListener(listener, secure)
+		s.Address = "https://" + listener.Addr().String()
+	}
+	s.listeners = append(s.listeners, listener)
+	return nil
 }
 
 // Serve answers with h until Close. It returns at once. Call it once, unless Close comes first.
 func (s *Server) Serve(h http.Handler) {
 	s.server.Handler = h
-	orchestrator.GoSafe(s.o.Name, s.o.Log, func() {
-		if err := s.server.Serve(s.listener); err != http.ErrServerClosed {
-			s.o.Log.Error("a listener has stopped", "listener", s.o.Name, "error", err)
-		}
-	})
+	for _, listener := range s.listeners {
+		orchestrator.GoSafe(s.o.Name, s.o.Log, func() {
+			if err := s.server.Serve(listener); err != http.ErrServerClosed {
+				s.o.Log.Error("a listener has stopped", "listener", s.o.Name, "error", err)
+			}
+		})
+	}
 }
 
 // Close ends the listener and, within two seconds, what is under way.
@@ -111,7 +152,13 @@ func (s *Server) Close() {
 	if s.server.Shutdown(ctx) != nil {
 		s.server.Close()
 	}
-	s.listener.Close()
+	s.closeAll()
+}
+
+func (s *Server) closeAll() {
+	for _, listener := range s.listeners {
+		listener.Close()
+	}
 }
 
 // Patient returns a handler that bounds how long a client takes to send the body, and to take each piece of the answer.

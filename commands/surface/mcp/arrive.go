@@ -53,6 +53,9 @@ func (a *arrival) ready(ctx context.Context) error {
 	if a.done {
 		return nil
 	}
+	if a.env.Engine == nil { // what needs no database is answered before there is one
+		return orchestrator.Errorf(orchestrator.Unavailable, "the database is not reached yet").WithHint("Call again")
+	}
 	if _, err := agents.List(ctx, a.env.Ledger); err != nil {
 		return withMissing(err, a.env.Ledger)
 	}

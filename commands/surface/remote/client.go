@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +12,10 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"mailroom/orchestrator"
 )
@@ -22,74 +28,215 @@ type Streams struct {
 	Fresh    func()     // forgets what was typed so far; nil does nothing
 	// Answer answers a question of the other side, see Session.Ask. nil knows nothing.
 	Answer func(question string) ([]byte, error)
+	// Again reports that the line does no more if it runs twice than if it runs once: after a cut it is run again.
+	Again bool
+	// GoesOn reports that the line goes on behind what it delivers.
+	GoesOn bool
 }
 
-// Client runs command lines in a place.
+// Client runs command lines in a place. It is safe for concurrent use.
 type Client struct {
 	place Place
+	token string
+	base  string
 	http  *http.Client
 }
 
-// NewClient returns a client of a place, to which dial connects when something is run there.
-func NewClient(place Place, dial func(context.Context) (net.Conn, error)) *Client {
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
-	return &Client{place: place, http: &http.Client{Transport: transport}}
+// NewClient returns a client of a place, to which dial connects when something is run there. With a pin the connection is
+// TLS, and the other side must have the key of that pin. The other side may want a token.
+func NewClient(place Place, pin, token string, dial func(context.Context) (net.Conn, error)) *Client {
+	c := &Client{place: place, token: token, base: "http://localhost"}
+	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: Alive()}
+	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := dial(ctx)
+		if err != nil {
+			return nil, notDialed{err}
+		}
+		return conn, nil
+	}
+	if pin != "" {
+		c.base = "https://" + place.address()
+		transport.TLSClientConfig = pinned(pin)
+		transport.Protocols.SetHTTP2(true)
+	} else {
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+	c.http = &http.Client{Transport: transport}
+	return c
 }
 
 // Close ends the connection.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Run runs a command line there, and returns its exit status. Errors: unavailable if the place cannot be reached, or is
-// lost before the line has ended: then its outcome is not known.
-func (c *Client) Run(ctx context.Context, req *Request, s Streams) (status int, err error) {
-	body, writer := io.Pipe()
-	defer body.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+scheme[:3]+runPath, body)
-	if err != nil {
-		return 0, err
-	}
-	tells := &lines{out: writer}
-	orchestrator.GoSafe("request", nil, func() { tells.write(told{Request: req}) })
-	answer, err := c.http.Do(r)
-	if err != nil {
-		return 0, c.lost(err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1000))
-		return 0, c.lost(fmt.Errorf("%s: %s", answer.Status, text))
-	}
-	run := &running{Streams: s, ctx: ctx, req: req, tells: tells, out: &plain{out: s.Out}, err: &plain{out: s.Err}}
-	orchestrator.GoSafe("signals", nil, run.passSignals)
-	status, err = run.follow(json.NewDecoder(answer.Body))
-	if err != nil && run.failed == nil {
-		return 0, c.lost(err)
-	}
-	return status, errors.Join(err, run.failed)
+// notDialed is the error for a connection that could not be made.
+type notDialed struct{ error }
+
+// Unwrap returns why.
+func (e notDialed) Unwrap() error { return e.error }
+
+// errLost is the error for a connection that was lost.
+var errLost = errors.New("the connection was lost")
+
+// patience is how long a line that may run again is tried again after a cut.
+const patience = 30 * time.Second
+
+func pauses(within time.Duration) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(2*time.Second),
+		backoff.WithMaxElapsedTime(within))
 }
 
-// lost is the error for a connection that was lost. One that could not be made has an error of its own.
-func (c *Client) lost(err error) error {
-	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
-		return own
+// Run runs a command line there, and returns its exit status. Errors: unavailable if the place cannot be reached, or is
+// lost before the line has ended: then its outcome is not known, unless it may run again.
+func (c *Client) Run(ctx context.Context, req *Request, s Streams) (status int, err error) {
+	in := &typed{in: s.In, keeps: s.Again}
+	cut := false
+	for pause := pauses(patience); ; {
+		r := &running{Streams: s, client: c, req: req, typed: in, out: &plain{out: s.Out}, err: &plain{out: s.Err}}
+		status, err = r.run(ctx)
+		if _, away := errors.AsType[notDialed](err); !errors.Is(err, errLost) && !(away && cut) {
+			return status, err
+		}
+		cut = true
+		wait := pause.NextBackOff()
+		if !s.Again || r.printed && !s.GoesOn || !in.rewind() || wait == backoff.Stop {
+			return 0, c.lost(err, s.Again)
+		}
+		select {
+		case <-time.After(wait):
+		case number := <-s.Signals:
+			return 128 + number, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// Lost reports whether an error of Run is that the connection was lost.
+func Lost(err error) bool { return errors.Is(err, errLost) }
+
+// lost is the error for a connection that was lost for good. harmless: the line can be typed again, whatever it has done.
+func (c *Client) lost(err error, harmless bool) error {
+	if harmless {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the connection to " + c.place.String() + " was lost",
+			Hint: "Type it again"}
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err,
 		Message: "the connection to " + c.place.String() + " was lost, and the outcome is not known",
 		Hint:    "Look there before you type it again: it may have been done"}
 }
 
+// Post asks there for something at a path, and decodes the answer. Errors: those of the other side; unavailable.
+func (c *Client) Post(ctx context.Context, path string, body, answer any) error {
+	text, err := orchestrator.JSON(body)
+	if err != nil {
+		return err
+	}
+	got, err := c.do(ctx, path, bytes.NewReader(text))
+	if err != nil {
+		if errors.Is(err, errLost) {
+			err = c.lost(err, false)
+		}
+		return err
+	}
+	defer got.Body.Close()
+	return json.NewDecoder(got.Body).Decode(answer)
+}
+
+// do posts to a path. Errors: errLost; that a connection could not be made; what the other side answers.
+func (c *Client) do(ctx context.Context, path string, body io.Reader) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	answer, err := c.http.Do(r)
+	no, away := errors.AsType[notDialed](err)
+	switch {
+	case err == nil && answer.StatusCode == http.StatusOK:
+		return answer, nil
+	case err == nil:
+		defer answer.Body.Close()
+		return nil, refused(answer)
+	case away:
+		return nil, no
+	case errors.Is(err, errOtherKey):
+		return nil, otherKey(c.place)
+	}
+	return nil, fmt.Errorf("%w: %w", errLost, err)
+}
+
+// refused is the error that the other side has answered.
+func refused(answer *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+	var failure struct {
+		Error, Message, Hint string
+	}
+	if json.Unmarshal(text, &failure) != nil || failure.Error == "" {
+		return orchestrator.Errorf(orchestrator.Unavailable, "the other side answers %s: %s", answer.Status,
+			orchestrator.Clip(strings.TrimSpace(string(text)))).
+			WithHint("Mailroom of another version may be there, or something else")
+	}
+	return &orchestrator.Error{Code: orchestrator.Code(failure.Error), Message: plainText(failure.Message), Hint: plainText(failure.Hint)}
+}
+
+// confirm reports there what was written here, until the answer comes or nothing is known of it any more: only then is it
+// not shown again.
+func (c *Client) confirm(ctx context.Context, id string) {
+	_ = backoff.Retry(func() error {
+		answer, err := c.do(ctx, WrittenPath+id, nil)
+		if err == nil {
+			answer.Body.Close()
+		} else if !errors.Is(err, errLost) && orchestrator.CodeOf(err) != orchestrator.Unavailable {
+			err = backoff.Permanent(err)
+		}
+		return err
+	}, backoff.WithContext(pauses(grace), ctx))
+}
+
 // running is a command line that runs there.
 type running struct {
 	Streams
-	ctx      context.Context
+	*typed
+	client   *Client
 	req      *Request
 	tells    *lines
 	out, err *plain
-	failed   error // why the output could not be written here
+	held     []byte // what is to be printed under an id
+	wrote    string // the id of what was printed last
+	printed  bool   // something was printed
+	failed   error  // why the output could not be written here
+}
+
+// run runs it once. Error: errLost if the connection is lost.
+func (r *running) run(ctx context.Context) (status int, err error) {
+	body, writer := io.Pipe()
+	defer body.Close()
+	of := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.tells = &lines{out: writer}
+	orchestrator.GoSafe("request", nil, func() { r.tells.write(told{Request: r.req}) })
+	answer, err := r.client.do(ctx, RunPath, body)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	orchestrator.GoSafe("signals", nil, func() { r.passSignals(ctx) })
+	status, err = r.follow(json.NewDecoder(answer.Body))
+	switch {
+	case err == nil || r.failed != nil:
+		return status, r.failed
+	case of.Err() != nil:
+		return 0, of.Err()
+	case r.wrote != "":
+		if r.client.confirm(of, r.wrote); !r.GoesOn {
+			return 0, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %w", errLost, err)
 }
 
 // follow does what the other side wants, until the line has ended there.
@@ -104,10 +251,14 @@ func (r *running) follow(in *json.Decoder) (status int, err error) {
 			r.write(r.out, w.Out)
 		case w.Err != nil:
 			r.write(r.err, w.Err)
-		case w.Write && r.failed == nil:
-			err = r.tells.write(told{Written: true})
+		case w.Hold != nil || w.Write != "":
+			err = r.hold(w)
 		case w.In > 0:
-			orchestrator.GoSafe("standard input", nil, func() { r.tells.write(told{In: r.read(w.In)}) })
+			orchestrator.GoSafe("standard input", nil, func() {
+				if in := r.typed.read(w.In); in != nil {
+					r.tells.write(told{In: in})
+				}
+			})
 		case w.Fresh && r.Fresh != nil:
 			r.Fresh()
 		case w.Ask != "":
@@ -127,20 +278,23 @@ func (r *running) follow(in *json.Decoder) (status int, err error) {
 }
 
 func (r *running) write(to *plain, b []byte) {
+	r.printed, r.wrote = true, ""
 	if _, err := to.Write(b); err != nil && r.failed == nil {
 		r.failed = err
 	}
 }
 
-// read reads from standard input what is there, or waits for it.
-func (r *running) read(most int) *piece {
-	b := make([]byte, min(most, maxChunk))
-	n, err := r.In.Read(b)
-	p := &piece{Bytes: b[:n], End: errors.Is(err, io.EOF)}
-	if err != nil && !p.End {
-		p.Err = err.Error()
+// hold keeps what is to be printed, prints it once it is named, and reports that.
+func (r *running) hold(w wanted) error {
+	if r.held = append(r.held, w.Hold...); w.Write == "" {
+		return nil
 	}
-	return p
+	r.write(r.out, r.held)
+	if r.held = nil; r.failed != nil {
+		return r.failed
+	}
+	r.wrote = w.Write
+	return r.tells.write(told{Written: w.Write})
 }
 
 // answer answers a question.
@@ -196,15 +350,73 @@ func (req *Request) names(path string) bool {
 }
 
 // passSignals tells the other side of signals.
-func (r *running) passSignals() {
+func (r *running) passSignals(ctx context.Context) {
 	for {
 		select {
 		case number := <-r.Signals:
 			if r.tells.write(told{Signal: number}) != nil {
 				return
 			}
-		case <-r.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// typed is standard input. A line that may run again reads once more what it has read.
+type typed struct {
+	in    io.Reader
+	keeps bool
+
+	turn  sync.Mutex // one reads at a time
+	mu    sync.Mutex
+	round int    // how often it was rewound
+	kept  []byte // what was read
+	at    int    // how much of that was taken
+	err   error
+	lost  bool // some of it is kept no more
+}
+
+// maxKept bounds the bytes that are kept to be read again.
+const maxKept = 16 << 20
+
+// read takes what is there, or waits for it. nil is for a line that was lost meanwhile.
+func (t *typed) read(most int) *piece {
+	t.mu.Lock()
+	round := t.round
+	t.mu.Unlock()
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	t.mu.Lock()
+	waits := t.at == len(t.kept) && t.err == nil && round == t.round
+	t.mu.Unlock()
+	b, n, err := make([]byte, min(most, maxChunk)), 0, error(nil)
+	if waits {
+		n, err = t.in.Read(b)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept, t.err = append(t.kept, b[:n]...), cmp.Or(t.err, err)
+	if round != t.round {
+		return nil
+	}
+	p := &piece{Bytes: t.kept[t.at:min(len(t.kept), t.at+len(b))]}
+	if t.at += len(p.Bytes); t.at == len(t.kept) && t.err != nil {
+		if p.End = errors.Is(t.err, io.EOF); !p.End {
+			p.Err = t.err.Error()
+		}
+	}
+	if !t.keeps || len(t.kept) > maxKept {
+		t.kept, t.at, t.lost = t.kept[t.at:], 0, true
+	}
+	return p
+}
+
+// rewind begins anew, and reports whether it can.
+func (t *typed) rewind() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.round++
+	t.at = 0
+	return !t.lost
 }

@@ -1,73 +1,117 @@
-// Package remote runs command lines of the program on another machine, and shows here what they print there. A line is
-// parsed, run and rendered where the database is: this side passes streams on, and knows no command.
+// Package remote runs command lines of the program on another machine, or behind a socket, and shows here what they print
+// there. A line is parsed, run and rendered where the database is: this side passes streams on, and knows no command.
 //
-// The two sides speak HTTP/2 over any connection; so far that is the user's own ssh. Source: design/reach.md.
+// The two sides speak HTTP/2 over any connection: the user's own ssh, a socket, or TLS. Source: design/reach.md.
 package remote
 
 import (
+	"context"
+	"net"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"mailroom/orchestrator"
 )
 
-// Place is a database on another machine, as ssh://[USER@]HOST[:PORT][/PATH] names it.
+// Place is where a database is reached, as one of these names it:
+//
+//	ssh://[USER@]HOST[:PORT][/PATH]  the file of that path, on a machine on which the user can log in
+//	unix:/PATH.sock                  what the daemon serves at a socket
+//	https://HOST[:PORT][#PIN]        what a daemon serves on another machine
+//	http://HOST[:PORT]               the same on this machine alone
 type Place struct {
+	Scheme           string
 	User, Host, Port string
-	Path             string // of the file, absolute or behind ~/; "" is what the program takes there by itself
+	Pin              string // of the key of an https place, behind #; "" is in the record of its join
+	Path             string // of the file, absolute or behind ~/, "" being what the program takes there by itself; or of the socket
 }
 
-// scheme begins the text of a Place.
-const scheme = "ssh://"
+// schemes begin the text of a Place.
+var schemes = []string{"ssh://", "unix:", "https://", "http://"}
 
-// IsPlace reports whether a text names a place on another machine, be it a wrong one.
-func IsPlace(text string) bool {
-	return len(text) >= len(scheme) && strings.EqualFold(text[:len(scheme)], scheme)
+// IsPlace reports whether a text names a place that is reached over a connection, be it a wrong one.
+func IsPlace(text string) bool { return schemeOf(text) != "" }
+
+func schemeOf(text string) string {
+	for _, scheme := range schemes {
+		if len(text) >= len(scheme) && strings.EqualFold(text[:len(scheme)], scheme) {
+			return scheme
+		}
+	}
+	return ""
 }
 
 // Parse reads a place. USER and HOST that ssh could take for a flag are refused. Error: invalid_params.
-func Parse(text string) (Place, error) {
-	refused := func(what string) (Place, error) {
-		return Place{}, orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", orchestrator.Clip(text), what).
-			WithHint("Write ssh://[USER@]HOST[:PORT][/PATH], such as ssh://studio/home/me/shop/.mailroom/mailroom.db")
+func Parse(text string) (p Place, err error) {
+	refused := func(what, hint string) (Place, error) {
+		return Place{}, orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", orchestrator.Clip(text), what).WithHint("%s", hint)
 	}
-	if !IsPlace(text) {
-		return refused("this is no place on another machine")
+	scheme := schemeOf(text)
+	if scheme == "unix:" {
+		p = Place{Scheme: "unix", Path: filepath.Clean(strings.TrimPrefix(text[len(scheme):], "//"))}
+		if !filepath.IsAbs(p.Path) || strings.ContainsRune(text, 0) {
+			return refused("the path of a socket is absolute", "Write unix:/PATH, such as unix:/srv/shop/.mailroom/mailroom.sock")
+		}
+		return p, nil
+	}
+	hint := "Write https://HOST:PORT, as `mailroom invite` prints it"
+	if scheme == "ssh://" {
+		hint = "Write ssh://[USER@]HOST[:PORT][/PATH], such as ssh://studio/home/me/shop/.mailroom/mailroom.db"
 	}
 	u, err := url.Parse(text)
-	if err != nil {
-		return refused("it cannot be read")
+	if scheme == "" || err != nil {
+		return refused("it cannot be read as a place on another machine", hint)
 	}
-	p := Place{User: u.User.Username(), Host: u.Hostname(), Port: u.Port(), Path: u.Path}
+	p = Place{Scheme: u.Scheme, User: u.User.Username(), Host: u.Hostname(), Port: u.Port(), Path: strings.TrimSuffix(u.Path, "/")}
+	if scheme == "https://" && len(u.Fragment) == pinLength && !strings.ContainsAny(u.Fragment, ".") {
+		p.Pin, u.Fragment = u.Fragment, ""
+	}
 	_, password := u.User.Password()
 	port, err := strconv.Atoi(p.Port)
 	switch {
 	case p.Host == "":
-		return refused("the host is missing")
+		return refused("the host is missing", hint)
 	case strings.HasPrefix(p.Host, "-") || strings.HasPrefix(p.User, "-"):
-		return refused("no host and no user begins with -")
+		return refused("no host and no user begins with -", hint)
 	case strings.ContainsAny(p.User+p.Host, " \t\r\n\x00"):
-		return refused("no host and no user holds a space")
+		return refused("no host and no user holds a space", hint)
 	case password:
-		return refused("a password does not belong into a place: ssh asks for it, or uses a key")
+		return refused("a password does not belong into a place: ssh asks for it, or uses a key", hint)
 	case p.Port != "" && (err != nil || port < 1 || port > 65535):
-		return refused("the port is none")
+		return refused("the port is none", hint)
 	case u.RawQuery != "" || u.Fragment != "":
-		return refused("nothing may stand behind the path")
+		return refused("nothing may stand behind the path", hint)
+	case scheme == "ssh://":
+	case p.User != "" || p.Path != "":
+		return refused("nothing but a host and a port belongs into it", hint)
+	case scheme == "http://" && !isLoopback(p.Host):
+		return refused("http goes to this machine alone: whoever listens on the way would read all of it", hint)
 	}
-	switch p.Path = strings.TrimSuffix(p.Path, "/"); {
+	switch {
 	case p.Path == "/~":
-		return refused("the file is missing")
+		return refused("the file is missing", hint)
 	case strings.HasPrefix(p.Path, "/~/"):
 		p.Path = p.Path[1:]
 	}
 	return p, nil
 }
 
-// String returns the place as Parse reads it.
+// pinLength is that of certificate.Pin.
+const pinLength = 43
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// String returns the place as Parse reads it, without the pin.
 func (p Place) String() string {
-	u := url.URL{Scheme: "ssh", Host: p.Host, Path: p.Path}
+	if p.Scheme == "unix" {
+		return "unix:" + p.Path
+	}
+	u := url.URL{Scheme: p.Scheme, Host: p.Host, Path: p.Path}
 	if strings.Contains(p.Host, ":") {
 		u.Host = "[" + p.Host + "]"
 	}
@@ -89,4 +133,30 @@ func (p Place) where() string {
 		return p.User + "@" + p.Host
 	}
 	return p.Host
+}
+
+// address is that of the listener.
+func (p Place) address() string {
+	port := map[string]string{"https": "443", "http": "80"}[p.Scheme]
+	if p.Port != "" {
+		port = p.Port
+	}
+	return net.JoinHostPort(p.Host, port)
+}
+
+// Dial connects to a place. Errors: unavailable, conflict.
+func (p Place) Dial(ctx context.Context, d Dialing) (conn net.Conn, err error) {
+	switch p.Scheme {
+	case "ssh":
+		return p.overSSH(ctx, d)
+	case "unix":
+		conn, err = new(net.Dialer).DialContext(ctx, "unix", p.Path)
+	default:
+		conn, err = new(net.Dialer).DialContext(ctx, "tcp", p.address())
+	}
+	if err != nil {
+		err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: p.String() + " does not answer", Err: err,
+			Hint: "`mailroom serve` must run there"}
+	}
+	return conn, err
 }

@@ -72,3 +72,10 @@ func sequence(text []byte) (n int, keep bool) {
 	}
 	return 0, false
 }
+
+// plainText is what plain passes on of a text.
+func plainText(text string) string {
+	var b bytes.Buffer
+	(&plain{out: &b}).Write([]byte(text))
+	return b.String()
+}

@@ -20,10 +20,15 @@ import (
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, place := range map[string]Place{
-		"ssh://studio":                      {Host: "studio"},
-		"SSH://me@studio:2222/":             {User: "me", Host: "studio", Port: "2222"},
-		"ssh://studio/srv/my%20shop/x.db":   {Host: "studio", Path: "/srv/my shop/x.db"},
-		"ssh://me@[fe80::1]:22/~/shop/x.db": {User: "me", Host: "fe80::1", Port: "22", Path: "~/shop/x.db"},
+		"ssh://studio":                      {Scheme: "ssh", Host: "studio"},
+		"SSH://me@studio:2222/":             {Scheme: "ssh", User: "me", Host: "studio", Port: "2222"},
+		"ssh://studio/srv/my%20shop/x.db":   {Scheme: "ssh", Host: "studio", Path: "/srv/my shop/x.db"},
+		"ssh://me@[fe80::1]:22/~/shop/x.db": {Scheme: "ssh", User: "me", Host: "fe80::1", Port: "22", Path: "~/shop/x.db"},
+		"unix:/srv/my shop/x.sock":          {Scheme: "unix", Path: "/srv/my shop/x.sock"},
+		"unix:///srv/x.sock":                {Scheme: "unix", Path: "/srv/x.sock"},
+		"https://studio.local:9464/":        {Scheme: "https", Host: "studio.local", Port: "9464"},
+		"https://[fe80::1]":                 {Scheme: "https", Host: "fe80::1"},
+		"http://127.0.0.1:9464":             {Scheme: "http", Host: "127.0.0.1", Port: "9464"},
 	} {
 		p, err := Parse(text)
 		want.Equal(t, "error", err, nil)
@@ -33,8 +38,10 @@ func TestParse(t *testing.T) {
 		want.Equal(t, text+" as "+p.String(), again, place)
 	}
 	for _, text := range []string{
-		"https://studio", "ssh://", "ssh:///x.db", "ssh://-oProxyCommand=x", "ssh://-l@studio", "ssh://a%20b@studio", "ssh://me:secret@studio",
+		"shop.db", "ssh://", "ssh:///x.db", "ssh://-oProxyCommand=x", "ssh://-l@studio", "ssh://a%20b@studio", "ssh://me:secret@studio",
 		"ssh://studio:0", "ssh://studio:99999", "ssh://studio/x?y", "ssh://studio/x#y", "ssh://studio/~", "ssh://%zz",
+		"unix:x.sock", "unix:", "https://", "https://me@studio", "https://studio/x", "https://studio/#code", "http://studio:9464",
+		"http://10.0.0.1:9464", "http://127.0.0.1.example.org",
 	} {
 		_, err := Parse(text)
 		want.Equal(t, text, orchestrator.CodeOf(err), orchestrator.InvalidParams)
@@ -75,12 +82,12 @@ func pair(t *testing.T, run func(ctx context.Context, s *Session) int) (c *Clien
 	t.Helper()
 	here, there := net.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- Serve(t.Context(), there, "v1", Handler(run)) }()
+	go func() { served <- NewServer(run, "").Serve(t.Context(), there, "v1") }()
 	conn := NewConn(here, here, here.Close).(*pipeConn)
-	if err := conn.greeted(Place{Host: "there"}); err != nil {
+	if err := conn.greeted(Place{Scheme: "ssh", Host: "there"}); err != nil {
 		t.Fatal(err)
 	}
-	c = NewClient(Place{Host: "there"}, func(context.Context) (net.Conn, error) { return conn, nil })
+	c = NewClient(Place{Scheme: "ssh", Host: "there"}, "", "", func(context.Context) (net.Conn, error) { return conn, nil })
 	t.Cleanup(func() {
 		c.Close()
 		here.Close()
@@ -109,8 +116,7 @@ func TestRun(t *testing.T) {
 		_, err = s.ReadFile(file + ".none")
 		fmt.Fprintln(s.Err, err != nil, s.Exists(file+".none"))
 		s.Fresh()
-		fmt.Fprint(s.Out, long)
-		if err := s.Written(); err != nil {
+		if err := s.Deliver([]byte(long)); err != nil {
 			fmt.Fprintln(s.Err, err)
 		}
 		return 65
@@ -137,8 +143,7 @@ func TestNotWritten(t *testing.T) {
 	t.Parallel()
 	got := make(chan error, 1)
 	c, _ := pair(t, func(_ context.Context, s *Session) int {
-		fmt.Fprintln(s.Out, "hello")
-		got <- s.Written()
+		got <- s.Deliver([]byte("hello"))
 		return 0
 	})
 	_, err := c.Run(t.Context(), &Request{}, Streams{In: strings.NewReader(""), Out: broken{}, Err: io.Discard})
@@ -190,7 +195,7 @@ func TestGreeting(t *testing.T) {
 		strings.Repeat("noise\n", 20_000): orchestrator.Unavailable,
 	} {
 		conn := NewConn(strings.NewReader(text), io.Discard, nil).(*pipeConn)
-		err := conn.greeted(Place{Host: "there"})
+		err := conn.greeted(Place{Scheme: "ssh", Host: "there"})
 		if code == "" {
 			want.Equal(t, "error", err, nil)
 		} else {

@@ -21,17 +21,20 @@ type Session struct {
 	Request
 	In       io.Reader
 	Out, Err io.Writer
+	Valid    func() error // that whoever asks is still let in; nil: always
 
 	answers *lines
 	input   chan *piece // what In has asked for
 	told    chan *piece // and ReadFile, Exists and Ask
-	written chan struct{}
-	gone    <-chan struct{}
-	reading sync.Mutex // In
-	asking  sync.Mutex // ReadFile, Ask and Written
+	gone    chan struct{}
+	left    bool // once gone: the other side has ended the line itself, over a connection that is whole
+	reading sync.Mutex
+	asking  sync.Mutex // ReadFile, Ask and Deliver
+	open    *deliveries
+	given   *delivery // the last one
 }
 
-// errGone says that the other side is gone.
+// errGone is the error for another side that is gone.
 var errGone = errors.New("the other side is gone")
 
 // ReadFile reads a file of the other side, which the command line must name.
@@ -72,25 +75,49 @@ func (s *Session) ask(want wanted) (answer []byte, err error) {
 // Fresh has the other side forget what was typed so far.
 func (s *Session) Fresh() { s.answers.write(wanted{Fresh: true}) }
 
-// Written waits until the other side has written all that Out was given. Error: it could not, or is gone.
-func (s *Session) Written() error {
+// Deliver has the other side print b, all of it or nothing, and returns once it has. If the connection is lost meanwhile,
+// it waits for Grace: the other side may have printed it, and confirms that over another connection. Error: the other side
+// has not printed it, or not reported that in time.
+func (s *Session) Deliver(b []byte) error {
 	s.asking.Lock()
 	defer s.asking.Unlock()
-	if err := s.answers.write(wanted{Write: true}); err != nil {
-		return err
+	if s.Valid != nil {
+		if err := s.Valid(); err != nil {
+			return err
+		}
 	}
+	s.given.settle() // what came of it is noted by now
+	d := s.open.add()
+	s.given = d
+	for len(b) > maxChunk {
+		s.answers.write(wanted{Hold: b[:maxChunk]})
+		b = b[maxChunk:]
+	}
+	s.answers.write(wanted{Hold: b, Write: d.id}) // if that fails, the other side is gone
 	select {
-	case <-s.written:
+	case <-d.written:
 		return nil
 	case <-s.gone:
-		return errGone
 	}
+	grace := time.Duration(0) // what has come is counted
+	if !s.left {
+		grace = s.open.grace
+	}
+	select {
+	case <-d.written:
+		return nil
+	case <-time.After(grace):
+	}
+	if !d.giveUp() {
+		return nil
+	}
+	return errGone
 }
 
 // input reads the standard input of the other side, as much as is asked for.
 type input struct {
 	*Session
-	left []byte
+	rest []byte
 	err  error
 }
 
@@ -98,14 +125,14 @@ type input struct {
 func (in *input) Read(b []byte) (int, error) {
 	in.reading.Lock()
 	defer in.reading.Unlock()
-	if len(in.left) == 0 && in.err == nil && len(b) > 0 {
+	if len(in.rest) == 0 && in.err == nil && len(b) > 0 {
 		in.err = in.answers.write(wanted{In: min(len(b), maxChunk)})
 		if in.err == nil {
 			in.next()
 		}
 	}
-	n := copy(b, in.left)
-	if in.left = in.left[n:]; n > 0 || len(b) == 0 {
+	n := copy(b, in.rest)
+	if in.rest = in.rest[n:]; n > 0 || len(b) == 0 {
 		return n, nil
 	}
 	return 0, in.err
@@ -115,7 +142,7 @@ func (in *input) Read(b []byte) (int, error) {
 func (in *input) next() {
 	select {
 	case p := <-in.input:
-		switch in.left = p.Bytes; {
+		switch in.rest = p.Bytes; {
 		case p.Err != "":
 			in.err = errors.New(p.Err)
 		case p.End:
@@ -148,42 +175,58 @@ func (o output) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Handler runs command lines of the other side. run returns the exit status of one; its context ends when the other side
-// is gone or has got a signal, which is its cause.
-func Handler(run func(ctx context.Context, s *Session) int) http.Handler {
+// Server runs command lines of the other side, over any number of connections.
+type Server struct {
+	// Run returns the exit status of a line. Its context ends when the other side is gone or has got a signal, which is its
+	// cause. It may be called from several goroutines.
+	Run  func(ctx context.Context, s *Session) int
+	open *deliveries
+}
+
+// NewServer returns a server that runs lines with run. A process that serves but one connection needs a folder of the
+// user's own, in which its successor finds it: see Session.Deliver; "" is none.
+func NewServer(run func(ctx context.Context, s *Session) int, folder string) *Server {
+	return &Server{Run: run, open: newDeliveries(folder)}
+}
+
+// Handler answers at RunPath and WrittenPath.
+func (v *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+runPath, func(rw http.ResponseWriter, r *http.Request) {
-		in := json.NewDecoder(r.Body)
-		var first told
-		if err := in.Decode(&first); err != nil || first.Request == nil {
-			http.Error(rw, "the first line is no request", http.StatusBadRequest)
-			return
-		}
-		ctx, cancel := context.WithCancelCause(r.Context())
-		defer cancel(nil)
-		gone, goes := context.WithCancel(ctx)
-		defer goes()
-		s := &Session{Request: *first.Request, answers: &lines{out: rw, flush: http.NewResponseController(rw).Flush},
-			input: make(chan *piece), told: make(chan *piece), written: make(chan struct{}), gone: r.Context().Done()}
-		s.In, s.Out, s.Err = &input{Session: s}, output{s, false}, output{s, true}
-		if err := s.answers.flush(); err != nil { // it may be long before the line prints anything
-			return
-		}
-		orchestrator.GoSafe("remote", nil, func() {
-			defer goes()
-			s.listen(gone, in, cancel)
-		})
-		status := run(ctx, s)
-		s.answers.write(wanted{Status: &status})
-	})
+	mux.HandleFunc("POST "+RunPath, func(rw http.ResponseWriter, r *http.Request) { v.ServeRun(rw, r, v.Run) })
+	mux.HandleFunc("POST "+WrittenPath+"{id}", v.ServeWritten)
 	return mux
 }
 
-// listen hands on what the other side says, until it says nothing more.
+// ServeRun answers a request at RunPath with run in place of v.Run.
+func (v *Server) ServeRun(rw http.ResponseWriter, r *http.Request, run func(ctx context.Context, s *Session) int) {
+	in := json.NewDecoder(r.Body)
+	var first told
+	if err := in.Decode(&first); err != nil || first.Request == nil {
+		http.Error(rw, "the first line is no request", http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	s := &Session{Request: *first.Request, answers: &lines{out: rw, flush: http.NewResponseController(rw).Flush},
+		input: make(chan *piece), told: make(chan *piece), gone: make(chan struct{}), open: v.open}
+	s.In, s.Out, s.Err = &input{Session: s}, output{s, false}, output{s, true}
+	if err := s.answers.flush(); err != nil { // it may be long before the line prints anything
+		return
+	}
+	orchestrator.GoSafe("remote", nil, func() { s.listen(ctx, in, cancel) })
+	status := run(ctx, s)
+	s.given.settle()
+	s.answers.write(wanted{Status: &status})
+}
+
+// listen hands on what the other side sends, until it sends nothing more.
 func (s *Session) listen(ctx context.Context, in *json.Decoder, stop context.CancelCauseFunc) {
+	defer close(s.gone)
 	for {
 		var t told
 		if err := in.Decode(&t); err != nil {
+			s.left = isReset(err)
+			stop(errGone)
 			return
 		}
 		switch {
@@ -191,8 +234,8 @@ func (s *Session) listen(ctx context.Context, in *json.Decoder, stop context.Can
 			pass(ctx, s.input, t.In)
 		case t.Answer != nil:
 			pass(ctx, s.told, t.Answer)
-		case t.Written:
-			pass(ctx, s.written, struct{}{})
+		case t.Written != "":
+			s.open.find(t.Written).confirm()
 		case t.Signal > 0:
 			stop(fmt.Errorf("%s signal received", syscall.Signal(t.Signal)))
 		}
@@ -206,18 +249,34 @@ func pass[T any](ctx context.Context, to chan<- T, what T) {
 	}
 }
 
-// farewell is how long command lines have to end once the other side is gone.
-const farewell = 10 * time.Second
+// reset is the error of a request whose client has ended it. Package net/http has a type of this form, and no name for it.
+type reset struct {
+	StreamID, Code uint32
+	Cause          error
+}
+
+// Error implements error.
+func (reset) Error() string { return "the request was ended" }
+
+func isReset(err error) bool {
+	_, is := errors.AsType[reset](err)
+	return is
+}
+
+// farewell is how long command lines have to end once the connection is lost: what they wait for meanwhile is Deliver.
+const farewell = grace + 5*time.Second
 
 // Serve greets the other side of a connection, and serves it until it goes or ctx ends. Then what runs is told to stop,
 // and has farewell to do so.
-func Serve(ctx context.Context, conn net.Conn, programVersion string, h http.Handler) error {
+func (v *Server) Serve(ctx context.Context, conn net.Conn, programVersion string) error {
 	if _, err := fmt.Fprintf(conn, "%s%d %s\n", greeting, version, programVersion); err != nil {
 		return err
 	}
+	defer v.open.close()
+	h := v.Handler()
 	listener := &single{conn: conn, closed: make(chan struct{})}
 	var runs sync.WaitGroup // Shutdown does not wait for what runs for a connection that has ended
-	server := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute, HTTP2: Alive()}
 	server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		runs.Add(1)
 		defer runs.Done()
@@ -244,6 +303,11 @@ func Serve(ctx context.Context, conn net.Conn, programVersion string, h http.Han
 	case <-time.After(farewell):
 	}
 	return nil
+}
+
+// Alive is the configuration of connections on which a side that is away is noticed.
+func Alive() *http.HTTP2Config {
+	return &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: 1000}
 }
 
 // greeting begins the line by which a connection begins. What comes before it is no part of the conversation: shells

@@ -1,16 +1,13 @@
 package remote
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,23 +20,15 @@ import (
 // command is what ssh runs there. Nothing of a place is in it, so that no shell sees any of that.
 const command = "mailroom remote"
 
-// Dialing is how Dial connects.
+// Dialing is how Dial connects over ssh.
 type Dialing struct {
-	Err   io.Writer // where ssh writes what it has to say
-	Batch bool      // ssh asks for nothing: nobody could answer
-	// Folder of the sockets over which a process of ssh keeps a connection, for keptFor after its last use, so that
-	// further command lines begin without a handshake; "" keeps none
-	Folder string
+	Err    io.Writer // where ssh writes what it has to say
+	Batch  bool      // ssh asks for nothing: nobody could answer
+	Folder string    // of the sockets at which holders are reached, see Hold; "" has none
 }
 
-// keptFor is how long a connection is kept that nobody uses.
-const keptFor = "5m"
-
-// maxSocket bounds the path of a socket, to which ssh adds 17 bytes for a moment.
-const maxSocket = 104 - 17
-
 // flags returns those of ssh. With batch it asks for nothing.
-func (d *Dialing) flags(p Place, batch bool) []string {
+func (p Place) flags(batch bool) []string {
 	flags := []string{"-T"}
 	if batch {
 		flags = append(flags, "-o", "BatchMode=yes")
@@ -47,82 +36,45 @@ func (d *Dialing) flags(p Place, batch bool) []string {
 	if p.Port != "" {
 		flags = append(flags, "-p", p.Port)
 	}
-	if socket := d.socket(p); socket != "" {
-		flags = append(flags, "-o", "ControlMaster=auto", "-o", "ControlPersist="+keptFor, "-o", `ControlPath="`+socket+`"`)
-	}
-	return flags
-}
-
-// socket is where the kept connection to a place is reached; "" if none is kept.
-func (d *Dialing) socket(p Place) string {
-	name := sha1.Sum([]byte(p.where() + " " + p.Port))
-	socket := filepath.Join(d.Folder, hex.EncodeToString(name[:8]))
-	if d.Folder == "" || len(socket) > maxSocket || strings.ContainsAny(socket, "%\"") {
-		return ""
-	}
-	return socket
-}
-
-// warmAgain is how often Warm looks for a connection that is being made.
-const warmAgain = 20 * time.Millisecond
-
-// Warm reports whether there is a kept connection to a place. If there is none, it has ssh make one in the background, and
-// waits for it until ctx ends.
-func (p Place) Warm(ctx context.Context, d Dialing) bool {
-	socket := d.socket(p)
-	if socket == "" {
-		return false
-	}
-	if reached(socket) {
-		return true
-	}
-	cmd := exec.Command("ssh", append(d.flags(p, true), "-f", "-N", "--", p.where())...)
-	process.SetApart(cmd)
-	if cmd.Start() != nil {
-		return false
-	}
-	orchestrator.GoSafe("ssh", nil, func() { cmd.Wait() })
-	for again := time.NewTicker(warmAgain); ; {
-		select {
-		case <-again.C:
-			if reached(socket) {
-				return true
-			}
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
-// reached reports whether a process listens at a socket.
-func reached(socket string) bool {
-	conn, err := net.Dial("unix", socket)
-	if err == nil {
-		conn.Close()
-	}
-	return err == nil
+	return append(flags, "--", p.where(), command)
 }
 
 // deaf runs ssh so that Ctrl-C, which a terminal sends to all of its programs, does not end it: the line there is told,
 // and ends well.
 const deaf = `trap "" INT; exec ssh "$@"`
 
-// wantsPerson are what ssh says where it could ask a person, and is not to.
+// wantsPerson are what ssh prints where it could ask a person, and is not to.
 var wantsPerson = []string{"Permission denied", "Host key verification failed"}
 
-// Dial connects to a place with the user's own ssh, which begins apart from the terminal, so that Ctrl-C does not reach
-// it. Where it would have to ask the person it is run once more, and does. Errors: unavailable, conflict.
-func (p Place) Dial(ctx context.Context, d Dialing) (net.Conn, error) {
+// overSSH connects through a holder of this user. If there is none, it connects by itself, and leaves the connection to a
+// new one.
+func (p Place) overSSH(ctx context.Context, d Dialing) (net.Conn, error) {
+	if conn := d.held(p); conn != nil {
+		return conn, nil
+	}
+	conn, err := p.login(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if held := conn.leave(ctx, p, d); held != nil {
+		return held, nil
+	}
+	return conn, nil
+}
+
+// login connects with the user's own ssh, which begins apart from the terminal, so that Ctrl-C does not reach it. Where it
+// would have to ask the person it is run once more, and does.
+func (p Place) login(ctx context.Context, d Dialing) (*pipeConn, error) {
 	var said bytes.Buffer
-	cmd := exec.Command("ssh", append(d.flags(p, true), "--", p.where(), command)...)
+	cmd := exec.Command("ssh", p.flags(true)...)
 	process.SetApart(cmd)
 	cmd.Stderr = &said
 	conn, err := p.connect(ctx, cmd)
 	asks := func(words string) bool { return strings.Contains(said.String(), words) }
 	if err != nil && !d.Batch && ctx.Err() == nil && slices.ContainsFunc(wantsPerson, asks) {
-		cmd = exec.Command("sh", append([]string{"-c", deaf, "ssh"}, append(d.flags(p, false), "--", p.where(), command)...)...)
+		cmd = exec.Command("sh", append([]string{"-c", deaf, "ssh"}, p.flags(false)...)...)
 		if runtime.GOOS == "windows" { // which has no sh
-			cmd = exec.Command("ssh", append(d.flags(p, false), "--", p.where(), command)...)
+			cmd = exec.Command("ssh", p.flags(false)...)
 		}
 		cmd.Stderr = d.Err
 		return p.connect(ctx, cmd)
@@ -134,30 +86,38 @@ func (p Place) Dial(ctx context.Context, d Dialing) (net.Conn, error) {
 }
 
 // connect starts ssh, and waits for the greeting.
-func (p Place) connect(ctx context.Context, cmd *exec.Cmd) (net.Conn, error) {
+func (p Place) connect(ctx context.Context, cmd *exec.Cmd) (*pipeConn, error) {
 	cmd.WaitDelay = time.Second
-	in, err := cmd.StdinPipe()
+	in, toSSH, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
+	fromSSH, out, err := os.Pipe()
 	if err != nil {
+		in.Close()
+		toSSH.Close()
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	cmd.Stdin, cmd.Stdout = in, out
+	err = cmd.Start()
+	in.Close()
+	out.Close()
+	if err != nil {
+		toSSH.Close()
+		fromSSH.Close()
 		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "ssh cannot be run", Err: err,
 			Hint: "Install OpenSSH's client"}
 	}
-	conn := &pipeConn{reader: bufio.NewReaderSize(out, maxChunk), Writer: in, close: func() error {
-		in.Close() // it ends by itself then
-		ended := make(chan error, 1)
-		orchestrator.GoSafe("ssh", nil, func() { ended <- cmd.Wait() })
+	ended := make(chan error, 1)
+	orchestrator.GoSafe("ssh", nil, func() { ended <- cmd.Wait() })
+	conn := &pipeConn{Reader: fromSSH, Writer: toSSH, files: []*os.File{toSSH, fromSSH}, close: func() error {
+		toSSH.Close() // it ends by itself then
 		select {
 		case <-ended:
 		case <-time.After(farewell):
 			cmd.Process.Kill()
 		}
-		return nil
+		return fromSSH.Close()
 	}}
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Kill() })
 	err = conn.greeted(p)
@@ -172,12 +132,18 @@ func (p Place) connect(ctx context.Context, cmd *exec.Cmd) (net.Conn, error) {
 // maxNoise bounds the bytes before the greeting.
 const maxNoise = 64 << 10
 
-// greeted reads up to the end of the greeting. Errors: unavailable, conflict.
+// greeted reads up to the end of the greeting, and no byte more. Errors: unavailable, conflict.
 func (c *pipeConn) greeted(p Place) error {
-	for read := 0; read < maxNoise; {
-		line, err := c.reader.ReadString('\n')
-		read += len(line)
-		if _, rest, is := strings.Cut(line, greeting); is && err == nil {
+	var line []byte
+	b := make([]byte, 1)
+	for range maxNoise {
+		if _, err := io.ReadFull(c, b); err != nil {
+			break
+		}
+		if line = append(line, b[0]); b[0] != '\n' {
+			continue
+		}
+		if _, rest, is := strings.Cut(string(line), greeting); is {
 			var theirs int
 			if _, err := fmt.Sscan(rest, &theirs); err != nil || theirs == version {
 				return err
@@ -187,11 +153,9 @@ func (c *pipeConn) greeted(p Place) error {
 				older = "here"
 			}
 			return orchestrator.Errorf(orchestrator.Conflict, "the program at %s speaks version %d of the protocol, and this one version %d", p.where(), theirs, version).
-				WithHint("Upgrade the one %s: %s", older, strings.TrimSpace(rest))
+				WithHint("Upgrade the one %s: %s", older, plainText(strings.TrimSpace(rest)))
 		}
-		if err != nil {
-			break
-		}
+		line = line[:0]
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable, "mailroom does not answer at %s", p.where()).
 		WithHint("Have Mailroom there, in the PATH of a shell that runs one command")
@@ -199,18 +163,16 @@ func (c *pipeConn) greeted(p Place) error {
 
 // pipeConn is a connection over two pipes.
 type pipeConn struct {
-	reader *bufio.Reader
+	io.Reader
 	io.Writer
+	files []*os.File // to ssh, and from it
 	close func() error
 }
 
 // NewConn returns a connection over two pipes.
 func NewConn(in io.Reader, out io.Writer, closes func() error) net.Conn {
-	return &pipeConn{reader: bufio.NewReaderSize(in, maxChunk), Writer: out, close: closes}
+	return &pipeConn{Reader: in, Writer: out, close: closes}
 }
-
-// Read implements net.Conn.
-func (c *pipeConn) Read(b []byte) (int, error) { return c.reader.Read(b) }
 
 // Close implements net.Conn.
 func (c *pipeConn) Close() error { return c.close() }

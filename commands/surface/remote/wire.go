@@ -4,14 +4,20 @@ import (
 	"encoding/json"
 	"io"
 	"sync"
+	"time"
 )
 
 // version of the protocol. Sides of different versions refuse each other.
 const version = 1
 
-// runPath is where a command line is run: a POST whose body and answer are lines of JSON, a told and a wanted each, that
-// go both ways at the same time.
-const runPath = "/v1/run"
+// The paths of the protocol. Both are asked with POST.
+const (
+	// RunPath is where a command line runs. The body and the answer are lines of JSON, a told and a wanted each, that go both
+	// ways at the same time.
+	RunPath = "/v1/run"
+	// WrittenPath, with an id behind it, is where this side confirms after a cut what it has written: see Session.Deliver.
+	WrittenPath = "/v1/written/"
+)
 
 // maxChunk bounds the bytes of one piece of a stream.
 const maxChunk = 64 << 10
@@ -31,16 +37,25 @@ type Request struct {
 	Offset int    `json:"offset,omitempty"` // seconds east of UTC now, for a zone that is not known there
 }
 
+// Location is the time zone of where it was typed.
+func (r *Request) Location() *time.Location {
+	zone, err := time.LoadLocation(r.Zone)
+	if err != nil || r.Zone == "" {
+		return time.FixedZone("", r.Offset)
+	}
+	return zone
+}
+
 // Variables are those of the environment that count for a command line wherever it is run.
 var Variables = []string{"MAILROOM_AGENT", "MAILROOM_OUTPUT", "MAILROOM_MESSAGE_IDS", "TRACEPARENT", "LC_ALL", "LC_CTYPE", "LANG",
 	"NO_COLOR", "TERM"}
 
-// told is what this side says: first the request, then what the other side wants, and that a signal has come.
+// told is what this side sends: first the request, then what the other side wants, and that a signal has come.
 type told struct {
 	Request *Request `json:"request,omitempty"`
-	In      *piece   `json:"in,omitempty"`     // of standard input
-	Answer  *piece   `json:"answer,omitempty"` // a part of a file, that it is there, or the answer to a question
-	Written bool     `json:"written,omitempty"`
+	In      *piece   `json:"in,omitempty"`      // of standard input
+	Answer  *piece   `json:"answer,omitempty"`  // a part of a file, that it is there, or the answer to a question
+	Written string   `json:"written,omitempty"` // id of what this side has written
 	Signal  int      `json:"signal,omitempty"`
 }
 
@@ -51,16 +66,17 @@ type piece struct {
 	Err   string `json:"err,omitempty"`
 }
 
-// wanted is what the side says on which the line runs: what it prints, what it wants, and how the line has ended.
+// wanted is what the side sends on which the line runs: what it prints, what it wants, and how the line has ended.
 type wanted struct {
 	Out    []byte `json:"out,omitempty"`
 	Err    []byte `json:"err,omitempty"`
+	Hold   []byte `json:"hold,omitempty"`   // to be printed when Write names it, and not before
+	Write  string `json:"write,omitempty"`  // id of what is held: print it, and report that
 	In     int    `json:"in,omitempty"`     // at most so many bytes of standard input
 	File   string `json:"file,omitempty"`   // which the line names
 	Stat   bool   `json:"stat,omitempty"`   // only whether that is there
 	Fresh  bool   `json:"fresh,omitempty"`  // what was typed so far is not to be read
 	Ask    string `json:"ask,omitempty"`    // a question that this side may have an answer to
-	Write  bool   `json:"write,omitempty"`  // to be told when all that was printed is written
 	Status *int   `json:"status,omitempty"` // exit status; the last one has it
 }
 

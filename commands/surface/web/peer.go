@@ -7,6 +7,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"mailroom/commands/surface/listener"
 )
 
 type peerKey struct{}
@@ -17,7 +19,7 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
 	}
-	return context.WithValue(ctx, peerKey{}, c)
+	return context.WithValue(listener.WithUID(ctx, c), peerKey{}, c)
 }
 
 // hungUp reports whether whoever sent a request has closed the connection. net/http notices that by itself, but not any

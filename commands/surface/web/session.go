@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -11,7 +12,6 @@ import (
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/tracing"
 )
 
 // SessionPath is where the console's page logs in, asks who it is, and logs out. A daemon without the console has
@@ -79,8 +79,8 @@ func (w *Server) logIn(rw http.ResponseWriter, r *http.Request) {
 	var secret string
 	var session agents.Token
 	if err == nil {
-		err = w.traced(r, "console login", func(r *http.Request) (err error) {
-			secret, session, err = agents.OpenSession(r.Context(), w.env.Ledger, given.Code)
+		err = w.traced(r, "console login", orchestrator.Operator, nil, func(ctx context.Context) (err error) {
+			secret, session, err = agents.OpenSession(ctx, w.env.Ledger, given.Code)
 			return err
 		})
 	}
@@ -94,24 +94,10 @@ func (w *Server) whoAsks(rw http.ResponseWriter, r *http.Request) {
 
 // logOut revokes the session that asks.
 func (w *Server) logOut(rw http.ResponseWriter, r *http.Request) {
-	err := w.traced(r, "console logout", func(r *http.Request) error {
-		return agents.EndSession(r.Context(), w.env.Ledger, askerOf(r.Context()).secret)
+	err := w.traced(r, "console logout", orchestrator.Operator, nil, func(ctx context.Context) error {
+		return agents.EndSession(ctx, w.env.Ledger, askerOf(r.Context()).secret)
 	})
 	w.reply(rw, struct{}{}, err)
-}
-
-// traced runs do within a span of the operator's. A failure leaves none, since strangers could fill the disk with them.
-func (w *Server) traced(r *http.Request, name string, do func(*http.Request) error) error {
-	ctx, span := tracing.Start(r.Context(), name)
-	span.Kind, span.Caller = tracing.Server, orchestrator.Operator
-	span.Set(tracing.AttrSystem, "mailroom")
-	span.Set(tracing.AttrOperation, name)
-	span.Begin(w.env.Ledger.Now())
-	err := do(r.WithContext(ctx))
-	if err == nil {
-		w.env.Ledger.EndSpan(ctx, span, nil, func() bool { return false })
-	}
-	return err
 }
 
 // reply answers with a result in the form of a command's, or with an error.

@@ -4,6 +4,7 @@ package web
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface/console"
 	"mailroom/commands/surface/listener"
+	"mailroom/commands/surface/remote"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/certificate"
 )
 
 // MaxBody is how many bytes the body of a request may have: the largest message, and room for the rest.
@@ -30,13 +33,19 @@ var usualBounds = bounds{Bounds: listener.Usual, Requests: 4096, Peer: time.Seco
 
 // Options say where and how the endpoints are served, and what else is served beside those of this package.
 type Options struct {
-	Address       string   // 127.0.0.1:PORT; port 0 picks a free one
-	Cert, Key     string   // files, PEM; both or neither
-	Hosts         []string // names under which clients reach a daemon that listens beyond loopback
-	RatePerSecond int      // requests that one token may make, at least 1
-	Version       string   // of the program, for the description
-	Console       bool     // the console's page is served, and lets people in
-	Named         bool     // commands find the database only where --db names it, or in the folder of its project
+	Address       string           // 127.0.0.1:PORT; port 0 picks a free one; "" has none
+	Cert, Key     string           // files, PEM; both or neither
+	Hosts         []string         // names under which clients reach a daemon that listens beyond loopback
+	PlainHTTP     bool             // beyond loopback it makes no certificate for itself: a proxy in front has one
+	State         string           // folder of the user's own, for that certificate
+	Socket        *listener.Socket // which is served, too; nil is none
+	RatePerSecond int              // requests that one token may make, at least 1
+	Version       string           // of the program, for the description
+	Console       bool             // the console's page is served, and lets people in
+	Named         bool             // commands find the database only where --db names it, or in the folder of its project
+
+	// Run runs a command line of another machine for a caller; nil runs none. See remote.Server.
+	Run func(ctx context.Context, s *remote.Session, caller commands.Caller) int
 
 	// Handlers by path. Those of Open and Local are asked with GET; those of WithToken with any method, and CallerOf
 	// tells them who asks.
@@ -59,6 +68,8 @@ type Server struct {
 	codes    *rate.Limiter       // attempts to log in to the console
 	bodies   *semaphore.Weighted // bytes of large bodies under way
 	streams  listener.Rates      // of events
+	lines    *remote.Server
+	refused  *rate.Limiter // failed attempts to join that are traced
 }
 
 // Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params,
@@ -67,11 +78,15 @@ func Listen(ctx context.Context, env commands.Env, o Options) (*Server, error) {
 	if o.bounds == (bounds{}) {
 		o.bounds = usualBounds
 	}
-	server, err := listener.Open(ctx, listener.Options{
+	of := listener.Options{
 		Name: "endpoints", Address: o.Address, AddressFlag: "listen", Cert: o.Cert, Key: o.Key, CertFlag: "tls-cert",
-		KeyFlag: "tls-key",
-		Bounds:  o.bounds.Bounds, Connections: listener.Share(2), ConnContext: withPeer, Log: env.Log,
-	})
+		KeyFlag: "tls-key", Socket: o.Socket,
+		Bounds: o.bounds.Bounds, Connections: listener.Share(2), ConnContext: withPeer, Log: env.Log,
+	}
+	if o.State != "" && !o.PlainHTTP {
+		of.Certificate = func() (tls.Certificate, error) { return certificate.Own(o.State) }
+	}
+	server, err := listener.Open(ctx, of)
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +95,12 @@ func Listen(ctx context.Context, env commands.Env, o Options) (*Server, error) {
 		rates: listener.Rates{PerSecond: o.RatePerSecond}, failures: rate.NewLimiter(20, 100),
 		codes:  rate.NewLimiter(20, 100),
 		bodies: semaphore.NewWeighted(maxBodies),
+		lines:  remote.NewServer(nil, ""), refused: rate.NewLimiter(rate.Every(time.Minute), 20),
 	}
-	if !w.Loopback && o.Cert == "" {
-		env.Log.Warn("tokens and messages travel unencrypted: give --tls-cert and --tls-key, or put a proxy with TLS in front", "listen", o.Address)
+	if !w.Loopback && !w.Encrypted {
+		env.Log.Warn("tokens and messages travel unencrypted: put a proxy with TLS in front, or leave --plain-http out", "listen", o.Address)
 		if o.Console && len(o.Hosts) == 0 {
-			env.Log.Warn("the console's page is not served: whoever listens on the way would get a session. Give --tls-cert and --tls-key, or --host NAME for a proxy with TLS in front", "listen", o.Address)
+			env.Log.Warn("the console's page is not served: whoever listens on the way would get a session. Leave --plain-http out, or give --host NAME for a proxy with TLS in front", "listen", o.Address)
 			w.options.Console = false
 		}
 	}
@@ -113,6 +129,12 @@ func (w *Server) routes() (http.Handler, error) {
 	handle(mux, "POST", commandsPath+"{name}", w.authenticated(http.HandlerFunc(w.command)))
 	handle(mux, "GET", "/v1/openapi.json", w.authenticated(http.HandlerFunc(w.description)))
 	handle(mux, "GET", "/v1/events", w.authenticated(http.HandlerFunc(w.events)))
+	handle(mux, "POST", joinPath, http.HandlerFunc(w.join))
+	handle(mux, "POST", leavePath, w.authenticated(http.HandlerFunc(w.leave)))
+	if w.options.Run != nil {
+		handle(mux, "POST", remote.RunPath, w.admitted(http.HandlerFunc(w.run)))
+		handle(mux, "POST", remote.WrittenPath+"{id}", w.admitted(http.HandlerFunc(w.lines.ServeWritten)))
+	}
 	if !w.options.Console {
 		mux.HandleFunc("/", nothingAt)
 		return mux, nil

@@ -1,0 +1,142 @@
+package roster
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/certificate"
+	"mailroom/orchestrator/daemons"
+)
+
+// InviteParams say who is invited, and how the machine is called where the invitation is used.
+type InviteParams struct {
+	Name      string `json:"name,omitempty" desc:"agent that the place acts for" check:"agent" arg:"1"`
+	Operator  bool   `json:"operator,omitempty" desc:"for the person's own second machine: the place may do all that the console may"`
+	Host      string `json:"host,omitempty" desc:"name or address by which this machine is reached from there" check:"max=253"`
+	Container bool   `json:"container,omitempty" desc:"it is used in a container on this machine: host.docker.internal"`
+}
+
+// InviteResult is what to type there.
+type InviteResult struct {
+	Agent     string `json:"agent"`
+	Link      string `json:"link"` // behind `mailroom join`
+	ExpiresAt string `json:"expires_at"`
+}
+
+var inviteCommand = commands.Define(vocabulary, "invite", invite).With(commands.Traits{HereOnly: true})
+
+// containerHost is how containers call the machine that they run on.
+const containerHost = "host.docker.internal"
+
+func invite(ctx context.Context, env commands.Env, p InviteParams) (InviteResult, error) {
+	if (p.Name == "") != p.Operator {
+		return InviteResult{}, orchestrator.InvalidParam("name", "name the agent that the place is to act for").
+			WithHint("`mailroom invite NAME`; or, for a second machine of yours, `mailroom invite --operator`")
+	}
+	at, err := listening(ctx, env)
+	if err != nil {
+		return InviteResult{}, err
+	}
+	pin, err := pinAt(ctx, at)
+	if err != nil {
+		return InviteResult{}, err
+	}
+	if p.Container {
+		p.Host = cmp.Or(p.Host, containerHost)
+	}
+	if ip, err := netip.ParseAddr(at.Hostname()); p.Host != "" {
+		at.Host = net.JoinHostPort(strings.Trim(p.Host, "[]"), at.Port())
+	} else if err == nil && ip.IsUnspecified() {
+		own, err := os.Hostname()
+		if err != nil {
+			return InviteResult{}, err
+		}
+		at.Host = net.JoinHostPort(own, at.Port())
+	}
+	if host := at.Hostname(); at.Scheme == "http" && host != "localhost" && !isLoopback(host) {
+		return InviteResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "the daemon at %s has no certificate, so that it is reached from this machine alone", at).
+			WithHint("Start it as `mailroom serve --listen 0.0.0.0:%s`: it then makes a certificate for itself", at.Port())
+	}
+	name := cmp.Or(p.Name, orchestrator.Operator)
+	code, invitation, err := agents.Invite(ctx, env.Ledger, name)
+	if err != nil {
+		return InviteResult{}, err
+	}
+	at.Path, at.Fragment = "/", name+"."+code
+	if pin != "" {
+		at.Fragment += "." + pin
+	}
+	return InviteResult{Agent: name, Link: at.String(), ExpiresAt: invitation.ExpiresAt}, nil
+}
+
+// listening returns the address of a daemon of this machine; one that other machines reach, if there is such.
+func listening(ctx context.Context, env commands.Env) (*url.URL, error) {
+	list, err := daemons.List(ctx, env.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	var best *url.URL
+	for _, d := range list {
+		at, err := url.Parse(d.Listening)
+		if d.Host != env.Ledger.Host() || err != nil || at.Port() == "" {
+			continue
+		}
+		if best == nil || isLoopback(best.Hostname()) {
+			best = at
+		}
+	}
+	if best == nil {
+		return nil, orchestrator.Errorf(orchestrator.Unavailable, "no daemon of this machine listens, so that nobody could join").
+			WithHint("`mailroom serve --listen 0.0.0.0:9464` listens for other machines, and `mailroom serve --listen 127.0.0.1:9464` for this one")
+	}
+	return best, nil
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// asksFor is how long a daemon has to show its certificate.
+const asksFor = 5 * time.Second
+
+// pinAt returns the pin of what listens at an address of this machine; "" without TLS.
+func pinAt(ctx context.Context, at *url.URL) (string, error) {
+	if at.Scheme != "https" {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, asksFor)
+	defer cancel()
+	host := at.Hostname()
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // it is this machine, and nothing is sent
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, at.Port()))
+	if err != nil {
+		return "", &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the daemon at " + at.String() + " does not answer", Err: err}
+	}
+	defer conn.Close()
+	return certificate.Pin(conn.(*tls.Conn).ConnectionState().PeerCertificates[0]), nil
+}
+
+// Text shows what to type.
+func (r InviteResult) Text(w *terminal.Text) {
+	w.Printf("mailroom join %s\n", orchestrator.ShellWord(r.Link))
+	as := "as " + r.Agent
+	if r.Agent == orchestrator.Operator {
+		as = "as you, with all rights"
+	}
+	w.Printf("Type this there. Whoever does so first acts %s. It works once, until %s.\n", as, w.When(r.ExpiresAt))
+}

@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/remote"
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+)
+
+// joinCommand has a folder use a database on another machine.
+func joinCommand(p *Program) *urfave.Command {
+	return &urfave.Command{
+		Name: "join", ArgsUsage: "PLACE|-", Usage: "Have this folder use the database of another machine",
+		Description: "PLACE is what `mailroom invite` prints there, or ssh://[USER@]HOST[/PATH], or unix:/PATH.sock. All commands in this folder, and\n" +
+			"below it, then work there, and so do agent hosts that are connected in it. It writes .mailroom/place, and keeps in your state\n" +
+			"folder that you have joined: the file alone, in a folder that somebody else has made, leads nowhere.\n\n" +
+			"With - it reads the line on standard input, so that neither the shell's history nor other users of the machine see it. With\n" +
+			"--print it writes nothing, and prints the variables by which a container or a service reaches the place.\n\nExamples:\n\n" +
+			"    mailroom join https://studio.local:9464/#alice.CODE.PIN\n    mailroom join ssh://me@studio/~/shop/.mailroom/mailroom.db\n    mailroom join --print - <invitation",
+		Flags: []urfave.Flag{
+			&urfave.BoolFlag{Name: "print", Usage: "print the variables MAILROOM_DB and MAILROOM_TOKEN, and write nothing", DisableDefaultText: true},
+		},
+		Action: func(c *urfave.Context) error { return join(c, p) },
+	}
+}
+
+// leaveCommand undoes a join.
+func leaveCommand(p *Program) *urfave.Command {
+	return &urfave.Command{
+		Name: "leave", Usage: "Have this folder use the database of another machine no more",
+		Description: "Revokes the token that `mailroom join` got, and removes what it wrote. Messages stay there.\n\nExample:\n\n    mailroom leave",
+		Action:      func(c *urfave.Context) error { return leave(c, p) },
+	}
+}
+
+// joinWithin is how long the other side has to answer.
+const joinWithin = 30 * time.Second
+
+// joining is what was joined, or left.
+type joining struct {
+	Place   string `json:"place"`
+	Folder  string `json:"folder,omitempty"`
+	Agent   string `json:"agent,omitempty"`
+	Project string `json:"project,omitempty"`
+	Left    bool   `json:"left,omitempty"`
+	Warning string `json:"warning,omitempty"`
+}
+
+// Text says it for people.
+func (j joining) Text(w *terminal.Text) {
+	if j.Left {
+		w.Printf("Left %s.\n", j.Place)
+	} else {
+		as := ""
+		if j.Agent != "" {
+			as = " as " + j.Agent
+		}
+		w.Printf("Joined %s%s: commands in %s use it.\nNext: `mailroom connect HOST`, or `mailroom inbox`.\n", j.Place, as, j.Folder)
+	}
+	if j.Warning != "" {
+		w.Printf("%s\n", w.Paint(terminal.Yellow, j.Warning))
+	}
+}
+
+func join(c *urfave.Context, p *Program) error {
+	if c.NArg() != 1 {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "join takes one place").
+			WithHint("Type what `mailroom invite NAME` prints on the machine of the database, or `mailroom join ssh://HOST/PATH`")
+	}
+	link := c.Args().First()
+	if link == "-" {
+		line, err := bufio.NewReader(io.LimitReader(p.In, 4096)).ReadString('\n')
+		if err != nil && line == "" {
+			return orchestrator.Errorf(orchestrator.InvalidParams, "standard input has no line: %v", err)
+		}
+		link = line
+	}
+	link = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(link), "mailroom join "))
+	link = strings.Trim(link, "'\"")
+	here, err := os.Getwd()
+	if err != nil {
+		return folderGone(err)
+	}
+	if database, _ := commands.NearestProject(here); filepath.Dir(filepath.Dir(database)) == here && !c.Bool("print") {
+		return orchestrator.Errorf(orchestrator.Conflict, "this folder has a database of its own, %s", database).
+			WithHint("Join in another folder, or move the database away")
+	}
+	ctx, cancel := context.WithTimeout(c.Context, joinWithin)
+	defer cancel()
+	j, project, err := p.accept(ctx, link)
+	if err != nil {
+		return err
+	}
+	if c.Bool("print") {
+		return p.printKey(j)
+	}
+	j.Folder = here
+	if err := p.book().Keep(j); err != nil {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the place was joined, and could not be kept", Err: err,
+			Hint: "`mailroom join --print`, with a new invitation, prints what to keep"}
+	}
+	return p.show(joining{Place: j.Place, Folder: here, Agent: j.Agent, Project: project})
+}
+
+// accept joins a place.
+func (p *Program) accept(ctx context.Context, link string) (j remote.Joined, project string, err error) {
+	u, err := url.Parse(link)
+	if err != nil || u.Fragment == "" {
+		at, err := remote.Parse(link)
+		if err != nil {
+			return j, "", err
+		}
+		if at.Scheme != "ssh" && at.Scheme != "unix" {
+			return j, "", orchestrator.Errorf(orchestrator.InvalidParams, "%s wants an invitation", at).
+				WithHint("`mailroom invite NAME` there prints what to type here")
+		}
+		return remote.Joined{Place: at.String()}, "", p.reaches(ctx, at)
+	}
+	parts := strings.Split(u.Fragment, ".")
+	u.Fragment = ""
+	at, err := remote.Parse(u.String())
+	switch {
+	case err != nil:
+		return j, "", err
+	case at.Scheme == "https" && len(parts) != 3 || at.Scheme == "http" && len(parts) != 2 || at.Scheme == "ssh":
+		return j, "", orchestrator.Errorf(orchestrator.InvalidParams, "this is no invitation: a part of it is missing").
+			WithHint("Type the whole line that `mailroom invite` has printed, in quotes")
+	}
+	j = remote.Joined{Place: at.String(), Agent: parts[0]}
+	if len(parts) == 3 {
+		j.Pin = parts[2]
+	}
+	client := remote.NewClient(at, j.Pin, "", func(context.Context) (net.Conn, error) { return at.Dial(ctx, remote.Dialing{}) })
+	defer client.Close()
+	var answer struct{ Agent, Token, Project string }
+	if err := client.Post(ctx, "/v1/join", map[string]string{"agent": parts[0], "code": parts[1]}, &answer); err != nil {
+		return j, "", err
+	}
+	j.Token = answer.Token
+	return j, answer.Project, nil
+}
+
+// reaches is an error if a place cannot be reached.
+func (p *Program) reaches(ctx context.Context, at remote.Place) error {
+	client, err := p.clientOf(ctx, at, p.dialing(p.Err, false), "")
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return p.run(ctx, client, at, []string{"whoami", "--json"}, remote.Streams{In: strings.NewReader(""), Out: new(bytes.Buffer), Err: p.Err})
+}
+
+// printKey prints the variables by which a place is reached.
+func (p *Program) printKey(j remote.Joined) error {
+	place := j.Place
+	if j.Pin != "" {
+		place += "#" + j.Pin
+	}
+	lines := "MAILROOM_DB=" + place + "\n"
+	if j.Token != "" {
+		lines += "MAILROOM_TOKEN=" + j.Token + "\n"
+	}
+	_, err := io.WriteString(p.Out, lines)
+	return notWritten(err)
+}
+
+func leave(c *urfave.Context, p *Program) error {
+	if c.NArg() > 0 {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "leave takes no arguments: %q", orchestrator.Clip(c.Args().First()))
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return folderGone(err)
+	}
+	_, file := commands.NearestProject(here)
+	if file == "" {
+		return orchestrator.Errorf(orchestrator.NotFound, "this folder has joined no place")
+	}
+	j, err := p.book().Named(file)
+	if err != nil {
+		return err
+	}
+	left := joining{Place: j.Place, Folder: j.Folder, Agent: j.Agent, Left: true}
+	if err := p.giveUp(c.Context, j); err != nil {
+		left.Warning = "The token could not be revoked: " + err.Error() + ". There: `mailroom agent token " + j.Agent + " --revoke`."
+	}
+	if err := p.book().Forget(j.Folder); err != nil {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "what join wrote could not be removed", Err: err}
+	}
+	return p.show(left)
+}
+
+// giveUp has the other side revoke the token of a join.
+func (p *Program) giveUp(ctx context.Context, j remote.Joined) error {
+	if j.Token == "" {
+		return nil
+	}
+	at, err := remote.Parse(j.Place)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	defer cancel()
+	client := remote.NewClient(at, j.Pin, j.Token, func(context.Context) (net.Conn, error) { return at.Dial(ctx, remote.Dialing{}) })
+	defer client.Close()
+	return client.Post(ctx, "/v1/leave", struct{}{}, new(struct{}))
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/remote"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+)
+
+// runAs runs a command line that has come to the daemon from another machine, or over its socket, for whom its token names:
+// in the daemon's process, and on its open database.
+func (p *Program) runAs(ctx context.Context, s *remote.Session, caller commands.Caller, engine *delivery.Engine) int {
+	run := p.programFor(s)
+	run.acts = &caller
+	run.Open = func(context.Context, string, *slog.Logger) (*delivery.Engine, error) { return engine.Lend(), nil }
+	getenv := run.Getenv
+	run.Getenv = func(name string) string {
+		if name == "MAILROOM_DB" {
+			return engine.Path()
+		}
+		return getenv(name)
+	}
+	return run.Run(ctx, append([]string{"mailroom"}, s.Args...))
+}
+
+// servedOwn are the commands of the program's own that run for another machine.
+var servedOwn = []string{"tail", "hook", "mcp", "whoami", "invoke", "version", "completion", "man"}
+
+// mayServe refuses a line for another machine that makes sense only where the files are.
+func (p *Program) mayServe(l *line) error {
+	if p.acts == nil || len(l.path) == 0 {
+		return nil
+	}
+	switch {
+	case l.values[hostFlag] != "":
+		return onlyThere(dashed(hostFlag))
+	case l.definition == nil && !slices.Contains(servedOwn, l.path[0]) || l.name() == "mailroom hook" && slices.Contains(l.arguments, "queue"):
+		return onlyThere("`" + l.name() + "`")
+	}
+	return nil
+}
+
+// onlyThere is the error for what another machine asks for, and cannot have.
+func onlyThere(what string) error {
+	return orchestrator.Errorf(orchestrator.PermissionDenied, "%s runs only on the machine of the database", what).WithHint("Type it there")
+}
+
+// joined is caller for a line from another machine: its token says who asks. Only a person's may name others.
+func (p *Program) joined(c *urfave.Context) (commands.Caller, error) {
+	caller := *p.acts
+	session, err := orchestrator.CheckName("session", cmp.Or(c.String("session"), orchestrator.DefaultSession))
+	if caller.Session = session; err != nil {
+		return caller, saidIn("--session", err)
+	}
+	named, where := c.String("as"), "--as"
+	if caller.Named = named != ""; named == "" {
+		named, where = p.Getenv("MAILROOM_AGENT"), "MAILROOM_AGENT"
+	}
+	if named == "" {
+		return caller, nil
+	}
+	if named, err = orchestrator.CheckName("agent", named); err != nil {
+		return caller, saidIn(where, err)
+	}
+	if !caller.Shell && named != caller.Name {
+		return caller, orchestrator.Errorf(orchestrator.PermissionDenied, "%s: this place acts for %s, and for nobody else", where, caller.Name)
+	}
+	caller.Name = named
+	return caller, nil
+}

@@ -1,0 +1,121 @@
+package listener
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"mailroom/orchestrator"
+)
+
+// Socket is where processes of this machine connect that cannot reach an address, such as those in a container into which it
+// is mounted.
+type Socket struct {
+	Path  string // absolute
+	Group string // whose members may connect, besides this user; "" is nobody
+}
+
+// maxPath bounds the path of a socket, in bytes, on all systems.
+const maxPath = 100
+
+// listen binds the socket. It takes the place of one that nobody serves any more. Errors: invalid_params, unavailable.
+func (o *Socket) listen() (net.Listener, error) {
+	if !filepath.IsAbs(o.Path) || len(o.Path) > maxPath {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of a socket is absolute and has at most %d bytes: %s", maxPath, o.Path).
+			WithHint("Choose another place with --socket PATH, or none with --socket off")
+	}
+	group, err := o.gid()
+	if err != nil {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "socket-group: %v", err)
+	}
+	refused := func(err error) error {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "listening at " + o.Path, Err: err,
+			Hint: "Choose another place with --socket PATH, or none with --socket off"}
+	}
+	if conn, err := net.Dial("unix", o.Path); err == nil {
+		conn.Close()
+		return nil, refused(errInUse)
+	}
+	// It gets its name once its rights are set: until then nobody else reaches it.
+	folder, err := os.MkdirTemp(filepath.Dir(o.Path), ".s")
+	if err != nil {
+		return nil, refused(err)
+	}
+	defer os.RemoveAll(folder)
+	hidden := filepath.Join(folder, "s")
+	listener, err := net.Listen("unix", hidden)
+	if err != nil {
+		return nil, refused(err)
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	mode := os.FileMode(0o600)
+	if o.Group != "" {
+		mode, err = 0o660, os.Chown(hidden, -1, group)
+	}
+	if err == nil {
+		err = os.Chmod(hidden, mode)
+	}
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Lstat(hidden)
+	}
+	if err == nil {
+		err = os.Rename(hidden, o.Path)
+	}
+	if err != nil {
+		listener.Close()
+		return nil, refused(err)
+	}
+	return &socketListener{listener, o.Path, info}, nil
+}
+
+var errInUse = errors.New("another daemon listens there")
+
+// gid is the number of the group.
+func (o *Socket) gid() (int, error) {
+	if o.Group == "" {
+		return -1, nil
+	}
+	group, err := user.LookupGroup(o.Group)
+	if err != nil {
+		return -1, err
+	}
+	return strconv.Atoi(group.Gid)
+}
+
+// socketListener removes its file when it is closed, unless another has taken its place.
+type socketListener struct {
+	net.Listener
+	path string
+	info os.FileInfo
+}
+
+// Close implements net.Listener.
+func (l *socketListener) Close() error {
+	if now, err := os.Lstat(l.path); err == nil && os.SameFile(now, l.info) {
+		os.Remove(l.path)
+	}
+	return l.Listener.Close()
+}
+
+type uidKey struct{}
+
+// WithUID puts into the context of a connection's requests which user has connected, where that is known: see UIDOf.
+func WithUID(ctx context.Context, c net.Conn) context.Context {
+	if socket, is := c.(*net.UnixConn); is {
+		if uid, known := uidOf(socket); known {
+			return context.WithValue(ctx, uidKey{}, uid)
+		}
+	}
+	return ctx
+}
+
+// UIDOf returns which user has sent a request over a socket.
+func UIDOf(ctx context.Context) (uid int, known bool) {
+	uid, known = ctx.Value(uidKey{}).(int)
+	return uid, known
+}

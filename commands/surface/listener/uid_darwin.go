@@ -1,0 +1,21 @@
+package listener
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// uidOf asks the kernel which user has connected.
+func uidOf(c *net.UnixConn) (uid int, known bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	err = raw.Control(func(fd uintptr) {
+		if peer, err := unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED); err == nil {
+			uid, known = int(peer.Uid), true
+		}
+	})
+	return uid, known && err == nil
+}

@@ -1,0 +1,181 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// grace is how long what was handed out is kept for a side whose connection was lost.
+const grace = 30 * time.Second
+
+// kept is how long it is known what became of it.
+const kept = time.Minute
+
+// deliveries are those of a server, by id. A process that serves one connection, and loses that, is reached at a socket: the
+// id of each of its deliveries begins with its name.
+type deliveries struct {
+	grace  time.Duration
+	folder string // of the sockets; "" has none
+	name   string
+
+	mu     sync.Mutex
+	byID   map[string]*delivery
+	socket net.Listener
+}
+
+func newDeliveries(folder string) *deliveries {
+	return &deliveries{grace: grace, folder: folder, name: rand.Text()[:16], byID: map[string]*delivery{}}
+}
+
+// delivery is what Session.Deliver hands out.
+type delivery struct {
+	id      string
+	written chan struct{} // is closed when the other side has printed it
+	settled chan struct{} // is closed when what came of it is noted
+
+	mu    sync.Mutex
+	state outcome
+	over  func()
+}
+
+type outcome int
+
+const (
+	underWay outcome = iota
+	printed
+	givenUp
+)
+
+// add returns a new delivery.
+func (o *deliveries) add() *delivery {
+	d := &delivery{id: o.name + "-" + rand.Text(), written: make(chan struct{}), settled: make(chan struct{})}
+	d.over = func() {
+		time.AfterFunc(kept, func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			delete(o.byID, d.id)
+		})
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byID[d.id] = d; o.folder != "" && o.socket == nil {
+		o.listen()
+	}
+	return d
+}
+
+// find returns the delivery with an id; nil if there is none.
+func (o *deliveries) find(id string) *delivery {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.byID[id]
+}
+
+// confirm notes that the other side has printed it, and reports whether that counts. nil does nothing.
+func (d *delivery) confirm() bool { return d != nil && d.end(printed) }
+
+// giveUp notes that the other side has not, and reports whether that counts.
+func (d *delivery) giveUp() bool { return d.end(givenUp) }
+
+func (d *delivery) end(how outcome) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == underWay {
+		if d.state = how; how == printed {
+			close(d.written)
+		}
+	}
+	return d.state == how
+}
+
+// settle reports to whoever confirms it that it is noted what came of it. nil does nothing.
+func (d *delivery) settle() {
+	if d == nil {
+		return
+	}
+	select {
+	case <-d.settled:
+	default:
+		close(d.settled)
+		d.over()
+	}
+}
+
+// socketOf is where the process with a name is reached; "" if that is no name.
+func (o *deliveries) socketOf(name string) string {
+	if o.folder == "" || len(name) != len(o.name) || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
+		return ""
+	}
+	return filepath.Join(o.folder, name)
+}
+
+// listen opens the socket of this process. Without one, what it handed out is unread again if it loses its connection.
+func (o *deliveries) listen() {
+	socket, err := net.Listen("unix", o.socketOf(o.name))
+	if err != nil {
+		return
+	}
+	o.socket = socket
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+WrittenPath+"{id}", (&Server{open: o}).ServeWritten)
+	orchestrator.GoSafe("confirmations", nil, func() { http.Serve(socket, mux) })
+}
+
+// close closes the socket.
+func (o *deliveries) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.socket != nil {
+		o.socket.Close()
+	}
+}
+
+// ServeWritten answers a request at WrittenPath: 200 once it is noted that the other side has printed what has the id, 409
+// if it came too late, and 404 if nothing is known of it, such as after the end of the process.
+func (v *Server) ServeWritten(rw http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	d := v.open.find(id)
+	if d == nil {
+		rw.WriteHeader(v.open.askOther(r.Context(), id))
+		return
+	}
+	counts := d.confirm()
+	select {
+	case <-d.settled:
+	case <-r.Context().Done():
+		return
+	}
+	if !counts {
+		rw.WriteHeader(http.StatusConflict)
+	}
+}
+
+// askOther has the process confirm a delivery to which that belongs, and returns its status.
+func (o *deliveries) askOther(ctx context.Context, id string) int {
+	name, _, _ := strings.Cut(id, "-")
+	socket := o.socketOf(name)
+	if socket == "" || name == o.name {
+		return http.StatusNotFound
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}, DisableKeepAlives: true}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+WrittenPath+id, nil)
+	if err != nil {
+		return http.StatusNotFound
+	}
+	answer, err := transport.RoundTrip(r)
+	if err != nil {
+		return http.StatusNotFound
+	}
+	answer.Body.Close()
+	return answer.StatusCode
+}

@@ -1,0 +1,247 @@
+package remote
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/process"
+)
+
+// A holder is a process in the background that keeps a connection over ssh, and the program at its other end, for all
+// command lines of its user: each would otherwise wait for a handshake, and for a shell there. It is reached at a socket, and
+// ends once nobody has used it for a while.
+
+// keptFor is how long a connection is kept that nobody uses.
+const keptFor = 5 * time.Minute
+
+// maxSocket bounds the path of a socket.
+const maxSocket = 100
+
+// HoldFlag has `mailroom remote` be a holder, of the place behind it. HeldFlag has it take the connection that it inherits.
+const (
+	HoldFlag = "hold"
+	HeldFlag = "held"
+)
+
+// socket is where the holder of a place is reached; "" if there can be none.
+func (d *Dialing) socket(p Place) string {
+	name := sha256.Sum256([]byte(p.where() + " " + p.Port))
+	socket := filepath.Join(d.Folder, hex.EncodeToString(name[:8]))
+	if d.Folder == "" || len(socket) > maxSocket {
+		return ""
+	}
+	return socket
+}
+
+// held connects to the holder of a place; nil if there is none.
+func (d *Dialing) held(p Place) net.Conn {
+	if socket := d.socket(p); socket != "" {
+		if conn, err := net.Dial("unix", socket); err == nil {
+			return conn
+		}
+	}
+	return nil
+}
+
+// Warm reports whether a place can be asked without having to wait for a handshake. If not, it has a holder connect to it in
+// the background, and waits for that until ctx ends.
+func (p Place) Warm(ctx context.Context, d Dialing) bool {
+	if p.Scheme != "ssh" {
+		return true
+	}
+	conn := d.held(p)
+	if conn == nil && d.socket(p) != "" {
+		conn = d.start(ctx, p)
+	}
+	if conn != nil {
+		conn.Close()
+	}
+	return conn != nil
+}
+
+// leave leaves a connection to a new holder, and returns one to that; nil if there can be none.
+func (c *pipeConn) leave(ctx context.Context, p Place, d Dialing) net.Conn {
+	if d.socket(p) == "" {
+		return nil
+	}
+	conn := d.start(ctx, p, c.files...)
+	if conn != nil {
+		for _, file := range c.files {
+			file.Close()
+		}
+	}
+	return conn
+}
+
+// start starts a holder of a place, with a connection that is there already if it gets the files of one, and connects to
+// it once it listens: it then has a connection. nil: it has none until ctx ends.
+func (d *Dialing) start(ctx context.Context, p Place, files ...*os.File) net.Conn {
+	own, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	cmd := exec.Command(own, "remote", "--"+HoldFlag, p.String())
+	cmd.Dir, cmd.ExtraFiles, cmd.Env = d.Folder, files, append(os.Environ(), "MAILROOM_DB=")
+	if files != nil {
+		cmd.Args = append(cmd.Args, "--"+HeldFlag)
+	}
+	process.SetApart(cmd)
+	listens, err := cmd.StdoutPipe()
+	if err != nil || cmd.Start() != nil {
+		return nil
+	}
+	orchestrator.GoSafe("holder", nil, func() { cmd.Process.Wait() }) // which goes on after this process
+	said := make(chan error, 1)
+	orchestrator.GoSafe("holder", nil, func() {
+		_, err := bufio.NewReader(listens).ReadByte()
+		said <- err
+	})
+	select {
+	case err = <-said:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	listens.Close()
+	if err != nil {
+		return nil
+	}
+	return d.held(p)
+}
+
+// Hold keeps a connection to a place until nobody has used it for a while, or it is lost, or ctx ends. It writes a line to out
+// once it can be reached. has is a connection that is there already; nil has it connect.
+func (p Place) Hold(ctx context.Context, d Dialing, out io.Writer, has net.Conn) error {
+	socket := d.socket(p)
+	if socket == "" {
+		return orchestrator.Errorf(orchestrator.Unavailable, "there is no folder for a socket")
+	}
+	if has == nil {
+		conn, err := p.login(ctx, d)
+		if err != nil {
+			return err
+		}
+		has = conn
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	if other := d.held(p); other != nil { // it was quicker
+		other.Close()
+		return has.Close()
+	}
+	os.Remove(socket) // of one that was killed
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	h := &holder{has: &heldConn{has, end}, end: end, socket: socket, used: time.Now()}
+	if h.ours, err = os.Lstat(socket); err != nil {
+		return err
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	defer func() {
+		if h.reachable() {
+			os.Remove(socket)
+		}
+	}()
+	server := &http.Server{Handler: h.handler(), Protocols: new(http.Protocols), HTTP2: Alive()}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
+	orchestrator.GoSafe("holder", nil, func() { h.watch(ctx) })
+	if _, err := io.WriteString(out, "\n"); err != nil {
+		return err
+	}
+	server.Serve(listener)
+	return nil
+}
+
+// holder passes requests on, over one connection.
+type holder struct {
+	has    net.Conn
+	end    context.CancelFunc
+	socket string
+	ours   os.FileInfo // of the socket
+
+	mu   sync.Mutex
+	open int       // requests
+	used time.Time // when the last one ended
+}
+
+// looksEvery is between two looks whether a holder is of use.
+const looksEvery = 5 * time.Second
+
+// watch ends the holder once it is of no use: nobody has used it for a while, or nobody can reach it any more.
+func (h *holder) watch(ctx context.Context) {
+	for ticks := time.NewTicker(looksEvery); ; {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+		h.mu.Lock()
+		idle := h.open == 0 && (time.Since(h.used) > keptFor || !h.reachable())
+		h.mu.Unlock()
+		if idle {
+			h.end()
+		}
+	}
+}
+
+// reachable reports whether the socket is still there, and not another holder's.
+func (h *holder) reachable() bool {
+	now, err := os.Lstat(h.socket)
+	return err == nil && os.SameFile(h.ours, now)
+}
+
+// handler passes requests on, and counts them.
+func (h *holder) handler() http.Handler {
+	var once sync.Once
+	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: Alive(), DisableCompression: true}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	transport.DialContext = func(context.Context, string, string) (conn net.Conn, err error) {
+		err = orchestrator.Errorf(orchestrator.Unavailable, "the connection was lost")
+		once.Do(func() { conn, err = h.has, nil })
+		return conn, err
+	}
+	there := &url.URL{Scheme: "http", Host: "localhost"}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(there) }, Transport: transport, FlushInterval: -1,
+		ErrorHandler: func(rw http.ResponseWriter, _ *http.Request, _ error) { panic(http.ErrAbortHandler) }}
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		h.use(1)
+		defer h.use(-1)
+		proxy.ServeHTTP(rw, r)
+	})
+}
+
+// use counts the requests.
+func (h *holder) use(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open += n
+	h.used = time.Now()
+}
+
+// heldConn is the connection of a holder, which ends with it.
+type heldConn struct {
+	net.Conn
+	end context.CancelFunc
+}
+
+// Close implements net.Conn.
+func (c *heldConn) Close() error {
+	defer c.end()
+	return c.Conn.Close()
+}

@@ -1,0 +1,114 @@
+package remote
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// Joined is a place that this user has joined for a folder. A file in the folder names the place, and counts only if there is
+// such a record: a folder that was cloned brings no place along.
+type Joined struct {
+	Folder string `json:"folder"`
+	Place  string `json:"place"`
+	Pin    string `json:"pin,omitempty"`
+	Agent  string `json:"agent,omitempty"` // as whom; "" is whoever logs in there
+	Token  string `json:"token,omitempty"`
+}
+
+// Book is the folder in which they are kept, for this user alone, one file each.
+type Book string
+
+func (b Book) page(folder string) string {
+	name := sha256.Sum256([]byte(folder))
+	return filepath.Join(string(b), hex.EncodeToString(name[:8])+".json")
+}
+
+// In returns the place that a folder has joined; found is false if it has joined none.
+func (b Book) In(folder string) (j Joined, found bool) {
+	text, err := os.ReadFile(b.page(folder))
+	found = b != "" && err == nil && json.Unmarshal(text, &j) == nil && j.Folder == folder
+	return j, found
+}
+
+// Of returns those of a place.
+func (b Book) Of(place string) (list []Joined) {
+	entries, _ := os.ReadDir(string(b)) // there is none before the first
+	for _, e := range entries {
+		var j Joined
+		if text, err := os.ReadFile(filepath.Join(string(b), e.Name())); err == nil && json.Unmarshal(text, &j) == nil && j.Place == place {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// Keep keeps one, and has the file in its folder name the place.
+func (b Book) Keep(j Joined) error {
+	if b == "" {
+		return errors.New("neither HOME nor XDG_STATE_HOME is set")
+	}
+	text, err := orchestrator.JSON(j)
+	if err == nil {
+		err = os.MkdirAll(string(b), 0o700)
+	}
+	if err == nil {
+		err = store.ReplaceFile(b.page(j.Folder), text, 0o600)
+	}
+	file := commands.PlaceFile(j.Folder)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(file, []byte(j.Place+"\n"), 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	ignore := filepath.Join(filepath.Dir(file), ".gitignore")
+	if _, err := os.Lstat(ignore); errors.Is(err, os.ErrNotExist) {
+		return os.WriteFile(ignore, []byte("*\n"), 0o600)
+	}
+	return nil
+}
+
+// Forget forgets what a folder has joined, and removes the file there.
+func (b Book) Forget(folder string) error {
+	file := commands.PlaceFile(folder)
+	err := os.Remove(file)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(file)); err == nil && len(entries) == 1 && entries[0].Name() == ".gitignore" {
+		os.RemoveAll(filepath.Dir(file)) // as Keep made it
+	}
+	return errors.Join(err, os.Remove(b.page(folder)))
+}
+
+// maxPlace bounds the file that names a place.
+const maxPlace = 4096
+
+// Named returns the place that a file names, if its folder has joined it. Errors: permission_denied if not.
+func (b Book) Named(file string) (j Joined, err error) {
+	folder := filepath.Dir(filepath.Dir(file))
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return Joined{}, err
+	}
+	place := strings.TrimSpace(string(text[:min(len(text), maxPlace)]))
+	j, found := b.In(folder)
+	if !found || j.Place != place {
+		return Joined{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s names the place %s, which you have not joined here; nothing was sent", file,
+			orchestrator.Clip(place)).
+			WithHint("If it is yours: `mailroom join`, with what `mailroom invite` prints there, or with ssh://HOST/PATH. Otherwise delete the file")
+	}
+	return j, nil
+}

@@ -1,0 +1,134 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/listener"
+	"mailroom/commands/surface/remote"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/tracing"
+)
+
+// Where places on other machines join, and leave.
+const (
+	joinPath  = "/v1/join"
+	leavePath = "/v1/leave"
+)
+
+// validAgain is how often a line that goes on is asked whether its token is still valid.
+const validAgain = 10 * time.Second
+
+// run runs a command line for the token that asks.
+func (w *Server) run(rw http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor < 2 {
+		listener.WriteFailure(rw, http.StatusHTTPVersionNotSupported, orchestrator.Errorf(orchestrator.InvalidParams,
+			"command lines run over HTTP/2: something on the way speaks an older version"))
+		return
+	}
+	http.NewResponseController(rw).SetReadDeadline(time.Time{}) // what is typed comes when it comes
+	w.lines.ServeRun(rw, r, func(ctx context.Context, s *remote.Session) int {
+		ctx, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		s.Valid = func() error { return StillValid(context.WithoutCancel(r.Context())) }
+		orchestrator.GoSafe("validity", w.env.Log, func() {
+			for again := time.NewTicker(validAgain); ; {
+				select {
+				case <-again.C:
+				case <-ctx.Done():
+					again.Stop()
+					return
+				}
+				if err := s.Valid(); orchestrator.CodeOf(err) == orchestrator.Unauthenticated {
+					stop(err)
+					return
+				}
+			}
+		})
+		return w.options.Run(ctx, s, CallerOf(r.Context()))
+	})
+}
+
+// joined is the answer to an invitation that was accepted.
+type joined struct {
+	Agent   string `json:"agent"`
+	Token   string `json:"token"`
+	Project string `json:"project"` // a short name of the database for people
+	Version string `json:"version"`
+}
+
+// join exchanges an invitation for a token. How often that may be tried is bounded for all together.
+func (w *Server) join(rw http.ResponseWriter, r *http.Request) {
+	if !w.codes.Allow() {
+		listener.TooMany(rw, "too many attempts to join")
+		return
+	}
+	if !listener.ReadAll(rw, r, smallBody) {
+		return
+	}
+	var given struct {
+		Agent string `json:"agent"`
+		Code  string `json:"code"`
+	}
+	in := json.NewDecoder(r.Body)
+	in.DisallowUnknownFields()
+	err := in.Decode(&given)
+	if err != nil || given.Code == "" {
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "the body is no object with an agent and a code").
+			WithHint("`mailroom join` sends one")
+	}
+	var answer joined
+	if err == nil {
+		err = w.traced(r, "join", given.Agent, w.refused.Allow, func(ctx context.Context) (err error) {
+			answer.Token, _, err = agents.AcceptInvitation(ctx, w.env.Ledger, given.Agent, given.Code)
+			return err
+		})
+	}
+	if err != nil {
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+		return
+	}
+	answer.Agent, answer.Project, answer.Version = given.Agent, commands.ProjectName(w.env.Engine.Path()), w.options.Version
+	body, err := orchestrator.JSON(answer)
+	if err != nil {
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+		return
+	}
+	listener.WriteJSON(rw, http.StatusOK, bytes.TrimSpace(body))
+}
+
+// leave revokes the token that asks.
+func (w *Server) leave(rw http.ResponseWriter, r *http.Request) {
+	a := askerOf(r.Context())
+	err := w.traced(r, "leave", a.token.Agent, nil, func(ctx context.Context) error {
+		return agents.EndToken(ctx, w.env.Ledger, a.secret)
+	})
+	if err != nil {
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+		return
+	}
+	listener.WriteJSON(rw, http.StatusOK, []byte("{}"))
+}
+
+// traced runs do within a span of an agent's. Of failures only those leave one that keep allows, nil being none, since
+// strangers could fill the disk with them.
+func (w *Server) traced(r *http.Request, name, agent string, keep func() bool, do func(context.Context) error) error {
+	ctx, span := tracing.Start(r.Context(), name)
+	span.Kind, span.Caller = tracing.Server, orchestrator.Operator
+	if agent, err := orchestrator.CheckName("agent", agent); err == nil {
+		span.Caller = agent
+	}
+	span.Set(tracing.AttrSystem, "mailroom")
+	span.Set(tracing.AttrOperation, name)
+	span.Begin(w.env.Ledger.Now())
+	err := do(ctx)
+	if err == nil || keep != nil && keep() {
+		w.env.Ledger.EndSpan(ctx, span, err, func() bool { return false })
+	}
+	return err
+}

@@ -1,0 +1,98 @@
+package agents
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// An invitation is exchanged once for a token, by a place on another machine that is to act for an agent. It is a row of
+// tokens whose agent has this prefix, which no name has, so that it is no token of anybody. It stays when it was used, so that
+// the second who uses it is known.
+const joinPrefix = "join:"
+
+// InvitationLife is how long an invitation can be used.
+const InvitationLife = 10 * time.Minute
+
+// Invite makes a code by which one place can join as an agent, 26 letters and digits of 128 random bits or more. The agent
+// need not exist. For the operator the place may do all that a person may do in the console. Error: invalid_params.
+func Invite(ctx context.Context, l *ledger.Ledger, agent string) (code string, invitation Token, err error) {
+	if agent != orchestrator.Operator {
+		if agent, err = orchestrator.CheckNewName("agent", agent); err != nil {
+			return "", Token{}, err
+		}
+		if orchestrator.IsBuiltIn(agent) {
+			return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "nobody joins as %s, which is %s", agent,
+				orchestrator.BuiltIns[agent]).WithHint("Choose another name")
+		}
+	}
+	code = rand.Text()
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		if err := mayHaveToken(t, agent); err != nil {
+			return err
+		}
+		t.KeepSpan()
+		invitation, err = insertToken(t, invitationSecret(agent, code), joinPrefix+agent, agent == orchestrator.Operator, InvitationLife)
+		return err
+	})
+	return code, invitation, err
+}
+
+// invitationSecret is what the hash of an invitation is made of. No token begins so.
+func invitationSecret(agent, code string) string { return joinPrefix + agent + ":" + code }
+
+// AcceptInvitation exchanges an invitation for a token that is valid until it is revoked. Of several who try at once, one gets it.
+// Errors: unauthenticated, which does not tell whether the code is unknown or too old; conflict if it was used.
+func AcceptInvitation(ctx context.Context, l *ledger.Ledger, agent, code string) (secret string, token Token, err error) {
+	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the invitation is not valid: it works once, and for %s",
+		orchestrator.FormatDuration(InvitationLife)).
+		WithHint("`mailroom invite NAME` on the machine of the database makes a new one")
+	if len(agent) > maxSecret || len(code) > maxSecret {
+		return "", Token{}, refused
+	}
+	prefix := tokenPrefix
+	if agent == orchestrator.Operator {
+		prefix = sessionPrefix
+	}
+	hash := HashToken(invitationSecret(agent, code))
+	secret = NewToken(prefix)
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		taken, err := t.Exec(`UPDATE tokens SET revoked_at = ? WHERE hash = ? AND revoked_at = '' AND expires_at > ?`, t.Now, hash, t.ClockText)
+		if err != nil {
+			return err
+		}
+		if taken != 1 {
+			used, found, err := store.First(t.Conn, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, hash)
+			if err != nil {
+				return err
+			}
+			if !found || used.RevokedAt == "" {
+				return refused
+			}
+			return orchestrator.Errorf(orchestrator.Conflict, "the invitation was used at %s, by another", used.RevokedAt).
+				WithHint("If that was not you: `mailroom agent token %s --revoke` on the machine of the database, and a new `mailroom invite %[1]s`", agent)
+		}
+		if err := mayHaveToken(t, agent); err != nil {
+			return err
+		}
+		t.KeepSpan()
+		token, err = insertToken(t, secret, agent, agent == orchestrator.Operator, 0)
+		return err
+	})
+	if err != nil {
+		return "", Token{}, err
+	}
+	return secret, token, nil
+}
+
+// EndToken revokes the token that has this secret.
+func EndToken(ctx context.Context, l *ledger.Ledger, secret string) error {
+	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		t.KeepSpan()
+		return t.Run(`UPDATE tokens SET revoked_at = ? WHERE hash = ? AND revoked_at = ''`, t.Now, HashToken(secret))
+	})
+}
