@@ -217,6 +217,7 @@ type cutter struct {
 	to   string
 	cuts atomic.Int64
 	on   atomic.Bool
+	long atomic.Bool // connections last longer, and each is cut
 }
 
 // startCutter listens at an address that it returns.
@@ -251,7 +252,9 @@ func (c *cutter) pass(from net.Conn) {
 	defer to.Close()
 	left := map[bool]int{true: 1 << 60, false: 1 << 60}
 	cuts := c.on.Load() && rand.IntN(3) > 0
-	if cuts {
+	if c.long.Load() && c.on.Load() {
+		cuts, left[rand.IntN(2) == 0] = true, rand.IntN(30_000)
+	} else if cuts {
 		left[rand.IntN(2) == 0] = rand.IntN(4000)
 	}
 	var double io.Writer = io.Discard
@@ -374,7 +377,6 @@ func TestCuts(t *testing.T) {
 func (f *far) tools(agent string) *mcp.ClientSession {
 	f.t.Helper()
 	cmd := f.command(mcpWords(agent, "relay", false)...)
-	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		f.t.Fatal(err)
@@ -401,6 +403,7 @@ func TestToolsThroughCuts(t *testing.T) {
 	s := o.serveAt("0.0.0.0:0", "--rate", "10000")
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.address, "https://"))
 	c, address := startCutter(t, "127.0.0.1:"+port)
+	c.long.Store(true)
 	f := newFar(t)
 	printed, _ := f.run("join", "--print", o.invite("alice"))
 	f.env = append(f.env, strings.Fields(strings.Replace(printed, "127.0.0.1:"+port, address, 1))...)
@@ -417,7 +420,7 @@ func TestToolsThroughCuts(t *testing.T) {
 		}
 		return text
 	}
-	cuts := int64(helper.Times(80))
+	cuts := int64(helper.Times(60))
 	sent, got := 0, ""
 	for n := 0; c.cuts.Load() < cuts; n++ {
 		call("send_message", map[string]any{"target": "bob", "message_type": "STATUS", "message": fmt.Sprint("to bob ", n)})
