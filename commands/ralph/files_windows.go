@@ -12,7 +12,7 @@ type WatchResult struct{}
 
 func watch(context.Context, commands.Env, WatchParams) (r WatchResult, err error) {
 	return r, orchestrator.Errorf(orchestrator.InvalidParams, "folders of files are not watched on Windows").
-		WithHint("Run `mailroom watch` on Linux or macOS, where the folders are")
+		WithHint("Run `mailroom ralph watch` on Linux or macOS, where the folders are")
 }
 
 // removeFile finds no file: no agent of this machine has a folder.

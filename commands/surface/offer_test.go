@@ -100,6 +100,7 @@ var shellOnly = []struct{ path, hint string }{
 	{"commands/surface/cli/call.go", ""}, {"commands/surface/cli/cli.go", ""},
 	{"commands/surface/cli/database.go", ""}, {"commands/surface/cli/start.go", ""}, {"commands/surface/cli/confirm.go", ""}, {"commands/surface/cli/jq.go", ""},
 	{"commands/surface/cli/invoke.go", ""}, {"commands/surface/cli/completion.go", ""},
+	{"orchestrator/router/file_client.go", ""}, {"commands/surface/listener/socket.go", ""}, {"commands/surface/cli/join.go", ""}, {"commands/surface/cli/remote.go", ""}, {"commands/surface/remote/", ""},
 	{"commands/surface/web/gate.go", "Start the daemon with --host"}, {"commands/surface/mcp/arrive.go", ""},
 	{"sqlite/backup.go", ""}, {"orchestrator/store/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/tables/migrate.go", ""}, {"sqlite/file.go", ""},
 	{"sqlite/store.go", "Name a file with --db"}, {"orchestrator/bridge/", ""},
@@ -126,7 +127,7 @@ func TestHintsWithoutAShell(t *testing.T) {
 	}
 	flag := regexp.MustCompile(`--([a-z][-a-z]*)`)
 	// What has no definition is the program's own.
-	programs := regexp.MustCompile("^mailroom (serve|console|mcp|tail|--db|commands|invoke|run|%s --yes)")
+	programs := regexp.MustCompile("^mailroom (serve|console|mcp|tail|join|leave|--db|commands|invoke|run|%s --yes)")
 	seen := 0
 	for at, hint := range hints(t) {
 		seen++

@@ -46,6 +46,7 @@ var checks = []check{
 	{"effect", "", "no agent puts much into the context of another to little effect", checkEffect},
 	{"files not taken in", "", "none", checkFiles},
 	{"copies", "", "", checkCopies},
+	{"invitations", "", "none was used twice, nor was one guessed at", checkJoins},
 	{"configuration", "", "every setting can be read, and no group has the name of an agent", checkConfiguration},
 	{"transport", "", "", checkTransports},
 	{"manager", "", "", checkManager},

@@ -61,7 +61,7 @@ func TestHealth(t *testing.T) {
 	t.Parallel()
 	r := openRouter(t, enginetest.Place(t), nil)
 	for address, code := range map[string]orchestrator.Code{
-		"nowhere": orchestrator.InvalidParams, "": orchestrator.InvalidParams, "192.0.2.1:0": orchestrator.Unavailable,
+		"nowhere": orchestrator.InvalidParams, "192.0.2.1:0": orchestrator.Unavailable,
 	} {
 		if _, err := listenOn(t, r, address); orchestrator.CodeOf(err) != code {
 			t.Errorf("listening on %q: %v", address, err)

@@ -61,6 +61,7 @@ DELETE FROM threads WHERE closed_at <> '' AND closed_at < ?1 AND NOT EXISTS (SEL
 DELETE FROM tokens WHERE (revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1) AND rowid IN (SELECT seq FROM temp.batch);
 DELETE FROM tokens WHERE agent = 'operator' AND ?1 <> '';
 DELETE FROM tokens WHERE agent = 'operator' AND expires_at <> '' AND expires_at <= ?;
+DELETE FROM tokens WHERE agent = ?;
 DELETE FROM tokens WHERE hash = ? AND agent = 'operator' AND admin = 0 AND revoked_at = '' AND expires_at > ?;
 DELETE FROM traffic WHERE at >= ?1;
 DELETE FROM traffic WHERE span = ?1 AND at < ?2;
@@ -267,6 +268,7 @@ SELECT at, event FROM message_trace WHERE message_id = ? AND id < ? ORDER BY id 
 SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1;
 SELECT at, sender, message_type, way, messages, bytes FROM context_use WHERE agent = ? AND at >= ? ORDER BY at;
 SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq;
+SELECT caller, count(*), max(started_at), max(CASE WHEN status_message LIKE '%was used at%' THEN 1 ELSE 0 END) FROM command_trace WHERE id > (SELECT coalesce(max(id), 0) FROM command_trace) - ? AND name = 'join' AND status = 'ERROR' GROUP BY caller ORDER BY caller;
 SELECT chain_at FROM agent_message WHERE message_id = ?;
 SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 AND id <= ?1 ORDER BY id DESC LIMIT 1 OFFSET +?2), 0);
 SELECT coalesce(max(i.read_at), '') FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id WHERE i.recipient IN (SELECT agent FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3)) AND coalesce(m.message_type, '') <> ?4;
@@ -348,7 +350,7 @@ SELECT fingerprint FROM bridge_problems WHERE path = ?;
 SELECT g.agent FROM given_names g CROSS JOIN host_sessions s ON s.agent = g.agent WHERE s.session = ? AND s.program = ? AND g.ends_at <> '';
 SELECT g.name, m.agent FROM groups g LEFT JOIN group_members m ON m.group_name = g.name ORDER BY g.name, m.position;
 SELECT hash FROM tokens WHERE revoked_at = '' AND (expires_at = '' OR expires_at > ?1);
-SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE (?1 = '' OR agent = ?1) AND NOT (agent = 'operator' AND admin = 0) ORDER BY created_at, hash;
+SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE (?1 = '' OR agent = ?1) AND NOT (agent = 'operator' AND admin = 0) AND substr(agent, 1, 5) <> 'join:' ORDER BY created_at, hash;
 SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE hash = ?;
 SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE hash >= ?1 AND hash < ?1 || 'g' ORDER BY hash LIMIT 1;
 SELECT heard_at FROM heartbeats WHERE agent = ?;
@@ -704,6 +706,8 @@ UPDATE threads SET status = 'closed', summary = 'its last participant was remove
 UPDATE threads SET status = 'closed', summary = ?, closed_at = ? WHERE thread_id = ?;
 UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = '';
 UPDATE tokens SET revoked_at = ? WHERE hash = ? AND agent = 'operator' AND revoked_at = '';
+UPDATE tokens SET revoked_at = ? WHERE hash = ? AND revoked_at = '' AND expires_at > ?;
+UPDATE tokens SET revoked_at = ? WHERE hash = ? AND revoked_at = '';
 UPDATE tokens SET revoked_at = ?1 WHERE hash = ?2;
 UPDATE tokens SET revoked_at = ?1 WHERE hash >= ?2 AND hash < ?2 || 'g' AND revoked_at = '';
 VACUUM INTO ?;
