@@ -3,6 +3,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,7 +33,36 @@ func (k *desk) path() string {
 // other ten messages each. Half of them wake the other, and half come while it works. Each message is shown once and in order.
 func TestHostsConverseOverSSH(t *testing.T) {
 	t.Parallel()
-	c := meetsAt(claudeDesk(t).overSSH(), [2]string{"claude", "codex"})
+	converse(claudeDesk(t).overSSH())
+}
+
+// TestHostsConverseOverTLS: the same, where each has joined as its own agent.
+func TestHostsConverseOverTLS(t *testing.T) {
+	t.Parallel()
+	converse(claudeDesk(t).overTLS("of-claude", "of-codex"))
+}
+
+// overTLS puts the database of a desk behind a daemon, which places of the agents have joined.
+func (k *desk) overTLS(agents ...string) *desk {
+	k.t.Helper()
+	_, port, _ := strings.Cut(strings.TrimPrefix(k.serveAt("0.0.0.0:0", "--socket", "off").address, "https://[::]"), ":")
+	for _, agent := range agents {
+		link := k.invite(agent)
+		join := k.command("join", link)
+		join.Dir = filepath.Dir(k.write("joined/"+agent+"/README.md", "Shop"))
+		join.Env = append(join.Env, "MAILROOM_DB=")
+		if said, err := join.CombinedOutput(); err != nil {
+			k.t.Fatalf("%v: %s", err, said)
+		}
+	}
+	k.env = append(k.env, "MAILROOM_DB=https://127.0.0.1:"+port)
+	return k
+}
+
+// converse has the two tell each other ten messages each.
+func converse(first *desk) {
+	first.t.Helper()
+	c := meetsAt(first, [2]string{"claude", "codex"})
 	for n := range 10 {
 		c.says(n%2, c.heard(n%2), n).says("I have told it.")
 	}

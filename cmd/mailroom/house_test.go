@@ -140,7 +140,7 @@ var mayImport = map[string][]string{
 		"commands/surface/phone", "commands/surface/web",
 		"orchestrator/exports", "orchestrator/person", "orchestrator/watchdog", "tracing/otlp"),
 	"commands/surface/cli": and(vocabulary, "orchestrator/process", "commands/surface", "commands/surface/daemon",
-		"commands/surface/hook", "commands/surface/mcp", "commands/surface/phone",
+		"commands/surface/hook", "commands/surface/listener", "commands/surface/mcp", "commands/surface/phone",
 		"commands/surface/remote", "commands/surface/web", "tracing/otlp"),
 
 	// Test machinery.
@@ -179,7 +179,7 @@ var mayReach = map[string][]string{
 		"orchestrator/store/sqlite/check", "orchestrator/store/sqlite/copies",
 		"orchestrator/bridge", "orchestrator/letter",
 		"orchestrator/process", "orchestrator/program",
-		"orchestrator/transport", "commands/surface/cli", "commands/surface/web"},
+		"orchestrator/transport", "commands/surface/cli", "commands/surface/listener", "commands/surface/web"},
 	"golang.org/x/sys/windows": {"orchestrator/process", "commands/surface/cli"},
 }
 

@@ -41,7 +41,7 @@ func (p *Program) mayServe(l *line) error {
 	switch {
 	case l.values[hostFlag] != "":
 		return onlyThere(dashed(hostFlag))
-	case l.definition == nil && !slices.Contains(servedOwn, l.path[0]) || l.name() == "mailroom hook" && slices.Contains(l.arguments, "queue"):
+	case l.definition == nil && !slices.Contains(servedOwn, l.path[0]):
 		return onlyThere("`" + l.name() + "`")
 	}
 	return nil

@@ -65,7 +65,7 @@ func (p *Program) serve(c *urfave.Context) error {
 		Phone: phone.Options{Address: c.String("phone"), Cert: c.String("phone-tls-cert"),
 			Key: c.String("phone-tls-key")},
 		OTLP: traces, OTLPTexts: c.Bool("otlp-texts"),
-		Hello: p.hello,
+		Hello: func(h daemon.Hello) error { return p.hello(h, c.IsSet("socket")) },
 	})
 	if err == nil && wasInterrupted(c.Context) {
 		return stoppedOnTerminal(p)
@@ -89,8 +89,8 @@ func (p *Program) socketOf(c *urfave.Context, database string) (socket *listener
 	return &listener.Socket{Path: path, Group: c.String("socket-group")}, may
 }
 
-// hello writes the first line of a daemon.
-func (p *Program) hello(h daemon.Hello) error {
+// hello writes the first line of a daemon. People are told of the socket if they have named it.
+func (p *Program) hello(h daemon.Hello, socketNamed bool) error {
 	if !p.text() {
 		return writeLine(p.Out, h)
 	}
@@ -99,7 +99,7 @@ func (p *Program) hello(h daemon.Hello) error {
 	if h.Listening != "" {
 		w.Printf("Tools: %s/mcp, commands: /v1/commands/NAME, health: /healthz /readyz /metrics\n", h.Listening)
 	}
-	if h.Socket != "" {
+	if h.Socket != "" && socketNamed {
 		w.Printf("Socket, for containers: unix:%s\n", h.Socket)
 	}
 	if h.Phone != "" {

@@ -65,17 +65,10 @@ func Run(ctx context.Context, env commands.Env, o Options) error {
 func (d *daemon) listen(ctx context.Context) (err error) {
 	o := d.o.Web
 	switch {
+	case o.Address == "" && (o.Cert != "" || o.Key != "" || len(o.Hosts) > 0 || o.PlainHTTP):
+		return orchestrator.Errorf(orchestrator.InvalidParams, "tls-cert, tls-key, host and plain-http say nothing without listen")
 	case o.Address != "" || o.Socket != nil:
-		if d.web, err = web.Listen(ctx, d.env, d.endpoints()); o.Socket != nil && d.o.SocketMay && orchestrator.CodeOf(err) == orchestrator.Unavailable {
-			d.log.Info("this daemon has no socket", "error", err)
-			if d.o.Web.Socket = nil; o.Address != "" {
-				d.web, err = web.Listen(ctx, d.env, d.endpoints())
-			} else {
-				d.web, err = nil, nil
-			}
-		}
-	case o.Cert != "" || o.Key != "" || len(o.Hosts) > 0:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "tls-cert, tls-key and host say nothing without listen")
+		err = d.listenWeb(ctx)
 	}
 	if err != nil {
 		return err
@@ -90,6 +83,20 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
 			"phone-tls-cert and phone-tls-key say nothing without phone")
 	}
+	return err
+}
+
+// listenWeb opens the endpoints; without their socket where there can be none and need not be one.
+func (d *daemon) listenWeb(ctx context.Context) (err error) {
+	d.web, err = web.Listen(ctx, d.env, d.endpoints())
+	if d.o.Web.Socket == nil || !d.o.SocketMay || orchestrator.CodeOf(err) != orchestrator.Unavailable && orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+		return err
+	}
+	d.log.Info("this daemon has no socket", "error", err)
+	if d.o.Web.Socket = nil; d.o.Web.Address == "" {
+		return nil
+	}
+	d.web, err = web.Listen(ctx, d.env, d.endpoints())
 	return err
 }
 
