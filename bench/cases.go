@@ -30,6 +30,7 @@ var cases = []Case{
 	month,
 	cold,
 	hook,
+	remoteCase,
 	idle,
 	serverSends(1, "a send is two round trips and one commit, as River's is; beside the message with four indexes it writes a trace row and the mark by which a lost commit is "+
 		"recognized, takes two locks, and tells other processes of it in a transaction of its own, which no disk waits for.",

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"time"
@@ -59,6 +60,13 @@ func AcceptInvitation(ctx context.Context, l *ledger.Ledger, agent, code string)
 		prefix = sessionPrefix
 	}
 	hash := HashToken(invitationSecret(agent, code))
+	there, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) { // strangers cost no transaction
+		_, found, err := store.First(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, hash)
+		return found, err
+	})
+	if err != nil || !there {
+		return "", Token{}, cmp.Or(err, error(refused))
+	}
 	secret = NewToken(prefix)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		taken, err := t.Exec(`UPDATE tokens SET revoked_at = ? WHERE hash = ? AND revoked_at = '' AND expires_at > ?`, t.Now, hash, t.ClockText)

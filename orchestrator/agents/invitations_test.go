@@ -84,6 +84,12 @@ func TestInvitations(t *testing.T) {
 	}
 	_, is = accept("carol", open)
 	want.Equal(t, "an invitation that was revoked", is, orchestrator.Unauthenticated)
+	open = invite("gina") // whom nobody knows yet
+	n, err := agents.RevokeTokens(t.Context(), f.Ledger, "gina")
+	want.Equal(t, "error", err, nil)
+	want.Equal(t, "invitations that were revoked", n, int64(1))
+	_, is = accept("gina", open)
+	want.Equal(t, "of an agent that is not there", is, orchestrator.Unauthenticated)
 	open = invite("carol")
 	if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "carol"}); err != nil {
 		t.Fatal(err)

@@ -195,13 +195,14 @@ func RevokeToken(ctx context.Context, l *ledger.Ledger, id string) (token Token,
 	return token, valid, err
 }
 
-// RevokeTokensIn revokes all tokens of an agent, and its invitations, within a transaction, and returns how many tokens were
-// valid. Any name will do.
+// RevokeTokensIn revokes all tokens of an agent, and its invitations, within a transaction, and returns how many of both
+// were valid. Any name will do.
 func RevokeTokensIn(t *ledger.Tx, agent string) (int64, error) {
 	t.KeepSpan()
 	n, err := t.Exec(`UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = ''`, t.Now, agent)
-	if err == nil {
-		_, err = t.Exec(`DELETE FROM tokens WHERE agent = ?`, joinPrefix+agent)
+	if err != nil {
+		return 0, err
 	}
-	return n, err
+	invitations, err := t.Exec(`DELETE FROM tokens WHERE agent = ? AND revoked_at = ''`, joinPrefix+agent)
+	return n + invitations, err
 }

@@ -107,7 +107,7 @@ func join(c *urfave.Context, p *Program) error {
 	if c.Bool("print") {
 		return p.printKey(j)
 	}
-	j.Folder = here
+	j.Folder = remote.Resolved(here)
 	if err := p.book().Keep(j); err != nil {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the place was joined, and could not be kept", Err: err,
 			Hint: "`mailroom join --print`, with a new invitation, prints what to keep"}

@@ -192,7 +192,7 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 	defer context.AfterFunc(ctx, func() { signals <- int(stoppedBy(ctx)) })()
 	streams := remote.Streams{In: p.In, Out: p.Out, Err: p.Err, Signals: signals, Fresh: func() { dropTypeahead(p.In) }}
 	words, again := mayRepeat(l)
-	streams.Again, streams.GoesOn = again, l.definition != nil && l.definition.UntilTold
+	streams.Again, streams.Keyed, streams.GoesOn = again, len(words) > len(l.words), l.definition != nil && l.definition.UntilTold
 	client, err := p.clientOf(ctx, at, p.dialing(p.Err, l.path[0] == "mcp"), l.values["as"])
 	if err != nil {
 		return err
@@ -256,7 +256,7 @@ func (p *Program) run(ctx context.Context, client *remote.Client, at remote.Plac
 		return notWritten(err)
 	}
 	if status != 0 {
-		return exit(status)
+		return exit(status & 255)
 	}
 	return nil
 }

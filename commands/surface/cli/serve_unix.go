@@ -6,7 +6,6 @@ import (
 	"context"
 	"math"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	urfave "github.com/urfave/cli/v2"
@@ -78,7 +77,7 @@ func (p *Program) serve(c *urfave.Context) error {
 func (p *Program) socketOf(c *urfave.Context, database string) (socket *listener.Socket, may bool) {
 	path := c.String("socket")
 	switch {
-	case path == "off" || path == "" && (strings.Contains(database, "://") || runtime.GOOS == "windows"):
+	case path == "off" || path == "" && strings.Contains(database, "://"):
 		return nil, false
 	case path == "":
 		may, path = true, strings.TrimSuffix(database, filepath.Ext(database))+".sock"

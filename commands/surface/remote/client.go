@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -28,8 +29,9 @@ type Streams struct {
 	Fresh    func()     // forgets what was typed so far; nil does nothing
 	// Answer answers a question of the other side, see Session.Ask. nil knows nothing.
 	Answer func(question string) ([]byte, error)
-	// Again reports that the line does no more if it runs twice than if it runs once: after a cut it is run again.
-	Again bool
+	// Again reports that the line does no more if it runs twice than if it runs once: after a cut it is run again. With Keyed
+	// that is so only for the words as they are, which nobody types again.
+	Again, Keyed bool
 	// GoesOn reports that the line goes on behind what it delivers.
 	GoesOn bool
 }
@@ -91,15 +93,18 @@ func (c *Client) Run(ctx context.Context, req *Request, s Streams) (status int, 
 	in := &typed{in: s.In, keeps: s.Again}
 	cut := false
 	for pause := pauses(patience); ; {
+		began := time.Now()
 		r := &running{Streams: s, client: c, req: req, typed: in, out: &plain{out: s.Out}, err: &plain{out: s.Err}}
 		status, err = r.run(ctx)
 		if _, away := errors.AsType[notDialed](err); !errors.Is(err, errLost) && !(away && cut) {
 			return status, err
 		}
-		cut = true
+		if cut = true; time.Since(began) > patience {
+			pause.Reset()
+		}
 		wait := pause.NextBackOff()
 		if !s.Again || r.printed && !s.GoesOn || !in.rewind() || wait == backoff.Stop {
-			return 0, c.lost(err, s.Again)
+			return 0, c.lost(err, s.Again && !s.Keyed)
 		}
 		select {
 		case <-time.After(wait):
@@ -168,6 +173,9 @@ func (c *Client) do(ctx context.Context, path string, body io.Reader) (*http.Res
 	return nil, fmt.Errorf("%w: %w", errLost, err)
 }
 
+// errNothingKnown is the error for a delivery that the other side knows nothing of, or not any more.
+var errNothingKnown = errors.New("nothing is known of it")
+
 // refused is the error that the other side has answered.
 func refused(answer *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
@@ -175,6 +183,9 @@ func refused(answer *http.Response) error {
 		Error, Message, Hint string
 	}
 	if json.Unmarshal(text, &failure) != nil || failure.Error == "" {
+		if answer.StatusCode == http.StatusNotFound && len(text) == 0 || answer.StatusCode == http.StatusConflict {
+			return errNothingKnown
+		}
 		return orchestrator.Errorf(orchestrator.Unavailable, "the other side answers %s: %s", answer.Status,
 			orchestrator.Clip(strings.TrimSpace(string(text)))).
 			WithHint("Mailroom of another version may be there, or something else")
@@ -204,10 +215,11 @@ type running struct {
 	req      *Request
 	tells    *lines
 	out, err *plain
-	held     []byte // what is to be printed under an id
-	wrote    string // the id of what was printed last
-	printed  bool   // something was printed
-	failed   error  // why the output could not be written here
+	reads    atomic.Bool // standard input is being read
+	held     []byte      // what is to be printed under an id
+	wrote    string      // the id of what was printed last
+	printed  bool        // something was printed
+	failed   error       // why the output could not be written here
 }
 
 // run runs it once. Error: errLost if the connection is lost.
@@ -225,7 +237,7 @@ func (r *running) run(ctx context.Context) (status int, err error) {
 	}
 	defer answer.Body.Close()
 	orchestrator.GoSafe("signals", nil, func() { r.passSignals(ctx) })
-	status, err = r.follow(json.NewDecoder(answer.Body))
+	status, err = r.follow(newReader(answer.Body))
 	switch {
 	case err == nil || r.failed != nil:
 		return status, r.failed
@@ -240,10 +252,10 @@ func (r *running) run(ctx context.Context) (status int, err error) {
 }
 
 // follow does what the other side wants, until the line has ended there.
-func (r *running) follow(in *json.Decoder) (status int, err error) {
+func (r *running) follow(in reader) (status int, err error) {
 	for {
 		var w wanted
-		if err := in.Decode(&w); err != nil {
+		if err := in.next(&w); err != nil {
 			return 0, err
 		}
 		switch {
@@ -253,9 +265,12 @@ func (r *running) follow(in *json.Decoder) (status int, err error) {
 			r.write(r.err, w.Err)
 		case w.Hold != nil || w.Write != "":
 			err = r.hold(w)
+		case w.In > 0 && !r.reads.CompareAndSwap(false, true):
+			return 0, errors.New("standard input is asked for twice")
 		case w.In > 0:
 			orchestrator.GoSafe("standard input", nil, func() {
-				if in := r.typed.read(w.In); in != nil {
+				in := r.typed.read(w.In)
+				if r.reads.Store(false); in != nil {
 					r.tells.write(told{In: in})
 				}
 			})
@@ -286,7 +301,10 @@ func (r *running) write(to *plain, b []byte) {
 
 // hold keeps what is to be printed, prints it once it is named, and reports that.
 func (r *running) hold(w wanted) error {
-	if r.held = append(r.held, w.Hold...); w.Write == "" {
+	if r.held = append(r.held, w.Hold...); len(r.held) > maxHeld {
+		return errors.New("it is too much to print at once")
+	}
+	if w.Write == "" {
 		return nil
 	}
 	r.write(r.out, r.held)
@@ -338,13 +356,20 @@ func (r *running) sendFile(path string, stat bool) error {
 	}
 }
 
-// names reports whether a word of the line is this file, or has it behind an @ or a flag.
+// names reports whether the line names a file to be read: as @FILE, or behind --file.
 func (req *Request) names(path string) bool {
+	before := ""
 	for _, word := range req.Args {
-		before, is := strings.CutSuffix(word, path)
-		if is && (before == "" || before == "@" || strings.HasPrefix(before, "--") && (strings.HasSuffix(before, "=") || strings.HasSuffix(before, "=@"))) {
+		if word == "--" {
+			break
+		}
+		flag, value, _ := strings.Cut(word, "=")
+		switch {
+		case word == "@"+path, word == path && before == "--file", flag == "--file" && value == path,
+			strings.HasPrefix(flag, "--") && value == "@"+path:
 			return true
 		}
+		before = word
 	}
 	return false
 }

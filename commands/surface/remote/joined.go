@@ -64,11 +64,14 @@ func (b Book) Keep(j Joined) error {
 		err = store.ReplaceFile(b.page(j.Folder), text, 0o600)
 	}
 	file := commands.PlaceFile(j.Folder)
+	if info, is := os.Lstat(filepath.Dir(file)); err == nil && is == nil && !info.IsDir() { // a repository may bring a link along
+		err = errors.New(filepath.Dir(file) + " is no folder")
+	}
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(file), 0o700)
 	}
 	if err == nil {
-		err = os.WriteFile(file, []byte(j.Place+"\n"), 0o600)
+		err = store.ReplaceFile(file, []byte(j.Place+"\n"), 0o600)
 	}
 	if err != nil {
 		return err
@@ -96,9 +99,17 @@ func (b Book) Forget(folder string) error {
 // maxPlace bounds the file that names a place.
 const maxPlace = 4096
 
+// Resolved is a folder without links on the way, under which its join is kept.
+func Resolved(folder string) string {
+	if real, err := filepath.EvalSymlinks(folder); err == nil {
+		return real
+	}
+	return folder
+}
+
 // Named returns the place that a file names, if its folder has joined it. Errors: permission_denied if not.
 func (b Book) Named(file string) (j Joined, err error) {
-	folder := filepath.Dir(filepath.Dir(file))
+	folder := Resolved(filepath.Dir(filepath.Dir(file)))
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return Joined{}, err

@@ -134,6 +134,39 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// The other side gets the files that the line names to be read, and no others.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for line, is := range map[string]bool{
+		"send bob @f": true, "send bob --file f": true, "send bob --file=f": true, "send --payload=@f": true, "send --payload @f": true,
+		"send bob f": false, "f": false, "send bob -- @f": false, "send bob --file g f": false, "send --payload=f": false, "send bob x@f": false,
+	} {
+		req := Request{Args: strings.Fields(line)}
+		want.Equal(t, line, req.names("f"), is)
+	}
+}
+
+// What a line has left behind writes nothing any more, and does no harm.
+func TestWritesAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	wrote := make(chan error, 2)
+	ended := make(chan struct{})
+	c, _ := pair(t, func(_ context.Context, s *Session) int {
+		go func() {
+			<-ended
+			_, err := s.Err.Write([]byte("late"))
+			wrote <- err
+		}()
+		return 0
+	})
+	_, err := c.Run(t.Context(), &Request{}, Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
+	want.Equal(t, "error", err, nil)
+	_, err = c.Run(t.Context(), &Request{}, Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}) // the first has ended by now
+	want.Equal(t, "error", err, nil)
+	close(ended)
+	want.Equal(t, "a late write fails", <-wrote != nil, true)
+}
+
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, syscall.EPIPE }

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,11 +20,12 @@ type Session struct {
 	Request
 	In       io.Reader
 	Out, Err io.Writer
-	Valid    func() error // that whoever asks is still let in; nil: always
 
 	answers *lines
-	input   chan *piece // what In has asked for
-	told    chan *piece // and ReadFile, Exists and Ask
+	input   chan *piece     // what In has asked for
+	told    chan *piece     // and ReadFile, Exists and Ask
+	ctx     context.Context // of the line
+	valid   func() error    // that whoever asks is still let in; nil: always
 	gone    chan struct{}
 	left    bool // once gone: the other side has ended the line itself, over a connection that is whole
 	reading sync.Mutex
@@ -59,7 +59,9 @@ func (s *Session) ask(want wanted) (answer []byte, err error) {
 	for {
 		select {
 		case p := <-s.told:
-			answer = append(answer, p.Bytes...)
+			if answer = append(answer, p.Bytes...); len(answer) > maxAnswer {
+				return nil, errors.New("it is too large")
+			}
 			if p.Err != "" {
 				return nil, errors.New(p.Err)
 			}
@@ -68,6 +70,8 @@ func (s *Session) ask(want wanted) (answer []byte, err error) {
 			}
 		case <-s.gone:
 			return nil, errGone
+		case <-s.ctx.Done():
+			return nil, context.Cause(s.ctx)
 		}
 	}
 }
@@ -81,8 +85,8 @@ func (s *Session) Fresh() { s.answers.write(wanted{Fresh: true}) }
 func (s *Session) Deliver(b []byte) error {
 	s.asking.Lock()
 	defer s.asking.Unlock()
-	if s.Valid != nil {
-		if err := s.Valid(); err != nil {
+	if s.valid != nil {
+		if err := s.valid(); err != nil {
 			return err
 		}
 	}
@@ -94,25 +98,30 @@ func (s *Session) Deliver(b []byte) error {
 		b = b[maxChunk:]
 	}
 	s.answers.write(wanted{Hold: b, Write: d.id}) // if that fails, the other side is gone
+	late := time.Duration(0)                      // what has come is counted
 	select {
 	case <-d.written:
 		return nil
 	case <-s.gone:
-	}
-	grace := time.Duration(0) // what has come is counted
-	if !s.left {
-		grace = s.open.grace
+		if !s.left {
+			late = s.open.grace
+		}
+	case <-s.ctx.Done():
+		late = lastPiece
 	}
 	select {
 	case <-d.written:
 		return nil
-	case <-time.After(grace):
+	case <-time.After(late):
 	}
 	if !d.giveUp() {
 		return nil
 	}
 	return errGone
 }
+
+// lastPiece is how long a line that is to end waits for the other side to print what it was given.
+const lastPiece = 2 * time.Second
 
 // input reads the standard input of the other side, as much as is asked for.
 type input struct {
@@ -150,6 +159,8 @@ func (in *input) next() {
 		}
 	case <-in.gone:
 		in.err = errGone
+	case <-in.ctx.Done():
+		in.err = context.Cause(in.ctx)
 	}
 }
 
@@ -192,39 +203,77 @@ func NewServer(run func(ctx context.Context, s *Session) int, folder string) *Se
 // Handler answers at RunPath and WrittenPath.
 func (v *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+RunPath, func(rw http.ResponseWriter, r *http.Request) { v.ServeRun(rw, r, v.Run) })
+	mux.HandleFunc("POST "+RunPath, func(rw http.ResponseWriter, r *http.Request) { v.ServeRun(rw, r, v.Run, nil) })
 	mux.HandleFunc("POST "+WrittenPath+"{id}", v.ServeWritten)
 	return mux
 }
 
-// ServeRun answers a request at RunPath with run in place of v.Run.
-func (v *Server) ServeRun(rw http.ResponseWriter, r *http.Request, run func(ctx context.Context, s *Session) int) {
-	in := json.NewDecoder(r.Body)
+// validAgain is how often it is asked whether whoever has sent a line is still let in.
+const validAgain = 10 * time.Second
+
+// ServeRun answers a request at RunPath with run in place of v.Run. The line ends once valid has an error; nil has none.
+func (v *Server) ServeRun(rw http.ResponseWriter, r *http.Request, run func(ctx context.Context, s *Session) int, valid func() error) {
+	control := http.NewResponseController(rw)
+	in := newReader(r.Body)
 	var first told
-	if err := in.Decode(&first); err != nil || first.Request == nil {
+	if err := in.next(&first); err != nil || first.Request == nil {
 		http.Error(rw, "the first line is no request", http.StatusBadRequest)
 		return
 	}
+	control.SetReadDeadline(time.Time{}) // what is typed comes when it comes
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	s := &Session{Request: *first.Request, answers: &lines{out: rw, flush: http.NewResponseController(rw).Flush},
+	flush := func() error {
+		err := control.Flush()
+		control.SetWriteDeadline(time.Time{}) // it may be long before the next piece
+		return err
+	}
+	s := &Session{Request: *first.Request, answers: &lines{out: rw, flush: flush}, ctx: ctx, valid: valid,
 		input: make(chan *piece), told: make(chan *piece), gone: make(chan struct{}), open: v.open}
 	s.In, s.Out, s.Err = &input{Session: s}, output{s, false}, output{s, true}
 	if err := s.answers.flush(); err != nil { // it may be long before the line prints anything
 		return
 	}
 	orchestrator.GoSafe("remote", nil, func() { s.listen(ctx, in, cancel) })
+	if valid != nil {
+		orchestrator.GoSafe("validity", nil, func() { s.watch(cancel) })
+	}
 	status := run(ctx, s)
-	s.given.settle()
+	s.settle()
 	s.answers.write(wanted{Status: &status})
+	s.answers.end()
+}
+
+// settle reports what came of the last delivery.
+func (s *Session) settle() {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	s.given.settle()
+}
+
+// watch ends the line once whoever has sent it is not let in any more.
+func (s *Session) watch(stop context.CancelCauseFunc) {
+	again := time.NewTicker(validAgain)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+		case <-s.ctx.Done():
+			return
+		}
+		if err := s.valid(); orchestrator.CodeOf(err) == orchestrator.Unauthenticated && err != nil {
+			stop(err)
+			return
+		}
+	}
 }
 
 // listen hands on what the other side sends, until it sends nothing more.
-func (s *Session) listen(ctx context.Context, in *json.Decoder, stop context.CancelCauseFunc) {
+func (s *Session) listen(ctx context.Context, in reader, stop context.CancelCauseFunc) {
 	defer close(s.gone)
 	for {
 		var t told
-		if err := in.Decode(&t); err != nil {
+		if err := in.next(&t); err != nil {
 			s.left = isReset(err)
 			stop(errGone)
 			return

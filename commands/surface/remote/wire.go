@@ -1,7 +1,9 @@
 package remote
 
 import (
+	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -19,12 +21,17 @@ const (
 	WrittenPath = "/v1/written/"
 )
 
-// maxChunk bounds the bytes of one piece of a stream.
-const maxChunk = 64 << 10
+// Bounds, in bytes: each side may lie.
+const (
+	maxChunk  = 64 << 10 // of one piece of a stream
+	maxLine   = 4 << 20  // of one line: a request has the words of the command line
+	maxAnswer = 16 << 20 // of a file, or of the answer to a question
+	maxHeld   = 64 << 20 // of what is printed at once
+)
 
 // Request is a command line, and what counts of where it was typed.
 type Request struct {
-	Args     []string          `json:"args"` // without the program's name, --db and --jq
+	Args     []string          `json:"args"` // without the program's name; --db and --jq in it mean nothing there
 	Database string            `json:"database,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`   // of Variables
 	Width    int               `json:"width,omitempty"` // of the terminal; 0 is not known
@@ -85,6 +92,7 @@ type lines struct {
 	mu    sync.Mutex
 	out   io.Writer
 	flush func() error
+	over  bool
 }
 
 func (l *lines) write(v any) error {
@@ -94,8 +102,41 @@ func (l *lines) write(v any) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.over {
+		return errGone
+	}
 	if _, err = l.out.Write(append(b, '\n')); err == nil && l.flush != nil {
 		err = l.flush()
 	}
 	return err
+}
+
+// end has nothing more written: who writes later, such as a goroutine that a line has left behind, gets an error.
+func (l *lines) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+}
+
+// reader reads lines of JSON.
+type reader struct{ in *bufio.Reader }
+
+func newReader(in io.Reader) reader { return reader{bufio.NewReaderSize(in, 4<<10)} }
+
+// next reads one line. Error: that of the reader; a line that is too long, or no JSON of this form.
+func (r reader) next(v any) error {
+	var line []byte
+	for {
+		piece, err := r.in.ReadSlice('\n')
+		if line = append(line, piece...); len(line) > maxLine {
+			return errors.New("a line is too long")
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(line, v)
+	}
 }

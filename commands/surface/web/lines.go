@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"mailroom/commands"
 	"mailroom/commands/surface/listener"
@@ -21,9 +20,6 @@ const (
 	leavePath = "/v1/leave"
 )
 
-// validAgain is how often a line that goes on is asked whether its token is still valid.
-const validAgain = 10 * time.Second
-
 // run runs a command line for the token that asks.
 func (w *Server) run(rw http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor < 2 {
@@ -31,27 +27,9 @@ func (w *Server) run(rw http.ResponseWriter, r *http.Request) {
 			"command lines run over HTTP/2: something on the way speaks an older version"))
 		return
 	}
-	http.NewResponseController(rw).SetReadDeadline(time.Time{}) // what is typed comes when it comes
 	w.lines.ServeRun(rw, r, func(ctx context.Context, s *remote.Session) int {
-		ctx, stop := context.WithCancelCause(ctx)
-		defer stop(nil)
-		s.Valid = func() error { return StillValid(context.WithoutCancel(r.Context())) }
-		orchestrator.GoSafe("validity", w.env.Log, func() {
-			for again := time.NewTicker(validAgain); ; {
-				select {
-				case <-again.C:
-				case <-ctx.Done():
-					again.Stop()
-					return
-				}
-				if err := s.Valid(); orchestrator.CodeOf(err) == orchestrator.Unauthenticated {
-					stop(err)
-					return
-				}
-			}
-		})
 		return w.options.Run(ctx, s, CallerOf(r.Context()))
-	})
+	}, func() error { return StillValid(context.WithoutCancel(r.Context())) })
 }
 
 // joined is the answer to an invitation that was accepted.
@@ -62,12 +40,8 @@ type joined struct {
 	Version string `json:"version"`
 }
 
-// join exchanges an invitation for a token. How often that may be tried is bounded for all together.
+// join exchanges an invitation for a token. How often that may be tried in vain is bounded for all together.
 func (w *Server) join(rw http.ResponseWriter, r *http.Request) {
-	if !w.codes.Allow() {
-		listener.TooMany(rw, "too many attempts to join")
-		return
-	}
 	if !listener.ReadAll(rw, r, smallBody) {
 		return
 	}
@@ -88,6 +62,10 @@ func (w *Server) join(rw http.ResponseWriter, r *http.Request) {
 			answer.Token, _, err = agents.AcceptInvitation(ctx, w.env.Ledger, given.Agent, given.Code)
 			return err
 		})
+	}
+	if err != nil && orchestrator.CodeOf(err) == orchestrator.Unauthenticated && !w.joins.Allow() {
+		listener.TooMany(rw, "too many attempts to join")
+		return
 	}
 	if err != nil {
 		listener.WriteFailure(rw, commands.HTTPStatus(err), err)

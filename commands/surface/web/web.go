@@ -69,7 +69,8 @@ type Server struct {
 	bodies   *semaphore.Weighted // bytes of large bodies under way
 	streams  listener.Rates      // of events
 	lines    *remote.Server
-	refused  *rate.Limiter // failed attempts to join that are traced
+	joins    *rate.Limiter // failed attempts to join
+	refused  *rate.Limiter // those that are traced
 }
 
 // Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params,
@@ -95,7 +96,7 @@ func Listen(ctx context.Context, env commands.Env, o Options) (*Server, error) {
 		rates: listener.Rates{PerSecond: o.RatePerSecond}, failures: rate.NewLimiter(20, 100),
 		codes:  rate.NewLimiter(20, 100),
 		bodies: semaphore.NewWeighted(maxBodies),
-		lines:  remote.NewServer(nil, ""), refused: rate.NewLimiter(rate.Every(time.Minute), 20),
+		lines:  remote.NewServer(nil, ""), joins: rate.NewLimiter(20, 100), refused: rate.NewLimiter(rate.Every(time.Minute), 20),
 	}
 	if !w.Loopback && !w.Encrypted {
 		env.Log.Warn("tokens and messages travel unencrypted: put a proxy with TLS in front, or leave --plain-http out", "listen", o.Address)
