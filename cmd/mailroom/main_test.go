@@ -165,43 +165,8 @@ func TestScriptsOnAServer(t *testing.T) {
 	runScripts(t, files, func(*testscript.Env) string { return postgrestest.Place(server) })
 }
 
-// hereOnly are the scripts that are not about what runs on another machine, and why.
-var hereOnly = map[string]string{}
-
-// fakeSSH runs what it is given in another home, as a shell there does.
-const fakeSSH = `#!/bin/sh
-while [ "$1" != -- ]; do shift; done
-exec sh -c "$3"
-`
-
-// TestScriptsOverSSH runs those scripts with a database on another machine.
-func TestScriptsOverSSH(t *testing.T) {
-	helper.Long(t)
-	t.Parallel()
-	files := slices.DeleteFunc(scripts(t), func(file string) bool {
-		_, is := hereOnly[strings.TrimSuffix(filepath.Base(file), ".txtar")]
-		return is
-	})
-	runScriptsAt(t, files, func(e *testscript.Env) string { return filepath.Join(e.WorkDir, "mailroom.db") }, func(e *testscript.Env) error {
-		bin := filepath.Join(e.WorkDir, "ssh-bin")
-		if err := os.Mkdir(bin, 0o755); err != nil {
-			return err
-		}
-		e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
-		for _, name := range []string{"MAILROOM_DB", "OTHER_DB", "EMPTY_DB"} {
-			e.Setenv(name, "ssh://studio"+e.Getenv(name))
-		}
-		return os.WriteFile(filepath.Join(bin, "ssh"), []byte(fakeSSH), 0o755)
-	})
-}
-
 // runScripts runs scripts, each with a database at a place of its own.
 func runScripts(t *testing.T, files []string, place func(*testscript.Env) string) {
-	runScriptsAt(t, files, place, func(*testscript.Env) error { return nil })
-}
-
-// runScriptsAt is runScripts, where away changes how the database is reached once it is made.
-func runScriptsAt(t *testing.T, files []string, place func(*testscript.Env) string, away func(*testscript.Env) error) {
 	testscript.Run(t, testscript.Params{
 		Files:               files,
 		UpdateScripts:       *update,
@@ -217,10 +182,7 @@ func runScriptsAt(t *testing.T, files []string, place func(*testscript.Env) stri
 			e.Setenv("MAILROOM_AGENT", "")
 			e.Setenv("LC_ALL", "C.UTF-8")
 			e.Setenv("MAILROOM_OUTPUT", "json")
-			if err := makeDatabase(e); err != nil {
-				return err
-			}
-			return away(e)
+			return makeDatabase(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": cmdStatus, "json": cmdJSON, "sql": cmdSQL, "keep": cmdKeep, "signal": cmdSignal,

@@ -193,6 +193,7 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 	streams := remote.Streams{In: p.In, Out: p.Out, Err: p.Err, Signals: signals, Fresh: func() { dropTypeahead(p.In) }}
 	words, again := mayRepeat(l)
 	streams.Again, streams.Keyed, streams.GoesOn = again, len(words) > len(l.words), l.definition != nil && l.definition.UntilTold
+	streams.Whole = again && !streams.GoesOn && !slices.Contains(l.named, waitFlag)
 	client, err := p.clientOf(ctx, at, p.dialing(p.Err, l.path[0] == "mcp"), l.values["as"])
 	if err != nil {
 		return err

@@ -32,6 +32,8 @@ type Streams struct {
 	// Again reports that the line does no more if it runs twice than if it runs once: after a cut it is run again. With Keyed
 	// that is so only for the words as they are, which nobody types again.
 	Again, Keyed bool
+	// Whole reports that nothing is to be printed before the line has ended, so that it can run again until then.
+	Whole bool
 	// GoesOn reports that the line goes on behind what it delivers.
 	GoesOn bool
 }
@@ -216,6 +218,7 @@ type running struct {
 	tells    *lines
 	out, err *plain
 	reads    atomic.Bool // standard input is being read
+	whole    []byte      // what is to be printed once the line has ended
 	held     []byte      // what is to be printed under an id
 	wrote    string      // the id of what was printed last
 	printed  bool        // something was printed
@@ -258,8 +261,14 @@ func (r *running) follow(in reader) (status int, err error) {
 		if err := in.next(&w); err != nil {
 			return 0, err
 		}
+		if w.Out == nil {
+			r.flush()
+		}
 		switch {
+		case w.Out != nil && r.Whole && len(r.whole)+len(w.Out) <= maxLine:
+			r.whole = append(r.whole, w.Out...)
 		case w.Out != nil:
+			r.flush()
 			r.write(r.out, w.Out)
 		case w.Err != nil:
 			r.write(r.err, w.Err)
@@ -281,7 +290,7 @@ func (r *running) follow(in reader) (status int, err error) {
 		case w.File != "":
 			err = r.sendFile(w.File, w.Stat)
 		case w.Status != nil:
-			return *w.Status, nil
+			return *w.Status, r.failed
 		}
 		if err == nil {
 			err = r.failed
@@ -289,6 +298,14 @@ func (r *running) follow(in reader) (status int, err error) {
 		if err != nil {
 			return 0, err
 		}
+	}
+}
+
+// flush prints what was to be printed together.
+func (r *running) flush() {
+	if whole := r.whole; whole != nil {
+		r.whole = nil
+		r.write(r.out, whole)
 	}
 }
 
