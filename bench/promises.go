@@ -10,6 +10,7 @@ type promise struct {
 var promises = map[string]promise{
 	"mailroom":               {true, "WAL, `synchronous=NORMAL` and an fdatasync of the WAL of its own before it answers: as durable as FULL; on a server, `synchronous_commit=on`"},
 	"mailroom-10000-rows":    {true, "as mailroom"},
+	"mailroom-file":          {true, "as mailroom"},
 	"mailroom-1000-waiting":  {true, "as mailroom"},
 	"mailroom-delivered":     {true, "as mailroom"},
 	"bare-loop":              {true, "WAL, `synchronous=FULL`"},

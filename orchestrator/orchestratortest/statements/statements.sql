@@ -61,7 +61,7 @@ DELETE FROM threads WHERE closed_at <> '' AND closed_at < ?1 AND NOT EXISTS (SEL
 DELETE FROM tokens WHERE (revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1) AND rowid IN (SELECT seq FROM temp.batch);
 DELETE FROM tokens WHERE agent = 'operator' AND ?1 <> '';
 DELETE FROM tokens WHERE agent = 'operator' AND expires_at <> '' AND expires_at <= ?;
-DELETE FROM tokens WHERE agent = ?;
+DELETE FROM tokens WHERE agent = ? AND revoked_at = '';
 DELETE FROM tokens WHERE hash = ? AND agent = 'operator' AND admin = 0 AND revoked_at = '' AND expires_at > ?;
 DELETE FROM traffic WHERE at >= ?1;
 DELETE FROM traffic WHERE span = ?1 AND at < ?2;
@@ -268,7 +268,7 @@ SELECT at, event FROM message_trace WHERE message_id = ? AND id < ? ORDER BY id 
 SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1;
 SELECT at, sender, message_type, way, messages, bytes FROM context_use WHERE agent = ? AND at >= ? ORDER BY at;
 SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq;
-SELECT caller, count(*), max(started_at), max(CASE WHEN status_message LIKE '%was used at%' THEN 1 ELSE 0 END) FROM command_trace WHERE id > (SELECT coalesce(max(id), 0) FROM command_trace) - ? AND name = 'join' AND status = 'ERROR' GROUP BY caller ORDER BY caller;
+SELECT caller, started_at, status_message FROM command_trace WHERE id > (SELECT coalesce(max(id), 0) FROM command_trace) - ? AND name = 'join' AND status = 'ERROR' ORDER BY id;
 SELECT chain_at FROM agent_message WHERE message_id = ?;
 SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 AND id <= ?1 ORDER BY id DESC LIMIT 1 OFFSET +?2), 0);
 SELECT coalesce(max(i.read_at), '') FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id WHERE i.recipient IN (SELECT agent FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3)) AND coalesce(m.message_type, '') <> ?4;
