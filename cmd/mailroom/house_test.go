@@ -128,7 +128,7 @@ var mayImport = map[string][]string{
 	"commands/surface":          {"commands", "commands/parameter", "orchestrator", "orchestrator/pattern"},
 	"commands/surface/listener": {"commands", "orchestrator"},
 	"orchestrator/certificate":  {},
-	"commands/surface/remote":   {"commands", "orchestrator", "orchestrator/certificate", "orchestrator/process", "orchestrator/store"},
+	"commands/surface/remote":   {"commands", "commands/surface/listener", "orchestrator", "orchestrator/certificate", "orchestrator/process", "orchestrator/store"},
 	"commands/surface/console":  {"commands/surface/listener"},
 	"commands/surface/hook":     and(engine, "commands", "orchestrator/person", "orchestrator/process"),
 	"commands/surface/web": and(engine, "commands", "commands/surface", "commands/surface/console", "commands/surface/remote", "orchestrator/certificate",

@@ -70,9 +70,10 @@ type Program struct {
 	inputTaken bool   // a parameter has been read from standard input
 	asTyped    int    // how many of the arguments stand behind --
 
-	words []string         // of the line
-	there *remote.Session  // of another machine for which this runs; nil for none
-	acts  *commands.Caller // as whom that asks the daemon; nil is who has logged in here
+	words   []string         // of the line
+	project *nearestProject  // nil: not looked for yet
+	there   *remote.Session  // of another machine for which this runs; nil for none
+	acts    *commands.Caller // as whom that asks the daemon; nil is who has logged in here
 }
 
 // Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2, which hosts

@@ -19,15 +19,15 @@ func (p *Program) databasePath(flag string) (string, error) {
 	if path := p.Getenv("MAILROOM_DB"); path != "" {
 		return path, nil
 	}
-	here, err := os.Getwd()
-	if err != nil {
-		return "", folderGone(err)
+	project := p.nearest()
+	if project.err != nil {
+		return "", folderGone(project.err)
 	}
 	if place, err := p.elsewhere(flag); place != "" || err != nil {
 		return place, err
 	}
-	if path := commands.NearestDatabase(here); path != "" {
-		return path, nil
+	if project.database != "" {
+		return project.database, nil
 	}
 	folder := StateFolder(p.Getenv)
 	if folder == "" {

@@ -53,7 +53,7 @@ func hookCommand(p *Program) *urfave.Command {
 			case "queue":
 				answer = withDatabase(func(ctx context.Context, host *hook.Host,
 					env commands.Env) error {
-					return host.Queue(ctx, env, p.In, p.hookOut())
+					return host.Queue(ctx, env, p.In, p.delivered())
 				})
 			case "stream":
 				answer = withDatabase(func(ctx context.Context, host *hook.Host, env commands.Env) error {
@@ -107,11 +107,11 @@ func answerHook(p *Program, c *urfave.Context) error {
 		env, err = opened(p, c)
 		return env, err
 	}
-	return host.Answer(ctx, open, c.Args().First(), p.In, p.hookOut())
+	return host.Answer(ctx, open, c.Args().First(), p.In, p.delivered())
 }
 
-// hookOut is where hooks write what a host here, or on the other machine, is to get.
-func (p *Program) hookOut() io.Writer {
+// delivered is the output of what a host gets, here or on the other machine: a write returns once it has it.
+func (p *Program) delivered() io.Writer {
 	if p.there != nil {
 		return shownThere{p.there}
 	}

@@ -76,11 +76,7 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	}
 	server := mcp.NewServer(env, p.Version).For(owner)
 	server.CallTime = callTime
-	out := p.Out
-	if p.there != nil {
-		out = shownThere{p.there}
-	}
-	err = server.Serve(c.Context, p.In, out, vocabularies...)
+	err = server.Serve(c.Context, p.In, p.delivered(), vocabularies...)
 	if _, ours := errors.AsType[*orchestrator.Error](err); !ours {
 		err = notWritten(err)
 	}

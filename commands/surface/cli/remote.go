@@ -107,16 +107,30 @@ func (p *Program) elsewhere(db string) (string, error) {
 	if at != "" {
 		return at, nil
 	}
-	here, err := os.Getwd()
-	if err != nil {
+	project := p.nearest()
+	if project.place == "" {
 		return "", nil
 	}
-	_, file := commands.NearestProject(here)
-	if file == "" {
-		return "", nil
-	}
-	joined, err := p.book().Named(file)
+	joined, err := p.book().Named(project.place)
 	return joined.Place, err
+}
+
+// nearest is the project that the folder belongs to in which this runs, see commands.NearestProject. It is looked for once.
+func (p *Program) nearest() *nearestProject {
+	if p.project == nil {
+		p.project = new(nearestProject)
+		var here string
+		if here, p.project.err = os.Getwd(); p.project.err == nil {
+			p.project.database, p.project.place = commands.NearestProject(here)
+		}
+	}
+	return p.project
+}
+
+// nearestProject is a project: its database, or the file that names a place; "" is none.
+type nearestProject struct {
+	database, place string
+	err             error // that of a folder which is not there any more
 }
 
 // book is where the places are kept that this user has joined.

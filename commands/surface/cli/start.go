@@ -107,7 +107,10 @@ func (p *Program) projectOf(c *urfave.Context) (project, error) {
 		return project{folder: here}, nil
 	}
 	repository, worktree := commands.NearestRepository(here)
-	database := commands.NearestDatabase(here)
+	if place, err := p.elsewhere(""); place != "" || err != nil {
+		return project{folder: here}, err
+	}
+	database := p.nearest().database
 	if database != "" && (!worktree || isWithin(repository, database)) {
 		return project{folder: here, database: database}, nil
 	}

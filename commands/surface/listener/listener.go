@@ -84,12 +84,17 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		BaseContext:                  func(net.Listener) context.Context { return ctx }, ConnContext: o.ConnContext,
 		ConnState: newCrowd(o.Connections).change,
 		Protocols: new(http.Protocols),
-		HTTP2:     &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: 1000},
+		HTTP2:     Alive(),
 	}
 	s.server.Protocols.SetHTTP1(true)
 	s.server.Protocols.SetHTTP2(true)
 	s.server.Protocols.SetUnencryptedHTTP2(true)
 	return s, nil
+}
+
+// Alive is the configuration of connections on which a side that is away is noticed.
+func Alive() *http.HTTP2Config {
+	return &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: 1000}
 }
 
 // listen binds the address.

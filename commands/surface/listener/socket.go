@@ -19,13 +19,13 @@ type Socket struct {
 	Group string // whose members may connect, besides this user; "" is nobody
 }
 
-// maxPath bounds the path of a socket, in bytes, on all systems.
-const maxPath = 100
+// MaxSocket bounds the path of a socket, in bytes, on all systems.
+const MaxSocket = 100
 
 // listen binds the socket. It takes the place of one that nobody serves any more. Errors: invalid_params, unavailable.
 func (o *Socket) listen() (net.Listener, error) {
-	if !filepath.IsAbs(o.Path) || len(o.Path) > maxPath {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of a socket is absolute and has at most %d bytes: %s", maxPath, o.Path).
+	if !filepath.IsAbs(o.Path) || len(o.Path) > MaxSocket {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of a socket is absolute and has at most %d bytes: %s", MaxSocket, o.Path).
 			WithHint("Choose another place with --socket PATH, or none with --socket off")
 	}
 	group, err := o.gid()

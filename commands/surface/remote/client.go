@@ -18,6 +18,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 )
 
@@ -50,7 +51,7 @@ type Client struct {
 // TLS, and the other side must have the key of that pin. The other side may want a token.
 func NewClient(place Place, pin, token string, dial func(context.Context) (net.Conn, error)) *Client {
 	c := &Client{place: place, token: token, base: "http://localhost"}
-	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: Alive()}
+	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: listener.Alive()}
 	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := dial(ctx)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
@@ -129,7 +130,7 @@ func TestCutAnywhere(t *testing.T) {
 			box := &mailbox{unread: []string{"one ", strings.Repeat("two ", 50_000), "three "}, keys: map[string]bool{}}
 			all := slices.Clone(box.unread)
 			l := &pipes{make(chan net.Conn), make(chan struct{})}
-			server := &http.Server{Handler: NewServer(box.run, "").Handler(), Protocols: new(http.Protocols), HTTP2: Alive()}
+			server := &http.Server{Handler: NewServer(box.run, "").Handler(), Protocols: new(http.Protocols), HTTP2: listener.Alive()}
 			server.Protocols.SetUnencryptedHTTP2(true)
 			go server.Serve(l)
 			dials := 0

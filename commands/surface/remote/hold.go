@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/process"
 )
@@ -27,9 +28,6 @@ import (
 // keptFor is how long a connection is kept that nobody uses.
 const keptFor = 5 * time.Minute
 
-// maxSocket bounds the path of a socket.
-const maxSocket = 100
-
 // HoldFlag has `mailroom remote` be a holder, of the place behind it. HeldFlag has it take the connection that it inherits.
 const (
 	HoldFlag = "hold"
@@ -40,7 +38,7 @@ const (
 func (d *Dialing) socket(p Place) string {
 	name := sha256.Sum256([]byte(p.where() + " " + p.Port))
 	socket := filepath.Join(d.Folder, hex.EncodeToString(name[:8]))
-	if d.Folder == "" || len(socket) > maxSocket {
+	if d.Folder == "" || len(socket) > listener.MaxSocket {
 		return ""
 	}
 	return socket
@@ -142,7 +140,7 @@ func (p Place) Hold(ctx context.Context, d Dialing, out io.Writer, has net.Conn)
 		return has.Close()
 	}
 	os.Remove(socket) // of one that was killed
-	listener, err := net.Listen("unix", socket)
+	accepts, err := net.Listen("unix", socket)
 	if err != nil {
 		return err
 	}
@@ -150,21 +148,21 @@ func (p Place) Hold(ctx context.Context, d Dialing, out io.Writer, has net.Conn)
 	if h.ours, err = os.Lstat(socket); err != nil {
 		return err
 	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	accepts.(*net.UnixListener).SetUnlinkOnClose(false)
 	defer func() {
 		if h.reachable() {
 			os.Remove(socket)
 		}
 	}()
-	server := &http.Server{Handler: h.handler(), Protocols: new(http.Protocols), HTTP2: Alive()}
+	server := &http.Server{Handler: h.handler(), Protocols: new(http.Protocols), HTTP2: listener.Alive()}
 	server.Protocols.SetUnencryptedHTTP2(true)
 	defer server.Close()
-	defer context.AfterFunc(ctx, func() { listener.Close() })()
+	defer context.AfterFunc(ctx, func() { accepts.Close() })()
 	orchestrator.GoSafe("holder", nil, func() { h.watch(ctx) })
 	if _, err := io.WriteString(out, "\n"); err != nil {
 		return err
 	}
-	server.Serve(listener)
+	server.Serve(accepts)
 	return nil
 }
 
@@ -209,7 +207,7 @@ func (h *holder) reachable() bool {
 // handler passes requests on, and counts them.
 func (h *holder) handler() http.Handler {
 	var once sync.Once
-	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: Alive(), DisableCompression: true}
+	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: listener.Alive(), DisableCompression: true}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	transport.DialContext = func(context.Context, string, string) (conn net.Conn, err error) {
 		err = orchestrator.Errorf(orchestrator.Unavailable, "the connection was lost")

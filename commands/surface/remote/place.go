@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 )
 
@@ -86,7 +87,7 @@ func Parse(text string) (p Place, err error) {
 	case scheme == "ssh://":
 	case p.User != "" || p.Path != "":
 		return refused("nothing but a host and a port belongs into it", hint)
-	case scheme == "http://" && !isLoopback(p.Host):
+	case scheme == "http://" && !listener.IsLoopback(p.Host):
 		return refused("http goes to this machine alone: whoever listens on the way would read all of it", hint)
 	}
 	switch {
@@ -100,11 +101,6 @@ func Parse(text string) (p Place, err error) {
 
 // pinLength is that of certificate.Pin.
 const pinLength = 43
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-}
 
 // String returns the place as Parse reads it, without the pin.
 func (p Place) String() string {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 )
 
@@ -323,9 +324,9 @@ func (v *Server) Serve(ctx context.Context, conn net.Conn, programVersion string
 	}
 	defer v.open.close()
 	h := v.Handler()
-	listener := &single{conn: conn, closed: make(chan struct{})}
+	one := &single{conn: conn, closed: make(chan struct{})}
 	var runs sync.WaitGroup // Shutdown does not wait for what runs for a connection that has ended
-	server := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute, HTTP2: Alive()}
+	server := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute, HTTP2: listener.Alive()}
 	server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		runs.Add(1)
 		defer runs.Done()
@@ -334,11 +335,11 @@ func (v *Server) Serve(ctx context.Context, conn net.Conn, programVersion string
 	server.Protocols.SetUnencryptedHTTP2(true)
 	server.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateClosed {
-			listener.Close()
+			one.Close()
 		}
 	}
-	defer context.AfterFunc(ctx, func() { listener.Close() })()
-	if err := server.Serve(listener); !errors.Is(err, net.ErrClosed) {
+	defer context.AfterFunc(ctx, func() { one.Close() })()
+	if err := server.Serve(one); !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	server.Close() // what runs is told
@@ -352,11 +353,6 @@ func (v *Server) Serve(ctx context.Context, conn net.Conn, programVersion string
 	case <-time.After(farewell):
 	}
 	return nil
-}
-
-// Alive is the configuration of connections on which a side that is away is noticed.
-func Alive() *http.HTTP2Config {
-	return &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: 1000}
 }
 
 // greeting begins the line by which a connection begins. What comes before it is no part of the conversation: shells
