@@ -85,13 +85,17 @@ func runRemote(r *Run) Measures {
 		all.Go(func() {
 			client := remote.NewClient(place, place.Pin, token, func(ctx context.Context) (net.Conn, error) { return place.Dial(ctx, remote.Dialing{}) })
 			defer client.Close()
-			client.Run(ctx, &remote.Request{Args: []string{"wait", "--timeout", "600"}}, remote.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
+			client.Run(ctx, &remote.Request{Args: []string{"wait", "--wait-for", "recipient", "--timeout", "600"}}, remote.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
 		})
 	}
 	e := r.open(path)
 	for again := time.NewTicker(20 * time.Millisecond); ; <-again.C {
-		waiting := must(e.Query(r.ctx, `SELECT count(*) FROM waits`, store.Bound{Rows: 1}))
-		if strings.Contains(string(must(json.Marshal(waiting))), fmt.Sprint(remoteWaiters)) {
+		var waiting int64
+		check(e.Store.Read(r.ctx, func(c *store.Conn) (err error) {
+			waiting, err = c.Number(`SELECT count(*) FROM waits`)
+			return err
+		}))
+		if waiting == remoteWaiters {
 			again.Stop()
 			break
 		}

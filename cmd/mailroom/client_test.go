@@ -25,7 +25,7 @@ func TestClient(t *testing.T) {
 		runScripts(t, []string{"testdata/client/client.txtar"}, func(e *testscript.Env) string {
 			e.Setenv("CLIENT", client)
 			return filepath.Join(e.WorkDir, "mailroom.db")
-		})
+		}, nil)
 	})
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
@@ -33,6 +33,6 @@ func TestClient(t *testing.T) {
 		runScripts(t, []string{"testdata/client/server.txtar"}, func(e *testscript.Env) string {
 			e.Setenv("CLIENT", client)
 			return postgrestest.Place(server)
-		})
+		}, nil)
 	})
 }

@@ -73,11 +73,11 @@ func (m withOwnFolder) Run() int {
 	return m.M.Run()
 }
 
-// scripted is main with the guard on the tables that each card declares. A daemon runs several commands at once, which
-// the guard cannot tell apart.
+// scripted is main with the guard on the tables that each card declares. A daemon and the other
+// end of a connection run several commands at once, which the guard cannot tell apart.
 func scripted() {
 	c := config()
-	if !slices.Contains(os.Args[1:], "serve") {
+	if !slices.Contains(os.Args[1:], "serve") && !slices.Contains(os.Args[1:], "remote") {
 		c.Catalogue.Guard = guardTables
 	}
 	os.Exit(run(c))
@@ -150,23 +150,31 @@ func recordTables(l *ledger.Ledger, does []string) (tables []string) {
 // TestScripts runs every script below testdata/script.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	runScripts(t, scripts(t), func(e *testscript.Env) string { return filepath.Join(e.WorkDir, "mailroom.db") })
+	runScripts(t, scripts(t), inFile, nil)
 }
+
+// inFile is where the database of a script is: in a file in its folder.
+func inFile(e *testscript.Env) string { return filepath.Join(e.WorkDir, "mailroom.db") }
 
 // TestScriptsOnAServer runs those scripts with databases on a PostgreSQL server that are not about a file.
 func TestScriptsOnAServer(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
 	server := postgrestest.Start(t)
-	files := slices.DeleteFunc(scripts(t), func(file string) bool {
-		_, is := aboutFiles[strings.TrimSuffix(filepath.Base(file), ".txtar")]
-		return is
-	})
-	runScripts(t, files, func(*testscript.Env) string { return postgrestest.Place(server) })
+	runScripts(t, without(scripts(t), aboutFiles), func(*testscript.Env) string { return postgrestest.Place(server) }, nil)
 }
 
-// runScripts runs scripts, each with a database at a place of its own.
-func runScripts(t *testing.T, files []string, place func(*testscript.Env) string) {
+// without leaves scripts out.
+func without(files []string, out map[string]string) []string {
+	return slices.DeleteFunc(files, func(file string) bool {
+		_, is := out[strings.TrimSuffix(filepath.Base(file), ".txtar")]
+		return is
+	})
+}
+
+// runScripts runs scripts, each with a database at a place of its own. Once there is a database, reach may have the
+// script get to it by another way.
+func runScripts(t *testing.T, files []string, place func(*testscript.Env) string, reach func(*testscript.Env)) {
 	testscript.Run(t, testscript.Params{
 		Files:               files,
 		UpdateScripts:       *update,
@@ -177,12 +185,17 @@ func runScripts(t *testing.T, files []string, place func(*testscript.Env) string
 			e.Setenv("XDG_STATE_HOME", "")
 			at := place(e)
 			e.Setenv("MAILROOM_DB", at)
+			e.Setenv("DATABASE", at) // whatever the way to it
 			e.Setenv("OTHER_DB", at+"_other")
 			e.Setenv("EMPTY_DB", at+"_empty")
 			e.Setenv("MAILROOM_AGENT", "")
 			e.Setenv("LC_ALL", "C.UTF-8")
 			e.Setenv("MAILROOM_OUTPUT", "json")
-			return makeDatabase(e)
+			err := makeDatabase(e)
+			if err == nil && reach != nil {
+				reach(e)
+			}
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": cmdStatus, "json": cmdJSON, "sql": cmdSQL, "keep": cmdKeep, "signal": cmdSignal,

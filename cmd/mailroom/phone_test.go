@@ -68,7 +68,7 @@ type pocket struct{ Device, Identity string }
 
 func runPhone(name, verb string, args []string) error {
 	ctx := context.Background()
-	r, err := router.Open(ctx, ledger.Options{Path: os.Getenv("MAILROOM_DB")})
+	r, err := router.Open(ctx, ledger.Options{Path: cmp.Or(os.Getenv("DATABASE"), os.Getenv("MAILROOM_DB"))})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,10 @@ type command struct {
 // below returns what can stand behind the words of path on a command line, in the order of the help.
 func (p *Program) below(path []string) []command {
 	all := p.Catalogue.All()
-	list := make([]command, 0, len(all)) // most words are of commands without a group
+	var list []command
+	if len(path) == 0 {
+		list = make([]command, 0, len(all)) // most words are of commands without a group
+	}
 	for _, d := range all {
 		for _, w := range d.Words {
 			list = addBelow(list, path, w.Path, command{definition: d, word: w})

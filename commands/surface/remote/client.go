@@ -216,6 +216,7 @@ type running struct {
 	*typed
 	client   *Client
 	req      *Request
+	stop     func() // ends the connection of the line
 	tells    *lines
 	out, err *plain
 	reads    atomic.Bool // standard input is being read
@@ -233,11 +234,14 @@ func (r *running) run(ctx context.Context) (status int, err error) {
 	of := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	r.stop = cancel
+	// net/http does not look at ctx while it waits for the rest of a request's body.
+	defer context.AfterFunc(ctx, func() { body.CloseWithError(ctx.Err()) })()
 	r.tells = &lines{out: writer}
 	orchestrator.GoSafe("request", nil, func() { r.tells.write(told{Request: r.req}) })
 	answer, err := r.client.do(ctx, RunPath, body)
 	if err != nil {
-		return 0, err
+		return 0, cmp.Or(of.Err(), err)
 	}
 	defer answer.Body.Close()
 	orchestrator.GoSafe("signals", nil, func() { r.passSignals(ctx) })
@@ -274,7 +278,9 @@ func (r *running) follow(in reader) (status int, err error) {
 		case w.Err != nil:
 			r.write(r.err, w.Err)
 		case w.Hold != nil || w.Write != "":
-			err = r.hold(w)
+			if err = r.hold(w); err != nil && w.Write != "" {
+				r.giveBack(in, w.Write)
+			}
 		case w.In > 0 && !r.reads.CompareAndSwap(false, true):
 			return 0, errors.New("standard input is asked for twice")
 		case w.In > 0:
@@ -331,6 +337,16 @@ func (r *running) hold(w wanted) error {
 	}
 	r.wrote = w.Write
 	return r.tells.write(told{Written: w.Write})
+}
+
+// giveBack reports that what has an id could not be printed, and returns once the line has ended for it: what it read is
+// unread again by then.
+func (r *running) giveBack(in reader, id string) {
+	defer time.AfterFunc(lastPiece, r.stop).Stop()
+	err := r.tells.write(told{Unwritten: id})
+	for w := new(wanted); err == nil && w.Status == nil; {
+		err = in.next(w)
+	}
 }
 
 // answer answers a question.

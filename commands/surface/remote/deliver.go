@@ -38,7 +38,7 @@ func newDeliveries(folder string) *deliveries {
 // delivery is what Session.Deliver hands out.
 type delivery struct {
 	id      string
-	written chan struct{} // is closed when the other side has printed it
+	ended   chan struct{} // is closed when it is known whether the other side has printed it
 	settled chan struct{} // is closed when what came of it is noted
 
 	mu    sync.Mutex
@@ -56,7 +56,7 @@ const (
 
 // add returns a new delivery.
 func (o *deliveries) add() *delivery {
-	d := &delivery{id: o.name + "-" + rand.Text(), written: make(chan struct{}), settled: make(chan struct{})}
+	d := &delivery{id: o.name + "-" + rand.Text(), ended: make(chan struct{}), settled: make(chan struct{})}
 	d.over = func() {
 		time.AfterFunc(kept, func() {
 			o.mu.Lock()
@@ -82,16 +82,15 @@ func (o *deliveries) find(id string) *delivery {
 // confirm notes that the other side has printed it, and reports whether that counts. nil does nothing.
 func (d *delivery) confirm() bool { return d != nil && d.end(printed) }
 
-// giveUp notes that the other side has not, and reports whether that counts.
-func (d *delivery) giveUp() bool { return d.end(givenUp) }
+// giveUp notes that the other side has not, and reports whether that counts. nil does nothing.
+func (d *delivery) giveUp() bool { return d != nil && d.end(givenUp) }
 
 func (d *delivery) end(how outcome) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.state == underWay {
-		if d.state = how; how == printed {
-			close(d.written)
-		}
+		d.state = how
+		close(d.ended)
 	}
 	return d.state == how
 }

@@ -171,7 +171,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
-// What could not be written here is not taken for written there.
+// What could not be written here is not taken for written there, which is so before the line is over here.
 func TestNotWritten(t *testing.T) {
 	t.Parallel()
 	got := make(chan error, 1)
@@ -181,7 +181,12 @@ func TestNotWritten(t *testing.T) {
 	})
 	_, err := c.Run(t.Context(), &Request{}, Streams{In: strings.NewReader(""), Out: broken{}, Err: io.Discard})
 	want.Equal(t, "here", errors.Is(err, syscall.EPIPE), true)
-	want.Equal(t, "there", <-got != nil, true)
+	select {
+	case err := <-got:
+		want.Equal(t, "there", err != nil, true)
+	default:
+		t.Error("it has not ended there")
+	}
 }
 
 // A signal reaches the line there; a lost connection ends it there, and here its outcome is not known.
@@ -205,6 +210,15 @@ func TestStopped(t *testing.T) {
 	<-began
 	want.Equal(t, "cause", (<-causes).Error(), "interrupt signal received")
 	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, err := c.Run(ctx, &Request{}, Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
+		ended <- err
+	}()
+	<-began
+	cancel()
+	want.Equal(t, "a line that was given up", <-ended, context.Canceled)
+	<-causes
 	go func() {
 		_, err := run()
 		ended <- err

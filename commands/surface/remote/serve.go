@@ -101,8 +101,7 @@ func (s *Session) Deliver(b []byte) error {
 	s.answers.write(wanted{Hold: b, Write: d.id}) // if that fails, the other side is gone
 	late := time.Duration(0)                      // what has come is counted
 	select {
-	case <-d.written:
-		return nil
+	case <-d.ended:
 	case <-s.gone:
 		if !s.left {
 			late = s.open.grace
@@ -111,14 +110,13 @@ func (s *Session) Deliver(b []byte) error {
 		late = lastPiece
 	}
 	select {
-	case <-d.written:
-		return nil
+	case <-d.ended:
 	case <-time.After(late):
 	}
-	if !d.giveUp() {
-		return nil
+	if d.giveUp() {
+		return errGone
 	}
-	return errGone
+	return nil
 }
 
 // lastPiece is how long a line that is to end waits for the other side to print what it was given.
@@ -286,6 +284,8 @@ func (s *Session) listen(ctx context.Context, in reader, stop context.CancelCaus
 			pass(ctx, s.told, t.Answer)
 		case t.Written != "":
 			s.open.find(t.Written).confirm()
+		case t.Unwritten != "":
+			s.open.find(t.Unwritten).giveUp()
 		case t.Signal > 0:
 			stop(fmt.Errorf("%s signal received", syscall.Signal(t.Signal)))
 		}

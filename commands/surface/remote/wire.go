@@ -62,8 +62,10 @@ type told struct {
 	Request *Request `json:"request,omitempty"`
 	In      *piece   `json:"in,omitempty"`      // of standard input
 	Answer  *piece   `json:"answer,omitempty"`  // a part of a file, that it is there, or the answer to a question
-	Written string   `json:"written,omitempty"` // id of what this side has written
 	Signal  int      `json:"signal,omitempty"`
+	// Id of what was handed out, and this side has written, or could not write.
+	Written   string `json:"written,omitempty"`
+	Unwritten string `json:"unwritten,omitempty"`
 }
 
 // piece is a part of what is read.
@@ -121,7 +123,8 @@ func (l *lines) end() {
 // reader reads lines of JSON.
 type reader struct{ in *bufio.Reader }
 
-func newReader(in io.Reader) reader { return reader{bufio.NewReaderSize(in, 4<<10)} }
+// newReader reads with a small buffer: each line that waits holds one.
+func newReader(in io.Reader) reader { return reader{bufio.NewReaderSize(in, 1<<10)} }
 
 // next reads one line. Error: that of the reader; a line that is too long, or no JSON of this form.
 func (r reader) next(v any) error {
