@@ -11,15 +11,21 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestClient runs the client, which has no SQLite, with databases on another machine and on a server.
-func TestClient(t *testing.T) {
-	t.Parallel()
-	client := filepath.Join(t.TempDir(), "client")
-	build := exec.Command("go", "build", "-tags", "client", "-o", client, ".")
+// buildClient builds the client, which has no SQLite and needs no library.
+func buildClient(t *testing.T, path string) {
+	t.Helper()
+	build := exec.Command("go", "build", "-tags", "client", "-o", path, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
+}
+
+// TestClient runs the client with databases on another machine and on a server.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	client := filepath.Join(t.TempDir(), "client")
+	buildClient(t, client)
 	t.Run("remote", func(t *testing.T) {
 		t.Parallel()
 		runScripts(t, []string{"testdata/client/client.txtar"}, func(e *testscript.Env) string {

@@ -477,6 +477,57 @@ func TestToolsBeforeTheConnection(t *testing.T) {
 	want.Rows(t, o.rows(`SELECT count(*) FROM agent_message`), "1")
 }
 
+// TestReachFromAContainer: the client alone, in a root folder and a user namespace of its own, where there is no file of the
+// database and no home to write into, gets to a database by its socket without a network, and over TLS.
+func TestReachFromAContainer(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "bob")
+	root, err := os.MkdirTemp("", "c") // a short path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	for _, name := range []string{"bin", "run"} {
+		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	buildClient(t, filepath.Join(root, "bin", "mailroom"))
+	o.serveAt("0.0.0.0:0", "--socket", filepath.Join(root, "run", "m.sock"))
+	inside := func(namespaces uintptr, env []string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command("/bin/mailroom", args...)
+		cmd.Dir, cmd.Env = "/", append(env, "HOME=/bin/mailroom", "MAILROOM_OUTPUT=json")
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Chroot: root, Cloneflags: syscall.CLONE_NEWUSER | namespaces,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	talk := func(namespaces uintptr, env ...string) {
+		t.Helper()
+		inside(namespaces, env, "send", "--sender", "alice", "bob", "hello")
+		o.run("send", "--sender", "bob", "--recipient", "alice", "--message-type", "note", "--payload", `"welcome"`)
+		if got := inside(namespaces, env, "read", "alice"); strings.Count(got, "welcome") != 1 {
+			t.Errorf("alice reads %s", got)
+		}
+	}
+	o.run("agent", "add", "alice")
+	talk(syscall.CLONE_NEWNET, "MAILROOM_DB=unix:/run/m.sock")
+	talk(0, strings.Fields(inside(0, nil, "join", "--print", o.invite("alice")))...)
+	kept, err := filepath.Glob(root + "/*/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "files there", strings.Join(kept, " "), root+"/bin/mailroom "+root+"/run/m.sock")
+	want.Rows(t, o.rows(`SELECT recipient, count(*) FROM agent_message GROUP BY recipient ORDER BY recipient`), "alice|2", "bob|2")
+}
+
 // strangers connect to the daemon's socket as another user, whom the file lets in.
 func (o *office) strangers(socket string) {
 	o.t.Helper()

@@ -60,8 +60,8 @@ var Variables = []string{"MAILROOM_AGENT", "MAILROOM_OUTPUT", "MAILROOM_MESSAGE_
 // told is what this side sends: first the request, then what the other side wants, and that a signal has come.
 type told struct {
 	Request *Request `json:"request,omitempty"`
-	In      *piece   `json:"in,omitempty"`      // of standard input
-	Answer  *piece   `json:"answer,omitempty"`  // a part of a file, that it is there, or the answer to a question
+	In      *piece   `json:"in,omitempty"`     // of standard input
+	Answer  *piece   `json:"answer,omitempty"` // a part of a file, that it is there, or the answer to a question
 	Signal  int      `json:"signal,omitempty"`
 	// Id of what was handed out, and this side has written, or could not write.
 	Written   string `json:"written,omitempty"`
