@@ -12,7 +12,9 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Whether that can be is asked when something is built, since the compiler may have been installed only then.
 STATIC = $(and $(filter Linux,$(shell uname -s)),$(filter /%,$(shell $$($(GO) env CC) -print-file-name=libc.a 2>/dev/null)))
 TAGS = urfave_cli_no_docs sqlite_omit_load_extension$(if $(STATIC), netgo osusergo)
-LDFLAGS = $(if $(STATIC),-s -w -linkmode external -extldflags -static)
+LDFLAGS = $(COMMIT) $(if $(STATIC),-s -w -linkmode external -extldflags -static)
+# Go records the commit itself, unless GOFLAGS has -buildvcs=false.
+COMMIT = $(addprefix -X main.commit=,$(shell git rev-parse HEAD 2>/dev/null))
 
 # The sources of the phone app. What they need of npm is only for building them anew; what they build to is committed.
 PHONE := commands/surface/phone
@@ -41,7 +43,7 @@ SYSTEMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windo
 # Those that make test compiles: one of each system, since no file is of one architecture alone.
 COMPILED := darwin/arm64 windows/amd64
 client: ## build bin/mailroom-client, without SQLite, for this machine or another (GOOS=darwin GOARCH=arm64)
-	CGO_ENABLED=0 $(GO) build -p 2 -trimpath -tags 'client urfave_cli_no_docs' -ldflags '-s -w' -o bin/mailroom-client$(if $(filter windows,$(GOOS)),.exe) ./cmd/mailroom
+	CGO_ENABLED=0 $(GO) build -p 2 -trimpath -tags 'client urfave_cli_no_docs' -ldflags '-s -w $(COMMIT)' -o bin/mailroom-client$(if $(filter windows,$(GOOS)),.exe) ./cmd/mailroom
 
 # go list -export compiles all, and does not link, which is most of what a build takes once all is compiled.
 systems: ## compile the client for other systems (COMPILED="linux/arm64 ...")

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -93,16 +94,22 @@ func open(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine,
 	return router.Open(ctx, o)
 }
 
-// version is the module version of a released build, otherwise the commit.
+// commit is the commit that `make build` builds, for builds in which Go records none.
+var commit string
+
+// version is the version that Go gives the module, which names the commit, else the commit alone.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		return cmp.Or(commit, "unknown")
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
 	}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && (info.Main.Version == "" || info.Main.Version == "(devel)") {
+		if s.Key == "vcs.revision" {
 			return s.Value
 		}
 	}
-	return info.Main.Version
+	return cmp.Or(commit, "unknown")
 }

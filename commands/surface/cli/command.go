@@ -91,6 +91,7 @@ func ownCommands() []command {
 		{name: "remote", own: remoteCommand},
 		{name: "whoami", own: whoamiCommand},
 		{name: "version", own: versionCommand},
+		{name: "upgrade", own: upgradeCommand},
 	}...)
 }
 

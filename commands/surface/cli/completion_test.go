@@ -8,7 +8,7 @@ import (
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"_":                          "try many claude codex gemini opencode kilo pi qwen copilot run invoke tail completion man console serve mcp hook join leave remote whoami version",
+		"_":                          "try many claude codex gemini opencode kilo pi qwen copilot run invoke tail completion man console serve mcp hook join leave remote whoami version upgrade",
 		"t":                          "try tail",
 		"many _":                     "lines",
 		"try _":                      "red green blue",

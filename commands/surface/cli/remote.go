@@ -192,7 +192,7 @@ func (p *Program) looksHere(l *line) bool {
 	if l.path[0] == "invoke" && len(l.arguments) > 0 {
 		d, _ = p.Catalogue.Lookup(l.arguments[0]) // there is an error for one that is not known
 	}
-	return d != nil && (d.NoDatabase || d.AtPlaces) || slices.Contains([]string{"version", "completion", "man", "hook", "join", "leave"}, l.path[0]) ||
+	return d != nil && (d.NoDatabase || d.AtPlaces) || slices.Contains([]string{"version", "upgrade", "completion", "man", "hook", "join", "leave"}, l.path[0]) ||
 		slices.ContainsFunc(startCommands(), func(c command) bool { return c.name == l.path[0] })
 }
 

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
+)
+
+// installation is how this copy of the program came here.
+type installation struct {
+	Version string   `json:"version"`
+	Program string   `json:"program"`
+	From    string   `json:"installed_from"`
+	Run     []string `json:"run"`   // commands for a shell that upgrade it
+	Fetch   string   `json:"fetch"` // the file that they need; "" is none
+}
+
+func upgradeCommand(p *Program) *urfave.Command {
+	return &urfave.Command{
+		Name: "upgrade", Usage: "Show how this copy was installed, and the commands that upgrade it",
+		Description: "It changes nothing and connects to nothing.\n\nExample:\n\n    mailroom upgrade",
+		Action: func(c *urfave.Context) error {
+			if c.NArg() > 0 {
+				return orchestrator.Errorf(orchestrator.InvalidParams, "upgrade takes no arguments: %q", orchestrator.Clip(c.Args().First()))
+			}
+			program, err := os.Executable()
+			if err == nil {
+				program, err = filepath.EvalSymlinks(program)
+			}
+			if err != nil {
+				return err
+			}
+			i := installed(program, func(path string) bool {
+				_, err := os.Stat(path)
+				return err == nil
+			})
+			i.Version = p.Version
+			return p.show(i)
+		},
+	}
+}
+
+// installed returns how a program was installed, by its path and the files that has reports.
+func installed(program string, has func(path string) bool) installation {
+	i := installation{Program: program, Run: []string{}}
+	folder := filepath.Dir(program)
+	_, module, isModule := strings.Cut(filepath.ToSlash(program), "/node_modules/")
+	clone := filepath.Dir(folder)
+	switch {
+	case isModule:
+		parts := strings.Split(module, "/")
+		name := parts[0]
+		if strings.HasPrefix(name, "@") && len(parts) > 1 {
+			// The program is in a package of its own for each system, named after the one that people install.
+			base, _, _ := strings.Cut(parts[1], "-")
+			name += "/" + base
+		}
+		i.From, i.Run = "an npm package", append(i.Run, "npm install --global "+name+"@latest")
+	case strings.Contains(program, "/Cellar/mailroom/"):
+		i.From, i.Run = "a Homebrew formula", append(i.Run, "brew upgrade mailroom")
+	case program == "/usr/bin/mailroom" && has("/var/lib/dpkg/info/mailroom.list"):
+		i.From, i.Fetch = "a Debian package", "the .deb of the newer version"
+		i.Run = append(i.Run, "sudo apt install ./mailroom_*.deb", "systemctl --user try-restart mailroom")
+	case filepath.Base(folder) == "bin" && has(filepath.Join(clone, "cmd", "mailroom", "main.go")) && has(filepath.Join(clone, ".git")):
+		i.From = "a clone of the source"
+		i.Run = append(i.Run, "git -C "+quoted(clone)+" pull", "make -C "+quoted(clone)+" build")
+	default:
+		i.From, i.Fetch = "an archive or a build", "the .tar.gz of the newer version, or build it"
+		i.Run = append(i.Run, "install -D mailroom "+quoted(program))
+	}
+	return i
+}
+
+// quoted returns a path as one word for a shell.
+func quoted(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-@+") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// Text prints it for people.
+func (i installation) Text(w *terminal.Text) {
+	w.Fields([2]string{"version", i.Version}, [2]string{"program", i.Program}, [2]string{"installed from", i.From})
+	if i.Fetch != "" {
+		w.Printf("\nTo upgrade, get %s. Then run:\n", i.Fetch)
+	} else {
+		w.Printf("\nTo upgrade, run:\n")
+	}
+	for _, line := range i.Run {
+		w.Printf("    %s\n", line)
+	}
+	w.Printf("\nThen restart running daemons and agent sessions: until then they use the old program.\n")
+}
