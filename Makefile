@@ -14,7 +14,8 @@ STATIC = $(and $(filter Linux,$(shell uname -s)),$(filter /%,$(shell $$($(GO) en
 TAGS = urfave_cli_no_docs sqlite_omit_load_extension$(if $(STATIC), netgo osusergo)
 LDFLAGS = $(COMMIT) $(if $(STATIC),-s -w -linkmode external -extldflags -static)
 # Go records the commit itself, unless GOFLAGS has -buildvcs=false.
-COMMIT = $(addprefix -X main.commit=,$(shell git rev-parse HEAD 2>/dev/null))
+VERSION = $(shell git rev-parse HEAD 2>/dev/null)
+COMMIT = $(addprefix -X main.commit=,$(VERSION))
 
 # The sources of the phone app. What they need of npm is only for building them anew; what they build to is committed.
 PHONE := commands/surface/phone
@@ -67,14 +68,15 @@ compiler: ## install a C compiler where that is possible, and say what is missin
 	fi
 
 # Debian starts an ssh server that it installs, so only CI installs one.
-tools: compiler ## install strace, git and valgrind as well, which tests need
-	@missing=$$(for p in strace git valgrind; do command -v $$p >/dev/null || echo $$p; done); \
+tools: compiler ## install strace, git, valgrind and ruby as well, which tests need
+	@missing=$$(for p in strace git valgrind ruby; do command -v $$p >/dev/null || echo $$p; done); \
 	command -v ssh >/dev/null && [ -x /usr/sbin/sshd ] || { [ -n "$$CI" ] && missing="$$missing openssh-client openssh-server"; } || \
 		echo "ssh, or its server, is missing: places on other machines are not tested" >&2; \
 	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
 		apt-get update -q && apt-get install -qy --no-install-recommends $$missing; } || { \
 		case $$missing in *strace*) echo "strace is missing: what a power cut leaves is not tested" >&2;; esac; \
 		case $$missing in *git*) echo "git is missing: the packages are not tested" >&2;; esac; \
+		case $$missing in *ruby*) echo "ruby is missing: the Homebrew formula is not tested" >&2;; esac; \
 		case $$missing in *valgrind*) echo "valgrind is missing: what commands cost is not compared" >&2;; esac; }
 
 # Without npm or its registry the tests that need them are left out. CI must have them; others are told.
@@ -179,8 +181,8 @@ hosts: tools terminal ## test-hosts with other versions of them (VERSIONS=latest
 # The architectures to build packages for. For another than this machine's it takes Debian's cross compiler, and QEMU, by which the
 # program is started once.
 ARCHES ?= amd64 arm64
-dist: packers ## build what users install into dist/: .tar.gz, .deb, SBOM, clients and SHA256SUMS (ARCHES="amd64 arm64" SYSTEMS="darwin/arm64 ...")
-	cd packaging && $(GO) run . -out ../dist -clients '$(SYSTEMS)' $(ARCHES)
+dist: packers ## build the files that users install into dist/ (ARCHES="amd64 arm64" SYSTEMS="darwin/arm64 ..." URL=https://... KEY=FILE)
+	cd packaging && $(GO) run . -out ../dist -clients '$(SYSTEMS)' -url '$(URL)' -key '$(abspath $(KEY))' $(ARCHES)
 
 packers: compiler ## install what `make dist` needs: git, cross compilers, an emulator
 	@command -v dpkg-query >/dev/null || { echo "packages are built on Debian or what descends from it: dpkg is missing" >&2; exit 1; }

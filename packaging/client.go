@@ -23,13 +23,13 @@ func (p *program) tags() string {
 	return tags
 }
 
-// client builds the client for a system, such as darwin/arm64, into a folder, and returns its archive. Only one for this
+// client builds the client for a system, such as darwin/arm64, into a folder, and returns it with its archive. Only one for this
 // machine is started.
-func client(ctx context.Context, folder, system string) (file, error) {
+func client(ctx context.Context, folder, system string) (*program, file, error) {
 	p := &program{client: true}
 	var is bool
 	if p.system, p.arch, is = strings.Cut(system, "/"); !is {
-		return file{}, fmt.Errorf("name a system and an architecture, such as darwin/arm64")
+		return nil, file{}, fmt.Errorf("name a system and an architecture, such as darwin/arm64")
 	}
 	p.path = filepath.Join(folder, "mailroom")
 	if p.system == "windows" {
@@ -37,27 +37,29 @@ func client(ctx context.Context, folder, system string) (file, error) {
 	}
 	if _, err := p.goCommand(ctx, "build", "-p", "2", "-trimpath", "-buildvcs=true", "-tags", clientTags, "-ldflags", clientLDFlags,
 		"-o", p.path, "./cmd/mailroom"); err != nil {
-		return file{}, err
+		return nil, file{}, err
 	}
 	if err := p.identify(ctx); err != nil {
-		return file{}, err
+		return nil, file{}, err
 	}
 	if p.system == runtime.GOOS && p.arch == runtime.GOARCH {
 		if err := p.checkVersion(ctx); err != nil {
-			return file{}, err
+			return nil, file{}, err
 		}
 	}
 	parts, err := p.parts(ctx)
 	if err != nil {
-		return file{}, err
+		return nil, file{}, err
 	}
 	copyright, err := p.copyright(parts)
 	if err != nil {
-		return file{}, err
+		return nil, file{}, err
 	}
 	changelog, err := os.ReadFile(filepath.Join(top, "CHANGELOG.md"))
 	if err != nil {
-		return file{}, err
+		return nil, file{}, err
 	}
-	return p.pack([]file{{"COPYRIGHT", 0o644, []byte(copyright)}, {"CHANGELOG.md", 0o644, changelog}})
+	p.licences = []byte(copyright)
+	made, err := p.pack([]file{{"COPYRIGHT", 0o644, p.licences}, {"CHANGELOG.md", 0o644, changelog}})
+	return p, made, err
 }

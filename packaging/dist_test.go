@@ -127,7 +127,7 @@ func everything(t *testing.T, root string) map[string]string {
 // as the unit does, the package is purged, and nothing of it is left but her database.
 func TestDistInstalled(t *testing.T) {
 	out, root := t.TempDir(), debian(t)
-	if err := run(t.Context(), out, []string{runtime.GOARCH}, nil, os.Stderr); err != nil {
+	if err := run(t.Context(), options{out: out, architectures: []string{runtime.GOARCH}}, os.Stderr); err != nil {
 		t.Fatal(err)
 	}
 	before := everything(t, root)

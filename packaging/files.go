@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"time"
 
 	"mailroom/commands/admin/operations"
 )
@@ -45,6 +46,7 @@ func (p *program) texts(ctx context.Context, parts []part) (*texts, error) {
 		return nil, err
 	}
 	t.copyright = []byte(copyright)
+	p.licences = t.copyright
 	// That of `mailroom service install`, without --db: the database is that of whoever's systemd runs it.
 	t.unit = []byte(operations.ServiceUnit("From Mailroom's package; `mailroom service install` writes a unit that takes its place", "mailroom.service", "of the user",
 		[]string{"/usr/bin/mailroom", "serve", "--log-level", "info"}))
@@ -79,32 +81,33 @@ func (p *program) pack(others []file) (file, error) {
 	if err != nil {
 		return file{}, err
 	}
+	data, err := archive(p.name(), p.at, append([]file{{filepath.Base(p.path), 0o755, content}}, others...))
+	return file{path: p.name() + ".tar.gz", data: data}, err
+}
+
+// archive makes a .tar.gz of a folder with files, all of one time.
+func archive(folder string, at time.Time, files []file) ([]byte, error) {
 	var b bytes.Buffer
-	zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // an error means a level that does not exist
-	w := tar.NewWriter(zip)
-	for _, f := range append([]file{{filepath.Base(p.path), 0o755, content}}, others...) {
-		header := &tar.Header{Name: path.Join(p.name(), f.path), Mode: f.mode, Size: int64(len(f.data)), ModTime: p.at,
-			Format: tar.FormatUSTAR}
+	w := tar.NewWriter(&b)
+	for _, f := range files {
+		header := &tar.Header{Name: path.Join(folder, f.path), Mode: f.mode, Size: int64(len(f.data)), ModTime: at, Format: tar.FormatUSTAR}
 		if err := w.WriteHeader(header); err != nil {
-			return file{}, err
+			return nil, err
 		}
 		if _, err := w.Write(f.data); err != nil {
-			return file{}, err
+			return nil, err
 		}
 	}
 	if err := w.Close(); err != nil {
-		return file{}, err
+		return nil, err
 	}
-	if err := zip.Close(); err != nil {
-		return file{}, err
-	}
-	return file{path: p.name() + ".tar.gz", data: b.Bytes()}, nil
+	return gzipped(b.Bytes())
 }
 
-// gzipped is data as Debian wants its documentation: compressed, without a name and a time.
+// gzipped compresses data, and records neither a name nor a time.
 func gzipped(data []byte) ([]byte, error) {
 	var b bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // an error means a level that does not exist
 	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}

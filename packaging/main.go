@@ -1,6 +1,7 @@
-// Command packaging builds what is given to users into a folder: for each architecture the static program in a .tar.gz
-// and a .deb, its bill of materials in CycloneDX, for each system of a client that in a .tar.gz, and SHA256SUMS of all.
-// `make dist` runs it:
+// Command packaging builds the files that users install into a folder: for each architecture of Linux the static program in
+// a .tar.gz, a .deb and an npm package, and its bill of materials in CycloneDX; for each system of a client that in a
+// .tar.gz and an npm package; the source with a Homebrew formula; SHA256SUMS of all; and with a key the signature of
+// SHA256SUMS and an install.sh that verifies it. `make dist` runs it:
 //
 //	cd packaging && go run . -out ../dist -clients "darwin/arm64 windows/amd64" amd64 arm64
 //
@@ -23,12 +24,16 @@ import (
 )
 
 func main() {
-	out := flag.String("out", filepath.Join(top, "dist"), "folder to write to")
+	var o options
+	flag.StringVar(&o.out, "out", filepath.Join(top, "dist"), "folder to write to")
 	clients := flag.String("clients", "", "systems to build the client for, as Go calls them")
+	flag.StringVar(&o.url, "url", "", "address below which the files will be published; without one the formula and install.sh use the files beside them")
+	flag.StringVar(&o.key, "key", "", "file of a private key of OpenSSH that signs SHA256SUMS; without one there is no install.sh")
 	flag.Parse()
+	o.architectures, o.clients = flag.Args(), strings.Fields(*clients)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *out, flag.Args(), strings.Fields(*clients), os.Stdout); err != nil {
+	if err := run(ctx, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "packaging:", err)
 		os.Exit(1)
 	}
@@ -37,9 +42,15 @@ func main() {
 // top is the repository, from this module's folder.
 const top = ".."
 
-// run builds the packages of the architectures, and the clients, into a folder, and says so on stdout.
-func run(ctx context.Context, out string, architectures, clients []string, stdout io.Writer) error {
-	if len(architectures)+len(clients) == 0 {
+// options are what is built, and where it is published.
+type options struct {
+	out, url, key          string
+	architectures, clients []string
+}
+
+// run builds the packages of the architectures, and the clients, into a folder, and prints their names.
+func run(ctx context.Context, o options, stdout io.Writer) error {
+	if len(o.architectures)+len(o.clients) == 0 {
 		return errors.New("name the architectures, amd64 and arm64, or systems of clients")
 	}
 	scratch, err := os.MkdirTemp("", "mailroom-packaging-")
@@ -47,44 +58,76 @@ func run(ctx context.Context, out string, architectures, clients []string, stdou
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	if err := os.MkdirAll(out, 0o755); err != nil {
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
-	var sums strings.Builder
-	write := func(made []file) error {
-		for _, f := range made {
-			if err := os.WriteFile(filepath.Join(out, f.path), f.data, 0o644); err != nil {
-				return err
-			}
-			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(f.data), f.path)
-			fmt.Fprintln(stdout, filepath.Join(out, f.path))
-		}
-		return nil
-	}
-	for _, arch := range architectures {
+	w := &writer{folder: o.out, stdout: stdout}
+	var built []*program
+	for _, arch := range o.architectures {
 		p, err := build(ctx, filepath.Join(scratch, arch), arch, stdout)
 		var made []file
 		if err == nil {
 			made, err = p.packages(ctx)
 		}
 		if err == nil {
-			err = write(made)
+			err = w.write(made...)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", arch, err)
 		}
+		built = append(built, p)
 	}
-	for _, system := range clients {
-		made, err := client(ctx, filepath.Join(scratch, "client", system), system)
+	for _, system := range o.clients {
+		p, made, err := client(ctx, filepath.Join(scratch, "client", system), system)
 		if err == nil {
-			err = write([]file{made})
+			err = w.write(made)
 		}
 		if err != nil {
 			return fmt.Errorf("the client for %s: %w", system, err)
 		}
+		built = append(built, p)
 	}
-	fmt.Fprintln(stdout, filepath.Join(out, "SHA256SUMS"))
-	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644)
+	made, err := npmPackages(built)
+	if err == nil {
+		err = w.write(made...)
+	}
+	if err == nil {
+		made, err = built[0].source(ctx, o.url)
+	}
+	if err == nil {
+		err = w.write(made...)
+	}
+	if err == nil && o.key != "" {
+		err = w.sign(ctx, built[0].version, o)
+	}
+	if err != nil {
+		return err
+	}
+	return w.end("SHA256SUMS", []byte(w.sums.String()))
+}
+
+// writer writes files into a folder, and their sums.
+type writer struct {
+	folder string
+	stdout io.Writer
+	sums   strings.Builder
+}
+
+func (w *writer) write(made ...file) error {
+	for _, f := range made {
+		if err := w.end(f.path, f.data); err != nil {
+			return err
+		}
+		fmt.Fprintf(&w.sums, "%x  %s\n", sha256.Sum256(f.data), f.path)
+	}
+	return nil
+}
+
+// end writes a file that has no sum.
+func (w *writer) end(name string, data []byte) error {
+	path := filepath.Join(w.folder, name)
+	fmt.Fprintln(w.stdout, path)
+	return os.WriteFile(path, data, 0o644)
 }
 
 // packages returns the files that users download.

@@ -65,9 +65,9 @@ func TestPackages(t *testing.T) {
 		t.Skip("NOT TESTED: this is no git clone, from which alone packages are built")
 	}
 	need(t, "git", "gcc", "dpkg-deb", "dpkg-query")
-	out, arch := t.TempDir(), runtime.GOARCH
+	out, arch, key := t.TempDir(), runtime.GOARCH, newKey(t)
 	var said strings.Builder
-	if err := run(t.Context(), out, []string{arch}, []string{"linux/" + arch, "windows/" + arch}, &said); err != nil {
+	if err := run(t.Context(), options{out: out, key: key, architectures: []string{arch}, clients: []string{"linux/" + arch, "windows/" + arch}}, &said); err != nil {
 		t.Fatal(err)
 	}
 	archive, debian, materials := only(t, out, "mailroom_*_linux_"+arch+".tar.gz"), only(t, out, "*.deb"),
@@ -83,14 +83,22 @@ func TestPackages(t *testing.T) {
 	copyright := read(t, filepath.Join(root, "usr/share/doc/mailroom/copyright"))
 
 	t.Run("sums", func(t *testing.T) { // as `sha256sum -c` wants them
-		var want strings.Builder
-		for _, file := range []string{archive, debian, materials, clients[0], clients[1]} {
-			fmt.Fprintf(&want, "%x  %s\n", sha256.Sum256([]byte(read(t, file))), filepath.Base(file))
+		want := map[string]bool{"SHA256SUMS": true, "SHA256SUMS.sig": true}
+		for line := range strings.Lines(read(t, filepath.Join(out, "SHA256SUMS"))) {
+			sum, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+			if got := fmt.Sprintf("%x", sha256.Sum256([]byte(read(t, filepath.Join(out, name))))); got != sum || want[name] {
+				t.Errorf("%q: the file has %s", line, got)
+			}
+			want[name] = true
 		}
-		if got := read(t, filepath.Join(out, "SHA256SUMS")); got != want.String() {
-			t.Errorf("got\n%swant\n%s", got, want.String())
+		entries, err := os.ReadDir(out)
+		if err != nil || len(entries) != len(want) {
+			t.Errorf("%d files, and sums of %d: %v", len(entries), len(want), err)
 		}
 	})
+	t.Run("npm", func(t *testing.T) { testNPM(t, out, program) })
+	t.Run("homebrew", func(t *testing.T) { testFormula(t, out, version) })
+	t.Run("install.sh", func(t *testing.T) { testInstaller(t, out, key, version) })
 	t.Run("deb", func(t *testing.T) {
 		for field, want := range map[string]string{"Package": "mailroom", "Version": debianVersion(version),
 			"Architecture": arch, "Depends": "", "Recommends": "ca-certificates"} {

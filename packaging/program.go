@@ -44,6 +44,8 @@ type program struct {
 	info    *buildinfo.BuildInfo
 	version string // without a v
 	at      time.Time
+
+	licences []byte // of the program and its parts
 }
 
 // build builds the program for an architecture into a folder, and starts it once.
