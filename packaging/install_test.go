@@ -21,7 +21,7 @@ func newKey(t *testing.T) string {
 }
 
 // testNPM installs the packages of this system from their files, and uses the program.
-func testNPM(t *testing.T, out, program string) {
+func testNPM(t *testing.T, out, program, version string) {
 	need(t, "npm")
 	home := t.TempDir()
 	cpu := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
@@ -33,7 +33,7 @@ func testNPM(t *testing.T, out, program string) {
 			t.Fatalf("%v: %v\n%s", cmd.Args, err, text)
 		}
 	}
-	whole := only(t, out, "mailroom-npm_*[0-9a-fy].tgz")
+	whole := only(t, out, "mailroom-npm_"+version+".tgz")
 	one := only(t, out, "mailroom-npm_*_linux-"+cpu+".tgz")
 	only(t, out, "mailroom-npm_*_win32-"+cpu+".tgz")
 	npm("install", whole)
@@ -48,6 +48,8 @@ func testNPM(t *testing.T, out, program string) {
 	}
 	database := filepath.Join(home, "mailroom.db")
 	command(t, installed, "--db", database, "init")
+	command(t, installed, "--db", database, "agent", "add", "a")
+	command(t, installed, "--db", database, "agent", "add", "b")
 	lines := exec.CommandContext(t.Context(), installed, "--db", database, "send", "--stdin")
 	lines.Stdin = strings.NewReader(`{"sender":"a","recipient":"b","message_type":"note"}` + "\n")
 	if text, err := lines.Output(); err != nil || !strings.Contains(string(text), `"success":true`) {

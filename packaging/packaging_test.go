@@ -96,7 +96,7 @@ func TestPackages(t *testing.T) {
 			t.Errorf("%d files, and sums of %d: %v", len(entries), len(want), err)
 		}
 	})
-	t.Run("npm", func(t *testing.T) { testNPM(t, out, program) })
+	t.Run("npm", func(t *testing.T) { testNPM(t, out, program, version) })
 	t.Run("homebrew", func(t *testing.T) { testFormula(t, out, version) })
 	t.Run("install.sh", func(t *testing.T) { testInstaller(t, out, key, version) })
 	t.Run("deb", func(t *testing.T) {
