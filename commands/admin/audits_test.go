@@ -298,16 +298,18 @@ func TestAuditsAreDocumented(t *testing.T) {
 
 const documentHead = `# Audits
 
-An audit is a SELECT. Everything that happens to a message leaves a row in ` + "`message_trace`" +
-	`, and every command leaves one in
-` + "`command_trace`" + `. [schema.sql](../schema.sql) explains both. Many audits come with mailroom:
+An audit is a SELECT query over the database. Mailroom writes a row to ` + "`message_trace`" + ` for everything that happens to a
+message. It writes a row to ` + "`command_trace`" + ` for every command, except for scheduled runs that change nothing.
+[schema.sql](../schema.sql) explains both tables.
+
+Mailroom includes many audits. To list them, run ` + "`mailroom sql --list`" + `. To run one, name it with ` + "`--named`" + `:
 
 ` + "```" + `console
 $ mailroom init
 ...
 $ mailroom sql --list
 NAME                    PARAMS                 WHAT IT ANSWERS
-backlog                                        What is undelivered, by recipient.
+backlog                                        Undelivered messages by recipient.
 ...
 $ mailroom sql --named failed_last_day
 ended_at  message_id  sender  recipient  message_type  status  retries  reason
@@ -315,7 +317,7 @@ $ mailroom sql --named failed_last_day --params 72
 ended_at  message_id  sender  recipient  message_type  status  retries  reason
 ` + "```" + `
 
-You can write your own in the same way. The connection can only read:
+You can also run a query of your own. The query can only read:
 
 ` + "```" + `console
 $ mailroom agent add bob
@@ -335,7 +337,7 @@ mailroom: the query does something other than reading: not authorized
 sql takes one SELECT over the tables of this database
 ` + "```" + `
 
-Any other SQLite client works, too:
+You can use any other SQLite client instead:
 
 ` + "```" + `console
 $ sqlite3 -readonly .mailroom/mailroom.db "SELECT at, event, actor, error FROM message_trace ORDER BY id DESC LIMIT 10"
@@ -343,9 +345,11 @@ $ sqlite3 -readonly .mailroom/mailroom.db "SELECT at, event, actor, error FROM m
 2026-11-25T23:21:16.202Z|created|vm-6965|
 ` + "```" + `
 
-Each query below is a file in ` + "`commands/admin/inspection/audits/`" +
-	`. In it ?1 is the present time and ?2 the parameter. Times are UTC.
-` + "`go test ./commands/admin -run Documented -update`" + ` writes this page from the heads of those files.
+The rest of this page describes the audits. Each audit is a file in ` + "`commands/admin/inspection/audits/`" + `. In the SQL of
+an audit, ` + "`?1`" + ` is the current time and ` + "`?2`" + ` is the parameter. On this page, N is the value of the parameter. Times are
+in UTC.
+
+` + "`go test ./commands/admin -run Documented -update`" + ` generates this page from the comments at the top of these files.
 `
 
 // documentation writes docs/audits.md.

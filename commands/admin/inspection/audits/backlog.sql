@@ -1,5 +1,6 @@
--- What is undelivered, by recipient.
--- A recipient with a long tail here has nobody delivering to it, or a transport that fails: see retries_by_recipient.
+-- Undelivered messages by recipient.
+-- If a recipient has many undelivered messages, either no process delivers to it or its transport fails. See
+-- `retries_by_recipient`.
 -- columns: recipient, pending, retry, leased, oldest_at, oldest_seconds
 SELECT recipient, count(*) FILTER (WHERE status = 'pending') AS pending, count(*) FILTER (WHERE status = 'retry') AS retry,
        count(*) FILTER (WHERE lease_token <> '') AS leased,

@@ -1,5 +1,5 @@
--- Commands that failed within the last hours, newest first.
--- The trace_id finds everything else that the same request did.
+-- Commands that failed in the last N hours, newest first.
+-- Use `trace_id` to find everything else that the same request did.
 -- params: hours=24
 -- columns: started_at, name, caller, actor, error_type, message, trace_id
 SELECT started_at, name, caller, actor, json_extract(attributes, '$."error.type"') AS error_type,

@@ -1,5 +1,5 @@
--- How often each command ran over the last hours, and how long it took.
--- Runs of a schedule that changed nothing leave no trace, so they are not counted.
+-- How often each command ran in the last N hours, and how long it took.
+-- Scheduled runs that changed nothing leave no trace, so they are not counted.
 -- params: hours=24
 -- columns: name, runs, errors, mean_seconds, longest_seconds
 SELECT name, count(*) AS runs, count(*) FILTER (WHERE status = 'ERROR') AS errors,

@@ -1,5 +1,5 @@
--- Messages delivered again without having been replayed or set back by hand in between.
--- There should be none.
+-- Messages that were delivered again although nobody had replayed them or reset their status with SQL.
+-- The list should be empty.
 -- columns: message_id, first_at, again_at, first_actor, again_actor
 SELECT a.message_id, a.at AS first_at, b.at AS again_at, a.actor AS first_actor, b.actor AS again_actor
 FROM message_trace a JOIN message_trace b ON b.message_id = a.message_id AND b.id > a.id

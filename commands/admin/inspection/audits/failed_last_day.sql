@@ -1,5 +1,5 @@
--- Messages that failed or expired within the last hours, newest first.
--- They are deleted after 7 days, so more than 168 hours show no more.
+-- Messages that failed or expired in the last N hours, newest first.
+-- Mailroom deletes these messages after 7 days, so a value above 168 adds no rows.
 -- params: hours=24
 -- columns: ended_at, message_id, sender, recipient, message_type, status, retries, reason
 SELECT ended_at, message_id, sender, recipient, message_type, status, retry_count AS retries, error_message AS reason

@@ -1,6 +1,7 @@
 -- Deliveries in progress.
--- ran_out is 1 when the lease has ended without a result: its process died or stalled, and the next run takes the message back.
--- unowned is 1 for a lease that somebody wrote by hand: no process holds it. `mailroom why ID` says what to do about it.
+-- `ran_out` is 1 if the lease has expired without a result because its process died or stalled. The next delivery run
+-- then makes the message available again. `unowned` is 1 if somebody wrote the lease with SQL and no process owns it.
+-- To see what to do, run `mailroom why ID`.
 -- columns: message_id, recipient, lease_owner, lease_until, ran_out, crashes, unowned
 SELECT message_id, recipient, lease_owner, lease_until, lease_until <= ?1 AS ran_out, crashes,
        lease_owner = '' OR length(lease_token) < 26 AS unowned

@@ -1,5 +1,5 @@
--- Rows that have no trace.
--- They were written by hand, and no delivery run has adopted them yet.
+-- Messages that have no trace.
+-- Another program inserted these rows with SQL, and no delivery run has imported them yet.
 -- columns: message_id, sender, recipient, status
 SELECT message_id, sender, recipient, status
 FROM agent_message m

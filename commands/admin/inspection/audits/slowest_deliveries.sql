@@ -1,5 +1,5 @@
 -- The messages that took longest from creation to delivery.
--- Archived messages, delivered more than 7 days ago, are left out.
+-- Messages that were delivered more than 7 days ago are archived, so they are not listed.
 -- params: messages=20
 -- columns: message_id, sender, recipient, created_at, delivered_at, seconds, retries
 SELECT message_id, sender, recipient, created_at, delivered_at,

@@ -1,5 +1,6 @@
--- Messages created, delivered, given up and read in each of the last hours.
--- Hours are UTC. Hours in which nothing happened are left out. A refused send counts as created and given up.
+-- How many messages were created, delivered, and read, and how many became dead letters, in each of the last N hours.
+-- `given_up` counts the messages that became dead letters. Hours are in UTC. Hours without events are left out. A
+-- refused send counts in `created` and in `given_up`.
 -- params: hours=24
 -- columns: hour, created, delivered, given_up, was_read
 SELECT substr(at, 1, 13) || ':00Z' AS hour,

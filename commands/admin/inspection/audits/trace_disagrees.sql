@@ -1,5 +1,6 @@
--- Messages whose trace, replayed, ends in another status than the table has.
--- Somebody changed them by hand since the last delivery run. A message that is still listed after one is a bug.
+-- Messages with a status that differs from the last status in their trace.
+-- Somebody has changed these messages with SQL since the last delivery run. If a message is still listed after a
+-- delivery run, that is a bug in Mailroom.
 -- columns: message_id, status, traced
 WITH replayed AS (
     SELECT m.seq, m.message_id, m.status,

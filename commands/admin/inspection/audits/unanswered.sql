@@ -1,5 +1,5 @@
--- Delivered messages of a type that their recipient has not answered, oldest first.
--- An answer is a message from the recipient whose reply_to is the id.
+-- Delivered messages of the given type that their recipient has not answered, oldest first.
+-- An answer is a message from the recipient that has the ID of the original message in `reply_to`.
 -- params: message_type=question
 -- columns: message_id, sender, recipient, delivered_at, waiting_seconds
 SELECT message_id, sender, recipient, delivered_at,

@@ -1,5 +1,6 @@
 -- Unread messages in inboxes, oldest first.
--- Nobody waits under that name, or the reader is busy. A message that a reader got under a lease is listed from the end of the lease.
+-- Either no process waits for messages as the recipient, or the reader is busy. A leased message is listed after its
+-- lease has ended.
 -- columns: recipient, message_id, delivered_at, unread_seconds
 SELECT recipient, message_id, delivered_at,
        CAST(round((julianday(?1) - julianday(delivered_at)) * 86400) AS INTEGER) AS unread_seconds
