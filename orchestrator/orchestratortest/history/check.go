@@ -38,9 +38,9 @@ type Result struct {
 
 // Checks are the names of what Check checks, in its order, and what each means.
 var Checks = []struct{ Name, About string }{
-	{"exits", "Every process that was not killed succeeded, and the database refused none."},
+	{"exits", "Every process that was not killed succeeded. The database refused no process."},
 	{"sends", "Every acknowledged send exists exactly once, as it was sent. No message exists that nobody sent."},
-	{"send order", "If a send was acknowledged before another send began, its message comes first."},
+	{"send order", "If one send was acknowledged before another send began, the message of the first send precedes the other."},
 	{"trace", "The trace has no gap, its times never go backward, and each event begins in the status in which the previous event ended."},
 	{"state", "A replay of the trace ends in the state of the table. The trace contains every change with the time at which it was made."},
 	{"leases", "No two active leases of the same row, or of the same sender and recipient, overlapped."},
@@ -50,7 +50,7 @@ var Checks = []struct{ Name, About string }{
 		" Only one command ran at a time. Each answer agrees with the trace, unless that attempt was lost."},
 	{"arrival order", "Messages with the same sender, recipient, and priority arrived in order. Only a message with a failed attempt came later."},
 	{"reports", "Every dead letter caused one `error_report`."},
-	{"readings", "One reader received each message, or a second one after the first died. A reader had received every message that is marked as read."},
+	{"readings", "Each message went to one reader, or to a second reader after the first one died. A reader received every message that is marked as read."},
 	{"integrity", "`PRAGMA integrity_check` found no error."},
 }
 

@@ -122,7 +122,7 @@ func (r *Report) Markdown() string {
 		{"attempts that failed", r.Climbed},
 		{"dead letters", r.DeadLetters},
 		{"leases that expired because the process died or was suspended for too long", r.Crashed},
-		{"deliveries by those processes that Mailroom found and did not repeat", r.Found},
+		{"deliveries that Mailroom found after a lease expired, and did not repeat", r.Found},
 		{"results that arrived after the lease was lost, and changed nothing", r.Late},
 		{"rows in `message_trace`", r.Traced},
 	} {
