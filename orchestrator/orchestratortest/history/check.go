@@ -38,20 +38,20 @@ type Result struct {
 
 // Checks are the names of what Check checks, in its order, and what each means.
 var Checks = []struct{ Name, About string }{
-	{"exits", "no process that was not killed failed, and none was refused by the database"},
-	{"sends", "every acknowledged send exists exactly once, as it was sent; nothing exists that nobody sent"},
-	{"send order", "what was acknowledged before another was asked for stands before it"},
-	{"trace", "the trace has no gap, its times never go back, and each event begins where the one before ended"},
-	{"state", "the trace, replayed, ends in the state of the table, and tells of every change at the moment it was made"},
-	{"leases", "no two live leases of one row, or of one sender and recipient, overlapped"},
-	{"ladder", "every next attempt was due exactly its rung after the failure, came no earlier, and the last one was the last"},
-	{"arrivals", "every delivery stands exactly once in its inbox, file or folder, whole, and nothing else stands there"},
-	{"runs", "a command or request came again only after an attempt that crashed, stalled or failed, under the same id, and" +
-		" one command at a time; what each answered is what the trace says, unless that attempt was lost"},
-	{"arrival order", "order per sender and recipient within a priority; only what failed an attempt came later"},
-	{"reports", "one error_report for every dead letter"},
-	{"readings", "a message was handed to one reader, or after its death to a second, and what was marked as read had been handed out"},
-	{"integrity", "PRAGMA integrity_check"},
+	{"exits", "Every process that was not killed succeeded. The database refused no process."},
+	{"sends", "Every acknowledged send exists exactly once, as it was sent. No message exists that nobody sent."},
+	{"send order", "If one send was acknowledged before another send began, the message of the first send precedes the other."},
+	{"trace", "The trace has no gap, its times never go backward, and each event begins in the status in which the previous event ended."},
+	{"state", "A replay of the trace ends in the state of the table. The trace contains every change with the time at which it was made."},
+	{"leases", "No two active leases of the same row, or of the same sender and recipient, overlapped."},
+	{"ladder", "Every next attempt was due exactly after the delay in the retry schedule, and came no earlier. A message failed only after its last attempt."},
+	{"arrivals", "Every delivered message is exactly once in its inbox, file, or folder, and is complete. The inbox, file, or folder contains nothing else."},
+	{"runs", "A command or request was repeated only after an attempt that crashed, stalled, or failed, and under the same ID." +
+		" Only one command ran at a time. Each answer agrees with the trace, unless that attempt was lost."},
+	{"arrival order", "Messages with the same sender, recipient, and priority arrived in order. Only a message with a failed attempt came later."},
+	{"reports", "Every dead letter caused one `error_report`."},
+	{"readings", "Each message went to one reader, or to a second reader after the first one died. A reader received every message that is marked as read."},
+	{"integrity", "`PRAGMA integrity_check` found no error."},
 }
 
 // checker collects violations.

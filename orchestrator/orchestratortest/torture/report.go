@@ -97,38 +97,38 @@ func (r *Report) Markdown() string {
 	fmt.Fprintf(&b, "Run on %s with `make torture SEED=%d FOR=%s`: %s of activity, %s in all.\n\n",
 		r.Began.UTC().Format(time.DateOnly),
 		r.Seed, short(r.For), short(r.For), short(r.Took))
-	fmt.Fprintf(&b, "| what | how many |\n|---|---|\n")
+	fmt.Fprintf(&b, "| what | number |\n|---|---|\n")
 	for _, line := range []struct {
 		what string
 		n    int
 	}{
 		{"processes started", r.Processes},
 		{"processes killed with SIGKILL", r.Kills},
-		{"moments in which all that ran were killed at once", r.Massacres},
-		{"processes stopped for a while (SIGSTOP) and let go on", r.Pauses},
-		{"times a transport's folder was taken away", r.Outages},
-		{"sends acknowledged", r.Acknowledged},
-		{"sends whose process was killed before it answered", r.Unanswered},
-		{"messages in all, reports of dead letters included", r.Messages},
-		{"deliveries into inboxes", r.Deliveries["inbox"]},
-		{"deliveries into jsonl files", r.Deliveries["jsonl"]},
-		{"deliveries into folders", r.Deliveries["dir"]},
-		{"commands run", r.Runs["exec"]},
-		{"requests posted", r.Runs["webhook"]},
-		{"messages that a command or a server refused for good", r.Refused},
-		{"attempts that a command put off", r.PutOff},
-		{"lines torn by a kill, and healed", r.Torn},
-		{"messages handed to readers", r.Handed},
+		{"times when all running processes were killed at the same time", r.Massacres},
+		{"times when a process was suspended (SIGSTOP) and continued", r.Pauses},
+		{"times when a transport's folder was removed", r.Outages},
+		{"sends that were acknowledged", r.Acknowledged},
+		{"sends without an answer, because the process was killed first", r.Unanswered},
+		{"all messages, including reports of dead letters", r.Messages},
+		{"deliveries to inboxes", r.Deliveries["inbox"]},
+		{"deliveries to jsonl files", r.Deliveries["jsonl"]},
+		{"deliveries to folders", r.Deliveries["dir"]},
+		{"commands that were run", r.Runs["exec"]},
+		{"requests to the web server", r.Runs["webhook"]},
+		{"messages that a command or the web server refused permanently", r.Refused},
+		{"attempts that a command or the web server deferred", r.PutOff},
+		{"partial lines that a kill left in a file, and that Mailroom repaired", r.Torn},
+		{"messages that readers received", r.Handed},
 		{"attempts that failed", r.Climbed},
 		{"dead letters", r.DeadLetters},
-		{"leases whose process died, or stood still for too long", r.Crashed},
-		{"... after it had delivered: found, and not delivered again", r.Found},
-		{"results that came after the lease was lost, and changed nothing", r.Late},
-		{"rows of message_trace", r.Traced},
+		{"leases that expired because the process died or was suspended for too long", r.Crashed},
+		{"deliveries that Mailroom found after a lease expired, and did not repeat", r.Found},
+		{"results that arrived after the lease was lost, and changed nothing", r.Late},
+		{"rows in `message_trace`", r.Traced},
 	} {
 		fmt.Fprintf(&b, "| %s | %s |\n", line.what, grouped(line.n))
 	}
-	fmt.Fprintf(&b, "\n| check | of | violated |\n|---|---|---|\n")
+	fmt.Fprintf(&b, "\n| check | checked | violations |\n|---|---|---|\n")
 	violated := map[string]int{}
 	for _, v := range r.Violations {
 		violated[v.Check]++
@@ -136,7 +136,7 @@ func (r *Report) Markdown() string {
 	for _, check := range history.Checks {
 		fmt.Fprintf(&b, "| %s | %s | %d |\n", check.About, grouped(r.Counts[check.Name]), violated[check.Name])
 	}
-	fmt.Fprintf(&b, "| no process, open file, socket, held lock, WAL or stray file is left over | 1 | %d |\n",
+	fmt.Fprintf(&b, "| No process, open file, socket, lock, WAL, or stray file remains. | 1 | %d |\n",
 		len(r.Leftovers))
 	return b.String()
 }
