@@ -239,7 +239,7 @@ func (b *bridge) disconnect(why error) (ended bool) {
 	b.open = slices.DeleteFunc(b.open, func(m *passed) bool {
 		text := ""
 		if !m.repeats && remote.Lost(why) {
-			text = "The connection to the database was lost, and the outcome is not known. Look before you call it again: it may have been done."
+			text = "The connection to the database was lost; the outcome is unknown. Look before you call it again: it may have been done."
 		} else if !m.answered && time.Since(m.came) > callsWait {
 			text = "The database cannot be reached: " + why.Error() + ". Call again later."
 		}
