@@ -68,8 +68,9 @@ compiler: ## install a C compiler where that is possible, and say what is missin
 	fi
 
 # Debian starts an ssh server that it installs, so only CI installs one.
-tools: compiler ## install strace, git, valgrind and ruby as well, which tests need
-	@missing=$$(for p in strace git valgrind ruby; do command -v $$p >/dev/null || echo $$p; done); \
+tools: compiler ## install strace, git, valgrind, ruby and iproute2 as well, which tests need
+	@missing=$$(for p in strace git valgrind ruby; do command -v $$p >/dev/null || echo $$p; done; \
+		PATH=$$PATH:/sbin:/usr/sbin command -v ip >/dev/null || echo iproute2); \
 	command -v ssh >/dev/null && [ -x /usr/sbin/sshd ] || { [ -n "$$CI" ] && missing="$$missing openssh-client openssh-server"; } || \
 		echo "ssh, or its server, is missing: places on other machines are not tested" >&2; \
 	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 // overSSH puts the database of a desk on another machine, which its hosts reach over ssh, and nobody else has made it there.
 func (k *desk) overSSH() *desk {
 	k.t.Helper()
-	env, sockets := studio(k.t)
+	env, sockets := studio(k.t, newNetwork(k.t))
 	k.t.Cleanup(func() { endHolders(k.t, sockets+"/mailroom") })
 	k.reaches = env
 	k.env = append(append(k.env, env...), "MAILROOM_DB=ssh://studio"+k.db)
@@ -45,17 +46,28 @@ func TestHostsConverseOverTLS(t *testing.T) {
 // overTLS puts the database of a desk behind a daemon, which places of the agents have joined.
 func (k *desk) overTLS(agents ...string) *desk {
 	k.t.Helper()
+	address := "127.0.0.1"
+	if k.network = newNetwork(k.t); k.network != nil {
+		address = k.network.address
+	}
 	_, port, _ := strings.Cut(strings.TrimPrefix(k.serveAt("0.0.0.0:0", "--socket", "off").address, "https://[::]"), ":")
 	for _, agent := range agents {
-		link := k.invite(agent)
-		join := k.command("join", link)
+		invited, err := k.network.within(k.command("invite", "--host", address, agent)).Output()
+		var invitation struct{ Link string }
+		if err == nil {
+			err = json.Unmarshal(invited, &invitation)
+		}
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		join := k.command("join", invitation.Link)
 		join.Dir = filepath.Dir(k.write("joined/"+agent+"/README.md", "Shop"))
 		join.Env = append(join.Env, "MAILROOM_DB=")
 		if said, err := join.CombinedOutput(); err != nil {
 			k.t.Fatalf("%v: %s", err, said)
 		}
 	}
-	k.env = append(k.env, "MAILROOM_DB=https://127.0.0.1:"+port)
+	k.env = append(k.env, "MAILROOM_DB=https://"+address+":"+port)
 	return k
 }
 

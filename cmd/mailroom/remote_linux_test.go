@@ -19,8 +19,8 @@ import (
 )
 
 // studio makes a machine that the returned environment reaches over ssh by the name studio: Debian's client and server, which
-// speak over a pipe in place of a network. sockets is where the client keeps its connection.
-func studio(t *testing.T) (env []string, sockets string) {
+// speak over a pipe, or from one network namespace to another. sockets is where the client keeps its connection.
+func studio(t *testing.T, network *network) (env []string, sockets string) {
 	t.Helper()
 	for _, program := range []string{"ssh", "/usr/sbin/sshd", "ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -52,8 +52,13 @@ func studio(t *testing.T) (env []string, sockets string) {
 	// SHLVL keeps bash from reading what the user of the tests has it read when ssh starts it, which may take long.
 	write("sshd_config", 0o600, "HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nSetEnv SHLVL=5\nForceCommand %s\n",
 		at("host"), at("user.pub"), at("login"))
-	write("config", 0o600, "Host studio\n  ProxyCommand setsid /usr/sbin/sshd -i -f %s\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n",
-		at("sshd_config"), at("user"), at("known"))
+	where := "ProxyCommand setsid /usr/sbin/sshd -i -f " + at("sshd_config")
+	if network != nil {
+		where = "HostName " + network.address
+		network.start(exec.Command("/usr/sbin/sshd", "-D", "-f", at("sshd_config"), "-o", "PidFile=none"))
+	}
+	write("config", 0o600, "Host studio\n  %s\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking accept-new\n  ConnectionAttempts 20\n  LogLevel ERROR\n",
+		where, at("user"), at("known"))
 	write("bin/ssh", 0o700, "#!/bin/sh\nexec /usr/bin/ssh -F %s \"$@\"\n", at("config"))
 	sockets, err := os.MkdirTemp("", "ssh") // a short path
 	if err != nil {
@@ -70,7 +75,7 @@ func overSSH(t *testing.T, agents ...string) *office {
 	if postgres.IsAddress(o.db) {
 		t.Skip("a place is a file there")
 	}
-	env, sockets := studio(t)
+	env, sockets := studio(t, nil)
 	t.Cleanup(func() { want.Equal(t, "connections that are kept", endHolders(t, sockets+"/mailroom"), 1) })
 	o.env = append(append(o.env, env...), "MAILROOM_DB=ssh://studio"+o.db, "TZ=Asia/Tokyo")
 	return o

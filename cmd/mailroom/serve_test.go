@@ -38,7 +38,7 @@ func (o *office) serve(flags ...string) *serving {
 // serveAt is serve at an address.
 func (o *office) serveAt(listen string, flags ...string) *serving {
 	o.t.Helper()
-	s := &serving{cmd: o.command(append([]string{"serve", "--listen", listen, "--log-level", "info"}, flags...)...)}
+	s := &serving{cmd: o.network.within(o.command(append([]string{"serve", "--listen", listen, "--log-level", "info"}, flags...)...))}
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		o.t.Fatal(err)
