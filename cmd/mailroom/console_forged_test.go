@@ -185,7 +185,7 @@ func TestSignalDoctorCallsNobody(t *testing.T) {
 	}
 	d.run("trust")
 	if said := d.run("signal", "doctor"); len(app.visits()) != 1 ||
-		!strings.Contains(said, "something else answers there") && !strings.Contains(said, "401") {
+		!strings.Contains(said, "another program answers at that address") && !strings.Contains(said, "401") {
 		t.Errorf("trusted: %v were asked for, and it prints %s", app.visits(), said)
 	}
 }

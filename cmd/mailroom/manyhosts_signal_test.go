@@ -33,7 +33,7 @@ func TestSignalOnManyHosts(t *testing.T) {
 	id := fmt.Sprint(beta.run("send", "--sender", "ann", "--recipient", "user", "--message-type", "question",
 		"--payload", `"May I?"`)["message_id"])
 	beta.run("deliver_all")
-	if why := fmt.Sprint(beta.run("why", id)); !strings.Contains(why, "no router on host alpha: signal") {
+	if why := fmt.Sprint(beta.run("why", id)); !strings.Contains(why, "is on the host alpha, but no daemon runs on that host") {
 		t.Errorf("why: %s", why)
 	}
 	alpha.run("deliver_all")

@@ -62,7 +62,7 @@ func TestPasswordOfCommands(t *testing.T) {
 		return ""
 	}
 	if says := finding(); !strings.HasPrefix(says, "note ") ||
-		!strings.Contains(says, "commands of builder is not let in") || !strings.Contains(says, "~/.pgpass") {
+		!strings.Contains(says, "commands of builder cannot log in") || !strings.Contains(says, "~/.pgpass") {
 		t.Errorf("doctor finds %q", says)
 	}
 	o.run("agent", "add", "builder", "--pass-env", "*,PGPASSWORD")

@@ -114,7 +114,7 @@ func TestDeletedMessageIsTold(t *testing.T) {
 			t.Errorf("%q and %q are not both in\n%s", want, failure, what)
 		}
 	}
-	if !strings.Contains(explained, "it was deleted at 2026-01-") {
+	if !strings.Contains(explained, "deleted from the database at 2026-01-") {
 		t.Errorf("not said when it was deleted:\n%s", explained)
 	}
 	h.refused("why", `{"message_id":"msg-none"}`, orchestrator.NotFound)
@@ -125,10 +125,10 @@ func TestWhyFitsOnAScreen(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
 	for label, want := range map[string]string{
-		"m2-unanswered": "nothing has been heard of its being read",
-		"m3-question":   "delivered, read and acknowledged",
-		"m5-given-up":   "it failed for good after 2 attempts",
-		"m9-typo":       "it was refused when it was sent",
+		"m2-unanswered": "no confirmation yet that it was read",
+		"m3-question":   "delivered, read, and acknowledged",
+		"m5-given-up":   "delivery failed permanently after 2 attempts",
+		"m9-typo":       "it was rejected when it was sent",
 		"m11-expired":   "not delivered before it expired",
 		"m13-climbing":  "it is due now",
 		"m14-printed":   "stuck is delivering it; its lease ends at 2026-01-02T12:03:30.000Z",

@@ -41,8 +41,8 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				f.SQL(`UPDATE agent_message SET ` + lease + set)
 				behind := f.Send("a", "b")
 				for _, id := range []string{held, behind} {
-					const rule, fix = "; the next delivery run takes that back to 1m30s from then",
-						"Run `mailroom deliver_all`, and again when that time is over. Or end it now: `"
+					const rule, fix = "; the next delivery run shortens that to 1m30s after the run",
+						"Run `mailroom deliver_all` now, and again after that time. To end the lease now, run `"
 					why := f.Why(id)
 					if back := strings.Contains(why.Rule, rule); back != (until != "ends soon") ||
 						strings.HasPrefix(why.Fix, fix) != back {
@@ -53,8 +53,8 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				const end = "2026-01-02T03:05:35.000Z" // 60 s for an attempt, 30 s of grace
 				want.Rows(t, f.Rows(`SELECT lease_until, traced_status FROM agent_message ORDER BY seq`),
 					end+" pending", " pending")
-				for id, rule := range map[string]string{held: "it is under a lease without an owner until " + end,
-					behind: held + ", from a to b too, is under a lease without an owner until " + end} {
+				for id, rule := range map[string]string{held: "it has a lease until " + end + " that no process owns",
+					behind: held + ", also from a to b, has a lease until " + end + " that no process owns"} {
 					why := f.Why(id)
 					if !strings.Contains(why.Rule, rule) ||
 						!strings.Contains(why.Fix, "UPDATE agent_message SET lease_until") {
@@ -62,7 +62,7 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 					}
 				}
 				if says := finding(f, "leases without an owner"); says.Level != "problem" ||
-					!strings.HasPrefix(says.Says, "1 lease that somebody wrote by hand") {
+					!strings.HasPrefix(says.Says, "1 lease without an owner, written with SQL") {
 					t.Errorf("the doctor: %+v", says)
 				}
 				_, err := messages.Cancel(t.Context(), f.Ledger, held, "")
@@ -86,7 +86,7 @@ func TestWhyEndsALeaseWithoutAnOwner(t *testing.T) {
 	f := enginetest.New(t, "a", "b")
 	id := f.Send("a", "b")
 	f.SQL(`UPDATE agent_message SET lease_token = 'x', lease_until = '9999-12-31T23:59:59.999Z'`)
-	_, end, _ := strings.Cut(f.Why(id).Fix, "Or end it now: ")
+	_, end, _ := strings.Cut(f.Why(id).Fix, "To end the lease now, run ")
 	f.SQL(enginetest.Statement(end))
 	f.Deliver()
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
@@ -154,7 +154,7 @@ func TestLongLeaseOfARun(t *testing.T) {
 	want.Equal(t, "why", f.Why(id).Rule, "worker is delivering it; its lease ends at "+until)
 	f.SQL(`UPDATE agent_message SET lease_until = '9999-12-31T23:59:59.999Z'`)
 	want.Equal(t, "why", f.Why(id).Rule,
-		"worker is delivering it; its lease ends at 9999-12-31T23:59:59.999Z; the next delivery run takes that back to 1h0m30s from then")
+		"worker is delivering it; its lease ends at 9999-12-31T23:59:59.999Z; the next delivery run shortens that to 1h0m30s after the run")
 	f.Deliver()
 	want.Equal(t, "why", f.Why(id).Rule, "worker is delivering it; its lease ends at "+until)
 	if says := finding(f, "leases without an owner"); says.Level != "ok" {
@@ -184,14 +184,15 @@ func TestNextAttemptByHand(t *testing.T) {
 		f.SQL(`UPDATE agent_message SET next_attempt_at = ?`, at)
 		second := f.Send("a", "b")
 		if rule := f.Why(first).Rule; !strings.HasSuffix(rule,
-			", was written by hand; the next delivery run takes that back to 2m from then") {
+			" with SQL; the next delivery run shortens that to 2m after the run") {
 			t.Errorf("why before the run: %s", rule)
 		}
 		f.Deliver()
 		const end = "2026-01-02T03:06:05.000Z" // the ladder's highest rung
 		for id, rule := range map[string]string{
-			first:  "its next_attempt_at, " + end + ", was written by hand",
-			second: first + ", which a sent before it, is put off until " + end + "; their order is kept",
+			first: "somebody set its next_attempt_at to " + end + " with SQL",
+			second: "a sent " + first + " before it, and that message is deferred until " + end +
+				"; Mailroom delivers the two in order",
 		} {
 			want.Equal(t, "why", f.Why(id).Rule, rule)
 		}

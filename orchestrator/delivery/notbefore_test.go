@@ -44,7 +44,7 @@ func TestNotBefore(t *testing.T) {
 			want.Equal(t, "status", f.Message(late).Status, orchestrator.Pending)
 			f.Clock.Advance(time.Hour)
 			f.Deliver() // reviews
-			want.Equal(t, "why", f.Why(late).Rule, "a wants it delivered no earlier than "+due)
+			want.Equal(t, "why", f.Why(late).Rule, "a requested delivery no earlier than "+due)
 			want.Equal(t, "overdue", f.Why(late).Overdue, false)
 			want.Equal(t, "the doctor on what is overdue", finding(f, "overdue").Level, "ok")
 			state, err := overview.Status(t.Context(), f.Ledger)

@@ -113,7 +113,7 @@ func TestPostponedKeepsOrder(t *testing.T) {
 		sent = append(sent, f.Send("a", "b"))
 	}
 	f.Deliver()
-	for i, says := range []string{"asked to be tried later", "which a sent before it, is put off until"} {
+	for i, says := range []string{"asked Mailroom to try again later", "before it, and that message is deferred until"} {
 		reasons, err := overview.Why(t.Context(), f.Ledger, sent[i])
 		if err != nil {
 			t.Fatal(err)

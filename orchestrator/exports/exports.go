@@ -79,9 +79,9 @@ func (e *exporter) run(ctx context.Context) {
 		}
 		if e.storing.Changed(err) && ctx.Err() == nil {
 			if err != nil {
-				e.log.Warn("the traces cannot be read, or not noted as sent; nothing is lost", "error", err)
+				e.log.Warn("cannot read the traces or mark them as sent; nothing is lost", "error", err)
 			} else {
-				e.log.Info("the traces can be read again")
+				e.log.Info("reading traces works again")
 			}
 		}
 		orchestrator.Pause(ctx, wait)
@@ -132,7 +132,7 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 	}
 	if later, ok := errors.AsType[*otlp.Later](err); ok {
 		if e.sending.Changed(err) {
-			e.log.Warn("traces cannot be sent; they wait", "otlp", e.options.Target(), "error", err)
+			e.log.Warn("cannot send traces; Mailroom keeps them and tries again", "otlp", e.options.Target(), "error", err)
 		}
 		pause := max(later.After, e.backoff.NextBackOff())
 		e.notBefore = time.Now().Add(pause)
@@ -142,7 +142,7 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 		return 0, err
 	}
 	if e.sending.Changed(nil) {
-		e.log.Info("traces can be sent again", "otlp", e.options.Target())
+		e.log.Info("sending traces works again", "otlp", e.options.Target())
 	}
 	rejected.Spans = min(rejected.Spans, int64(p.size()))
 	var said error
@@ -150,7 +150,7 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 		said = errors.New(cmp.Or(rejected.Message, "nothing"))
 	}
 	if e.saying.Changed(said) && said != nil {
-		e.log.Warn("the receiver of the traces has something to say", "otlp", e.options.Target(), "spans_not_taken",
+		e.log.Warn("the trace receiver returned a message", "otlp", e.options.Target(), "spans_not_taken",
 			rejected.Spans, "says", rejected.Message)
 	}
 	e.backoff.Reset()
@@ -170,7 +170,7 @@ func (e *exporter) refused(ctx context.Context, p *page, refusal *otlp.Refused) 
 	e.limit = min(2*e.limit, maxSpans)
 	p.after.refused++
 	if e.sending.Changed(refusal) {
-		e.log.Error("the receiver of the traces refuses a span, which is left out; so are others of which it says the same",
+		e.log.Error("the trace receiver rejected a span, which was dropped; more spans rejected for the same reason are dropped without a log entry",
 			"otlp", e.options.Target(), "span_id", p.first, "error", refusal)
 	}
 	return e.store(ctx, p.after)

@@ -229,7 +229,7 @@ func TestWhatTheReceiverSays(t *testing.T) {
 			send(f, "b", `1`)
 			r.drain(e)
 		}
-		want.Equal(t, "warnings", strings.Count(log.String(), "has something to say"), 1)
+		want.Equal(t, "warnings", strings.Count(log.String(), "returned a message"), 1)
 	}
 }
 

@@ -144,12 +144,12 @@ func (e *exporter) store(ctx context.Context, at cursor) error {
 	}
 	if rows == 0 {
 		e.token = ""
-		e.log.Warn("this daemon does not send the traces any more: another does, or a backup was restored", "otlp",
+		e.log.Warn("this daemon has stopped sending traces: another daemon sends them, or a backup was restored", "otlp",
 			e.options.Target())
 		return nil
 	}
 	if n := at.missed - e.at.missed; n > 0 {
-		e.log.Warn("something of the trace will not be sent: events that were deleted before, or commands that did not end while many others did not",
+		e.log.Warn("part of the trace will not be sent: events were deleted before they were sent, or too many commands had not ended",
 			"rows", n, "in_all", at.missed)
 	}
 	e.at, e.until = at, until
@@ -168,7 +168,7 @@ func (e *exporter) release(ctx context.Context) {
 			e.token)
 	})
 	if err != nil {
-		e.log.Debug("the lease of the traces could not be ended", "error", err)
+		e.log.Debug("cannot end the lease for sending traces", "error", err)
 	}
 	e.token = ""
 }

@@ -29,25 +29,25 @@ var checks = []check{
 	{"daemon", Note, "", checkDaemon},
 	{"host", Problem, "", checkHosts},
 	{"failed", Note, "no message failed or expired", checkFailed},
-	{"overdue", Problem, "none", checkOverdue},
-	{"disabled", Problem, "none", checkDisabled},
+	{"overdue", Problem, "no message is overdue", checkOverdue},
+	{"disabled", Problem, "no transport is disabled", checkDisabled},
 	{"exchange", Note, "", checkExchanges},
 	{"hold", Note, "", checkHolds},
-	{"unread", Note, "no mail has waited for its reader for long", checkUnread},
+	{"unread", Note, "no message has been unread for long", checkUnread},
 	{"phone", Note, "", checkPhones},
 	{"question", Note, "", checkQuestions},
-	{"unknown recipients", "", "nothing waits for a name that nobody has", checkUnknown},
-	{"leases", "", "no delivery has outlasted its own", checkLeases},
-	{"leases without an owner", "", "none", checkUnowned},
-	{"silent agents", "", "none", checkSilent},
-	{"start commands", "", "none was given up", checkGivenUp},
+	{"unknown recipients", "", "no message waits for an unknown recipient", checkUnknown},
+	{"leases", "", "no delivery has lasted longer than its lease", checkLeases},
+	{"leases without an owner", "", "every lease has an owner", checkUnowned},
+	{"silent agents", "", "no agent has been silent for too long", checkSilent},
+	{"start commands", "", "no session has failed too often", checkGivenUp},
 	{"traces sent", "", "", checkExports},
 	{"sessions", "", "", checkSessions},
-	{"effect", "", "no agent puts much into the context of another to little effect", checkEffect},
-	{"files not taken in", "", "none", checkFiles},
+	{"effect", "", "no agent fills the context of another with little effect", checkEffect},
+	{"files not taken in", "", "`mailroom ralph watch` has read every file", checkFiles},
 	{"copies", "", "", checkCopies},
-	{"invitations", "", "none was used twice, nor was one guessed at", checkJoins},
-	{"configuration", "", "every setting can be read, and no group has the name of an agent", checkConfiguration},
+	{"invitations", "", "no invitation was used twice, and no attempt to join failed", checkJoins},
+	{"configuration", "", "all settings are valid, and no group has the name of an agent", checkConfiguration},
 	{"transport", "", "", checkTransports},
 	{"manager", "", "", checkManager},
 }
@@ -104,8 +104,8 @@ func (x *examination) addMembers(says, do string, is func(m *Member) bool) {
 // checkMoved finds a database that is somewhere else now.
 func checkMoved(x *examination) error {
 	if to := x.conf.Stored[store.MovedTo]; to != "" {
-		x.add(Finding{Level: Problem, Says: "This database has moved, and takes no messages any more",
-			Because: "it is at " + to + " now", Do: "Use that from now on"})
+		x.add(Finding{Level: Problem, Says: "This database has moved and no longer accepts messages",
+			Because: "its new place is " + to, Do: "Use the new place"})
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func checkTrust(x *examination) error {
 		return nil
 	}
 	if x.conf.Untrusted == "" {
-		x.add(Finding{Level: Fine, Says: "made or trusted on this machine"})
+		x.add(Finding{Level: Fine, Says: "the database was created or trusted on this machine"})
 		return nil
 	}
 	outside, err := schedules.OutsideOf(x.l, x.c, x.conf)
@@ -125,7 +125,7 @@ func checkTrust(x *examination) error {
 		level = Note
 	}
 	x.add(Finding{
-		Level: level, Says: "This database is not trusted, and does nothing outside of itself",
+		Level: level, Says: "This database is not trusted on this machine",
 		Because: ledger.NotTrusted + ": " + x.conf.Untrusted,
 		Do:      ledger.NotTrustedHint,
 	})
@@ -146,42 +146,42 @@ func checkUnknown(x *examination) error {
 	}
 	if possible > 0 {
 		x.add(Finding{
-			Level: Problem, Says: fmt.Sprintf("undelivered messages wait for %s that nobody has",
+			Level: Problem, Says: fmt.Sprintf("undelivered messages are addressed to %s that no agent has",
 				orchestrator.Plural(possible, "name")),
-			Do: "`mailroom status` shows them; `mailroom agent add NAME`, or `mailroom cancel ID`",
+			Do: "To see the names, run `mailroom status`. To create an agent, run `mailroom agent add NAME`. To cancel a message, run `mailroom cancel ID`",
 		})
 	}
 	if impossible > 0 {
 		x.add(Finding{
-			Level: Problem, Says: fmt.Sprintf("undelivered messages wait for %s that no agent can have",
+			Level: Problem, Says: fmt.Sprintf("undelivered messages are addressed to %s that no agent can have",
 				orchestrator.Plural(impossible, "name")),
-			Do: "`mailroom status` shows them; `mailroom cancel ID` takes each message back",
+			Do: "To see the names, run `mailroom status`. To cancel a message, run `mailroom cancel ID`",
 		})
 	}
 	return nil
 }
 
 func checkLeases(x *examination) error {
-	return x.addCount(Note, "%s ran out, until the next delivery run comes by", "lease", "`mailroom deliver_all`",
+	return x.addCount(Note, "%s ended before the delivery did; the next delivery run continues with the message", "lease", "To start a delivery run, run `mailroom deliver_all`",
 		`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND lease_until <= ?`, orchestrator.Stamp(x.now))
 }
 
 func checkUnowned(x *examination) error {
-	return x.addCount(Problem, "%s that somebody wrote by hand: no process holds it, and what its sender sent to that agent waits until it ends", "lease",
-		"`mailroom sql --named leases` lists them, `mailroom why ID` says what to do about each",
+	return x.addCount(Problem, "%s without an owner, written with SQL: later messages from the same sender to the same agent wait until the lease ends", "lease",
+		"To list the leases, run `mailroom sql --named leases`. To see what to do about one, run `mailroom why ID`",
 		`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND `+ledger.Unowned+` AND lease_until > ?`,
 		orchestrator.Stamp(x.now))
 }
 
 func checkSilent(x *examination) error {
-	x.addMembers("%s silent for too long", "`mailroom agent list` shows them",
+	x.addMembers("Mailroom has not heard from %s for longer than the limit", "To see which, run `mailroom agent list`",
 		func(m *Member) bool { return m.isSilent(x.now) })
 	return nil
 }
 
 func checkGivenUp(x *examination) error {
-	x.addMembers("%s whose sessions failed until they were given up",
-		"`mailroom agent list` shows them, `mailroom agent show NAME` how they ended",
+	x.addMembers("Mailroom stopped starting %s after repeated failures",
+		"To see which, run `mailroom agent list`. To see how the last session ended, run `mailroom agent show NAME`",
 		func(m *Member) bool { return m.runIs(sessions.GivenUp) })
 	return nil
 }
@@ -191,14 +191,14 @@ func checkExports(x *examination) error {
 	return x.c.Query(`SELECT (SELECT max(id) FROM message_trace) - events, refused, missed, sent_at, lease_until > ?1
 		FROM exports`, func(row store.Row) error {
 		behind, lost, at, sends := max(0, row.Int(0)), row.Int(1)+row.Int(2), row.Text(3), row.Int(4) != 0
-		f := Finding{Level: Fine, Says: fmt.Sprintf("%s behind; last sent at %s", orchestrator.Plural(int(behind),
-			"event"), cmp.Or(at, "no time"))}
+		f := Finding{Level: Fine, Says: fmt.Sprintf("%s not sent yet; last sent: %s", orchestrator.Plural(int(behind),
+			"event"), cmp.Or(at, "never"))}
 		switch {
 		case lost > 0:
 			f.Level, f.Do = Note, "See docs/opentelemetry.md"
-			f.Says += fmt.Sprintf("; %d refused by the collector, or deleted before they were sent", lost)
+			f.Says += fmt.Sprintf("; %d were rejected by the receiver or deleted before they were sent", lost)
 		case behind > 0 && !sends:
-			f.Level, f.Do = Note, "`mailroom serve --otlp URL`"
+			f.Level, f.Do = Note, "Run `mailroom serve --otlp URL`"
 			f.Says += "; no daemon sends them"
 		}
 		x.add(f)
@@ -218,8 +218,8 @@ func checkFiles(x *examination) error {
 		list = append(list, "and "+orchestrator.Plural(int(n)-shown, "other"))
 	}
 	x.add(Finding{
-		Level: Problem, Count: n, Do: "`mailroom sql 'SELECT path, problem FROM bridge_problems'`",
-		Says: fmt.Sprintf("ralph watch found %s that it could not take in. %s", orchestrator.Plural(int(n), "file"),
+		Level: Problem, Count: n, Do: "To list the files, run `mailroom sql 'SELECT path, problem FROM bridge_problems'`",
+		Says: fmt.Sprintf("`mailroom ralph watch` could not read %s: %s", orchestrator.Plural(int(n), "file"),
 			strings.Join(list, "; ")),
 	})
 	return err
@@ -228,7 +228,7 @@ func checkFiles(x *examination) error {
 // checkConfiguration names what is passed over in the configuration.
 func checkConfiguration(x *examination) error {
 	for _, says := range x.conf.Odd {
-		x.add(Finding{Level: Problem, Says: says, Do: "Somebody wrote it by hand: mend it there"})
+		x.add(Finding{Level: Problem, Says: says, Do: "Somebody wrote this value with SQL. Correct it with SQL, or correct a setting with `mailroom setting set KEY VALUE`"})
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func checkTransports(x *examination) error {
 			}
 			if err := checkTarget(x.l, agent, target); err != nil {
 				bad = true
-				x.add(Finding{About: name, Level: Problem, Says: err.Error(), Do: "`mailroom agent add " + name +
+				x.add(Finding{About: name, Level: Problem, Says: err.Error(), Do: "To correct the address, run `mailroom agent add " + name +
 					" --deliver ...`"})
 			}
 		}
@@ -39,14 +39,14 @@ func checkTransports(x *examination) error {
 	if bad {
 		return nil
 	}
-	says := orchestrator.Plural(len(x.conf.Names), "agent")
+	says := "checked " + orchestrator.Plural(len(x.conf.Names), "agent")
 	if d, ok := x.c.Driver.(agents.InboxViews); ok {
 		views, err := d.InboxViews()
 		if err != nil {
 			return err
 		}
 		if len(views) > 0 {
-			says += ", " + orchestrator.Plural(len(views), "inbox view")
+			says += " and " + orchestrator.Plural(len(views), "inbox view")
 		}
 	}
 	x.add(Finding{Level: Fine, Says: says})
@@ -74,9 +74,9 @@ func checkManager(x *examination) error {
 	}
 	if manager := x.conf.Settings.Manager; len(unreported) > 0 {
 		x.add(Finding{
-			Level: Note, Says: "nobody is told when " + strings.Join(unreported, ", ") +
-				" falls silent or fails to start: there is no agent " + manager,
-			Do: "`mailroom agent add " + manager + "`, or name another with `mailroom setting set ralph.pm NAME`",
+			Level: Note, Says: "no agent gets a report when " + strings.Join(unreported, ", ") +
+				" falls silent or fails to start, because the agent " + manager + " does not exist",
+			Do: "Run `mailroom agent add " + manager + "`, or choose another agent with `mailroom setting set ralph.pm NAME`",
 		})
 	}
 	return nil
@@ -95,7 +95,7 @@ func checkSessions(x *examination) error {
 		}
 		x.add(Finding{
 			About: name, Level: Note, Do: "End all but one, or give each an agent of its own",
-			Says: fmt.Sprintf("%d sessions have that name and live: %s. A message goes to whichever looks first",
+			Says: fmt.Sprintf("%d running sessions use this agent name: %s. A message goes to the first session that checks for messages",
 				len(names), strings.Join(names, ", ")),
 		})
 	}

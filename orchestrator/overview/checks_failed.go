@@ -43,15 +43,15 @@ func checkFailed(x *examination) error {
 	}
 	many := func(m *Member) int64 { return left[m.Name] }
 	others := x.sorted(func(m *Member) bool { return left[m.Name] > 0 }, many)
-	return x.each(others, mostOfEach-len(groups), "There are more dead letters, to", "`mailroom dead_letters list` shows them",
+	return x.each(others, mostOfEach-len(groups), "More dead letters are addressed to", "To list them, run `mailroom dead_letters list`",
 		many, func(m *Member) error {
 			with := "--recipient " + orchestrator.ShellWord(m.Name)
 			x.add(Finding{
 				About: m.Name, Level: Note, Unknown: m.agent == nil, Count: left[m.Name],
 				Says: "Messages to " + m.Name +
 					" failed or expired",
-				Because: "some time ago; `mailroom dead_letters list " + with + "` lists them",
-				Do:      "Remove the cause, then `mailroom dead_letters replay --all " + with + "`",
+				Because: "to list them, run `mailroom dead_letters list " + with + "`",
+				Do:      "Remove the cause, then run `mailroom dead_letters replay --all " + with + "`",
 			})
 			return nil
 		})
@@ -69,9 +69,9 @@ func checkPhones(x *examination) error {
 		}
 		if d.State == questions.DeviceActive && why != "" {
 			x.add(Finding{
-				About: d.ID, Level: Note, Count: failed, Says: d.Name + " is not told of questions and alerts",
+				About: d.ID, Level: Note, Count: failed, Says: d.Name + " does not get notifications of questions and alerts",
 				Because: firstLine(why), Since: since,
-				Do: "`mailroom signal doctor` says what is missing",
+				Do: "To see what is missing, run `mailroom signal doctor`",
 			})
 		}
 	}
@@ -85,7 +85,7 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 		About: g.recipient, Level: Note, Unknown: m.agent == nil, Count: int64(len(g.letters)),
 		Error:   messages.Reason(newest.err),
 		Because: firstLine(newest.err), Since: g.letters[0].ended, ID: g.letters[0].id,
-		Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " +
+		Do: "Remove the cause, then run `mailroom dead_letters replay --all --recipient " +
 			orchestrator.ShellWord(g.recipient) + "`",
 	}
 	scheme := ""
@@ -95,22 +95,22 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 	letter := orchestrator.Message{ID: newest.id, Sender: newest.sender, Recipient: newest.recipient, Error: newest.err}
 	switch {
 	case messages.LacksSender(x.conf, &letter) && !orchestrator.CanBeAgent(newest.sender):
-		f.Says = "No agent can have the name " + newest.sender + ", which wrote to " + g.recipient
-		f.Do = "Send it again as another, if it is still wanted"
+		f.Says = "The sender of messages to " + g.recipient + " is " + newest.sender + ", a name that no agent can have"
+		f.Do = "If the message is still needed, send it again as another agent"
 	case messages.LacksSender(x.conf, &letter):
-		f.Says = "Nobody has the name " + newest.sender + ", which wrote to " + g.recipient
-		f.Do = orchestrator.AddIt(newest.sender) + ", then `mailroom dead_letters replay --all --sender " +
+		f.Says = "The sender of messages to " + g.recipient + " is unknown: " + newest.sender
+		f.Do = orchestrator.AddIt(newest.sender) + ". Then run `mailroom dead_letters replay --all --sender " +
 			orchestrator.ShellWord(newest.sender) + "`"
 	case m.agent == nil && x.conf.Groups[g.recipient] != nil:
-		f.Says = "When messages to " + g.recipient + " were sent, there was no group of that name"
+		f.Says = "Messages to " + g.recipient + " were sent before the group existed"
 		f.Do = sendToGroup
 	case m.agent == nil && orchestrator.CanBeAgent(g.recipient):
-		f.Says = "Nobody has the name " + g.recipient
-		f.Do = orchestrator.MeantOrAdd(g.recipient, x.conf.Names) + ", then `mailroom dead_letters replay --all --recipient " +
+		f.Says = "No agent has the name " + g.recipient
+		f.Do = orchestrator.MeantOrAdd(g.recipient, x.conf.Names) + ". Then run `mailroom dead_letters replay --all --recipient " +
 			orchestrator.ShellWord(g.recipient) + "`"
 	case m.agent == nil:
 		f.Says = "No agent can have the name " + g.recipient
-		f.Do = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"
+		f.Do = orchestrator.NoAgentsName + ". If the message is still needed, send it again to another agent"
 	case newest.status == string(orchestrator.Expired):
 		f.Says = "Messages to " + g.recipient + " expired"
 	case scheme == "exec":
@@ -121,8 +121,7 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 		f.Says = "Messages to " + g.recipient + " failed"
 	}
 	if m.Pending > 0 && m.agent != nil {
-		f.Says += ", and " + plural(m.Pending, "more message is on its way", "more messages are on their way") +
-			" to it"
+		f.Says += ", and " + plural(m.Pending, "more message is waiting", "more messages are waiting")
 	}
 	var senders []string
 	for i := range g.letters {

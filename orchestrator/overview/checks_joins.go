@@ -25,7 +25,7 @@ func checkJoins(x *examination) error {
 			found[name] = f
 		}
 		f.Count++
-		f.Because = "the last time at " + row.Text(1)
+		f.Because = "most recently at " + row.Text(1)
 		if strings.Contains(row.Text(2), "was used at") {
 			f.Level = Problem
 		}
@@ -33,10 +33,10 @@ func checkJoins(x *examination) error {
 	}, latestCommands)
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		f := found[name]
-		f.Says = "Somebody tried " + orchestrator.Plural(int(f.Count), "time") + " to join as " + name + ", and could not"
+		f.Says = "Somebody tried to join as " + name + " and failed " + orchestrator.Plural(int(f.Count), "time")
 		if f.Level == Problem {
 			f.Says = "An invitation for " + name + " was used twice"
-			f.Do = "If the first was not meant: `mailroom agent token " + name + " --revoke`, and a new `mailroom invite " + name + "`"
+			f.Do = "If you did not expect the first use, run `mailroom agent token " + name + " --revoke`, and invite the agent again with `mailroom invite " + name + "`"
 		}
 		x.add(*f)
 	}

@@ -31,7 +31,7 @@ func checkDaemon(x *examination) (err error) {
 		x.add(Finding{Level: Fine, Says: orchestrator.Plural(n, "daemon") + " running"})
 		return nil
 	}
-	f := Finding{Level: Note, Do: "`mailroom serve`, or `mailroom service install`"}
+	f := Finding{Level: Note, Do: "Run `mailroom serve`, or install a service with `mailroom service install`"}
 	for _, m := range x.members {
 		waiting := m.Pending - m.backlog.Later - m.backlog.Held
 		switch a := m.agent; {
@@ -50,13 +50,13 @@ func checkDaemon(x *examination) (err error) {
 	case err != nil:
 		return err
 	case f.Count == 0 && scheduled == 0:
-		f = Finding{Level: Fine, Says: "none runs, and nothing waits for one"}
+		f = Finding{Level: Fine, Says: "no daemon runs, and nothing waits for a daemon"}
 	case f.Count == 0:
 		f.Says = "No daemon runs, and " + plural(scheduled, "schedule waits", "schedules wait") + " for one"
-		f.Because = "nothing else runs what `mailroom schedule list` shows"
+		f.Because = "only a daemon runs schedules; to list them, run `mailroom schedule list`"
 	default:
 		f.Says = "No daemon runs, and " + plural(f.Count, "message waits", "messages wait") + " for one"
-		f.Because = "only a daemon starts agents; messages to files, commands and webhooks wait for it, or for `mailroom deliver_all`"
+		f.Because = "only a daemon starts agents; messages to files, commands, and webhooks wait for a daemon or for `mailroom deliver_all`"
 	}
 	x.add(f)
 	return nil
@@ -110,19 +110,19 @@ func isDisabled(m *Member) bool { return m.agent != nil && m.agent.Disabled != "
 
 // checkDisabled finds recipients whose transport is disabled.
 func checkDisabled(x *examination) error {
-	return x.each(x.sorted(isDisabled, pending), mostOfEach, "Also disabled: the transport of", "`mailroom agent list` shows them",
+	return x.each(x.sorted(isDisabled, pending), mostOfEach, "Also disabled: the transports of", "To list them, run `mailroom agent list`",
 		pending, func(m *Member) (err error) {
 			at, why := m.agent.DisabledSince()
 			f := Finding{
 				About: m.Name, Level: Problem, Count: m.Pending, Says: "The transport of " + m.Name + " is disabled",
 				Because: why, Since: at,
-				Do: "`mailroom agent add " + orchestrator.ShellWord(m.Name) +
-					" --deliver ...` names another address and lets its messages go",
+				Do: "To set another address and release the messages, run `mailroom agent add " + orchestrator.ShellWord(m.Name) +
+					" --deliver ...`",
 			}
-			waits := " for another"
+			waits := " for another address"
 			if strings.HasPrefix(f.Because, agents.ByHand) { // its address is as good as it was
 				f.Says, waits = m.Name+" is disabled", ""
-				f.Do = "`mailroom agent enable " + orchestrator.ShellWord(m.Name) + "` lets its messages go"
+				f.Do = "To release its messages, run `mailroom agent enable " + orchestrator.ShellWord(m.Name) + "`"
 			}
 			if m.Pending > 0 {
 				f.Says += ", and " + plural(m.Pending, "message waits", "messages wait") + waits
@@ -136,7 +136,7 @@ func checkDisabled(x *examination) error {
 // checkOverdue finds recipients whose mail has been undelivered for too long.
 func checkOverdue(x *examination) error {
 	late := x.sorted(func(m *Member) bool { return m.backlog.Overdue > 0 && !isDisabled(m) }, pending)
-	return x.each(late, mostOfEach, "Also without their mail:", "`mailroom status` lists them", pending, x.late)
+	return x.each(late, mostOfEach, "Overdue messages also wait for", "To list them, run `mailroom status`", pending, x.late)
 }
 
 // late adds a recipient whose mail has been undelivered for too long, and why the oldest message is.
@@ -152,12 +152,12 @@ func (x *examination) late(m *Member) error {
 		return err
 	}
 	f := Finding{
-		About: m.Name, Level: Problem, Unknown: !m.Known, Count: m.backlog.Overdue, Says: "Mail for " + m.Name +
-			" is not delivered", Because: reason.Rule,
+		About: m.Name, Level: Problem, Unknown: !m.Known, Count: m.backlog.Overdue, Says: "Messages to " + m.Name +
+			" are not delivered", Because: reason.Rule,
 		Since: since, ID: oldest[0].ID, Do: reason.Fix,
 	}
 	if !m.Known {
-		f.Says = fmt.Sprintf("Nobody has the name %q", m.Name)
+		f.Says = fmt.Sprintf("No agent has the name %q", m.Name)
 	}
 	if rest := m.Pending - m.backlog.Overdue; rest > 0 {
 		f.Says += ", and " + plural(rest, "more message waits", "more messages wait")
@@ -207,15 +207,15 @@ func checkUnread(x *examination) error {
 		return m.Name == orchestrator.Operator && m.unreadAt != "" || m.Name != orchestrator.Operator &&
 			!isDisabled(m) && x.unreadTooLong(m)
 	}, unread)
-	return x.each(list, mostOfEach, "Also reading no mail:", "`mailroom status` shows them", unread,
+	return x.each(list, mostOfEach, "Unread messages also wait for", "To list them, run `mailroom status`", unread,
 		func(m *Member) error {
 			f := Finding{
-				About: m.Name, Level: Note, Unknown: m.agent == nil, Count: m.Unread, Says: m.Name + " reads no mail",
+				About: m.Name, Level: Note, Unknown: m.agent == nil, Count: m.Unread, Says: m.Name + " does not read its messages",
 				Because: x.whySilent(m), Since: m.unreadAt,
-				Do: "`mailroom wait --recipient " + orchestrator.ShellWord(m.Name) + "` reads it here",
+				Do: "To read them here, run `mailroom wait --recipient " + orchestrator.ShellWord(m.Name) + "`",
 			}
 			if m.Name == orchestrator.Operator {
-				f.Says, f.Because = "Mail for whoever runs Mailroom is unread", "agents write to operator"
+				f.Says, f.Because = "Messages to you are unread", "agents address the person who runs Mailroom as operator"
 			}
 			var senders []string
 			err := x.c.Query(`SELECT i.message_id, m.sender FROM agent_inbox i
@@ -238,27 +238,27 @@ const noHooks = time.Hour
 
 // whySilent says when an agent was last heard of, and what would start it.
 func (x *examination) whySilent(m *Member) string {
-	says := "nothing was heard of it yet"
+	says := "Mailroom has not heard from it yet"
 	if m.HeardAt != "" {
-		says = "last heard at " + m.HeardAt
+		says = "Mailroom last heard from it at " + m.HeardAt
 	}
 	if m.readAt != "" && m.readAt < m.HeardAt {
-		says += ", last read about " + m.readAt
+		says += ", and it last read a message at about " + m.readAt
 	}
 	switch {
 	case m.agent == nil:
-		return "nobody has that name any more"
+		return "no agent has that name any more"
 	case m.hookAt != "" && x.now.Sub(orchestrator.ParseStamp(m.hookAt)) > noHooks:
-		says += "; no hook of its agent host was called since " + m.hookAt +
-			": begin a session, and look whether its hooks are on"
+		says += "; its host has not called a hook since " + m.hookAt +
+			". Start a session, and check that its hooks are turned on"
 	case m.agent.StartCommand == "":
-		says += "; it has no start command, so nobody starts it"
+		says += "; it has no start command, so Mailroom does not start it"
 	case len(x.daemons) == 0:
-		says += "; no daemon runs that would start it"
+		says += "; no daemon runs to start it"
 	case m.runIs(sessions.Running):
-		says += "; its session runs"
+		says += "; its session is running"
 	default:
-		says += "; `mailroom agent show " + orchestrator.ShellWord(m.Name) + "` says how its last session ended"
+		says += "; to see how its last session ended, run `mailroom agent show " + orchestrator.ShellWord(m.Name) + "`"
 	}
 	return says
 }
@@ -276,8 +276,8 @@ func checkQuestions(x *examination) error {
 	}
 	f := Finding{
 		About: first.Asker, Level: Note, Count: total, Since: first.CreatedAt, ID: first.ID,
-		Because: "it is open until " + first.ExpiresAt,
-		Says:    first.Asker + " asks something that only a paired device can read", Do: "Answer it on a paired device",
+		Because: "the question is open until " + first.ExpiresAt,
+		Says:    first.Asker + " asks a question that only a paired device can read", Do: "Answer it on a paired device",
 	}
 	if !first.Encrypted && json.Unmarshal([]byte(first.Body), &words) == nil {
 		f.Says = first.Asker + " asks: " + firstLine(words.Question)

@@ -35,7 +35,7 @@ func Doctor(ctx context.Context, l *ledger.Ledger, how DoctorOptions) Findings {
 	d.content(ctx)
 	switch {
 	case how.Try && locked:
-		d.Report("trials", Problem, "no test message was sent: it could not be written", "")
+		d.Report("trials", Problem, "no test message was sent, because Mailroom cannot write to the database", "")
 	case how.Try:
 		d.trials(ctx)
 	}
@@ -114,7 +114,7 @@ func (d *doctor) tables(ctx context.Context) error {
 func (d *doctor) trials(ctx context.Context) {
 	trials, err := delivery.TryTransports(ctx, d.ledger)
 	if err != nil {
-		d.fail("trials", "the agents' transports were not all tried: ", err)
+		d.fail("trials", "not all transports were tested: ", err)
 	}
 	worked := 0
 	for _, t := range trials {
@@ -123,16 +123,16 @@ func (d *doctor) trials(ctx context.Context) {
 		case t.Delivered:
 			worked++
 		case t.MessageID == "":
-			d.ReportOf("trial", t.Agent, Note, "not tried through "+t.Deliver+": "+t.Says, "")
+			d.ReportOf("trial", t.Agent, Note, "the transport "+t.Deliver+" was not tested: "+t.Says, "")
 		case t.PutOff:
 			d.ReportOf("trial", t.Agent, Note,
-				"a test message through "+t.Deliver+
-					" got as far as the answer to come another time, and was given up: "+t.Says, "")
+				"the recipient asked to retry a test message through "+t.Deliver+
+					" later, so the test ended: "+t.Says, "")
 		case t.Disabled:
-			d.ReportOf("trial", t.Agent, Problem, arrived+". That transport is disabled now", "`mailroom agent add "+
+			d.ReportOf("trial", t.Agent, Problem, arrived+". Mailroom has disabled the transport", "To set another address, run `mailroom agent add "+
 				t.Agent+" --deliver ...`")
 		default:
-			d.ReportOf("trial", t.Agent, Problem, arrived, "`mailroom trace "+t.MessageID+"` shows the attempt")
+			d.ReportOf("trial", t.Agent, Problem, arrived, "To see the attempt, run `mailroom trace "+t.MessageID+"`")
 		}
 	}
 	if worked > 0 {
@@ -150,8 +150,8 @@ func (d *doctor) looksAtAll() bool {
 		return true
 	}
 	d.Report("every row", Note, fmt.Sprintf(
-		"not looked at, since that takes a while with %d MB: whether the database is whole, counts what it has, and has a trace of each message", bytes>>20),
-		"`mailroom doctor` looks")
+		"not checked, because the database has %d MB: whether it is intact, whether its counts are right, and whether each message has a trace", bytes>>20),
+		"To check every row, run `mailroom doctor` without `--quick`")
 	return false
 }
 
@@ -163,9 +163,9 @@ func (d *doctor) everyRow(ctx context.Context) error {
 		return err
 	})
 	if len(wrong) > 0 {
-		d.Report("counts", Problem, fmt.Sprintf("%s of status: wrong by this: %s", orchestrator.Plural(len(wrong),
+		d.Report("counts", Problem, fmt.Sprintf("`mailroom status` prints %s incorrectly; the differences are: %s", orchestrator.Plural(len(wrong),
 			"count"), strings.Join(wrong[:min(len(wrong), 5)], ", ")),
-			"`mailroom recount`")
+			"To correct the counts, run `mailroom recount`")
 	}
 	if err != nil {
 		return err
@@ -175,14 +175,14 @@ func (d *doctor) everyRow(ctx context.Context) error {
 	case err != nil:
 		return err
 	case n == 0:
-		d.Report("trace", Fine, "every message has one", "")
+		d.Report("trace", Fine, "every message has a trace", "")
 		return nil
 	}
-	d.Report("trace", Problem, orchestrator.Plural(int(n), "message")+
-		" without a trace, though traced_status says that Mailroom has handled it",
-		"Somebody deleted trace rows: a backup has them. Or somebody wrote rows by hand with traced_status, which only Mailroom sets: "+
+	d.Report("trace", Problem, "found "+orchestrator.Plural(int(n), "message")+
+		" without a trace, although traced_status is set",
+		"If somebody deleted trace rows, restore them from a backup. If somebody set traced_status, which only Mailroom sets, run "+
 			"`"+byHand(d.ledger, "UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'")+
-			"` has it take such a row in, and `mailroom recount` corrects the counts")
+			"` to have Mailroom import such a row, and then run `mailroom recount` to correct the counts")
 	return nil
 }
 

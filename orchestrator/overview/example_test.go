@@ -56,7 +56,7 @@ func ExampleWhy() {
 	}
 	// Output:
 	// in agent_message, undelivered
-	// it is due now, and the next delivery run takes it
+	// it is due now, and the next delivery run delivers it
 	// Run `mailroom deliver_all`, or keep `mailroom serve` running
 }
 

@@ -35,8 +35,8 @@ func checkHolds(x *examination) error {
 		}
 		x.add(Finding{
 			About: h.A + " and " + h.B, Level: Note, Count: int64(n), From: []string{h.A, h.B}, Since: h.Since,
-			Says: fmt.Sprintf("What %s and %s write to each other is %s", h.A, h.B, &h),
-			Do:   fmt.Sprintf("`mailroom hold %s %s --off` lets it go", h.A, h.B),
+			Says: fmt.Sprintf("Messages between %s and %s are %s", h.A, h.B, &h),
+			Do:   fmt.Sprintf("To release these messages, run `mailroom hold %s %s --off`", h.A, h.B),
 		})
 	}
 	return nil
@@ -130,13 +130,13 @@ func (s *snapshot) runaway() (list []Finding, err error) {
 
 // againstLoop says what to do about a loop.
 func (s *snapshot) againstLoop(e *exchange) string {
-	hold := "`mailroom hold %[1]s %[2]s` holds back what they write to each other"
+	hold := "hold back their messages with `mailroom hold %[1]s %[2]s`"
 	for _, name := range []string{e.a, e.b} {
 		if m := s.members[name]; len(m.backlog.Sessions) == 0 {
-			hold = "stop them: only what sessions of agent hosts write to each other can be held back, and " + name + " has none"
+			hold = "stop them. Mailroom can hold back only messages between sessions of agent hosts, and " + name + " has no session"
 		}
 	}
-	return fmt.Sprintf("`mailroom list --as %[1]s` shows them. If they are in a loop, "+hold+". If not, `mailroom hold %[1]s %[2]s --off` lets them go on for an hour", e.a, e.b)
+	return fmt.Sprintf("To see the messages, run `mailroom list --as %[1]s`. If the agents are in a loop, "+hold+". If not, let them continue for an hour with `mailroom hold %[1]s %[2]s --off`", e.a, e.b)
 }
 
 func (e *exchange) isRunaway() bool { return e.byA > 0 && e.byB > 0 && e.byA+e.byB > maxExchanged }

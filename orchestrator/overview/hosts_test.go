@@ -42,12 +42,12 @@ func TestDoctorOfHosts(t *testing.T) {
 	want.Equal(t, "one session", finds("sessions bob"), "")
 	happens("two", process.Of(os.Getppid()))
 	want.Equal(t, "two sessions", finds("sessions bob"),
-		"2 sessions have that name and live: one of claude, two of claude. A message goes to whichever looks first")
+		"2 running sessions use this agent name: one of claude, two of claude. A message goes to the first session that checks for messages")
 	f.Send("alice", "bob")
 	f.Deliver()
 	want.Equal(t, "unread", finds("unread bob"), "")
 	seen := f.Stamp()
 	f.Clock.Advance(time.Hour + time.Second)
-	want.Equal(t, "unread for long", finds("unread bob"), "bob reads no mail: last heard at "+seen+
-		"; no hook of its agent host was called since "+seen+": begin a session, and look whether its hooks are on")
+	want.Equal(t, "unread for long", finds("unread bob"), "bob does not read its messages: Mailroom last heard from it at "+seen+
+		"; its host has not called a hook since "+seen+". Start a session, and check that its hooks are turned on")
 }

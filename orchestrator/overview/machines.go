@@ -18,19 +18,19 @@ import (
 // explainElsewhere explains a message to an agent whose files or commands are on another host.
 func explainElsewhere(c *store.Conn, l *ledger.Ledger, agent *ledger.Agent, why *Reason) error {
 	what := fmt.Sprintf("the transport of %s, %s,", agent.Name, agent.Deliver)
-	move := fmt.Sprintf("`mailroom agent add %s --host %s`, if its files and commands are here now", agent.Name,
-		l.Host())
+	move := fmt.Sprintf("if its files and commands are now on this machine, run `mailroom agent add %s --host %s`",
+		agent.Name, l.Host())
 	if agent.BuiltIn {
-		what, move = "signal, which asks and tells the user,",
-			fmt.Sprintf("`mailroom setting set %s %s`, if it is to be served here", ledger.SignalHost, l.Host())
+		what, move = "signal, which delivers questions and alerts to the user,",
+			fmt.Sprintf("to serve it on this machine, run `mailroom setting set %s %s`", ledger.SignalHost, l.Host())
 	}
 	list, err := daemons.ListIn(c, l)
-	why.Rule = fmt.Sprintf("%s is on the host %s, where a daemon takes it", what, agent.Host)
-	why.Fix = "Nothing; if it does not move, look at the daemon's log on " + agent.Host
+	why.Rule = fmt.Sprintf("%s is on the host %s, and a daemon on that host delivers the message", what, agent.Host)
+	why.Fix = noAction + ". If the message is not delivered, check the daemon's log on " + agent.Host
 	if !runsOn(list, agent.Host) {
-		why.Rule = fmt.Sprintf("no router on host %s: %s is there, and no other host can deliver to it", agent.Host,
-			what)
-		why.Fix = fmt.Sprintf("`mailroom serve` on %s; or %s", agent.Host, move)
+		why.Rule = fmt.Sprintf("%s is on the host %s, but no daemon runs on that host, and no other host can deliver the message", what,
+			agent.Host)
+		why.Fix = fmt.Sprintf("Run `mailroom serve` on %s, or, %s", agent.Host, move)
 	}
 	return err
 }
@@ -57,23 +57,23 @@ func checkHosts(x *examination) error {
 	}
 	for _, m := range missing {
 		x.add(Finding{
-			About: m.Host, Level: Note, Do: "Give one of two machines another name: --host-name NAME",
-			Says: fmt.Sprintf("a daemon of that name, process %d, was seen at %s and is not on this machine: it was killed since, or another machine has the same name",
+			About: m.Host, Level: Note, Do: "If two machines have the same name, start the daemon of one with `--host-name NAME`",
+			Says: fmt.Sprintf("a daemon with this host name, process %d, was seen at %s but does not run on this machine. It was killed, or another machine has the same name",
 				m.PID, m.SeenAt),
 		})
 	}
 	for _, host := range slices.Sorted(maps.Keys(of)) {
 		f := Finding{
-			About: host, Level: Problem, Says: "No daemon runs on " + host, Because: "no other host delivers to " +
+			About: host, Level: Problem, Says: "No daemon runs on " + host, Because: "no other host can deliver to " +
 				strings.Join(of[host], ", "),
-			Do: "`mailroom serve` on " + host + "; or move them: `mailroom agent add NAME --host " + x.l.Host() + "`",
+			Do: "Run `mailroom serve` on " + host + ", or move the agents with `mailroom agent add NAME --host " + x.l.Host() + "`",
 		}
 		switch {
 		case runsOn(x.daemons, host):
-			f = Finding{About: host, Level: Fine, Says: "a daemon runs there, for " + orchestrator.Plural(len(of[host]),
+			f = Finding{About: host, Level: Fine, Says: "a daemon runs on this host for " + orchestrator.Plural(len(of[host]),
 				"agent")}
 		case host == x.l.Host(): // whoever works without a daemon delivers by hand
-			f.Level, f.Do = Note, "`mailroom serve`"
+			f.Level, f.Do = Note, "Run `mailroom serve`"
 		}
 		x.add(f)
 	}
@@ -100,10 +100,10 @@ func (d *doctor) passwords(ctx context.Context) error {
 	if refusal := server.Enters(ctx); refusal != nil {
 		do := "Put the password into ~/.pgpass"
 		if os.Getenv("PGPASSWORD") != "" {
-			do += "; or let it pass: `mailroom agent add NAME --pass-env '*,PGPASSWORD'`"
+			do += ", or pass the variable to the commands with `mailroom agent add NAME --pass-env '*,PGPASSWORD'`"
 		}
 		d.Report("passwords", Note,
-			fmt.Sprintf("`mailroom` in the commands of %s is not let in, since it gets neither PGPASSWORD nor the password of an address: %v",
+			fmt.Sprintf("`mailroom` in the commands of %s cannot log in to the server, because it gets neither PGPASSWORD nor the password of an address: %v",
 				strings.Join(locked, ", "), refusal), do)
 	}
 	return nil

@@ -76,10 +76,10 @@ func TestNeeds(t *testing.T) {
 	f.Deliver()
 	want.Rows(t, needed(t, f),
 		"daemon 1 No daemon runs, and 1 message waits for one |  | 0s",
-		"failed 3 Messages to w failed, and 1 more message is on its way to it | a, b | 20m0s",
-		"overdue 1 Nobody has the name \"ghost\" | a | 1h20m0s",
-		"unread 2 a reads no mail | system | 20m0s",
-		"unread 2 b reads no mail | a, system | 1h20m0s",
+		"failed 3 Messages to w failed, and 1 more message is waiting | a, b | 20m0s",
+		"overdue 1 No agent has the name \"ghost\" | a | 1h20m0s",
+		"unread 2 a does not read its messages | system | 20m0s",
+		"unread 2 b does not read its messages | a, system | 1h20m0s",
 	)
 	r, err := overview.Now(t.Context(), f.Ledger)
 	if err != nil {
@@ -182,7 +182,7 @@ func TestNeedsAreGroups(t *testing.T) {
 	failed := slices.DeleteFunc(r.Findings, func(n overview.Finding) bool { return n.Code != "failed" })
 	last := failed[len(failed)-1]
 	if len(failed) != 13 || last.Count != 2 || last.Error != "" ||
-		last.Text() != "There are more dead letters, to 1 recipient" {
+		last.Text() != "More dead letters are addressed to 1 recipient" {
 		t.Errorf("%d needs, the last %+v", len(failed), last)
 	}
 }
@@ -200,7 +200,7 @@ func TestSilenceIsSeenAtOnce(t *testing.T) {
 		t.Errorf("a is %s, %v", standing.Status, err)
 	}
 	for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{}) {
-		if finding.Code == "silent agents" && finding.Says != "1 agent silent for too long" {
+		if finding.Code == "silent agents" && finding.Says != "Mailroom has not heard from 1 agent for longer than the limit" {
 			t.Errorf("the doctor finds: %s", finding.Says)
 		}
 	}
@@ -229,9 +229,9 @@ func TestNeedsOfPeople(t *testing.T) {
 		got = append(got, n.Code+" "+n.About+": "+n.Says+"; "+n.Because)
 	}
 	want.Rows(t, got,
-		"disabled w: The transport of w is disabled, and 1 message waits for another; 410 Gone: the address is gone for good",
-		"unread operator: Mail for whoever runs Mailroom is unread; agents write to operator",
-		"question builder: builder asks something that only a paired device can read; it is open until 2026-01-02T04:04:05.000Z")
+		"disabled w: The transport of w is disabled, and 1 message waits for another address; 410 Gone: the address is gone for good",
+		"unread operator: Messages to you are unread; agents address the person who runs Mailroom as operator",
+		"question builder: builder asks a question that only a paired device can read; the question is open until 2026-01-02T04:04:05.000Z")
 	f.Clock.Advance(30 * orchestrator.Day)
 	for _, line := range needed(t, f) {
 		if strings.HasPrefix(line, "question") {
@@ -273,12 +273,12 @@ func TestNeedsOfPhones(t *testing.T) {
 		slices.Sort(lines)
 		return lines
 	}
-	want.Rows(t, phones(), "phone 1 phone 0 is not told of questions and alerts |  | 20m0s",
-		"phone 1 phone 1 is not told of questions and alerts |  | 0s")
+	want.Rows(t, phones(), "phone 1 phone 0 does not get notifications of questions and alerts |  | 20m0s",
+		"phone 1 phone 1 does not get notifications of questions and alerts |  | 0s")
 	f.Wire.Set(nil)
 	f.Question(devices[:1], long)
 	f.Deliver()
-	want.Rows(t, phones(), "phone 1 phone 1 is not told of questions and alerts |  | 0s")
+	want.Rows(t, phones(), "phone 1 phone 1 does not get notifications of questions and alerts |  | 0s")
 	for _, found := range overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{}) {
 		if found.Code == "failed" && found.Level != "ok" {
 			t.Errorf("doctor finds dead letters: %s", found.Says)

@@ -51,7 +51,7 @@ func signalReceipts(c *store.Conn, id string) ([]messages.Receipt, error) {
 func madeOf(c *store.Conn, message string) (string, error) {
 	id, _, err := c.Text(`SELECT question_id FROM signal_questions WHERE message_id = ?1 AND message_id <> ''
 		UNION ALL SELECT alert_id FROM signal_alerts WHERE message_id = ?1 AND message_id <> ''`, message)
-	return cmp.Or(id, "a question or an alert that was deleted since"), err
+	return cmp.Or(id, "a question or an alert that has since been deleted"), err
 }
 
 // explainSignal explains a question or an alert, and each of its pushes.
@@ -62,7 +62,7 @@ func explainSignal(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, ms []or
 	if why.Receipts, err = signalReceipts(c, head.ID); err != nil {
 		return nil, err
 	}
-	if why.LastError, _, err = c.Text(`SELECT 'an answer was refused at ' || at || ': ' || error FROM message_trace
+	if why.LastError, _, err = c.Text(`SELECT 'an answer was rejected at ' || at || ': ' || error FROM message_trace
 		WHERE message_id = ? AND event = 'refused' ORDER BY id DESC LIMIT 1`, head.ID); err != nil {
 		return nil, err
 	}
@@ -72,22 +72,21 @@ func explainSignal(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, ms []or
 	}
 	took := len(slices.DeleteFunc(slices.Clone(ms[1:]),
 		func(m orchestrator.Message) bool { return m.Status != orchestrator.Delivered }))
-	pushed := fmt.Sprintf("%d pushes, of which push services took %d", len(ms)-1, took)
+	pushed := fmt.Sprintf("push services accepted %d of %s", took, plural(int64(len(ms)-1), "push", "pushes"))
 	switch {
 	case head.Type == "alert" && !there:
-		why.Where, why.Rule = "in signal_alerts", "it "+orchestrator.WaitsForDevice+" that could show it; there were "+
-			pushed
-		why.Fix = "`mailroom signal pair` adds a phone"
+		why.Where, why.Rule = "in signal_alerts", "no approved device can show it yet; "+pushed
+		why.Fix = "To add a phone, run `mailroom signal pair`"
 	case head.Type == "alert":
-		why.Where, why.Rule = "in signal_alerts, shown in the app", "an alert needs no answer; there were "+pushed
+		why.Where, why.Rule = "in signal_alerts, shown in the app", "an alert needs no answer; "+pushed
 	case questions.Status(head.Status) == questions.Pending && head.ExpiresAt <= orchestrator.Stamp(l.Now()):
-		why.Where, why.Rule = "in signal_questions", "its time passed at "+head.ExpiresAt+"; there were "+pushed
+		why.Where, why.Rule = "in signal_questions", "the time to answer it ended at "+head.ExpiresAt+"; "+pushed
 	case questions.Status(head.Status) == questions.Pending:
 		why.Where = "in signal_questions, open in the app"
-		why.Rule = fmt.Sprintf("nobody has answered; there were %s; it expires at %s", pushed, head.ExpiresAt)
-		why.Fix = "Answer it on a phone; `mailroom signal doctor` says what is missing between this machine and one"
+		why.Rule = fmt.Sprintf("nobody has answered it, and it expires at %s; %s", head.ExpiresAt, pushed)
+		why.Fix = "Answer it on a phone. To check the connection between this machine and the phone, run `mailroom signal doctor`"
 	default:
-		why.Where, why.Rule = "in signal_questions", "it was "+string(head.Status)+"; there were "+pushed
+		why.Where, why.Rule = "in signal_questions", "its status is "+string(head.Status)+"; "+pushed
 	}
 	reasons = append(reasons, why)
 	for i := range ms[1:] {

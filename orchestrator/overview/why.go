@@ -85,8 +85,8 @@ func explainDeleted(c *store.Conn, id string) ([]Reason, error) {
 	}
 	why := Reason{
 		MessageID: id, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, Gone: true, LastError: m.Error,
-		Where: "nowhere: it was deleted at " + at, Rule: "retention deletes what has ended for long enough",
-		Fix: "Nothing; `mailroom trace " + orchestrator.ShellWord(id) + "` tells its story",
+		Where: "deleted from the database at " + at, Rule: "retention deletes messages some time after they finish",
+		Fix: "No action needed. To see the recorded steps, run `mailroom trace " + orchestrator.ShellWord(id) + "`",
 	}
 	if why.Attempts, err = failedAttempts(c, id); err == nil {
 		why.Receipts, err = messages.ReceiptsOf(c, &m)
@@ -128,14 +128,14 @@ func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrat
 		explainFailed(conf, m, n > 0, &why)
 	case orchestrator.Expired:
 		why.Where, why.Rule = "among the dead letters", "it expired: "+m.Error
-		why.Fix = "`mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "` sends it again"
+		why.Fix = "To send it again, run `mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "`"
 	case orchestrator.Cancelled:
-		why.Where, why.Rule = "nowhere", "it was taken back before it was delivered"
+		why.Where, why.Rule = "in "+ledger.Table(m)+" only", "it was canceled before it was delivered"
 		if reason, _, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled'
 			ORDER BY id DESC LIMIT 1`, m.ID); err != nil {
 			return why, err
 		} else if reason != "" {
-			why.Rule = "it was taken back: " + reason
+			why.Rule = "it was canceled: " + reason
 		}
 	default:
 		return why, explainLive(c, l, conf, m, daemons, &why)
@@ -154,7 +154,7 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 	why *Reason) error {
 	if m.IsPost() {
 		why.Where = "in the thread " + m.ThreadID
-		why.Rule = "a post is delivered with its writing, and stays until retention removes its thread, once that is closed"
+		why.Rule = "a post counts as delivered when it is written; retention deletes it with its thread after the thread is closed"
 		return nil
 	}
 	place, stands, err := c.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox
@@ -181,36 +181,36 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 	}
 	switch {
 	case lease != nil && lease.Unwritten():
-		why.Rule = fmt.Sprintf("delivered; handed to %s at %s, whose answer is not written yet", lease, lease.At)
-		why.Fix = "Nothing: it is read once the answer was written, and unread again if that process ends before"
+		why.Rule = fmt.Sprintf("delivered; given at %[2]s to %[1]s, which has not finished writing its answer", lease, lease.At)
+		why.Fix = "No action needed: it becomes read when the answer is written, and unread again if the process ends before that"
 	case lease != nil && lease.Until <= orchestrator.Stamp(l.Now()):
-		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, and not confirmed: unread again since %s", lease,
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s but not confirmed, so it is unread again since %s", lease,
 			lease.At, lease.Until)
-		why.Fix = "`mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "` reads it"
+		why.Fix = "To read it, run `mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "`"
 	case lease != nil && lease.Session != "":
-		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: what happens there next says whether its model has it", lease, lease.At)
-		why.Fix = "Nothing: the next tool call, or the end of the turn, confirms it; `mailroom mail release " +
-			orchestrator.ShellWord(m.ID) + "` makes it unread at once"
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: the next event of the session confirms whether the model received it", lease, lease.At)
+		why.Fix = "No action needed: the next tool call or the end of the turn confirms it. To make it unread now, run `mailroom mail release " +
+			orchestrator.ShellWord(m.ID) + "`"
 	case lease != nil:
-		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it is unread again at %s unless it is acknowledged", lease, lease.At, lease.Until)
-		why.Fix = "`mailroom acknowledge " + orchestrator.ShellWord(m.ID) + "` confirms it, `mailroom mail release " +
-			orchestrator.ShellWord(m.ID) + "` makes it unread at once"
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it becomes unread again at %s unless it is acknowledged", lease, lease.At, lease.Until)
+		why.Fix = "To confirm it, run `mailroom acknowledge " + orchestrator.ShellWord(m.ID) + "`. To make it unread now, run `mailroom mail release " +
+			orchestrator.ShellWord(m.ID) + "`"
 	case m.AcknowledgedAt != "":
-		why.Rule = "delivered, read and acknowledged"
+		why.Rule = "delivered, read, and acknowledged"
 	case m.IsOwnCopy():
-		why.Rule = "delivered: it is what " + m.Sender + " sent to " + m.Group + " itself, and shown to nobody"
+		why.Rule = "delivered: this is the copy that " + m.Sender + " keeps of its own message to " + m.Group + "; Mailroom does not show it to any agent"
 	case m.ReadAt != "":
-		why.Rule = "delivered and read; not acknowledged"
+		why.Rule = "delivered and read, but not acknowledged"
 	case place == "read":
-		why.Rule = "delivered; its place in the inbox looks read though no reader has it and nobody has read it: somebody changed the tables by hand"
-		why.Fix = "`mailroom mail release " + orchestrator.ShellWord(m.ID) + "` makes it unread again"
+		why.Rule = "delivered; its row in agent_inbox is marked as read, but no agent has read it: somebody changed the tables with SQL"
+		why.Fix = "To make it unread again, run `mailroom mail release " + orchestrator.ShellWord(m.ID) + "`"
 	default:
 		why.Rule, why.Fix = rule, fix
 		switch {
 		case m.TTL != nil && m.ExpiresAt <= orchestrator.Stamp(l.Now()) && m.ArchivedAt == "":
 			explainOver(m, why)
 		case m.TTL != nil:
-			why.Rule += "; it expires unread at " + m.ExpiresAt
+			why.Rule += "; if nobody reads it, it expires at " + m.ExpiresAt
 		}
 		return explainWake(c, conf, m, l.Now(), why)
 	}
@@ -228,8 +228,8 @@ func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, no
 		return err
 	}
 	if told := strings.Fields(sessions); len(told) > 0 {
-		why.Rule += "; named in a digest, and not shown, in session " + strings.Join(told, " and ") +
-			", since what messages may put into the context of " + agent.Name + " in an hour (budget.bytes) was used up"
+		why.Rule += "; listed in a digest, but not shown, in session " + strings.Join(told, " and ") +
+			", because the hourly context budget of " + agent.Name + " (budget.bytes) was used up"
 		return nil
 	}
 	n, err := c.Number(`SELECT count(*) FROM host_sessions WHERE agent = ? AND state <> 'ended'`, agent.Name)
@@ -241,7 +241,7 @@ func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, no
 		return err
 	}
 	if !budget.Allows(m, len(m.Payload)) {
-		why.Rule += "; what messages may put into the context of " + agent.Name + " in an hour (budget.bytes) is used up, so that its sessions are shown no more until " +
+		why.Rule += "; the hourly context budget of " + agent.Name + " (budget.bytes) is used up, so Mailroom shows no more messages to its sessions until " +
 			orchestrator.Stamp(cost.Renewed(now))
 		return nil
 	}
@@ -249,11 +249,11 @@ func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, no
 	if wake == orchestrator.WakeNow {
 		return nil
 	}
-	wants := "by its type, priority or sender"
+	wants := "based on its type, priority, or sender"
 	if wantedBy != "" {
-		wants = "as " + wantedBy + " wants it"
+		wants = "set by " + wantedBy
 	}
-	why.Rule += fmt.Sprintf("; its wake is %s, %s: it wakes no session, and is shown in the next turn of one", wake, wants)
+	why.Rule += fmt.Sprintf("; its wake is %s, %s, so it does not wake a session; the next turn of a session shows it", wake, wants)
 	return nil
 }
 
@@ -284,16 +284,16 @@ func tookIt(c *store.Conn, agent *ledger.Agent, m *orchestrator.Message, inInbox
 
 // explainByHand explains a message that is delivered only by what somebody wrote.
 func explainByHand(l *ledger.Ledger, m *orchestrator.Message, why *Reason) {
-	why.Where, why.Rule = "in "+ledger.Table(m)+" only", "nothing has delivered it: somebody wrote its status by hand"
+	why.Where, why.Rule = "in "+ledger.Table(m)+" only", "Mailroom has not delivered it: somebody set its status with SQL"
 	if m.DeliveredAt != "" {
 		why.Attempts-- // there was none at that time
 	}
 	switch {
 	case m.ReadAt != "" || m.AcknowledgedAt != "":
 	case m.ArchivedAt != "":
-		why.Fix = "Send it again, if it is still wanted"
+		why.Fix = "If the message is still needed, send it again"
 	default:
-		why.Fix = fmt.Sprintf("Have it delivered: `%s`",
+		why.Fix = fmt.Sprintf("To have it delivered, run `%s`",
 			byHand(l, fmt.Sprintf("UPDATE agent_message SET status = 'pending' WHERE seq = %d", m.Seq)))
 	}
 }
@@ -304,71 +304,74 @@ func explainByHand(l *ledger.Ledger, m *orchestrator.Message, why *Reason) {
 func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, inInbox bool) (where, rule, fix string,
 	err error) {
 	scheme, address, _ := strings.Cut(through, ":")
-	rule = "delivered; nothing has been heard of its being read"
+	rule = "delivered; no confirmation yet that it was read"
 	switch scheme {
 	case "inbox":
-		where = "with " + m.Recipient + ": it was delivered, and does not stand in the inbox (any more)"
+		where = "delivered to " + m.Recipient + " but not, or no longer, in its inbox"
 		if inInbox {
 			where = "in the inbox of " + m.Recipient
-			fix = "`mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "` reads it"
+			fix = "To read it, run `mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "`"
 		}
 	case "jsonl":
 		where = "in the file " + address + whose
-		fix = "Nothing: whoever reads that file has it"
+		fix = "No action needed: the program that reads the file receives it"
 	case "dir":
-		where = "in the folder " + filepath.Join(address, m.Recipient) + ", or taken from there"
-		fix = "Nothing, once " + m.Recipient + " takes the file away, which `mailroom ralph watch` notices"
+		where = "in the folder " + filepath.Join(address, m.Recipient) + ", or already removed from it"
+		fix = "No action needed. `mailroom ralph watch` notices when " + m.Recipient + " removes the file"
 	case "exec":
-		where = "with " + m.Recipient + ": its command took it (" + through + ")"
-		rule, fix = "delivered: the command ended with exit status 0, which is all that is known", "Nothing"
+		where = "with " + m.Recipient + ": its command accepted it (" + through + ")"
+		rule, fix = "delivered: the command ended with exit status 0; nothing more is known", noAction
 	case "webhook":
-		where = "with " + m.Recipient + ": its server took it (" + through + ")"
-		rule, fix = "delivered: the server said that it has it, which is all that is known", "Nothing"
+		where = "with " + m.Recipient + ": its server accepted it (" + through + ")"
+		rule, fix = "delivered: the server confirmed receipt; nothing more is known", noAction
 	case "push", "ntfy":
-		where = "with the push service, which hands it to the phone"
-		rule, fix = "delivered: the push service took it, which is all that is known", "Nothing"
+		where = "with the push service, which delivers it to the phone"
+		rule, fix = "delivered: the push service accepted it; nothing more is known", noAction
 	case "person":
 		made, err := madeOf(c, m.ID)
 		if err != nil {
 			return "", "", "", err
 		}
-		where = "in the app of the user's phones, as " + made
-		rule, fix = "delivered: it was made a question or an alert",
-			"Nothing; `mailroom why "+orchestrator.ShellWord(made)+"` says more"
+		where = "in the app on the user's phones, as " + made
+		rule, fix = "delivered: Mailroom turned it into a question or an alert",
+			noAction+". For details, run `mailroom why "+orchestrator.ShellWord(made)+"`"
 	default:
-		where = "with " + m.Recipient + ", through " + through
+		where = "with " + m.Recipient + ", delivered through " + through
 	}
 	return where, rule, fix, nil
 }
 
-// explainFailed says why a message failed for good, and what to do about it. tried tells whether it was attempted at
-// sendToGroup is what helps a dead letter to a name that is a group's by now.
-const sendToGroup = "A dead letter goes to one agent: send it again, if it is still wanted, and the group gets it"
+// noAction is what helps where nothing needs to be done.
+const noAction = "No action needed"
 
+// sendToGroup is what helps a dead letter to a name that is a group's by now.
+const sendToGroup = "A dead letter can be replayed to one agent only. If the message is still needed, send it again to the group"
+
+// explainFailed says why a message failed for good, and what to do about it. tried tells whether it was attempted at
 // all.
 func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why *Reason) {
 	why.Where = "among the dead letters"
-	why.Rule = fmt.Sprintf("it failed for good after %s", orchestrator.Plural(why.Attempts, "attempt"))
+	why.Rule = fmt.Sprintf("delivery failed permanently after %s", orchestrator.Plural(why.Attempts, "attempt"))
 	switch {
 	case ledger.WasRefused(m):
-		why.Rule = "it was refused when it was sent"
+		why.Rule = "it was rejected when it was sent"
 	case !tried:
-		why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
+		why.Rule = strings.TrimSuffix("Mailroom stopped trying to deliver it: "+m.Error, ": ")
 	}
-	why.Fix = "Remove the cause, then `mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "`"
+	why.Fix = "Remove the cause, then run `mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "`"
 	switch {
 	case messages.LacksSender(conf, m) && orchestrator.CanBeAgent(m.Sender):
-		why.Fix = orchestrator.AddIt(m.Sender) + ", then `mailroom dead_letters replay " +
+		why.Fix = orchestrator.AddIt(m.Sender) + ". Then run `mailroom dead_letters replay " +
 			orchestrator.ShellWord(m.ID) + "`"
 	case messages.LacksSender(conf, m):
-		why.Fix = orchestrator.NoAgentsName + ": send it again from another, if it is still wanted"
+		why.Fix = orchestrator.NoAgentsName + ". If the message is still needed, send it again from another agent"
 	case conf.Agents[m.Recipient] != nil:
 	case conf.Groups[m.Recipient] != nil:
 		why.Fix = sendToGroup
 	case orchestrator.CanBeAgent(m.Recipient):
-		why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " +
+		why.Fix = orchestrator.AddIt(m.Recipient) + ". Then run `mailroom dead_letters replay " +
 			orchestrator.ShellWord(m.ID) + "`"
 	default:
-		why.Fix = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"
+		why.Fix = orchestrator.NoAgentsName + ". If the message is still needed, send it again to another agent"
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // noDaemon says what to do for a message that is due later.
-const noDaemon = "No daemon runs: keep `mailroom serve` running, or run `mailroom deliver_all` at that time"
+const noDaemon = "No daemon runs. Keep `mailroom serve` running, or run `mailroom deliver_all` at that time"
 
 // explainLive explains a message that the engine still has to act on.
 func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int,
@@ -31,8 +31,8 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 	deliver := "Run `mailroom deliver_all`, or keep `mailroom serve` running"
 	comes := noDaemon
 	if daemons > 0 {
-		deliver = "A daemon is running and takes it within seconds; if not, look at its log"
-		comes = "Nothing; it comes by itself"
+		deliver = noAction + ": a daemon delivers it within seconds. If it does not, check the daemon's log"
+		comes = noAction + ": a daemon delivers it when it is due"
 	}
 	agent := conf.Agents[m.Recipient]
 	switch {
@@ -47,28 +47,28 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 		if err != nil {
 			return err
 		}
-		why.Rule = nobody + "; it climbs the ladder and then fails"
-		why.Fix = "`mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "`"
+		why.Rule = nobody + "; if this does not change before the last retry, the message becomes a dead letter"
+		why.Fix = "To create the agent, run `mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "`"
 		if !orchestrator.CanBeAgent(m.Recipient) {
-			why.Fix = orchestrator.NoAgentsName + ": `mailroom cancel " + orchestrator.ShellWord(m.ID) +
-				"` takes it back now"
+			why.Fix = orchestrator.NoAgentsName + ". To cancel the message now, run `mailroom cancel " +
+				orchestrator.ShellWord(m.ID) + "`"
 		}
 	case agent.Withheld():
-		why.Rule = "it waits, since " + ledger.NotTrusted + ": " + conf.Untrusted
-		why.Fix = ledger.NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " +
+		why.Rule = "it waits because " + ledger.NotTrusted + ": " + conf.Untrusted
+		why.Fix = ledger.NotTrustedHint + ". " + m.Recipient + " can also read it with `mailroom wait --recipient " +
 			orchestrator.ShellWord(m.Recipient) + "`"
 	case agent.Elsewhere():
 		return explainElsewhere(c, l, agent, why)
 	case agent.Waits():
 		since, because := agent.DisabledSince()
-		why.Rule = "the transport of " + m.Recipient + " is disabled since " + since + ": " + because
-		why.Fix = "`mailroom agent enable " + orchestrator.ShellWord(m.Recipient) +
-			"` uses it again, `mailroom agent add " + orchestrator.ShellWord(m.Recipient) +
-			" --deliver ...` names another address; both let its messages go"
+		why.Rule = "the transport of " + m.Recipient + " has been disabled since " + since + ": " + because
+		why.Fix = "To use the same address again, run `mailroom agent enable " + orchestrator.ShellWord(m.Recipient) +
+			"`. To set another address, run `mailroom agent add " + orchestrator.ShellWord(m.Recipient) +
+			" --deliver ...`. Both commands release its messages"
 	case m.NextAttemptAt > now && conf.HoldOf(m.Sender, m.Recipient, now) != nil:
 		h := conf.HoldOf(m.Sender, m.Recipient, now)
-		why.Rule = fmt.Sprintf("what %s and %s write to each other is %s, since %s", h.A, h.B, h, h.Since)
-		why.Fix = fmt.Sprintf("`mailroom hold %s %s --off` lets it go", h.A, h.B)
+		why.Rule = fmt.Sprintf("messages between %s and %s are %s, since %s", h.A, h.B, h, h.Since)
+		why.Fix = fmt.Sprintf("To release these messages, run `mailroom hold %s %s --off`", h.A, h.B)
 	case m.NextAttemptAt > now:
 		return explainLater(c, conf, m, l.Now(), comes, why)
 	default:
@@ -76,12 +76,12 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 			return err
 		}
 		if delivery.SlotsTaken(l, agent) {
-			why.Rule = fmt.Sprintf("as many commands of %s are running as it allows, which is %d", m.Recipient,
+			why.Rule = fmt.Sprintf("the running commands of %s have reached its limit of %d", m.Recipient,
 				max(agent.Concurrency, 1))
-			why.Fix = "Nothing; it is taken when one of them has ended, also one that a process left which was killed"
+			why.Fix = noAction + ": it is delivered when one of these commands ends. Commands that a killed process left running count as well"
 			return nil
 		}
-		why.Rule = "it is due now, and the next delivery run takes it"
+		why.Rule = "it is due now, and the next delivery run delivers it"
 		why.Fix = deliver
 		return explainLocks(c, l, m, why)
 	}
@@ -98,41 +98,40 @@ func explainLocks(c *store.Conn, l *ledger.Ledger, m *orchestrator.Message, why 
 	who, err := s.LockedBy(c)
 	if err == nil && len(who) > 0 {
 		why.Rule = "it is due now, but rows of messages may be locked by " + strings.Join(who, "; ") +
-			": if that is one to " + m.Recipient + ", all to it wait"
-		why.Fix = "Let that end its transaction, or end it on the server: SELECT pg_terminate_backend(PID)"
+			": if one of these messages goes to " + m.Recipient + ", all messages to " + m.Recipient + " wait"
+		why.Fix = "Let that program end its transaction, or end the program on the server with `SELECT pg_terminate_backend(PID)`"
 	}
 	return err
 }
 
 // explainOver explains a message that expires with the next run, unless its transport is found to have taken it.
 func explainOver(m *orchestrator.Message, why *Reason) {
-	why.Rule = "its time was over at " + m.ExpiresAt + ": it expires with the next delivery run"
+	why.Rule = "its time ended at " + m.ExpiresAt + ", so the next delivery run makes it a dead letter"
 	if m.Marks != "" {
-		why.Rule += ", unless its transport has it already, which is asked then"
+		why.Rule += ", unless its transport then reports that it already has the message"
 	}
-	why.Fix = "`mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "` sends it again, once it has expired"
+	why.Fix = "To send it again after that, run `mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "`"
 }
 
 // explainHeld explains a message that waits until somebody is there. known tells that the recipient is an agent.
 func explainHeld(m *orchestrator.Message, known bool, why *Reason) {
 	if m.Recipient == orchestrator.User {
-		why.Rule = "it " + orchestrator.WaitsForDevice + ": " + orchestrator.User +
-			" has none that could show it. It is kept as an alert for the first that is approved"
-		why.Fix = "`mailroom signal pair` adds a phone; `mailroom cancel " + orchestrator.ShellWord(m.ID) +
-			"` takes the message back, and leaves the alert"
+		why.Rule = "no approved device of the user can show it. Mailroom keeps it as an alert for the first device that you approve"
+		why.Fix = "To add a phone, run `mailroom signal pair`. To cancel the message but keep the alert, run `mailroom cancel " +
+			orchestrator.ShellWord(m.ID) + "`"
 		return
 	}
-	why.Rule = "it is held until somebody has the name " + m.Recipient
-	why.Fix = "`mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "` or `mailroom cancel " +
-		orchestrator.ShellWord(m.ID) + "`"
+	why.Rule = "it is held until an agent has the name " + m.Recipient
+	why.Fix = "To create the agent, run `mailroom agent add " + orchestrator.ShellWord(m.Recipient) +
+		"`. To cancel the message, run `mailroom cancel " + orchestrator.ShellWord(m.ID) + "`"
 	switch {
 	case known:
-		why.Rule = "somebody wrote by hand that it is held, though " + m.Recipient + " is known"
-		why.Fix = "`mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "` lets it go, `mailroom cancel " +
-			orchestrator.ShellWord(m.ID) + "` takes it back"
+		why.Rule = "somebody set it to held with SQL, although the agent " + m.Recipient + " exists"
+		why.Fix = "To release it, run `mailroom agent add " + orchestrator.ShellWord(m.Recipient) +
+			"`. To cancel it, run `mailroom cancel " + orchestrator.ShellWord(m.ID) + "`"
 	case !orchestrator.CanBeAgent(m.Recipient):
-		why.Rule = fmt.Sprintf("it is held until somebody has the name %q, which somebody wrote by hand", m.Recipient)
-		why.Fix = orchestrator.NoAgentsName + ": `mailroom cancel " + orchestrator.ShellWord(m.ID) + "` takes it back"
+		why.Rule = fmt.Sprintf("it is held for the name %q, which somebody wrote with SQL", m.Recipient)
+		why.Fix = orchestrator.NoAgentsName + ". To cancel the message, run `mailroom cancel " + orchestrator.ShellWord(m.ID) + "`"
 	}
 }
 
@@ -142,8 +141,8 @@ func explainLease(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message
 	switch {
 	case ledger.IsUnowned(m) && m.LeaseUntil > now:
 		back := leaseTakenBack(l, conf, m)
-		why.Rule = "it is under a lease without an owner until " + m.LeaseUntil +
-			": no process is delivering it, somebody wrote that by hand" + back
+		why.Rule = "it has a lease until " + m.LeaseUntil + " that no process owns, because somebody wrote the lease with SQL" +
+			back
 		why.Fix = endUnowned(l, m, back)
 	case m.LeaseUntil > now:
 		why.Rule = fmt.Sprintf("%s is delivering it; its lease ends at %s", m.LeaseOwner, m.LeaseUntil) +
@@ -153,7 +152,7 @@ func explainLease(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message
 			why.Fix = "Wait. If that process has died, the message is due again within a minute"
 		}
 	case ledger.IsUnowned(m):
-		why.Rule = "it was under a lease without an owner, which somebody wrote by hand, until " + m.LeaseUntil
+		why.Rule = "it had a lease until " + m.LeaseUntil + " that no process owned, because somebody wrote the lease with SQL"
 		why.Fix = deliver
 	default:
 		why.Rule = fmt.Sprintf("the lease of %s ended at %s without a result: that process died or stalled",
@@ -172,19 +171,19 @@ func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, n
 	back := takenBack(m.NextAttemptAt, now, delivery.HighestRung(&conf.Settings))
 	switch {
 	case ledger.IsWantedLater(m, orchestrator.Stamp(now)):
-		why.Rule = m.Sender + " wants it delivered no earlier than " + m.NotBefore
-		why.Fix = comes + ". `mailroom cancel " + orchestrator.ShellWord(m.ID) + "` takes it back"
+		why.Rule = m.Sender + " requested delivery no earlier than " + m.NotBefore
+		why.Fix = comes + ". To cancel the message, run `mailroom cancel " + orchestrator.ShellWord(m.ID) + "`"
 	case m.Status == orchestrator.Pending && asked == 0:
-		why.Rule = "its next_attempt_at, " + m.NextAttemptAt + ", was written by hand" + back
-		why.Fix = comes + ". For a later delivery there is `mailroom send --not-before`"
+		why.Rule = "somebody set its next_attempt_at to " + m.NextAttemptAt + " with SQL" + back
+		why.Fix = comes + ". To send a message for later delivery, use `mailroom send --not-before`"
 	case m.Status == orchestrator.Pending:
-		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt) +
+		why.Rule = fmt.Sprintf("%s asked Mailroom to try again later; the next attempt is at %s", m.Recipient, m.NextAttemptAt) +
 			back
 		why.Fix = comes
 	default:
 		why.Rule = fmt.Sprintf("%s%s failed; attempt %d is at %s", orchestrator.Plural(m.Attempt()-1, "attempt"),
 			through(conf.Agents[m.Recipient]), m.Attempt(), m.NextAttemptAt) + back
-		why.Fix = "Remove the cause; the next attempt comes by itself"
+		why.Fix = "Remove the cause. A daemon makes the next attempt"
 		if comes == noDaemon {
 			why.Fix = "Remove the cause. " + noDaemon
 		}
@@ -210,7 +209,7 @@ func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	if err != nil {
 		return err
 	}
-	behind, err := c.Texts(`SELECT p.message_id || ', which ' || p.sender || ' sent before it, is put off until ' || p.next_attempt_at
+	behind, err := c.Texts(`SELECT p.sender || ' sent ' || p.message_id || ' before it, and that message is deferred until ' || p.next_attempt_at
 		FROM agent_message m, agent_message p WHERE m.seq = ?3
 			AND `+ledger.Overtaken+` ORDER BY p.next_attempt_at DESC LIMIT 1`, orchestrator.Stamp(l.Now()), m.Recipient,
 		m.Seq)
@@ -220,15 +219,15 @@ func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	switch {
 	case len(ahead) > 0 && ledger.IsUnowned(&ahead[0]):
 		back := leaseTakenBack(l, conf, &ahead[0])
-		why.Rule = fmt.Sprintf("%s, from %s to %s too, is under a lease without an owner until %s%s; their order is kept",
+		why.Rule = fmt.Sprintf("%s, also from %s to %s, has a lease until %s that no process owns%s; Mailroom delivers the two in order",
 			ahead[0].ID, m.Sender, m.Recipient, ahead[0].LeaseUntil, back)
 		why.Fix = endUnowned(l, &ahead[0], back)
 	case len(ahead) > 0:
-		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; their order is kept", m.Sender,
+		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; Mailroom delivers the two in order", m.Sender,
 			m.Recipient)
-		why.Fix = "Wait for that delivery"
+		why.Fix = "Wait until that delivery ends"
 	case len(behind) > 0 && l.SetTransport(conf.Agents[m.Recipient]) == nil:
-		why.Rule = behind[0] + "; their order is kept"
+		why.Rule = behind[0] + "; Mailroom delivers the two in order"
 		why.Fix = comes
 	}
 	return nil
@@ -236,11 +235,11 @@ func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 
 // endUnowned says what to do about a lease that no process holds. back is what leaseTakenBack says of it.
 func endUnowned(l *ledger.Ledger, m *orchestrator.Message, back string) string {
-	wait := "Wait until then"
+	wait := "Wait until the lease ends"
 	if back != "" {
-		wait = "Run `mailroom deliver_all`, and again when that time is over"
+		wait = "Run `mailroom deliver_all` now, and again after that time"
 	}
-	return fmt.Sprintf("%s. Or end it now: `%s`", wait,
+	return fmt.Sprintf("%s. To end the lease now, run `%s`", wait,
 		byHand(l, fmt.Sprintf("UPDATE agent_message SET lease_until = '' WHERE seq = %d", m.Seq)))
 }
 
@@ -268,7 +267,7 @@ func takenBack(at string, now time.Time, longest time.Duration) string {
 	if at <= orchestrator.Stamp(now.Add(longest)) {
 		return ""
 	}
-	return "; the next delivery run takes that back to " + orchestrator.FormatDuration(longest) + " from then"
+	return "; the next delivery run shortens that to " + orchestrator.FormatDuration(longest) + " after the run"
 }
 
 // explainStart adds to what is known of a message that was delivered and not read whether the recipient's session is
@@ -290,35 +289,35 @@ func explainStart(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	if err != nil {
 		return err
 	}
-	says, printed := "; the session of "+a.Name+" ", "What it printed is in "+sessions.Output(l, a.Name)
+	says, printed := "; the session of "+a.Name+" ", "Its output is in "+sessions.Output(l, a.Name)
 	switch {
 	case conf.Untrusted != "":
-		why.Rule += says + "is not started: this database is not trusted, since " + conf.Untrusted
+		why.Rule += says + "is not started because this database is not trusted: " + conf.Untrusted
 		why.Fix = ledger.NotTrustedHint
 	case status == orchestrator.Stopped:
-		why.Rule += says + "is not started, since the agent has stopped at " + since
-		why.Fix = "Whatever " + a.Name + " sends itself brings it back"
+		why.Rule += says + "is not started because the agent stopped at " + since
+		why.Fix = "The agent becomes active again when it sends a message itself"
 	case attended != "":
-		why.Rule += says + "is not started while another of it lives: " + attended
+		why.Rule += says + "is not started while another session of the agent is running: " + attended
 	case run != nil && run.State == sessions.Ended && !sessions.ReadsInbox(a) && m.Seq <= run.Through &&
 		m.DeliveredAt <= run.StartedAt:
-		why.Rule += fmt.Sprintf("%swas started at %s, when it was there, and has ended (%s)", says, run.StartedAt,
+		why.Rule += fmt.Sprintf("%swas started at %s, after this message was delivered, and has ended (%s)", says, run.StartedAt,
 			run.Outcome)
 	case run == nil || run.State == sessions.Ended:
-		why.Rule += says + "is started for it by `mailroom serve` or `mailroom ralph watch`"
+		why.Rule += says + "is started by `mailroom serve` or `mailroom ralph watch`"
 	case run.State == sessions.Running:
 		why.Rule += fmt.Sprintf("%shas been running since %s (pid %d)", says, run.StartedAt, run.PID)
 	case run.State == sessions.Failed:
 		again := "at " + run.NextAt
 		if run.NextAt == "" {
-			again = "at once, since its command was changed"
+			again = "immediately, because its command was changed"
 		}
-		why.Rule += fmt.Sprintf("%sfailed (%s) and is started again %s", says, run.Outcome, again)
-		why.Fix = "Remove the cause; it is started again by itself. " + printed
+		why.Rule += fmt.Sprintf("%sfailed (%s) and will be started again %s", says, run.Outcome, again)
+		why.Fix = "Remove the cause. Mailroom starts the session again automatically. " + printed
 	default:
-		why.Rule += fmt.Sprintf("%swas given up after %s (%s)", says, orchestrator.Plural(int(run.Failures), "failure"),
+		why.Rule += fmt.Sprintf("%sis not started again after %s (%s)", says, orchestrator.Plural(int(run.Failures), "failure"),
 			run.Outcome)
-		why.Fix = "Remove the cause; the next message to it, or another `--start`, starts it again. " + printed
+		why.Fix = "Remove the cause. The next message to the agent, or another `--start`, starts the session again. " + printed
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func TestWhyOfAStatusByHand(t *testing.T) {
 		says := func(when string) overview.Reason {
 			t.Helper()
 			why := f.Why("m")
-			if why.Where != "in agent_message only" || !strings.HasPrefix(why.Rule, "nothing has delivered it") ||
+			if why.Where != "in agent_message only" || !strings.HasPrefix(why.Rule, "Mailroom has not delivered it") ||
 				why.Attempts != 0 {
 				t.Errorf("%s, %s: %+v", target, when, why)
 			}
@@ -38,7 +38,7 @@ func TestWhyOfAStatusByHand(t *testing.T) {
 		why := says("adopted")
 		f.SQL(enginetest.Statement(why.Fix))
 		f.Deliver()
-		if why := f.Why("m"); strings.HasPrefix(why.Rule, "nothing has delivered it") || why.Attempts != 1 {
+		if why := f.Why("m"); strings.HasPrefix(why.Rule, "Mailroom has not delivered it") || why.Attempts != 1 {
 			t.Errorf("%s, delivered: %+v", target, why)
 		}
 		arrived := f.Wire.IDs()
@@ -75,7 +75,7 @@ func TestWhyOfAStatusByHandInTheArchive(t *testing.T) {
 	}
 	why := f.Why("m")
 	want.Equal(t, "where", why.Where, "in agent_message_archive only")
-	want.Equal(t, "what helps", why.Fix, "Send it again, if it is still wanted")
+	want.Equal(t, "what helps", why.Fix, "If the message is still needed, send it again")
 }
 
 // TestWhyLooksIntoTheInbox: why says that a message is in the inbox only if it is.
@@ -84,7 +84,7 @@ func TestWhyLooksIntoTheInbox(t *testing.T) {
 	f := enginetest.New(t, "a", "b")
 	taken, read := f.Send("a", "b"), f.Send("a", "b")
 	f.Deliver()
-	want.Equal(t, "what helps", f.Why(taken).Fix, "`mailroom wait --recipient b` reads it")
+	want.Equal(t, "what helps", f.Why(taken).Fix, "To read it, run `mailroom wait --recipient b`")
 	if f.OnServer() {
 		f.SQL(`UPDATE agent_inbox SET read_at = delivered_at WHERE message_id = ?`, read)
 		f.SQL(`UPDATE agent_message SET read_at = delivered_at WHERE message_id = ?`, read)
@@ -94,10 +94,10 @@ func TestWhyLooksIntoTheInbox(t *testing.T) {
 	}
 	want.Equal(t, "where it was read", f.Why(read).Where, "in the inbox of b")
 	f.SQL(`DELETE FROM agent_inbox`)
-	for id, rule := range map[string]string{taken: "delivered; nothing has been heard of its being read",
-		read: "delivered and read; not acknowledged"} {
+	for id, rule := range map[string]string{taken: "delivered; no confirmation yet that it was read",
+		read: "delivered and read, but not acknowledged"} {
 		why := f.Why(id)
-		want.Equal(t, "where", why.Where, "with b: it was delivered, and does not stand in the inbox (any more)")
+		want.Equal(t, "where", why.Where, "delivered to b but not, or no longer, in its inbox")
 		want.Equal(t, "rule", why.Rule, rule)
 		if strings.Contains(why.Fix, "wait") {
 			t.Errorf("do: %s", why.Fix)
@@ -126,7 +126,7 @@ func TestHeldByHand(t *testing.T) {
 		if when == "before" {
 			says("known", "it is due now", "mailroom deliver_all")
 		}
-		says("unknown", "it is held until somebody has the name c", "`mailroom agent add c`")
+		says("unknown", "it is held until an agent has the name c", "`mailroom agent add c`")
 		if why := f.Why("group"); strings.Contains(why.Rule, "held") {
 			t.Errorf("%s it is adopted, why of one to a group says %q", when, why.Rule)
 		}
@@ -138,7 +138,7 @@ func TestHeldByHand(t *testing.T) {
 		id := f.Send("a", "b")
 		f.SQL(`UPDATE agent_message SET held = ? WHERE message_id = ?`, held, id)
 		f.Deliver()
-		says(id, "somebody wrote by hand that it is held", "`mailroom agent add b`")
+		says(id, "somebody set it to held with SQL", "`mailroom agent add b`")
 		f.Add(agents.Update{Name: "b"})
 		f.Deliver()
 		want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
@@ -158,7 +158,7 @@ func TestWhyOfWhatIsOver(t *testing.T) {
 		f.Clock.Now().UTC().Format(time.RFC3339))
 	f.Clock.Advance(time.Hour)
 	for _, id := range []string{unread, sent, held, "by hand"} {
-		if why := f.Why(id); !strings.Contains(why.Rule, "its time was over at 2026-01-02T03:05:0") ||
+		if why := f.Why(id); !strings.Contains(why.Rule, "its time ended at 2026-01-02T03:05:0") ||
 			!strings.Contains(why.Fix, "dead_letters replay "+orchestrator.ShellWord(id)) {
 			t.Errorf("why %s: %+v", id, why)
 		}
@@ -182,16 +182,16 @@ func TestWhyOfARetry(t *testing.T) {
 		t.Errorf("why: %s", rule)
 	}
 	want.Equal(t, "what helps without a daemon", f.Why(id).Fix,
-		"Remove the cause. No daemon runs: keep `mailroom serve` running, or run `mailroom deliver_all` at that time")
+		"Remove the cause. No daemon runs. Keep `mailroom serve` running, or run `mailroom deliver_all` at that time")
 	if err := daemons.Beat(t.Context(), f.Ledger, ""); err != nil {
 		t.Fatal(err)
 	}
-	want.Equal(t, "what helps with one", f.Why(id).Fix, "Remove the cause; the next attempt comes by itself")
+	want.Equal(t, "what helps with one", f.Why(id).Fix, "Remove the cause. A daemon makes the next attempt")
 	later := f.Send("a", "w", func(d *orchestrator.Draft) { d.Delay = time.Hour })
-	want.Equal(t, "of what is wanted later", f.Why(later).Fix, "Nothing; it comes by itself. `mailroom cancel "+later+
-		"` takes it back")
+	want.Equal(t, "of what is wanted later", f.Why(later).Fix, "No action needed: a daemon delivers it when it is due. To cancel the message, run `mailroom cancel "+later+
+		"`")
 	if _, err := messages.Cancel(t.Context(), f.Ledger, later, ""); err != nil {
 		t.Fatal(err)
 	}
-	want.Equal(t, "of what was taken back, by whomever", f.Why(later).Rule, "it was taken back before it was delivered")
+	want.Equal(t, "of what was taken back, by whomever", f.Why(later).Rule, "it was canceled before it was delivered")
 }

@@ -46,7 +46,7 @@ func TestDesk(t *testing.T) {
 	if said, err := desk.read(asked.Body); err != nil || said["question"] != "Deploy?" {
 		t.Errorf("the desk reads %v, %v", said, err)
 	}
-	o.finds("devices", "ok", "1 can read")
+	o.finds("devices", "ok", "1 device can read")
 	o.finds("device "+d.ID, "ok", "while the console is open in it")
 	if _, err := person.Revoke(t.Context(), o.Ledger, d.ID); err != nil {
 		t.Fatal(err)

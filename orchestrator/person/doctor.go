@@ -57,13 +57,13 @@ func (d *doctor) trials(ctx context.Context) {
 		device := strings.TrimPrefix(t.Agent, push.DevicePrefix)
 		switch {
 		case t.Delivered:
-			d.ReportOf("trial", device, overview.Fine, "the push service took a test: it should be on the phone now",
+			d.ReportOf("trial", device, overview.Fine, "the push service accepted a test notification, which should appear on the phone now",
 				"")
 		case t.MessageID == "" || t.PutOff:
-			d.ReportOf("trial", device, overview.Note, "no test arrived: "+t.Says, "")
+			d.ReportOf("trial", device, overview.Note, "no test notification arrived: "+t.Says, "")
 		default:
-			d.ReportOf("trial", device, overview.Problem, "a test did not arrive: "+t.Says, "`mailroom trace "+
-				t.MessageID+"` shows the attempt")
+			d.ReportOf("trial", device, overview.Problem, "a test notification did not arrive: "+t.Says, "To see the attempt, run `mailroom trace "+
+				t.MessageID+"`")
 		}
 	}
 }
@@ -82,32 +82,32 @@ func (d *doctor) address(ctx context.Context) {
 		d.Fail(check, "", err)
 		return
 	case url == "":
-		d.Report(check, overview.Problem, "no address is set at which phones reach the app", NoAddressHint)
+		d.Report(check, overview.Problem, "signal.url is not set, so phones cannot reach the app", NoAddressHint)
 		return
 	case !strings.HasPrefix(url, "https://"):
-		d.Report(check, overview.Note, url+" can be reached from this machine only: phones need https", NoAddressHint)
+		d.Report(check, overview.Note, "only this machine can reach "+url+", because phones need https", NoAddressHint)
 	default:
 		d.Report(check, overview.Fine, url, "")
 	}
 	date, err := fetchManifest(ctx, url)
 	if err != nil {
-		d.Report("app", overview.Problem, "the app is not at "+url+": "+err.Error(),
-			"`mailroom serve --phone ADDRESS` serves it, and what answers at the address must lead there; see docs/phone.md")
+		d.Report("app", overview.Problem, "the app does not answer at "+url+": "+err.Error(),
+			"Start `mailroom serve --phone ADDRESS`, and check that signal.url forwards to that address; see docs/phone.md")
 		return
 	}
-	d.Report("app", overview.Fine, "it answers at "+url, "")
+	d.Report("app", overview.Fine, "the app answers at "+url, "")
 	if skew := d.ledger.Now().Sub(date); !date.IsZero() && skew.Abs() > maxSkew {
-		d.Report("clock", overview.Problem, fmt.Sprintf("the clock here and the one behind %s are %s apart", url,
+		d.Report("clock", overview.Problem, fmt.Sprintf("the clocks of this machine and of %s differ by %s", url,
 			skew.Abs().Round(time.Second)),
-			"Set the clock; push services refuse what was signed at another time")
+			"Set the clock. Push services reject notifications that were signed at another time")
 	} else {
-		d.Report("clock", overview.Fine, "it agrees with the one that answers at the address", "")
+		d.Report("clock", overview.Fine, "the clock agrees with the server at the address", "")
 	}
 }
 
 // NoAddressHint says how phones get an address of the app.
-const NoAddressHint = "A phone takes the app from an https address only: give `mailroom serve --phone` one (Tailscale, Caddy, a tunnel; see docs/phone.md), " +
-	"then `mailroom setting set signal.url https://HOST`. To try it in a browser on this machine: `mailroom setting set signal.url http://localhost:PORT`"
+const NoAddressHint = "Phones load the app only from an https address. Give `mailroom serve --phone` such an address (with Tailscale, Caddy, or a tunnel; see docs/phone.md), " +
+	"then run `mailroom setting set signal.url https://HOST`. To try the app in a browser on this machine, run `mailroom setting set signal.url http://localhost:PORT`"
 
 // fetchManifest asks for the app's manifest, and returns the time of the answer, if it says one.
 func fetchManifest(ctx context.Context, url string) (date time.Time, err error) {
@@ -124,7 +124,7 @@ func fetchManifest(ctx context.Context, url string) (date time.Time, err error) 
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return date, fmt.Errorf("the answer is %s", answer.Status)
+		return date, fmt.Errorf("the server answered %s", answer.Status)
 	}
 	var manifest struct {
 		Name string `json:"name"`
@@ -134,7 +134,7 @@ func fetchManifest(ctx context.Context, url string) (date time.Time, err error) 
 		return date, err
 	}
 	if json.Unmarshal(content, &manifest) != nil || !strings.Contains(strings.ToLower(manifest.Name), "mailroom") {
-		return date, errors.New("something else answers there")
+		return date, errors.New("another program answers at that address")
 	}
 	date, _ = http.ParseTime(answer.Header.Get("Date")) // it need not say one
 	return date, nil
@@ -145,7 +145,7 @@ func (d *doctor) pushKeys(ctx context.Context) {
 		d.Fail("push keys", "", err)
 		return
 	}
-	d.Report("push keys", overview.Fine, "there", "")
+	d.Report("push keys", overview.Fine, "the keys for push notifications exist", "")
 }
 
 // folder checks who can reach the keys, and that of kept alerts.
@@ -158,7 +158,7 @@ func (d *doctor) folder() {
 	}
 	defer k.close()
 	if k.root == nil {
-		d.Report(check, overview.Fine, "it is made with the first device or question", "")
+		d.Report(check, overview.Fine, "Mailroom creates it with the first device or question", "")
 		return
 	}
 	err = fs.WalkDir(k.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -180,7 +180,7 @@ func (d *doctor) folder() {
 		d.Fail(check, "", err)
 		return
 	}
-	d.Report(check, overview.Fine, "only its owner can reach "+k.path, "")
+	d.Report(check, overview.Fine, "only its owner can access "+k.path, "")
 }
 
 // devices checks each device, and whether there is one at all.
@@ -203,10 +203,10 @@ func (d *doctor) devices(ctx context.Context) {
 		}
 	}
 	if usable == 0 {
-		d.Report(check, overview.Problem, "no device can read what is encrypted: questions are refused",
-			"`mailroom signal pair`, then "+approveHint)
+		d.Report(check, overview.Problem, "no device can read encrypted questions, so Mailroom rejects questions",
+			"Run `mailroom signal pair`, then "+approveHint)
 	} else {
-		d.Report(check, overview.Fine, fmt.Sprintf("%d can read what is encrypted", usable), "")
+		d.Report(check, overview.Fine, orchestrator.Plural(usable, "device")+" can read encrypted questions", "")
 	}
 }
 
@@ -217,8 +217,8 @@ const approveHint = "`mailroom signal device approve FINGERPRINT`, with the fing
 func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) bool {
 	switch device.State {
 	case questions.DeviceWaiting:
-		d.ReportOf("device", device.ID, overview.Note, device.Name+" waits for approval since "+device.CreatedAt,
-			"If it is yours: "+approveHint)
+		d.ReportOf("device", device.ID, overview.Note, device.Name+" has been waiting for approval since "+device.CreatedAt,
+			"If the device is yours, run "+approveHint)
 		return false
 	case questions.DeviceActive:
 	default:
@@ -232,36 +232,36 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 		}
 		if recipient == nil {
 			d.ReportOf("device", device.ID, overview.Problem, device.Name+
-				" is active in the table, but nobody approved it here with the key that it has there: it is not used",
-				"If it is yours: "+approveHint+"; otherwise `mailroom signal device revoke "+device.ID+"`")
+				" is active in the table, but nobody approved the key in the table on this machine, so Mailroom does not use the device",
+				"If the device is yours, run "+approveHint+". Otherwise run `mailroom signal device revoke "+device.ID+"`")
 			return false
 		}
 	}
-	last := "nothing was pushed yet"
+	last := "no push was sent yet"
 	if device.PushedAt != "" {
-		last = "the last push, at " + device.PushedAt + ": " + device.PushOutcome
+		last = "the last push at " + device.PushedAt + ": " + device.PushOutcome
 	}
 	url, err := questions.SignalURL(ctx, d.ledger)
 	switch {
 	case device.PushProblem != "" && device.Kind == questions.DeviceNtfy:
-		d.ReportOf("device", device.ID, overview.Problem, device.Name+" cannot be pushed to since "+device.PushProblem,
-			"Name its topic anew: `mailroom signal ntfy https://HOST/TOPIC`")
+		d.ReportOf("device", device.ID, overview.Problem, "pushes to "+device.Name+" have failed since "+device.PushProblem,
+			"To set its topic again, run `mailroom signal ntfy https://HOST/TOPIC`")
 	case device.PushProblem != "":
-		d.ReportOf("device", device.ID, overview.Problem, device.Name+" cannot be pushed to since "+device.PushProblem,
-			"Open the app on it: it subscribes anew")
+		d.ReportOf("device", device.ID, overview.Problem, "pushes to "+device.Name+" have failed since "+device.PushProblem,
+			"Open the app on the device; it then subscribes again")
 	case device.Kind == questions.DeviceDesk:
 		d.ReportOf("device", device.ID, overview.Fine,
-			device.Name+" is a browser, which shows what comes while the console is open in it", "")
+			device.Name+" is a browser that shows questions and alerts while the console is open in it", "")
 	case device.PushHost == "":
-		d.ReportOf("device", device.ID, overview.Problem, device.Name+" gets no pushes: it has not subscribed",
-			"Open the app on it and allow notifications; on an iPhone, from the home screen")
+		d.ReportOf("device", device.ID, overview.Problem, device.Name+" gets no pushes because it has not subscribed",
+			"Open the app on the device and allow notifications. On an iPhone, open it from the home screen")
 	case device.PushedAt != "" && device.PushOutcome != "delivered":
-		d.ReportOf("device", device.ID, overview.Problem, device.Name+", "+last,
-			"`mailroom signal doctor --try` pushes a test")
+		d.ReportOf("device", device.ID, overview.Problem, device.Name+": "+last,
+			"To push a test, run `mailroom signal doctor --try`")
 	case device.Kind == questions.DeviceNtfy && url == "" && err == nil: // otherwise the address's finding says it
 		d.ReportOf("device", device.ID, overview.Note, device.Name+" through "+device.PushHost+"; "+last+
-			"; its notifications have no buttons and no address, since signal.url is not set",
-			"`mailroom setting set signal.url https://HOST`, the address at which phones reach the app")
+			"; its notifications have no buttons and no address, because signal.url is not set",
+			"To set the address at which phones reach the app, run `mailroom setting set signal.url https://HOST`")
 	default:
 		d.ReportOf("device", device.ID, overview.Fine, device.Name+" through "+device.PushHost+"; "+last, "")
 	}
@@ -292,14 +292,15 @@ func (d *doctor) replies(ctx context.Context) {
 		}
 	}
 	if orphans > 0 {
-		d.Report(check, overview.Note, fmt.Sprintf("keys of %d questions that were never stored, or are gone", orphans),
-			"The daemon removes them; without one, so does the next question")
+		d.Report(check, overview.Note, fmt.Sprintf("found keys of %s that were never stored or no longer exist",
+			orchestrator.Plural(orphans, "question")),
+			"No action needed: the daemon or the next question removes these keys")
 	}
 	if lost > 0 {
 		d.Report(check, overview.Problem,
-			fmt.Sprintf("%d open questions whose answers cannot be opened here, since their keys are not in %s", lost,
-				k.path),
-			"Cancel them and ask again: `mailroom signal list`, `mailroom signal cancel ID`")
+			fmt.Sprintf("cannot decrypt the answers to %s, because their keys are not in %s",
+				orchestrator.Plural(lost, "open question"), k.path),
+			"To list the questions, run `mailroom signal list`. Cancel each one with `mailroom signal cancel ID`, and have the agent ask again")
 	}
 	if orphans == 0 && lost == 0 {
 		d.Report(check, overview.Fine, "every open question has its key", "")

@@ -51,7 +51,7 @@ func (o *office) set(key, value string) {
 func TestDoctorAddress(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	o.finds("address", "problem", "no address is set")
+	o.finds("address", "problem", "signal.url is not set")
 	answer := http.FileServerFS(app.Files())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", o.now().UTC().Format(http.TimeFormat))
@@ -59,7 +59,7 @@ func TestDoctorAddress(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	o.set("signal.url", server.URL)
-	o.finds("address", "note", "from this machine only")
+	o.finds("address", "note", "only this machine can reach")
 	o.finds("app", "ok", server.URL)
 	o.finds("clock", "ok", "")
 	real := o.clock.Now()
@@ -67,14 +67,14 @@ func TestDoctorAddress(t *testing.T) {
 		w.Header().Set("Date", real.Add(time.Hour).Format(http.TimeFormat))
 		http.ServeFileFS(w, r, app.Files(), r.URL.Path[1:])
 	})
-	o.finds("clock", "problem", "1h0m0s apart")
+	o.finds("clock", "problem", "differ by 1h0m0s")
 	for says, other := range map[string]http.HandlerFunc{
 		"404": http.NotFound,
 		"302": func(w http.ResponseWriter,
 			r *http.Request) {
 			http.Redirect(w, r, "/", http.StatusFound)
 		},
-		"something else answers there": func(w http.ResponseWriter,
+		"another program answers at that address": func(w http.ResponseWriter,
 			_ *http.Request) {
 			w.Write([]byte(`{"name":"Grafana"}`))
 		},
@@ -94,7 +94,7 @@ func TestDoctorDevices(t *testing.T) {
 	o.finds("push keys", "ok", "")
 	p := o.pair()
 	check := "device " + p.id
-	o.finds(check, "note", "waits for approval")
+	o.finds(check, "note", "waiting for approval")
 	if f := o.found(check); strings.Contains(f.Do+f.Says, p.fingerprint()) ||
 		!strings.Contains(f.Do, "from the phone's screen") {
 		t.Errorf("it says %s", f.Do)
@@ -102,7 +102,7 @@ func TestDoctorDevices(t *testing.T) {
 	if _, err := person.Approve(t.Context(), o.Ledger, p.fingerprint()); err != nil {
 		t.Fatal(err)
 	}
-	o.finds("devices", "ok", "1 can read")
+	o.finds("devices", "ok", "1 device can read")
 	o.finds(check, "problem", "has not subscribed")
 	if err := questions.Subscribe(t.Context(), o.Ledger, p.id, questions.Subscription{
 		Endpoint: "https://updates.push.services.mozilla.com/wpush/v2/x", Auth: "BTBZMqHH6r4Tts7J_aSIgg",
@@ -110,15 +110,15 @@ func TestDoctorDevices(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	o.finds(check, "ok", "nothing was pushed yet")
+	o.finds(check, "ok", "no push was sent yet")
 	o.exec(`UPDATE signal_devices SET pushed_at = '2026-01-02T03:00:00.000Z', push_outcome = 'delivered'`)
-	o.finds(check, "ok", "the last push, at 2026-01-02T03:00:00.000Z: delivered")
+	o.finds(check, "ok", "the last push at 2026-01-02T03:00:00.000Z: delivered")
 	o.exec(`UPDATE signal_devices SET push_outcome = 'the service answered 500'`)
 	o.finds(check, "problem", "the service answered 500")
 	o.exec(`UPDATE signal_devices SET push_problem = '2026-01-02T03:00:00.000Z gone'`)
-	o.finds(check, "problem", "cannot be pushed to since")
+	o.finds(check, "problem", "have failed since")
 	o.exec(`UPDATE signal_devices SET recipient = 'age1other'`)
-	o.finds(check, "problem", "nobody approved it here")
+	o.finds(check, "problem", "nobody approved the key")
 	o.finds("devices", "problem", "no device can read")
 	if tried := person.Doctor(t.Context(), o.Ledger, true)[0]; tried.Title() != "trial "+p.id ||
 		tried.Level != "problem" || !strings.Contains(tried.Says, `no transport "push"`) {
@@ -136,7 +136,7 @@ func TestDoctorNtfy(t *testing.T) {
 	}
 	o.finds("device ntfy", "note", "no buttons and no address")
 	o.set("signal.url", "http://127.0.0.1:1")
-	o.finds("device ntfy", "ok", "through ntfy.sh; nothing was pushed yet")
+	o.finds("device ntfy", "ok", "through ntfy.sh; no push was sent yet")
 	o.exec(`UPDATE signal_devices SET push_problem = '2026-01-02T03:00:00.000Z gone'`)
 	if f := o.found("device ntfy"); f.Level != "problem" || !strings.Contains(f.Do, "mailroom signal ntfy") {
 		t.Errorf("the doctor finds %+v", f)
@@ -157,8 +157,8 @@ func TestDoctorAnswers(t *testing.T) {
 			says = append(says, f.Level+" "+f.Says)
 		}
 	}
-	if len(says) != 2 || !strings.HasPrefix(says[0], "note keys of 1 questions") ||
-		!strings.HasPrefix(says[1], "problem 1 open questions") {
+	if len(says) != 2 || !strings.HasPrefix(says[0], "note found keys of 1 question ") ||
+		!strings.HasPrefix(says[1], "problem cannot decrypt the answers to 1 open question,") {
 		t.Errorf("the doctor finds %q", says)
 	}
 	if err := os.Chmod(filepath.Join(o.Ledger.FilePrefix()+"-signal", "replies", "q-01KDYA9W8FZ6ZC3T0N8X5JQ2WR"),

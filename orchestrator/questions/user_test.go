@@ -293,7 +293,7 @@ func TestStoryOfAQuestion(t *testing.T) {
 	f.Pushes()
 	reasons, err := overview.Why(t.Context(), f.Ledger, q.ID)
 	if err != nil || len(reasons) != 2 ||
-		!strings.Contains(reasons[0].Rule, "1 pushes, of which push services took 1") ||
+		!strings.Contains(reasons[0].Rule, "push services accepted 1 of 1 push") ||
 		!strings.Contains(reasons[1].Where, "push service") {
 		t.Fatalf("%+v, %v", reasons, err)
 	}

@@ -64,7 +64,7 @@ func TestReleaseWithoutALease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Equal(t, "what helps", reasons[0].Fix, "`mailroom mail release "+id+"` makes it unread again")
+	want.Equal(t, "what helps", reasons[0].Fix, "To make it unread again, run `mailroom mail release "+id+"`")
 	if released, err := messages.ReleaseAll(t.Context(), f.Ledger, "b", "b"); err != nil || len(released) != 1 {
 		t.Fatalf("released %v, %v", released, err)
 	}

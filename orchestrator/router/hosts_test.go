@@ -205,10 +205,11 @@ func saysNoRouter(t *testing.T, alpha *delivery.Engine, id string) {
 			t.Errorf("the doctor: %+v", found)
 		}
 	}
-	look("no router on host beta", "`mailroom serve` on beta; or `mailroom agent add f-beta --host alpha`", "problem")
+	look("is on the host beta, but no daemon runs on that host",
+		"`mailroom serve` on beta, or, if its files and commands are now on this machine, run `mailroom agent add f-beta --host alpha`", "problem")
 	daemon := host(t, "beta", alpha.Path())
 	if err := daemons.Beat(t.Context(), daemon.Ledger, ""); err != nil {
 		t.Fatal(err)
 	}
-	look("is on the host beta, where a daemon takes it", "Nothing", "ok")
+	look("is on the host beta, and a daemon on that host delivers the message", "No action needed", "ok")
 }

@@ -93,14 +93,14 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 		id := f.Send("a", "b")
 		cannot := func(id, does string) {
 			t.Helper()
-			if why := f.Why(id); !strings.HasPrefix(why.Fix, "No agent can have that name: "+does) {
+			if why := f.Why(id); !strings.HasPrefix(why.Fix, "No agent can have that name. "+does) {
 				t.Errorf("%s: %s: %s; do: %s", recipient, id, why.Rule, why.Fix)
 			}
 		}
 		inTime(t, "the delivery", func(context.Context) { f.Deliver() })
 		want.Equal(t, "status of another's message", f.Message(id).Status, orchestrator.Delivered)
 		want.Equal(t, "status of the one to "+recipient, f.Message("given up").Status, orchestrator.Retry)
-		cannot("given up", "`mailroom cancel 'given up'`")
+		cannot("given up", "To cancel the message now, run `mailroom cancel 'given up'`")
 		if _, err := messages.Cancel(t.Context(), f.Ledger, "taken back", ""); err != nil {
 			t.Errorf("%s: %v", recipient, err)
 		}
@@ -109,7 +109,7 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 		failed := f.Message("given up")
 		want.Equal(t, "status of the one to "+recipient, failed.Status, orchestrator.Failed)
 		want.Equal(t, "its error", failed.Error, fmt.Sprintf("nobody is known as %q", failed.Recipient))
-		cannot("given up", "send it again")
+		cannot("given up", "If the message is still needed, send it again")
 		if recipient != "'system'" { // which sends the report that answers it, and whose name is said to be reserved
 			for _, receipt := range f.Why("given up").Receipts {
 				want.Equal(t, "receipt of the one to "+recipient, receipt.What, "created")

@@ -428,18 +428,18 @@ func TestWhySaysHowTheSessionStands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	says("with a, through wire:a", "the session of a is started for it by")
+	says("with a, delivered through wire:a", "the session of a is started by")
 	end(sessions.RunEnd{Outcome: "exit status 1", Failed: true, Output: "left out " + strings.Repeat("ü", 200) +
 		"\none\n\ntwo ü\n"})
-	says("failed (exit status 1; it said last: one two ü) and is started again at 20",
-		"What it printed is in "+sessions.Output(f.Ledger, "a"))
+	says("failed (exit status 1; it said last: one two ü) and will be started again at 20",
+		"Its output is in "+sessions.Output(f.Ledger, "a"))
 	f.Add(agents.Update{Name: "a", StartCommand: new("false")})
-	says("and is started again at once")
+	says("and will be started again immediately")
 	end(sessions.RunEnd{Outcome: "exit status 2", Failed: true, Output: strings.Repeat("ü", 200)})
 	says("it said last: " + strings.Repeat("ü", 150) + ")")
 	f.Clock.Advance(time.Hour)
 	end(sessions.RunEnd{Outcome: "exit status 0", Output: "fine"})
-	says("when it was there, and has ended (exit status 0)")
+	says("after this message was delivered, and has ended (exit status 0)")
 	run, err := overview.StandingOf(t.Context(), f.Ledger, "a")
 	if err != nil || run.Run.Outcome != "exit status 0" {
 		t.Errorf("%+v, %v", run.Run, err)
@@ -476,7 +476,7 @@ func TestNoneIsStartedBesideAHosts(t *testing.T) {
 	want.Equal(t, "looked at again", one.NextAt.After(f.Ledger.Now()), true)
 	want.Equal(t, "begun beside it", begin(f, s) == nil, true)
 	reasons, err := overview.Why(t.Context(), f.Ledger, id)
-	if err != nil || !strings.Contains(reasons[0].Rule, "is not started while another of it lives: claude one") {
+	if err != nil || !strings.Contains(reasons[0].Rule, "is not started while another session of the agent is running: claude one") {
 		t.Errorf("why says %+v, %v", reasons, err)
 	}
 	happens(hosts.Ended)

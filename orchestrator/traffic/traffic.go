@@ -55,7 +55,7 @@ func countDue(ctx context.Context, l *ledger.Ledger) {
 		_, err = countBatches(ctx, l, 4) // a delivery run must not wait for a year's trace
 	}
 	if err != nil && ctx.Err() == nil {
-		l.Log.Warn("traffic could not be counted", "error", err)
+		l.Log.Warn("cannot count traffic", "error", err)
 	}
 }
 
@@ -89,8 +89,8 @@ func countedOf(c *store.Conn) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 || id > store.MaxNumber {
 		return 0, orchestrator.Errorf(orchestrator.Conflict,
-			"the row %s of settings should have the number of a row of message_trace, and has %q", countedKey, text).
-			WithHint("`mailroom recount` counts anew")
+			"the row %s of settings must contain the number of a row of message_trace, but is %q", countedKey, text).
+			WithHint("To count again, run `mailroom recount`")
 	}
 	return id, nil
 }

@@ -170,7 +170,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 			reasons, err := overview.Why(t.Context(), f.Ledger, id)
 			if err != nil ||
 				!strings.Contains(reasons[0].Rule,
-					"was given up after 5 failures ("+name+"; it said last: I am builder)") {
+					"is not started again after 5 failures ("+name+"; it said last: I am builder)") {
 				t.Errorf("why says %+v, %v", reasons, err)
 			}
 			f.task("builder")
@@ -264,7 +264,7 @@ func TestWhatStartsNoSession(t *testing.T) {
 	want.Equal(t, "who is started", f.next().agent, "zebra")
 	want.Equal(t, "runs", fmt.Sprint(f.Rows(`SELECT agent FROM agent_runs`)), "[zebra]")
 	reasons, err := overview.Why(t.Context(), f.Ledger, id)
-	if err != nil || !strings.Contains(reasons[0].Rule, "is not started, since the agent has stopped") {
+	if err != nil || !strings.Contains(reasons[0].Rule, "is not started because the agent stopped") {
 		t.Errorf("why says %+v, %v", reasons, err)
 	}
 	if _, err := agents.Join(t.Context(), f.Ledger, agents.Joining{Session: "default", Agent: "drawer"}); err != nil {
