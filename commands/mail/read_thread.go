@@ -14,7 +14,7 @@ import (
 // ReadThreadParams say what of a thread to read.
 type ReadThreadParams struct {
 	ThreadID string `json:"thread_id" desc:"thread to read" check:"id" arg:"1"`
-	All      bool   `json:"all,omitempty" desc:"start at the first post, not at the first unread post"`
+	All      bool   `json:"all,omitempty" desc:"start at the first post of the thread"`
 	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=64"`
 	Limit    int    `json:"limit,omitempty" desc:"maximum number of posts" check:"min=1,max=100" default:"50"`
 	Peek     bool   `json:"peek,omitempty" desc:"leave the posts unread"`

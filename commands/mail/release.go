@@ -13,7 +13,7 @@ import (
 // ReleaseParams say what to hand back.
 type ReleaseParams struct {
 	MessageID string `json:"message_id,omitempty" desc:"message to make unread again" check:"id" arg:"1"`
-	All       bool   `json:"all,omitempty" desc:"all messages that were read and not acknowledged"`
+	All       bool   `json:"all,omitempty" desc:"all read messages, instead of one"`
 	Agent     string `json:"agent,omitempty" desc:"agent that read them; may be left out if the caller's credential names it" check:"agent"`
 }
 

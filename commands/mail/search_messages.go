@@ -20,7 +20,7 @@ type SearchMessagesParams struct {
 	Type     string `json:"message_type,omitempty" desc:"only messages of this type" check:"min=1" also:"type"`
 	ThreadID string `json:"thread_id,omitempty" desc:"only messages of this thread" check:"min=1,max=256" also:"thread"`
 	Status   string `json:"status,omitempty" desc:"only messages with this status" check:"status"`
-	Since    string `json:"since,omitempty" desc:"only messages sent since a time (RFC 3339), or since this long ago, such as 1h" check:"max=64"`
+	Since    string `json:"since,omitempty" desc:"earliest sending time: RFC 3339, or how long ago, such as 1h" check:"max=64"`
 	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=256"`
 	Limit    int    `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=100" default:"20"`
 	Agent    string `json:"agent,omitempty" desc:"agent that sent or got the messages; default for an administrator: all agents" check:"agent"`

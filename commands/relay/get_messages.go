@@ -18,7 +18,7 @@ type GetMessagesParams struct {
 	SessionID  string            `json:"sessionId,omitempty" desc:"program, or a session that it takes part in; may be left out if the caller's credential names it" check:"max=256"`
 	Target     string            `json:"target,omitempty" desc:"only messages to this program or group" check:"agent|group|role"`
 	MarkAsRead bool              `json:"markAsRead,omitempty" desc:"false: leave them unread" default:"true"`
-	Type       string            `json:"message_type,omitempty" desc:"only messages of this type: any word" check:"min=1"`
+	Type       string            `json:"message_type,omitempty" desc:"only messages of this type" check:"min=1"`
 	Priority   string            `json:"priority,omitempty" desc:"only messages of this priority" check:"oneof=low|normal|high|urgent"`
 	Limit      int               `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=100" default:"50"`
 	Lease      parameter.Seconds `json:"lease_seconds,omitempty" desc:"seconds until messages without an ACK become unread again" check:"min=1,max=86400"`

@@ -13,7 +13,7 @@ type QueryMessageHistoryParams struct {
 	ThreadID string `json:"threadId,omitempty" desc:"only messages of this thread, oldest first" check:"max=256"`
 	Source   string `json:"source,omitempty" desc:"only messages from this program" check:"agent"`
 	Target   string `json:"target,omitempty" desc:"only messages to this program or group" check:"agent|group|role"`
-	Type     string `json:"message_type,omitempty" desc:"only messages of this type: any word" check:"min=1"`
+	Type     string `json:"message_type,omitempty" desc:"only messages of this type" check:"min=1"`
 	Status   string `json:"status,omitempty" desc:"only messages with this status" check:"status"`
 	Since    string `json:"since,omitempty" desc:"earliest sending time: ISO 8601, or how long ago, such as 1h" check:"max=64"`
 	Until    string `json:"until,omitempty" desc:"latest sending time: ISO 8601, or how long ago, such as 1h" check:"max=64"`

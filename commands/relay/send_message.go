@@ -18,22 +18,22 @@ import (
 // SendMessageParams ask for one message to a program, or to every member of a group.
 // Source: document 000, "send_message".
 type SendMessageParams struct {
-	Message        string            `json:"message" desc:"text of at most 64 KiB" check:"min=1,max=65536"`
+	Message        string            `json:"message" desc:"at most 64 KiB" check:"min=1,max=65536"`
 	Source         string            `json:"source,omitempty" desc:"program that sends; may be left out if the caller's credential names it" check:"agent"`
 	Target         string            `json:"target" desc:"program, group (list_groups), or role:ROLE" check:"agent|group|role"`
 	Type           string            `json:"message_type" desc:"QUERY asks for a RESULT; ACK acknowledges" check:"oneof=PING|PONG|HANDSHAKE|DIRECTIVE|STATUS|ACK|QUERY|RESULT"`
 	Priority       string            `json:"priority,omitempty" desc:"default: normal" check:"oneof=low|normal|high|urgent"`
 	Action         string            `json:"action,omitempty" desc:"interrupt is read first; default: queue" check:"oneof=interrupt|queue"`
-	Context        string            `json:"context,omitempty" desc:"background information" check:"max=8192"`
+	Context        string            `json:"context,omitempty" desc:"background" check:"max=8192"`
 	SessionID      string            `json:"sessionId,omitempty" desc:"default: the caller's session" check:"max=256"`
 	ReplyTo        string            `json:"reply_to,omitempty" desc:"message to answer or acknowledge" check:"max=256"`
 	ThreadID       string            `json:"threadId,omitempty" desc:"thread of the message" check:"max=256"`
 	TTL            parameter.Seconds `json:"ttl,omitempty" desc:"seconds until the message expires unread" check:"min=1,max=2592000"`
 	Payload        json.RawMessage   `json:"payload,omitempty" desc:"structured data" check:"object,max=1000000"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"UUID v4; a repeated send with it sends nothing" check:"max=36"`
-	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"seconds after which you get a notice if nobody acknowledged or answered" check:"min=1,max=2592000"`
+	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"seconds until you get a notice if nobody acknowledged or answered" check:"min=1,max=2592000"`
 	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest and never do not wake an idle session of the target; default: by type" check:"oneof=now|rest|never"`
-	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep the message until an unknown target is added"`
+	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"wait until an unknown target is added"`
 }
 
 // SendMessageResult names the message; for a group, its multicast id and one target per member.
