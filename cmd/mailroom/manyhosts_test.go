@@ -117,7 +117,7 @@ func TestManyHosts(t *testing.T) {
 	said, err := alpha.command("send", "filed", "early", "--as", "ann", "--output", "text").Output()
 	if err != nil ||
 		!strings.Contains(string(said),
-			"No daemon runs on beta, which alone delivers to filed: it waits until `mailroom serve` runs there.") {
+			"No daemon is running on beta, the only host that delivers to filed. To deliver the message, run `mailroom serve` on that host.") {
 		t.Errorf("what is sent to a host without a daemon: %s, %v", said, err)
 	}
 	serving := map[string]*serving{}

@@ -193,7 +193,7 @@ var coralExample = example{
 		{"data-analyzer", "register_agent", `{"agentName":"Data Analyzer","description":"Knows the figures"}`, `{"agentId":"data-analyzer"}`,
 			"Agent registered successfully:\nID: data-analyzer\nName: Data Analyzer\nDescription: Knows the figures\nSession: default"},
 		{"report-writer", "list_agents", `{}`, `{"count":4,"agents":[{"agentId":"report-writer","registered":true},{"agentId":"data-analyzer","agentName":"Data Analyzer"},{"agentId":"operator"},{"agentId":"user"}]}`,
-			"2 agents:\nID: report-writer, Name: Report Writer\nID: data-analyzer, Name: Data Analyzer\nNo agents, but always there:\n" +
+			"2 agents:\nID: report-writer, Name: Report Writer\nID: data-analyzer, Name: Data Analyzer\nBuilt-in recipients, not agents:\n" +
 				"ID: operator, Name: operator, Description: whoever types in a shell of this machine\nID: user, Name: user, Description: the person who runs the agents, on a phone"},
 		{"report-writer", "create_thread", `{"threadName":"Data Source Discussion","creatorId":"report-writer","participantIds":["data-analyzer"]}`,
 			`{"success":true,"threadId":"$thread","participants":["report-writer","data-analyzer"],"status":"open"}`,

@@ -61,9 +61,9 @@ func TestSentencesAtATerminal(t *testing.T) {
 		{34, "mailroom inbox b", 0, "\n" + id + "\n", ""},
 		{34, "mailroom inbx b", 64, "Did you mean inbox?\n", ""},
 		{80, "mailroom wait b", 0, "tests are green\n", "Waiting"},
-		{80, "mailroom wait b --timeout 0", 0, "There is no unread message for b.\n", "Waiting"},
+		{80, "mailroom wait b --timeout 0", 0, "No unread messages for b.\n", "Waiting"},
 		{80, "mailroom wait b --timeout 1 --json", 0, `"timed_out":true`, "Waiting"},
-		{80, "mailroom acknowledge " + id, 0, id + " is acknowledged by b, now.\n", "read at"},
+		{80, "mailroom acknowledge " + id, 0, id + " was acknowledged by b, now.\n", "read at"},
 		{80, "mailroom list --frm a", 64, "Did you mean --from?\n", ""},
 		{80, "mailroom send b second --as a >/dev/null; mailroom cancel --yes last", 0, "from a to b", "[y/N]"},
 	} {

@@ -93,7 +93,7 @@ func TestWebhookAgent(t *testing.T) {
 
 	answer(http.StatusGone)
 	second := send("question")
-	says("The address of hook is gone for good", "deliver_all")
+	says("The address of hook no longer exists", "deliver_all")
 	o.run("deliver_all")
 	says("(disabled) webhook:", "agent", "list")
 	says("410 Gone", "agent", "show", "hook")

@@ -9,7 +9,7 @@ import (
 
 // AddParticipantParams name a thread and who is to take part in it.
 type AddParticipantParams struct {
-	ThreadID      string `json:"threadId" desc:"thread that create_thread answered with" check:"id"`
+	ThreadID      string `json:"threadId" desc:"thread ID that create_thread returned" check:"id"`
 	ParticipantID string `json:"participantId" desc:"agent to add" check:"agent"`
 }
 
@@ -31,7 +31,7 @@ func addParticipant(ctx context.Context, env commands.Env, p AddParticipantParam
 	}
 	did := p.ParticipantID + " was added successfully:"
 	if !added {
-		did = p.ParticipantID + " takes part already:"
+		did = p.ParticipantID + " is already a participant:"
 	}
 	return AddParticipantResult{ParticipantID: p.ParticipantID, Added: added, ThreadResult: threadResult(&th, did)}, nil
 }

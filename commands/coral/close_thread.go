@@ -11,8 +11,8 @@ import (
 
 // CloseThreadParams name a thread, and say what came of it.
 type CloseThreadParams struct {
-	ThreadID string `json:"threadId" desc:"thread that create_thread answered with" check:"id"`
-	Summary  string `json:"summary,omitempty" desc:"what came of it; kept with the thread" check:"max=8192"`
+	ThreadID string `json:"threadId" desc:"thread ID that create_thread returned" check:"id"`
+	Summary  string `json:"summary,omitempty" desc:"outcome, stored with the thread" check:"max=8192"`
 }
 
 var closeThreadCommand = commands.Define(vocabulary, "close_thread", closeThread).Knowing("threadId",

@@ -15,7 +15,7 @@ import (
 
 // ListAgentsParams say how much to tell.
 type ListAgentsParams struct {
-	IncludeDetails bool `json:"includeDetails,omitempty" desc:"also show what each agent does, and whether it is at work"`
+	IncludeDetails bool `json:"includeDetails,omitempty" desc:"also show the description and status of each agent"`
 }
 
 // ListAgentsResult holds everybody who can take part in a thread: those who registered in the session, in the order in
@@ -97,7 +97,7 @@ func (r ListAgentsResult) ToolText() string {
 	}
 	for i, a := range r.Agents {
 		if i == others {
-			b.WriteString("\nNo agents, but always there:")
+			b.WriteString("\nBuilt-in recipients, not agents:")
 		}
 		fmt.Fprintf(&b, "\nID: %s, Name: %s", a.AgentID, hanging(a.AgentName))
 		for _, pair := range [][2]string{{"Role", a.Role}, {"Status", a.Status}, {"Description", a.Description}} {

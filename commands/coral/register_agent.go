@@ -13,8 +13,8 @@ import (
 // RegisterAgentParams say what an agent is called in the session, and what it does.
 type RegisterAgentParams struct {
 	AgentID     string  `json:"agentId,omitempty" desc:"agent that registers; may be left out if the caller's credential names it" check:"agent"`
-	AgentName   *string `json:"agentName,omitempty" desc:"name to show; left out: what it was, at first the id" check:"max=256"`
-	Description *string `json:"description,omitempty" desc:"what the agent can do, for the others" check:"max=8192"`
+	AgentName   *string `json:"agentName,omitempty" desc:"display name; default: the current one, at first agentId" check:"max=256"`
+	Description *string `json:"description,omitempty" desc:"what the agent can do, for other agents" check:"max=8192"`
 }
 
 // RegisterAgentResult is the agent as the session now knows it.

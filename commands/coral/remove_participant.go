@@ -9,7 +9,7 @@ import (
 
 // RemoveParticipantParams name a thread and who is to take no more part in it.
 type RemoveParticipantParams struct {
-	ThreadID      string `json:"threadId" desc:"thread that create_thread answered with" check:"id"`
+	ThreadID      string `json:"threadId" desc:"thread ID that create_thread returned" check:"id"`
 	ParticipantID string `json:"participantId" desc:"agent to remove" check:"agent"`
 }
 

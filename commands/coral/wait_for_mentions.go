@@ -22,12 +22,12 @@ const longestWait = time.Minute
 // WaitForMentionsParams say whose messages to wait for. Source: document 003, "Waiting for Messages".
 type WaitForMentionsParams struct {
 	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out if the caller's credential names it" check:"agent"`
-	TimeoutMs int    `json:"timeoutMs,omitempty" desc:"milliseconds to wait when there are no messages" check:"min=0,max=60000" default:"30000"`
-	WaitFor   string `json:"waitFor,omitempty" desc:"agent that is waited for; refused when it waits for this one, be it through others" check:"agent"`
-	Filter    bool   `json:"filter,omitempty" desc:"take only what the agent of waitFor sent; everything else stays unread"`
-	Any       bool   `json:"any,omitempty" desc:"take every unread post of the agent's threads, mentioned or not"`
-	ReplyTo   string `json:"reply_to,omitempty" desc:"message of the agent's own whose answer is waited for; the same as naming those who got it" check:"id"`
-	Format    string `json:"format,omitempty" desc:"form of the text that a client of MCP shows" check:"oneof=xml|json" default:"xml"`
+	TimeoutMs int    `json:"timeoutMs,omitempty" desc:"milliseconds to wait if there are no messages" check:"min=0,max=60000" default:"30000"`
+	WaitFor   string `json:"waitFor,omitempty" desc:"agent to wait for; refused if it waits for this one, directly or through others" check:"agent"`
+	Filter    bool   `json:"filter,omitempty" desc:"take only messages from the waitFor agent; others stay unread"`
+	Any       bool   `json:"any,omitempty" desc:"also take unread posts that do not mention the agent"`
+	ReplyTo   string `json:"reply_to,omitempty" desc:"message that the agent sent: wait for its answer, as if waitFor named the agents that got it" check:"id"`
+	Format    string `json:"format,omitempty" desc:"format of the text that MCP clients show" check:"oneof=xml|json" default:"xml"`
 }
 
 // WaitForMentionsResult holds the messages by thread; they are marked as read. A wait that ended without one is not an
@@ -111,12 +111,12 @@ func (p *WaitForMentionsParams) filter(f *reading.Filter) error {
 	case !p.Filter:
 		return nil
 	case p.WaitFor == "":
-		return orchestrator.Errorf(orchestrator.InvalidParams, "filter: it is not said whose messages to take").
-			WithHint("Name the agent with waitFor")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "filter requires waitFor").
+			WithHint("Give the agent to take messages from as waitFor")
 	case p.Any:
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"filter and any cannot stand together: posts are read in order, without leaving some out").
-			WithHint("Leave one of them out")
+			"filter and any cannot be combined, because any reads posts in order without skipping posts").
+			WithHint("Omit either filter or any")
 	}
 	f.Sender = p.WaitFor
 	return nil
@@ -153,7 +153,7 @@ func marshaled(b []byte, err error) string {
 // Text shows each message below its thread.
 func (r WaitForMentionsResult) Text(w *terminal.Text) {
 	if r.TimedOut {
-		w.Printf("Nothing came for %s.\n", r.AgentID)
+		w.Printf("No new messages for %s before the timeout.\n", r.AgentID)
 		return
 	}
 	for i := range r.Threads {

@@ -14,8 +14,8 @@ import (
 // GetMessageParams name a message.
 type GetMessageParams struct {
 	MessageID string `json:"message_id" desc:"message to show" check:"id" arg:"1"`
-	Agent     string `json:"agent,omitempty" desc:"agent whose message it is" check:"agent"`
-	Offset    *int   `json:"offset,omitempty" desc:"show the part of a long message that begins with this character, counted from 0" check:"min=0"`
+	Agent     string `json:"agent,omitempty" desc:"agent that sent or got the message" check:"agent"`
+	Offset    *int   `json:"offset,omitempty" desc:"for a long message: show the part that starts at this character, counted from 0" check:"min=0"`
 }
 
 // GetMessageResult is one message, or a part of it, and what is known of its way.
@@ -39,7 +39,7 @@ type Copy struct {
 }
 
 var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).
-	With(commands.Traits{BesideAny: true}).Called("show", "", "Show one message, whole, and what happened to it")
+	With(commands.Traits{BesideAny: true}).Called("show", "", "Show one complete message and its history")
 
 // getMessage changes nothing. A model gets what is too long for its host in parts, also if it asks for none.
 func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetMessageResult, error) {

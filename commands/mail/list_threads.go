@@ -13,13 +13,13 @@ import (
 
 // ListThreadsParams say whose threads to list.
 type ListThreadsParams struct {
-	Status string `json:"status,omitempty" desc:"only open, or only closed threads" check:"oneof=open|closed"`
-	Limit  int    `json:"limit,omitempty" desc:"threads at most" check:"min=1,max=200" default:"50"`
-	Agent  string `json:"agent,omitempty" desc:"agent whose threads they are" check:"agent"`
+	Status string `json:"status,omitempty" desc:"only open or only closed threads" check:"oneof=open|closed"`
+	Limit  int    `json:"limit,omitempty" desc:"maximum number of threads" check:"min=1,max=200" default:"50"`
+	Agent  string `json:"agent,omitempty" desc:"agent that takes part in the threads" check:"agent"`
 
-	All      bool   `json:"all,omitempty" desc:"the threads of all; for administrators"`
-	Search   string `json:"search,omitempty" desc:"with all: only those whose name has this text" check:"max=256"`
-	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=256"`
+	All      bool   `json:"all,omitempty" desc:"threads of all agents; for administrators"`
+	Search   string `json:"search,omitempty" desc:"with all: only threads with this text in the name" check:"max=256"`
+	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=256"`
 }
 
 // Thread is a conversation, apart from what is said in it.
@@ -83,7 +83,7 @@ func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Li
 		return allThreads(ctx, env, p)
 	}
 	if p.Search != "" {
-		return ListThreadsResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "search goes with all")
+		return ListThreadsResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "search requires all")
 	}
 	skip, err := commands.Place(p.Continue)
 	if err != nil {
@@ -129,11 +129,11 @@ func forReader(env commands.Env, r ListThreadsResult) ListThreadsResult {
 func onlyAdministrators(caller commands.Caller, param, what, agent string) error {
 	if caller.Admin {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"%s is for administrators, who ask in nobody's name, and not for %s", param, agent).
-			WithHint("Leave agent out, or %s", param)
+			"%s cannot be combined with agent %s, because it covers all agents", param, agent).
+			WithHint("Omit either agent or %s", param)
 	}
-	return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is for administrators", what).
-		WithHint("Leave %s out: then it is about what is yours", param)
+	return orchestrator.Errorf(orchestrator.PermissionDenied, "only an administrator may see %s", what).
+		WithHint("To see what you take part in yourself, omit %s", param)
 }
 
 func renderThreads(list []threads.Overview) []OwnThread {
@@ -153,13 +153,13 @@ func renderThreads(list []threads.Overview) []OwnThread {
 func (r ListThreadsResult) Text(w *terminal.Text) {
 	switch {
 	case r.Count == 0 && r.More:
-		w.Printf("None among those that were looked at; go on with --continue %s\n", r.Continue)
+		w.Printf("No match in the threads that were searched so far. To search further, add --continue %s\n", r.Continue)
 		return
 	case r.Count == 0 && r.Agent == "":
-		w.Printf("There are no such threads.\n")
+		w.Printf("No matching threads.\n")
 		return
 	case r.Count == 0:
-		w.Printf("No threads of %s.\n", r.Agent)
+		w.Printf("No matching threads for %s.\n", r.Agent)
 		return
 	}
 	terminal.TableOf(w, []string{"THREAD", "NAME", "STATUS", "UNREAD", "LAST POST", "PARTICIPANTS"}, r.Threads,

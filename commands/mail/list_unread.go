@@ -11,8 +11,8 @@ import (
 
 // ListUnreadParams say whose inbox to list.
 type ListUnreadParams struct {
-	Agent string `json:"agent,omitempty" desc:"agent whose unread messages to list; may be left out when --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
-	Limit int    `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"20"`
+	Agent string `json:"agent,omitempty" desc:"agent that lists its messages; may be left out if --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
+	Limit int    `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=100" default:"20"`
 }
 
 // ListUnreadResult lists unread messages in the order in which they are read.
@@ -25,7 +25,7 @@ type ListUnreadResult struct {
 }
 
 var listUnreadCommand = commands.Define(vocabulary, "list_unread", listUnread).Called("inbox", "",
-	"List what is unread, and leave it unread")
+	"List unread messages without marking them as read")
 
 // listUnread delivers what is due to the agent on the way, and marks nothing.
 func listUnread(ctx context.Context, env commands.Env, p ListUnreadParams) (ListUnreadResult, error) {
@@ -47,7 +47,7 @@ func listUnread(ctx context.Context, env commands.Env, p ListUnreadParams) (List
 	}
 	r := answer(env.Shown(ms, answer)).(ListUnreadResult)
 	r.More = more || r.Count < len(ms)
-	r.Rest = env.Rest(r.More, "get these, and call list_unread again")
+	r.Rest = env.Rest(r.More, "read these messages, and call list_unread again")
 	return r, nil
 }
 
@@ -72,7 +72,7 @@ func (r ListUnreadResult) Text(w *terminal.Text) {
 		writeHits(w, r.Messages)
 	}
 	if r.More {
-		w.Printf("There are more: --limit shows up to 100.\n")
+		w.Printf("There are more messages. To list up to 100, add --limit 100.\n")
 	}
-	w.Printf("`mailroom show ID` shows one whole, `mailroom read %s` takes them.\n", r.Agent)
+	w.Printf("To show a complete message, run `mailroom show ID`. To read the messages and mark them as read, run `mailroom read %s`.\n", r.Agent)
 }

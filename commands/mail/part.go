@@ -20,9 +20,9 @@ func partOf(text, id string, offset int) (Part, string, error) {
 	n := commands.Units(text)
 	if offset >= n && offset > 0 {
 		return Part{}, "",
-			orchestrator.InvalidParam("offset", "%d is beyond the end: the message has %d characters, counted from 0",
+			orchestrator.InvalidParam("offset", "%d is past the end of the message, which has %d characters, counted from 0",
 				offset, n).
-				WithHint("There is no more to read; offset 0 begins again")
+				WithHint("There is no more text to read. To start again, use offset 0")
 	}
 	before := commands.FirstUnits(text, offset)
 	part := commands.FirstPart(text[len(before):], commands.MaxPart)

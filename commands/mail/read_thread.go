@@ -14,12 +14,12 @@ import (
 // ReadThreadParams say what of a thread to read.
 type ReadThreadParams struct {
 	ThreadID string `json:"thread_id" desc:"thread to read" check:"id" arg:"1"`
-	All      bool   `json:"all,omitempty" desc:"from the beginning, not from the first unread post"`
-	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=64"`
-	Limit    int    `json:"limit,omitempty" desc:"posts at most" check:"min=1,max=100" default:"50"`
+	All      bool   `json:"all,omitempty" desc:"start at the first post of the thread"`
+	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=64"`
+	Limit    int    `json:"limit,omitempty" desc:"maximum number of posts" check:"min=1,max=100" default:"50"`
 	Peek     bool   `json:"peek,omitempty" desc:"leave the posts unread"`
-	Agent    string `json:"agent,omitempty" desc:"agent that reads" check:"agent"`
-	Newest   bool   `json:"newest,omitempty" desc:"the newest posts, whoever takes part, and with continue those before; marks nothing; for administrators"`
+	Agent    string `json:"agent,omitempty" desc:"agent that reads the thread" check:"agent"`
+	Newest   bool   `json:"newest,omitempty" desc:"newest posts of any thread, and with continue the posts before; marks nothing as read; for administrators"`
 }
 
 // ReadThreadResult is a thread with posts of it, oldest first.
@@ -63,7 +63,7 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 		Posts: renderPosts(shown), Taken: taken}
 	if r.More {
 		r.Continue = strconv.FormatInt(read.Next, 10)
-		r.Rest = env.Rest(true, "call read_thread with this continue")
+		r.Rest = env.Rest(true, "call read_thread with this value of continue")
 	}
 	if env.Call.Model && !commands.ShownWhole(r) {
 		r.shorten()
@@ -95,6 +95,6 @@ func (r ReadThreadResult) Text(w *terminal.Text) {
 	case r.More:
 		w.Printf("There are more: continue with --continue %s\n", r.Continue)
 	case r.Count == 0:
-		w.Printf("Nothing is new; --all reads it from the beginning.\n")
+		w.Printf("No unread posts. To read the thread from the beginning, add --all.\n")
 	}
 }

@@ -13,8 +13,8 @@ import (
 // RenameThreadParams give a thread a name.
 type RenameThreadParams struct {
 	ThreadID string `json:"thread_id" desc:"thread to rename" check:"id" arg:"1"`
-	Name     string `json:"name" desc:"its new name" check:"min=1,max=256" arg:"2"`
-	Agent    string `json:"agent,omitempty" desc:"agent that renames it" check:"agent"`
+	Name     string `json:"name" desc:"new name of the thread" check:"min=1,max=256" arg:"2"`
+	Agent    string `json:"agent,omitempty" desc:"agent that renames the thread" check:"agent"`
 }
 
 // RenameThreadResult is the thread as it is now; renamed is false when it was called so already.
@@ -50,8 +50,8 @@ func renameThread(ctx context.Context, env commands.Env, p RenameThreadParams) (
 // Text says it in a sentence.
 func (r RenameThreadResult) Text(w *terminal.Text) {
 	if !r.Renamed {
-		w.Printf("%s is called %s already.\n", r.ThreadID, r.Name)
+		w.Printf("%s is already named %s.\n", r.ThreadID, r.Name)
 		return
 	}
-	w.Printf("%s is called %s now.\n", w.Paint(terminal.Bold, r.ThreadID), r.Name)
+	w.Printf("%s is now named %s.\n", w.Paint(terminal.Bold, r.ThreadID), r.Name)
 }

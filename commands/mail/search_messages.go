@@ -13,17 +13,17 @@ import (
 
 // SearchMessagesParams say what to look for.
 type SearchMessagesParams struct {
-	Text     string `json:"text,omitempty" desc:"what the message says, in part" check:"min=1,max=1024" arg:"1" flag:"grep"`
-	Sender   string `json:"sender,omitempty" desc:"only those of this agent" check:"agent" also:"from"`
-	To       string `json:"recipient,omitempty" desc:"only those to this agent or group" check:"agent|group" also:"to"`
-	With     string `json:"with,omitempty" desc:"only those to or from this agent" check:"agent"`
-	Type     string `json:"message_type,omitempty" desc:"only those of this type" check:"min=1" also:"type"`
-	ThreadID string `json:"thread_id,omitempty" desc:"only those of this thread" check:"min=1,max=256" also:"thread"`
-	Status   string `json:"status,omitempty" desc:"only those that have this status" check:"status"`
-	Since    string `json:"since,omitempty" desc:"only those sent since then: a time (RFC 3339), or how long ago, such as 1h" check:"max=64"`
-	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=256"`
-	Limit    int    `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"20"`
-	Agent    string `json:"agent,omitempty" desc:"agent whose messages to search; left out by an administrator: those of all" check:"agent"`
+	Text     string `json:"text,omitempty" desc:"text that the message contains" check:"min=1,max=1024" arg:"1" flag:"grep"`
+	Sender   string `json:"sender,omitempty" desc:"only messages from this agent" check:"agent" also:"from"`
+	To       string `json:"recipient,omitempty" desc:"only messages to this agent or group" check:"agent|group" also:"to"`
+	With     string `json:"with,omitempty" desc:"only messages to or from this agent" check:"agent"`
+	Type     string `json:"message_type,omitempty" desc:"only messages of this type" check:"min=1" also:"type"`
+	ThreadID string `json:"thread_id,omitempty" desc:"only messages of this thread" check:"min=1,max=256" also:"thread"`
+	Status   string `json:"status,omitempty" desc:"only messages with this status" check:"status"`
+	Since    string `json:"since,omitempty" desc:"earliest sending time: RFC 3339, or how long ago, such as 1h" check:"max=64"`
+	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=256"`
+	Limit    int    `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=100" default:"20"`
+	Agent    string `json:"agent,omitempty" desc:"agent that sent or got the messages; default for an administrator: all agents" check:"agent"`
 }
 
 // SearchMessagesResult lists what was found, newest first.
@@ -121,12 +121,12 @@ func (r SearchMessagesResult) Text(w *terminal.Text) {
 	}
 	switch {
 	case !r.Complete:
-		w.Printf("That is back to %s; --continue %s goes on from there.\n", w.When(r.SearchedBackTo), r.Continue)
+		w.Printf("Searched back to %s. To search further, add --continue %s\n", w.When(r.SearchedBackTo), r.Continue)
 	case r.Count == 0 && orchestrator.CanBeAgent(r.says):
-		w.Printf("There is no such message: none says %q. `mailroom list --with %s` lists what is to or from that name.\n", r.says, r.says)
+		w.Printf("No message contains %q. To list messages to or from that name, run `mailroom list --with %s`.\n", r.says, r.says)
 	case r.Count == 0 && r.Agent == "":
-		w.Printf("There is no such message.\n")
+		w.Printf("No matching messages.\n")
 	case r.Count == 0:
-		w.Printf("%s has no such message.\n", r.Agent)
+		w.Printf("No matching messages for %s.\n", r.Agent)
 	}
 }

@@ -42,7 +42,7 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 	m, err := messages.Acknowledge(ctx, env.Ledger, p.ID, by)
 	if refused, ok := errors.AsType[*orchestrator.Error](err); ok && refused.Code == orchestrator.Conflict &&
 		(m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
-		refused.WithHint("If its file is in the inbox folder already, its delivery is just being noted: try again in a moment")
+		refused.WithHint("If the file is already in the inbox folder, Mailroom is still recording its delivery. Try again shortly")
 	}
 	if err != nil {
 		return AckResult{}, err
@@ -69,8 +69,8 @@ func folderOf(agent *ledger.Agent) (root string, ok bool) {
 // Text says it in a sentence.
 func (r AckResult) Text(w *terminal.Text) {
 	if r.FileRemoved {
-		w.Printf("%s is acknowledged, and its file removed.\n", w.Paint(terminal.Bold, r.ID))
+		w.Printf("Acknowledged %s and removed its file.\n", w.Paint(terminal.Bold, r.ID))
 		return
 	}
-	w.Printf("%s is acknowledged.\n", w.Paint(terminal.Bold, r.ID))
+	w.Printf("Acknowledged %s.\n", w.Paint(terminal.Bold, r.ID))
 }

@@ -49,13 +49,13 @@ func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, e
 
 // Text says it in a sentence, and where to look for what went wrong.
 func (r WatchResult) Text(w *terminal.Text) {
-	w.Printf("Taken in: %d. Delivered: %d. Acknowledged: %d. Problems: %d.\n", r.TakenIn, r.Delivered, r.Acknowledged,
+	w.Printf("Imported: %d. Delivered: %d. Acknowledged: %d. Problems: %d.\n", r.TakenIn, r.Delivered, r.Acknowledged,
 		r.Problems)
 	for _, p := range r.Found {
 		w.Printf("%s: %s\n", p.Path, p.Problem)
 	}
 	if r.Problems > len(r.Found) {
-		w.Printf("`mailroom sql 'SELECT path, problem FROM bridge_problems'` lists the problems.\n")
+		w.Printf("To list the problems, run `mailroom sql 'SELECT path, problem FROM bridge_problems'`.\n")
 	}
 }
 
@@ -75,9 +75,9 @@ func removeFile(root string, m *orchestrator.Message, mark string) (removed bool
 		return removed, nil
 	}
 	return false, (&orchestrator.Error{
-		Code: orchestrator.Unavailable, Message: m.ID + " is acknowledged, but its file cannot be removed",
+		Code: orchestrator.Unavailable, Message: m.ID + " was acknowledged, but its file cannot be removed",
 		MessageID: m.ID, Err: err,
-	}).WithHint("Remove it by hand, or say this again once its folder can be written")
+	}).WithHint("Delete the file manually, or acknowledge the message again when its folder is writable")
 }
 
 // removeOwn removes the file of a message below a root. What has taken its name since, another message above all,

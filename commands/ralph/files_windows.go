@@ -11,8 +11,8 @@ import (
 type WatchResult struct{}
 
 func watch(context.Context, commands.Env, WatchParams) (r WatchResult, err error) {
-	return r, orchestrator.Errorf(orchestrator.InvalidParams, "folders of files are not watched on Windows").
-		WithHint("Run `mailroom ralph watch` on Linux or macOS, where the folders are")
+	return r, orchestrator.Errorf(orchestrator.InvalidParams, "ralph watch is not supported on Windows").
+		WithHint("Run `mailroom ralph watch` on the Linux or macOS machine that has the folders")
 }
 
 // removeFile finds no file: no agent of this machine has a folder.

@@ -16,11 +16,11 @@ import (
 
 // InboxParams say whose messages to show.
 type InboxParams struct {
-	Agent      string            `json:"agent,omitempty" desc:"agent whose inbox to show; may be left out if the caller's credential names it" check:"agent"`
-	MarkAsRead bool              `json:"markAsRead,omitempty" desc:"mark the messages as read; false only looks" default:"true"`
-	Limit      int               `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
-	Lease      parameter.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read once they are shown" check:"min=1,max=86400"`
-	Wait       parameter.Seconds `json:"wait,omitempty" desc:"seconds to wait for one when there is none; left out: not at all" check:"min=0,max=3600"`
+	Agent      string            `json:"agent,omitempty" desc:"agent that reads its inbox; may be left out if the caller's credential names it" check:"agent"`
+	MarkAsRead bool              `json:"markAsRead,omitempty" desc:"mark the messages as read" default:"true"`
+	Limit      int               `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=100" default:"50"`
+	Lease      parameter.Seconds `json:"lease,omitempty" desc:"seconds until messages become unread again unless acknowledged; default: shown messages are marked as read" check:"min=1,max=86400"`
+	Wait       parameter.Seconds `json:"wait,omitempty" desc:"seconds to wait if there are no messages; default: 0" check:"min=0,max=3600"`
 }
 
 // InboxResult holds the messages: by priority, then oldest first.
@@ -48,8 +48,8 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 		if _, ok := folderOf(&agent); ok && p.Lease > 0 {
 			return InboxResult{},
 				orchestrator.Errorf(orchestrator.InvalidParams,
-					"lease: what lies in the folder of %s is shown until it is acknowledged", agent.Name).
-					WithHint("Leave the lease out")
+					"lease: not supported for %s, because messages in its folder are shown until they are acknowledged", agent.Name).
+					WithHint("Omit lease")
 		} else if ok {
 			return inboxOfFolder(ctx, env, &agent, p)
 		}

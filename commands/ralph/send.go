@@ -18,17 +18,17 @@ import (
 
 // SendParams ask for one message, or one to every member of a group. Source: document 002, "Message Structure".
 type SendParams struct {
-	ID             string          `json:"id,omitempty" desc:"id of your own; a repeat with it sends nothing" check:"id"`
+	ID             string          `json:"id,omitempty" desc:"your own message ID; a repeated send with it sends nothing" check:"id"`
 	From           string          `json:"from,omitempty" desc:"agent that sends; may be left out if the caller's credential names it" check:"agent"`
-	To             string          `json:"to" desc:"agent, group or role:ROLE that gets it" check:"agent|group|role"`
-	Type           string          `json:"type" desc:"task_assign, implementation_complete, validation_passed, bug_report, question, answer, status_update, or a word of your own" check:"min=1,max=64"`
-	Priority       string          `json:"priority,omitempty" desc:"higher is read first" check:"oneof=low|normal|high|urgent" default:"normal"`
-	Payload        json.RawMessage `json:"payload,omitempty" desc:"an object; the types above each have a form of it" check:"object,max=1048576" default:"{}"`
-	Timestamp      string          `json:"timestamp,omitempty" desc:"when it was written, as 2025-01-23T12:00:00.0000000Z" check:"min=1,max=64"`
-	Status         string          `json:"status,omitempty" desc:"pending, which every message is that is sent" check:"oneof=pending"`
-	ReplyTo        string          `json:"replyTo,omitempty" desc:"id of the message that this one answers" check:"id"`
-	IdempotencyKey string          `json:"idempotencyKey,omitempty" desc:"a repeat with the same key sends nothing and answers with the first result" check:"min=1,max=256"`
-	StrictRoutes   bool            `json:"strictRoutes,omitempty" desc:"refuse a message that does not go the way of its type, as the setting ralph.strict_routes does"`
+	To             string          `json:"to" desc:"agent, group, or role:ROLE to send to" check:"agent|group|role"`
+	Type           string          `json:"type" desc:"task_assign, implementation_complete, validation_passed, bug_report, question, answer, status_update, or your own type" check:"min=1,max=64"`
+	Priority       string          `json:"priority,omitempty" desc:"a higher priority is read first" check:"oneof=low|normal|high|urgent" default:"normal"`
+	Payload        json.RawMessage `json:"payload,omitempty" desc:"object in the form that the type requires" check:"object,max=1048576" default:"{}"`
+	Timestamp      string          `json:"timestamp,omitempty" desc:"time of writing, such as 2025-01-23T12:00:00.0000000Z" check:"min=1,max=64"`
+	Status         string          `json:"status,omitempty" desc:"always pending for a message to send" check:"oneof=pending"`
+	ReplyTo        string          `json:"replyTo,omitempty" desc:"ID of the message to answer" check:"id"`
+	IdempotencyKey string          `json:"idempotencyKey,omitempty" desc:"a repeated send with this key sends nothing and returns the first result" check:"min=1,max=256"`
+	StrictRoutes   bool            `json:"strictRoutes,omitempty" desc:"reject a type that is not allowed between these agents, like the setting ralph.strict_routes"`
 }
 
 // SendResult is the message as it was sent. One to a group has the id that its copies share; messages lists these, one
@@ -138,18 +138,18 @@ func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender st
 func (r SendResult) Text(w *terminal.Text) {
 	switch {
 	case r.Idempotent:
-		w.Printf("%s had been sent before; nothing was sent now.\n", w.Paint(terminal.Bold, r.ID))
+		w.Printf("%s was sent before, so nothing was sent now.\n", w.Paint(terminal.Bold, r.ID))
 	case len(r.Messages) > 0:
-		w.Printf("%s is on disk, for %d agents.\n", w.Paint(terminal.Bold, r.ID), len(r.Messages))
+		w.Printf("%s is stored on disk for %d agents.\n", w.Paint(terminal.Bold, r.ID), len(r.Messages))
 	default:
-		w.Printf("%s is on disk.\n", w.Paint(terminal.Bold, r.ID))
+		w.Printf("%s is stored on disk.\n", w.Paint(terminal.Bold, r.ID))
 	}
 	switch r.Note {
 	case "":
 	case letter.Misspelt(r.Type):
 		w.Printf("%s\n", r.Note)
 	default:
-		w.Printf("It %s.\n", r.Note)
+		w.Printf("The message %s.\n", r.Note)
 	}
 	r.Replied.Text(w)
 }

@@ -9,8 +9,8 @@ import (
 
 // GetDeadLettersParams say how many to show. Source: document 000, "get_dead_letters".
 type GetDeadLettersParams struct {
-	Limit    int    `json:"limit,omitempty" desc:"messages at most, newest first" check:"min=1,max=50" default:"20"`
-	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=64"`
+	Limit    int    `json:"limit,omitempty" desc:"maximum number of messages, newest first" check:"min=1,max=50" default:"20"`
+	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=64"`
 }
 
 var getDeadLettersCommand = commands.Define(vocabulary, "get_dead_letters", getDeadLetters)

@@ -15,14 +15,14 @@ import (
 
 // GetMessagesParams say whose unread messages to get. Source: document 000, "get_messages".
 type GetMessagesParams struct {
-	SessionID  string            `json:"sessionId,omitempty" desc:"the program, or a session that it takes part in; may be left out if the caller's credential names it" check:"max=256"`
-	Target     string            `json:"target,omitempty" desc:"only to this program or group" check:"agent|group|role"`
-	MarkAsRead bool              `json:"markAsRead,omitempty" desc:"false only looks" default:"true"`
-	Type       string            `json:"message_type,omitempty" desc:"only of this type: any word" check:"min=1"`
-	Priority   string            `json:"priority,omitempty" desc:"only of this priority" check:"oneof=low|normal|high|urgent"`
-	Limit      int               `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
-	Lease      parameter.Seconds `json:"lease_seconds,omitempty" desc:"seconds after which they come back unless an ACK confirms them" check:"min=1,max=86400"`
-	Wait       parameter.Seconds `json:"wait_seconds,omitempty" desc:"how long to wait for one" check:"min=0,max=3600"`
+	SessionID  string            `json:"sessionId,omitempty" desc:"program, or a session that it takes part in; may be left out if the caller's credential names it" check:"max=256"`
+	Target     string            `json:"target,omitempty" desc:"only messages to this program or group" check:"agent|group|role"`
+	MarkAsRead bool              `json:"markAsRead,omitempty" desc:"false: leave them unread" default:"true"`
+	Type       string            `json:"message_type,omitempty" desc:"only messages of this type" check:"min=1"`
+	Priority   string            `json:"priority,omitempty" desc:"only messages of this priority" check:"oneof=low|normal|high|urgent"`
+	Limit      int               `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=100" default:"50"`
+	Lease      parameter.Seconds `json:"lease_seconds,omitempty" desc:"seconds until messages without an ACK become unread again" check:"min=1,max=86400"`
+	Wait       parameter.Seconds `json:"wait_seconds,omitempty" desc:"how long to wait for a message" check:"min=0,max=3600"`
 }
 
 // GetMessagesResult holds the messages: interrupts first, then by priority, then oldest first.
@@ -99,8 +99,8 @@ func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, 
 		}
 	}
 	return "", orchestrator.Errorf(orchestrator.UnknownRecipient,
-		"sessionId: %q is neither a program nor a session that you take part in", sessionID).
-		WithHint("Leave sessionId out to get your own messages. %s", unknown.Hint)
+		"sessionId: %q is not a known program or a session that you take part in", sessionID).
+		WithHint("To get your own messages, omit sessionId. %s", unknown.Hint)
 }
 
 // priorityBounds are the numbers that a priority's word stands for; "" stands for all.

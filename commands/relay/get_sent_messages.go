@@ -13,12 +13,12 @@ import (
 
 // GetSentMessagesParams select from an outbox. Source: document 000, "get_sent_messages".
 type GetSentMessagesParams struct {
-	Status   string `json:"status,omitempty" desc:"only with this status" check:"status"`
-	Target   string `json:"target,omitempty" desc:"only to this program or group" check:"agent|group|role"`
-	ThreadID string `json:"threadId,omitempty" desc:"only of this thread" check:"max=256"`
-	Source   string `json:"source,omitempty" desc:"whose outbox; another's only for administrators" check:"agent"`
-	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=64"`
-	Limit    int    `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=50" default:"20"`
+	Status   string `json:"status,omitempty" desc:"only messages with this status" check:"status"`
+	Target   string `json:"target,omitempty" desc:"only messages to this program or group" check:"agent|group|role"`
+	ThreadID string `json:"threadId,omitempty" desc:"only messages of this thread" check:"max=256"`
+	Source   string `json:"source,omitempty" desc:"program that sent them; others only for administrators" check:"agent"`
+	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=64"`
+	Limit    int    `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=50" default:"20"`
 }
 
 // SentMessage is a message with what is known of its way.

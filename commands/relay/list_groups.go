@@ -43,6 +43,6 @@ func (r ListGroupsResult) Text(w *terminal.Text) {
 		return []string{g.Name, strings.Join(g.Members, ", ")}
 	})
 	for _, o := range r.Others {
-		w.Printf("In no group: %s, %s.\n", o.Name, o.About)
+		w.Printf("Not in any group: %s, %s.\n", o.Name, o.About)
 	}
 }

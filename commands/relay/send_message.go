@@ -20,20 +20,20 @@ import (
 type SendMessageParams struct {
 	Message        string            `json:"message" desc:"at most 64 KiB" check:"min=1,max=65536"`
 	Source         string            `json:"source,omitempty" desc:"program that sends; may be left out if the caller's credential names it" check:"agent"`
-	Target         string            `json:"target" desc:"program, group (list_groups) or role:ROLE" check:"agent|group|role"`
-	Type           string            `json:"message_type" desc:"QUERY asks for a RESULT; ACK confirms" check:"oneof=PING|PONG|HANDSHAKE|DIRECTIVE|STATUS|ACK|QUERY|RESULT"`
-	Priority       string            `json:"priority,omitempty" desc:"left out: normal" check:"oneof=low|normal|high|urgent"`
-	Action         string            `json:"action,omitempty" desc:"interrupt is read first; left out: queue" check:"oneof=interrupt|queue"`
+	Target         string            `json:"target" desc:"program, group (list_groups), or role:ROLE" check:"agent|group|role"`
+	Type           string            `json:"message_type" desc:"QUERY asks for a RESULT; ACK acknowledges" check:"oneof=PING|PONG|HANDSHAKE|DIRECTIVE|STATUS|ACK|QUERY|RESULT"`
+	Priority       string            `json:"priority,omitempty" desc:"default: normal" check:"oneof=low|normal|high|urgent"`
+	Action         string            `json:"action,omitempty" desc:"interrupt is read first; default: queue" check:"oneof=interrupt|queue"`
 	Context        string            `json:"context,omitempty" desc:"background" check:"max=8192"`
-	SessionID      string            `json:"sessionId,omitempty" desc:"left out: the caller's" check:"max=256"`
-	ReplyTo        string            `json:"reply_to,omitempty" desc:"message that this answers or confirms" check:"max=256"`
-	ThreadID       string            `json:"threadId,omitempty" desc:"conversation" check:"max=256"`
-	TTL            parameter.Seconds `json:"ttl,omitempty" desc:"seconds until it expires unread" check:"min=1,max=2592000"`
+	SessionID      string            `json:"sessionId,omitempty" desc:"default: the caller's session" check:"max=256"`
+	ReplyTo        string            `json:"reply_to,omitempty" desc:"message to answer or acknowledge" check:"max=256"`
+	ThreadID       string            `json:"threadId,omitempty" desc:"thread of the message" check:"max=256"`
+	TTL            parameter.Seconds `json:"ttl,omitempty" desc:"seconds until the message expires unread" check:"min=1,max=2592000"`
 	Payload        json.RawMessage   `json:"payload,omitempty" desc:"structured data" check:"object,max=1000000"`
-	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"UUID v4; a repeat with it sends nothing" check:"max=36"`
-	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are told if nobody confirmed or answered" check:"min=1,max=2592000"`
-	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest and never do not wake an idle session of the target; left out: the type decides" check:"oneof=now|rest|never"`
-	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"wait for a target that nobody knows yet"`
+	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"UUID v4; a repeated send with it sends nothing" check:"max=36"`
+	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"seconds until you get a notice if nobody acknowledged or answered" check:"min=1,max=2592000"`
+	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest and never do not wake an idle session of the target; default: by type" check:"oneof=now|rest|never"`
+	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"wait until an unknown target is added"`
 }
 
 // SendMessageResult names the message; for a group, its multicast id and one target per member.
@@ -90,8 +90,8 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 	}
 	if p.IdempotencyKey != "" && !uuid4().MatchString(p.IdempotencyKey) {
 		return orchestrator.Draft{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "idempotency_key: %q is no UUID v4", p.IdempotencyKey).
-				WithHint("Write one as f47ac10b-58cc-4372-a567-0e02b2c3d479, and the same one when you send again")
+			orchestrator.Errorf(orchestrator.InvalidParams, "idempotency_key must be a UUID v4, but is %q", p.IdempotencyKey).
+				WithHint("Use the form f47ac10b-58cc-4372-a567-0e02b2c3d479, and give the same key when you send the message again")
 	}
 	body := struct {
 		Message string          `json:"message"`
@@ -127,15 +127,15 @@ var uuid4 = pattern.New(`(?i)^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f
 func (r SendMessageResult) Text(w *terminal.Text) {
 	switch {
 	case r.Idempotent:
-		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
+		w.Printf("A message with this idempotency key was sent before, so nothing was sent now.\n")
 	case r.MulticastID != "":
-		w.Printf("%s is on disk, for %d programs.\n", w.Paint(terminal.Bold, r.MulticastID), *r.Recipients)
+		w.Printf("%s is stored on disk for %d programs.\n", w.Paint(terminal.Bold, r.MulticastID), *r.Recipients)
 	default:
-		w.Printf("%s is on disk.\n", w.Paint(terminal.Bold, r.MessageID))
+		w.Printf("%s is stored on disk.\n", w.Paint(terminal.Bold, r.MessageID))
 	}
 	r.Replied.Text(w)
 	if r.Note != "" {
-		w.Printf("It %s.\n", r.Note)
+		w.Printf("The message %s.\n", r.Note)
 	}
 	r.Presence.Text(w)
 }

@@ -10,7 +10,7 @@ import (
 
 // AcknowledgeParams name the message that was dealt with.
 type AcknowledgeParams struct {
-	MessageID string `json:"message_id" desc:"message that its recipient has processed" check:"id" arg:"1"`
+	MessageID string `json:"message_id" desc:"message that its recipient has handled" check:"id" arg:"1"`
 }
 
 // AcknowledgeResult tells when it was acknowledged first.
@@ -38,5 +38,5 @@ func acknowledge(ctx context.Context, env commands.Env, p AcknowledgeParams) (Ac
 
 // Text says it in a sentence.
 func (r AcknowledgeResult) Text(w *terminal.Text) {
-	w.Printf("%s is acknowledged by %s, %s.\n", r.MessageID, r.Recipient, w.When(r.AcknowledgedAt))
+	w.Printf("%s was acknowledged by %s, %s.\n", r.MessageID, r.Recipient, w.When(r.AcknowledgedAt))
 }

@@ -11,7 +11,7 @@ import (
 
 // CancelParams name the message to take back.
 type CancelParams struct {
-	MessageID string `json:"message_id" desc:"message, or multicast_id of a send to a group" check:"id" arg:"1"`
+	MessageID string `json:"message_id" desc:"message ID, or the multicast_id of a send to a group" check:"id" arg:"1"`
 }
 
 // CancelResult lists what was taken back.
@@ -22,7 +22,7 @@ type CancelResult struct {
 }
 
 var cancelCommand = commands.Define(vocabulary, "cancel", cancel).With(commands.Traits{
-	Confirm: "This takes back {message_id}, which is then never delivered.",
+	Confirm: "This cancels {message_id}. Mailroom then never delivers it.",
 	Last: func(m *orchestrator.Message, _ string) bool {
 		return m.Status == orchestrator.Pending || m.Status == orchestrator.Retry
 	},
@@ -44,8 +44,8 @@ func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult
 // Text says it in a sentence.
 func (r CancelResult) Text(w *terminal.Text) {
 	if len(r.Cancelled) == 1 {
-		w.Printf("%s is cancelled; nobody gets it.\n", w.Paint(terminal.Bold, r.Cancelled[0]))
+		w.Printf("Canceled %s. It will not be delivered.\n", w.Paint(terminal.Bold, r.Cancelled[0]))
 		return
 	}
-	w.Printf("%s is cancelled: %d messages that nobody gets.\n", w.Paint(terminal.Bold, r.MessageID), len(r.Cancelled))
+	w.Printf("Canceled %s. Its %d messages will not be delivered.\n", w.Paint(terminal.Bold, r.MessageID), len(r.Cancelled))
 }

@@ -13,7 +13,7 @@ import (
 
 // ClearOldParams say what retention removes. Source: document 004, "Operation 4: Clear Old Messages".
 type ClearOldParams struct {
-	OlderThanDays *int `json:"older_than_days,omitempty" desc:"age of messages that have ended; left out: the setting retention.ended" check:"min=0,max=3650"`
+	OlderThanDays *int `json:"older_than_days,omitempty" desc:"age in days of finished messages; default: the setting retention.ended" check:"min=0,max=3650"`
 }
 
 // ClearOldResult is document 004's answer. messages_deleted and deleted_statuses count rows that left agent_message;
@@ -56,7 +56,7 @@ func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOld
 // Text says it in a sentence.
 func (r ClearOldResult) Text(w *terminal.Text) {
 	archived := r.Statuses["delivered"]
-	w.Printf("Archived %d delivered messages, where they can still be read; deleted %d others, and %d from the archive.\n",
+	w.Printf("Archived %d delivered messages, which can still be read. Deleted %d other messages, and %d messages from the archive.\n",
 		archived, r.Deleted-archived, r.ArchiveDeleted)
-	w.Printf("The files are %.1f MB smaller.\n", r.FreedMB)
+	w.Printf("The database files are %.1f MB smaller.\n", r.FreedMB)
 }

@@ -14,10 +14,10 @@ import (
 
 // DeliverAllParams say what a delivery run does. Source: document 004, "Operation 2: Deliver All Pending Messages".
 type DeliverAllParams struct {
-	Recipient string            `json:"recipient,omitempty" desc:"deliver to this agent only" check:"agent"`
-	Timeout   parameter.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"longest attempt; left out: the agent's own, or the setting delivery.timeout" check:"min=1,max=3600"`
-	BatchSize int               `json:"batch_size,omitempty" desc:"messages of one claim; never a cap on the run; left out: the setting delivery.claim_size" check:"min=1,max=10000"`
-	Wait      bool              `json:"wait,omitempty" desc:"wait for slow transports; without it the run answers once the inboxes are served" default:"true"`
+	Recipient string            `json:"recipient,omitempty" desc:"deliver only to this agent" check:"agent"`
+	Timeout   parameter.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"time limit of one attempt; default: the agent's own, or the setting delivery.timeout" check:"min=1,max=3600"`
+	BatchSize int               `json:"batch_size,omitempty" desc:"messages per claim, not a limit on the run; default: the setting delivery.claim_size" check:"min=1,max=10000"`
+	Wait      bool              `json:"wait,omitempty" desc:"wait for slow transports; false: answer when the inbox deliveries are done" default:"true"`
 }
 
 // DeliverAllResult is document 004's answer. Errors are the attempts of this run that failed.
@@ -47,8 +47,8 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 	if apart && p.Timeout > 0 && p.Recipient != env.Caller.Name {
 		return DeliverAllResult{},
 			orchestrator.Errorf(orchestrator.PermissionDenied,
-				"delivery_timeout_seconds: only an administrator says how long others' attempts may take").
-				WithHint("Leave it out, or name yourself as the recipient")
+				"delivery_timeout_seconds: only an administrator may set it for deliveries to other agents").
+				WithHint("Omit delivery_timeout_seconds, or give your own name as the recipient")
 	}
 	d, err := env.Engine.DeliverAll(ctx, delivery.Options{
 		Recipient: p.Recipient, Timeout: p.Timeout.Duration(), ClaimSize: p.BatchSize, Background: !p.Wait,
@@ -74,16 +74,16 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 func (r DeliverAllResult) Text(w *terminal.Text) {
 	w.Printf("Delivered: %d. Failed attempts: %d.\n", r.Delivered, r.Failed)
 	if r.PutOff > 0 {
-		w.Printf("Put off, since the recipient asks to be tried later: %d. `mailroom why ID` says until when.\n",
+		w.Printf("Deferred because the recipient asked for a later attempt: %d. To see when a message is due, run `mailroom why ID`.\n",
 			r.PutOff)
 	}
 	for _, name := range r.Disabled {
-		w.Printf("The address of %[1]s is gone for good: its transport is disabled until `mailroom agent add %[1]s --deliver ...`.\n", name)
+		w.Printf("The address of %[1]s no longer exists, so Mailroom disabled its transport. To set another transport, run `mailroom agent add %[1]s --deliver ...`.\n", name)
 	}
 	commands.NotTrusted(w, r.Untrusted)
 	for _, e := range r.Errors { // in no table, whose cells are cut: why it failed is what is wanted
 		w.Printf("\n")
 		w.Fields([2]string{"message", e.MessageID}, [2]string{"to", e.Recipient},
-			[2]string{"again at", cmp.Or(e.RetryAt, "given up")}, [2]string{"why", e.Message})
+			[2]string{"retry at", cmp.Or(e.RetryAt, "never (dead letter)")}, [2]string{"reason", e.Message})
 	}
 }

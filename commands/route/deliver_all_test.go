@@ -19,7 +19,7 @@ func TestDeliverAllTellsWhyWhole(t *testing.T) {
 			Message: why}}}}
 	r.Text(&terminal.Text{Out: &b, Width: 100})
 	why = strings.Replace(why, ": 127", ":\n          127", 1)
-	want := "Delivered: 0. Failed attempts: 1.\n\nmessage   m\nto        hook\nagain at  given up\nwhy       " + why +
+	want := "Delivered: 0. Failed attempts: 1.\n\nmessage   m\nto        hook\nretry at  never (dead letter)\nreason    " + why +
 		"\n"
 	if b.String() != want {
 		t.Errorf("%q; want %q", b.String(), want)

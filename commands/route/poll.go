@@ -13,7 +13,7 @@ import (
 // PollParams names whose backlog to list. Source: document 004, "Operation 1: Poll Messages for Agent".
 type PollParams struct {
 	Recipient string `json:"recipient" desc:"agent whose undelivered messages to list" check:"agent"`
-	BatchSize int    `json:"batch_size,omitempty" desc:"messages to list at most" check:"min=1,max=1000" default:"10"`
+	BatchSize int    `json:"batch_size,omitempty" desc:"maximum number of messages" check:"min=1,max=1000" default:"10"`
 }
 
 // PollResult is document 004's answer.
@@ -59,7 +59,7 @@ func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, erro
 	}
 	shown := env.Shown(backlog.Messages, answer)
 	r := answer(shown).(PollResult)
-	r.Rest = env.Rest(len(shown) < len(backlog.Messages), "search_messages finds them, and get_message shows one")
+	r.Rest = env.Rest(len(shown) < len(backlog.Messages), "to find them, call search_messages; to read one, call get_message")
 	return r, nil
 }
 

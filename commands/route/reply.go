@@ -17,7 +17,7 @@ type ReplyParams struct {
 	MessageID string          `json:"message_id" desc:"message to answer" check:"id" arg:"1"`
 	Payload   json.RawMessage `json:"payload" desc:"any JSON value, at most 1 MiB" arg:"rest"`
 	Type      string          `json:"message_type,omitempty" desc:"any word" check:"min=1,max=64" also:"type" default:"message"`
-	Sender    string          `json:"sender,omitempty" desc:"agent that answers; may be left out when --as or MAILROOM_AGENT names it" check:"agent"`
+	Sender    string          `json:"sender,omitempty" desc:"agent that answers; may be left out if --as or MAILROOM_AGENT names it" check:"agent"`
 }
 
 var replyCommand = commands.Define(vocabulary, "reply", reply).With(commands.Traits{

@@ -16,21 +16,21 @@ import (
 // mean something to it. Source: document 004, "Parameters" and "Message Operations",
 // whose spelling a client is offered; any other case is taken, too.
 type RouteParams struct {
-	Action         string            `json:"ACTION" desc:"what to do" check:"oneof=poll|deliver|deliver_all|send|clear|clear_old"`
-	Recipient      string            `json:"RECIPIENT,omitempty" desc:"agent, group or role:ROLE to send to" check:"agent|group|role"`
-	BatchSize      int               `json:"BATCH_SIZE,omitempty" desc:"poll: messages to list at most (10); deliver_all: messages of one claim" check:"min=1,max=1000"`
-	Timeout        parameter.Seconds `json:"DELIVERY_TIMEOUT_SECONDS,omitempty" desc:"deliver_all: longest attempt" check:"min=1,max=3600"`
+	Action         string            `json:"ACTION" desc:"action to run" check:"oneof=poll|deliver|deliver_all|send|clear|clear_old"`
+	Recipient      string            `json:"RECIPIENT,omitempty" desc:"agent, group, or role:ROLE to send to" check:"agent|group|role"`
+	BatchSize      int               `json:"BATCH_SIZE,omitempty" desc:"poll: maximum number of messages (10); deliver_all: messages per claim" check:"min=1,max=1000"`
+	Timeout        parameter.Seconds `json:"DELIVERY_TIMEOUT_SECONDS,omitempty" desc:"deliver_all: time limit of one attempt" check:"min=1,max=3600"`
 	InstanceID     string            `json:"ORCHESTRATOR_INSTANCE_ID,omitempty" desc:"recorded as lease owner and trace actor of this run" check:"min=1,max=128"`
 	Sender         string            `json:"SENDER,omitempty" desc:"send: agent that sends" check:"agent"`
 	Type           string            `json:"MESSAGE_TYPE,omitempty" desc:"send: any word" check:"min=1,max=64"`
 	Payload        json.RawMessage   `json:"PAYLOAD,omitempty" desc:"send: any JSON value, at most 1 MiB"`
-	MaxRetries     *int              `json:"MAX_RETRIES,omitempty" desc:"send: retries before it fails" check:"min=0,max=100"`
-	Priority       int               `json:"PRIORITY,omitempty" desc:"send: higher goes first" check:"min=-9,max=9"`
-	TTL            parameter.Seconds `json:"TTL_SECONDS,omitempty" desc:"send: expires undelivered or unread after this long" check:"min=1,max=2592000"`
-	IdempotencyKey string            `json:"IDEMPOTENCY_KEY,omitempty" desc:"send: a repeat with this key sends nothing" check:"max=256"`
-	ReplyTo        string            `json:"REPLY_TO,omitempty" desc:"send: message_id that this one answers" check:"max=256"`
-	NotBefore      string            `json:"NOT_BEFORE,omitempty" desc:"send: deliver no earlier: an RFC 3339 time, or a time from now such as 2h" check:"max=64"`
-	OlderThanDays  *int              `json:"OLDER_THAN_DAYS,omitempty" desc:"clear_old: age of messages that have ended" check:"min=0,max=3650"`
+	MaxRetries     *int              `json:"MAX_RETRIES,omitempty" desc:"send: retries before the message fails" check:"min=0,max=100"`
+	Priority       int               `json:"PRIORITY,omitempty" desc:"send: a higher number goes first" check:"min=-9,max=9"`
+	TTL            parameter.Seconds `json:"TTL_SECONDS,omitempty" desc:"send: time until the message expires undelivered or unread" check:"min=1,max=2592000"`
+	IdempotencyKey string            `json:"IDEMPOTENCY_KEY,omitempty" desc:"send: a repeated send with this key sends nothing" check:"max=256"`
+	ReplyTo        string            `json:"REPLY_TO,omitempty" desc:"send: message_id of the message to answer" check:"max=256"`
+	NotBefore      string            `json:"NOT_BEFORE,omitempty" desc:"send: earliest delivery: an RFC 3339 time, or a time from now such as 2h" check:"max=64"`
+	OlderThanDays  *int              `json:"OLDER_THAN_DAYS,omitempty" desc:"clear_old: age in days of finished messages" check:"min=0,max=3650"`
 }
 
 // RouteResult is the answer of the action that ran.
@@ -99,13 +99,13 @@ func (p *RouteParams) allowed(caller commands.Caller) error {
 	case caller.Admin || p.Action == "send":
 		return nil
 	case p.Action != "poll":
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "ACTION %s is for administrators", p.Action).
-			WithHint("You can poll your own messages here, and send")
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "only an administrator may use ACTION %s", p.Action).
+			WithHint("Use ACTION poll for your own messages, or ACTION send")
 	}
 	_, err := commands.ActAs(caller, p.Recipient)
 	return err
 }
 
 func missing(parameter, action string) error {
-	return orchestrator.InvalidParam(parameter, "it is missing; action %s needs it", action)
+	return orchestrator.InvalidParam(parameter, "missing, but the action %s requires it", action)
 }

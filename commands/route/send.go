@@ -21,19 +21,19 @@ import (
 // SendParams asks for one message to one agent, or to every member of a group.
 // Source: document 004, "Operation 3: Send Message".
 type SendParams struct {
-	Sender         string            `json:"sender,omitempty" desc:"agent that sends; may be left out when --as or MAILROOM_AGENT names it" check:"agent"`
-	Recipient      string            `json:"recipient" desc:"agent, group or role:ROLE" check:"agent|group|role" arg:"1"`
-	Type           string            `json:"message_type" desc:"task_assignment, error_report, ...: any word" check:"min=1,max=64" also:"type" with:"payload=message"`
-	Payload        json.RawMessage   `json:"payload,omitempty" desc:"any JSON value, at most 1 MiB; left out it is null" arg:"rest"`
-	MaxRetries     *int              `json:"max_retries,omitempty" desc:"retries before it fails; left out: the setting retry.max_retries" check:"min=0,max=100"`
-	Priority       int               `json:"priority,omitempty" desc:"higher goes first" check:"min=-9,max=9"`
-	TTL            parameter.Seconds `json:"ttl_seconds,omitempty" desc:"expires undelivered or unread after this long" check:"min=1,max=2592000" also:"ttl"`
-	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"a repeat of the same send with this key sends nothing and answers with the first result" check:"max=256"`
-	ReplyTo        string            `json:"reply_to,omitempty" desc:"message_id that this one answers" check:"max=256"`
-	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"tell the sender, once, when nobody has acknowledged or answered it after this long" check:"min=1,max=2592000"`
-	NotBefore      string            `json:"not_before,omitempty" desc:"deliver no earlier: an RFC 3339 time, or a time from now such as 2h; at most 30 days ahead" check:"max=64"`
-	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest and never wake no idle session, never keeps no turn going; left out: type and priority decide; the recipient's rules win" check:"oneof=now|rest|never"`
-	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep a message to a name that nobody has yet, until that agent is added"`
+	Sender         string            `json:"sender,omitempty" desc:"agent that sends; may be left out if --as or MAILROOM_AGENT names it" check:"agent"`
+	Recipient      string            `json:"recipient" desc:"agent, group, or role:ROLE" check:"agent|group|role" arg:"1"`
+	Type           string            `json:"message_type" desc:"any word, such as task_assignment or error_report" check:"min=1,max=64" also:"type" with:"payload=message"`
+	Payload        json.RawMessage   `json:"payload,omitempty" desc:"any JSON value of at most 1 MiB; default: null" arg:"rest"`
+	MaxRetries     *int              `json:"max_retries,omitempty" desc:"retries before the message fails; default: the setting retry.max_retries" check:"min=0,max=100"`
+	Priority       int               `json:"priority,omitempty" desc:"a higher number goes first" check:"min=-9,max=9"`
+	TTL            parameter.Seconds `json:"ttl_seconds,omitempty" desc:"time until the message expires undelivered or unread" check:"min=1,max=2592000" also:"ttl"`
+	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"a repeated send with this key sends nothing and returns the first result" check:"max=256"`
+	ReplyTo        string            `json:"reply_to,omitempty" desc:"message_id of the message to answer" check:"max=256"`
+	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"notify the sender once if nobody acknowledges or answers the message in this time" check:"min=1,max=2592000"`
+	NotBefore      string            `json:"not_before,omitempty" desc:"earliest delivery: an RFC 3339 time, or a time from now such as 2h; at most 30 days ahead" check:"max=64"`
+	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest does not wake an idle session, never also lets a turn end; default: by type and priority; the recipient's rules win" check:"oneof=now|rest|never"`
+	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep a message to an unknown name until that agent is added"`
 }
 
 // SendResult is document 004's answer, and what a send to a group adds to it.
@@ -99,51 +99,51 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 
 // Text says it in a sentence, and who will deliver.
 func (r SendResult) Text(w *terminal.Text) {
-	w.Printf("%s to %s is %s, and on disk.\n", w.Paint(terminal.Bold, r.MessageID), r.Recipient, w.Status(r.Status))
+	w.Printf("%s to %s is %s and stored on disk.\n", w.Paint(terminal.Bold, r.MessageID), r.Recipient, w.Status(r.Status))
 	r.Replied.Text(w)
 	switch {
 	case r.Idempotent:
-		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
+		w.Printf("A message with this idempotency key was sent before, so nothing was sent now.\n")
 	case r.Note == orchestrator.WaitsForDevice:
-		w.Printf("It %s. `mailroom signal pair` adds a phone; until then it is kept.\n", r.Note)
+		w.Printf("The message %s. To add a phone, run `mailroom signal pair`; until then, Mailroom keeps the message.\n", r.Note)
 	case r.Note != "" && r.withheld == 0:
-		w.Printf("It %s.\n", r.Note)
+		w.Printf("The message %s.\n", r.Note)
 	case r.Held:
-		w.Printf("It is held until somebody has the name %s.\n", r.Recipient)
+		w.Printf("Mailroom keeps the message until an agent named %s is added.\n", r.Recipient)
 	case r.NotBefore != "":
-		w.Printf("It is delivered no earlier than %s.\n", r.NotBefore)
+		w.Printf("The message is delivered no earlier than %s.\n", r.NotBefore)
 	}
 	if r.Held || r.Idempotent {
 		return
 	}
 	r.Presence.Text(w)
-	whose, rest := "its", len(r.Recipients)-r.withheld
+	whose, rest := "the", len(r.Recipients)-r.withheld
 	if r.withheld > 0 {
 		whose = "the other"
-		w.Printf("%s\n", w.Paint(terminal.Yellow, "It "+r.Note+". "+ledger.NotTrustedHint+"."))
+		w.Printf("%s\n", w.Paint(terminal.Yellow, "The message "+r.Note+". "+ledger.NotTrustedHint+"."))
 	}
 	switch {
 	case r.disabled:
 		name := orchestrator.ShellWord(r.Recipient)
 		w.Printf("%s\n",
 			w.Paint(terminal.Yellow,
-				fmt.Sprintf("The transport of %s is disabled: it waits until `mailroom agent enable %s`.", r.Recipient,
+				fmt.Sprintf("The transport of %s is disabled, so the message waits. To enable the transport, run `mailroom agent enable %s`.", r.Recipient,
 					name)))
 	case r.noHost != "":
 		w.Printf("%s\n",
 			w.Paint(terminal.Yellow,
-				fmt.Sprintf("No daemon runs on %s, which alone delivers to %s: it waits until `mailroom serve` runs there.", r.noHost, r.Recipient)))
+				fmt.Sprintf("No daemon is running on %s, the only host that delivers to %s. To deliver the message, run `mailroom serve` on that host.", r.noHost, r.Recipient)))
 	case !r.noDaemon:
 	case rest > 0:
 		w.Printf("%s\n", w.Paint(terminal.Yellow,
-			fmt.Sprintf("No daemon runs: %s %d messages are delivered by `mailroom deliver_all`, or when the members look for them.", whose, rest)))
+			fmt.Sprintf("No daemon is running. To deliver %s %d messages, run `mailroom deliver_all`; each is also delivered when its recipient checks for messages.", whose, rest)))
 	case r.withheld > 0 || r.Note == orchestrator.WaitsForDevice:
 	case !r.looks:
 		commands.TellNoDaemon(w, "it is")
 	default:
 		w.Printf("%s\n",
-			w.Paint(terminal.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+
-				" or a hook of its session looks for messages."))
+			w.Paint(terminal.Yellow, "No daemon is running. To deliver the message, run `mailroom deliver_all`; it is also delivered when "+r.Recipient+
+				" or a hook of its session checks for messages."))
 	}
 }
 
@@ -191,8 +191,8 @@ func laterTime(parameter, text string) (at time.Time, delay time.Duration, err e
 	if at, err = time.Parse(time.RFC3339, text); err == nil {
 		return at, 0, nil
 	}
-	return at, 0, orchestrator.InvalidParam(parameter, "%q is no time", orchestrator.Clip(text)).
-		WithHint("Give one with its zone, as in 2026-01-02T15:04:05Z or 2026-01-02T15:04:05+01:00, or how long from now: 90s, 30m, 2h, 7d")
+	return at, 0, orchestrator.InvalidParam(parameter, "%q is not a valid time", orchestrator.Clip(text)).
+		WithHint("Give a time with its zone, such as 2026-01-02T15:04:05Z or 2026-01-02T15:04:05+01:00, or a time from now, such as 90s, 30m, 2h, or 7d")
 }
 
 func sendResult(d *orchestrator.Draft, sent *orchestrator.Sent) SendResult {

@@ -13,13 +13,13 @@ import (
 
 // WaitParams say whose messages to wait for.
 type WaitParams struct {
-	Recipient  string            `json:"recipient,omitempty" desc:"agent whose unread messages to take; may be left out when --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
-	Timeout    parameter.Seconds `json:"timeout,omitempty" desc:"how long to wait when there are none" check:"min=0,max=86400" default:"30"`
-	BatchSize  int               `json:"batch_size,omitempty" desc:"messages to take at most" check:"min=1,max=1000" default:"10"`
-	Lease      parameter.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read once they are printed" check:"min=1,max=86400"`
-	WaitFor    string            `json:"wait_for,omitempty" desc:"agent that is waited for; refused when it waits for the recipient, be it through others" check:"agent"`
-	ReplyTo    string            `json:"reply_to,omitempty" desc:"message of the recipient's own whose answer is waited for; the same as naming those who got it" check:"id"`
-	AnswerOnly bool              `json:"answer_only,omitempty" desc:"take the answer to reply_to alone, and leave what else comes unread"`
+	Recipient  string            `json:"recipient,omitempty" desc:"agent that reads its messages; may be left out if --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
+	Timeout    parameter.Seconds `json:"timeout,omitempty" desc:"how long to wait if there are no unread messages" check:"min=0,max=86400" default:"30"`
+	BatchSize  int               `json:"batch_size,omitempty" desc:"maximum number of messages" check:"min=1,max=1000" default:"10"`
+	Lease      parameter.Seconds `json:"lease,omitempty" desc:"seconds until messages become unread again unless acknowledged; default: printed messages are marked as read" check:"min=1,max=86400"`
+	WaitFor    string            `json:"wait_for,omitempty" desc:"agent to wait for; refused if it waits for the recipient, directly or through others" check:"agent"`
+	ReplyTo    string            `json:"reply_to,omitempty" desc:"message that the recipient sent: wait for its answer, as if wait_for named the agents that got it" check:"id"`
+	AnswerOnly bool              `json:"answer_only,omitempty" desc:"take only the answer to reply_to, and leave other messages unread"`
 }
 
 // WaitResult holds the messages, which are marked as read, or shown under a lease. A wait that ended without one is not
@@ -41,7 +41,7 @@ type WaitResult struct {
 
 var waitCommand = commands.Define(vocabulary, "wait", wait).
 	With(commands.Traits{Kind: tracing.Consumer, Document: true}).
-	Called("read", `{"timeout":0}`, "Take an agent's unread messages, and mark them as read")
+	Called("read", `{"timeout":0}`, "Read an agent's unread messages, and mark them as read")
 
 // wait takes unread messages, or waits for some.
 func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, error) {
@@ -60,7 +60,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	}
 	if p.AnswerOnly {
 		if p.ReplyTo == "" {
-			return WaitResult{}, orchestrator.InvalidParam("answer_only", "it goes with reply_to")
+			return WaitResult{}, orchestrator.InvalidParam("answer_only", "requires reply_to")
 		}
 		o.Filter.Answers = p.ReplyTo
 	}
@@ -97,7 +97,7 @@ func (r WaitResult) Text(w *terminal.Text) {
 		w.Printf("Nobody has answered %s yet.\n", r.awaits)
 		return
 	case r.TimedOut:
-		w.Printf("There is no unread message for %s.\n", r.Recipient)
+		w.Printf("No unread messages for %s.\n", r.Recipient)
 		return
 	}
 	for i := range r.Messages {

@@ -78,5 +78,5 @@ func TestThreadsInTheirStates(t *testing.T) {
 	s.Open(r.Address + "/threads")
 	s.Type("Token", r.Token("ann", false))
 	s.Click("Log in")
-	s.Reads("the list of all threads is for administrators")
+	s.Reads("only an administrator may see the list of all threads")
 }

@@ -306,8 +306,8 @@ func TestAdviceWithoutAShell(t *testing.T) {
 			`"hint":"Try again later; status shows the backlog, the setting backlog.limit the limit"`},
 		{"send", `{"recipient":"role:x","message_type":"x"}`, `"hint":"No agent has a role yet"`,
 			`"hint":"No agent has a role yet; agent_add (name: NAME, role: x) gives one"`},
-		{"release", `{}`, `"hint":"Name one message, or say all; not both"`,
-			`"hint":"Name one message, or say all; not both"`},
+		{"release", `{}`, `"hint":"Give either message_id or all, not both"`,
+			`"hint":"Give either message_id or all, not both"`},
 		{"read_thread", `{"thread_id":"t"}`, `"hint":"list_threads lists yours; any`,
 			`"hint":"list_threads lists yours; any`},
 	} {
