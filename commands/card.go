@@ -45,7 +45,7 @@ func parseCard(text string) (*Card, error) {
 	rest, opens := strings.CutPrefix(text, fence)
 	front, body, ends := strings.Cut(rest, "\n"+fence)
 	if !opens || !ends {
-		return nil, fmt.Errorf("it does not open with front matter that ends")
+		return nil, fmt.Errorf("the front matter is missing or not closed")
 	}
 	card := &Card{Body: strings.TrimSpace(body)}
 	decoder := yaml.NewDecoder(strings.NewReader(front))
@@ -55,16 +55,16 @@ func parseCard(text string) (*Card, error) {
 	}
 	switch {
 	case card.Agent == "" || card.Action == "" || card.Description == "":
-		return nil, fmt.Errorf("front matter: agent, action and description must be there")
+		return nil, fmt.Errorf("front matter: agent, action, and description are required")
 	case !slices.Contains([]string{"self", "admin"}, card.Rights):
-		return nil, fmt.Errorf("front matter: rights is %q; it is self or admin", card.Rights)
+		return nil, fmt.Errorf("front matter: rights must be self or admin, but is %q", card.Rights)
 	case slices.ContainsFunc(card.Tables.Records,
 		func(word string) bool { return !slices.Contains([]string{"due", "old", "removed"}, word) }):
-		return nil, fmt.Errorf("front matter: records is %q; it has due, old and removed", card.Tables.Records)
+		return nil, fmt.Errorf("front matter: records may contain only due, old, and removed, but is %q", card.Tables.Records)
 	case card.Answers != "" && card.Answers != "json":
-		return nil, fmt.Errorf("front matter: answers is %q; it is json, or left out", card.Answers)
+		return nil, fmt.Errorf("front matter: answers must be json or left out, but is %q", card.Answers)
 	case card.Body == "":
-		return nil, fmt.Errorf("there is no text below the front matter")
+		return nil, fmt.Errorf("the text below the front matter is missing")
 	}
 	return card, nil
 }

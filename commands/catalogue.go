@@ -52,10 +52,10 @@ func (c *Catalogue) Lookup(name string) (*Definition, error) {
 	for i, d := range c.list {
 		names[i] = d.Name
 	}
-	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", orchestrator.Clip(name))
+	e := orchestrator.Errorf(orchestrator.UnknownCommand, "unknown command %q", orchestrator.Clip(name))
 	near := nearest.Nearest(name, names)
 	if len(near) == 0 {
-		return nil, e.WithHint("`mailroom commands` lists them")
+		return nil, e.WithHint("To list the commands, run `mailroom commands`")
 	}
 	e.Details = map[string]any{"near": near}
 	return nil, e.WithHint("Did you mean %s?", strings.Join(near, " or "))

@@ -65,8 +65,8 @@ func CheckFits(parameter string, payload json.RawMessage) error {
 		return nil
 	}
 	return orchestrator.InvalidParam(parameter,
-		"the message has %d bytes as JSON, with its escapes and what stands beside; at most %d are allowed",
-		len(payload), orchestrator.MaxPayload).WithHint("Write the content to a file and send its path")
+		"the message must have at most %d bytes as JSON, including escapes and its other fields, but has %d",
+		orchestrator.MaxPayload, len(payload)).WithHint("Write the content to a file and send its path")
 }
 
 // textWith reads an object that has a text under one key and nothing else but, perhaps, a value under another.

@@ -264,13 +264,13 @@ func (d *Definition) mustBeRight(err error) {
 func (d *Definition) parseCard() error {
 	text, err := fs.ReadFile(d.vocabulary.Cards, d.Tool+".md")
 	if err != nil {
-		return fmt.Errorf("it has no card: %w", err)
+		return fmt.Errorf("missing card: %w", err)
 	}
 	if d.card, err = parseCard(string(text)); err != nil {
 		return fmt.Errorf("card: %w", err)
 	}
 	if want := "orchestrator." + d.vocabulary.Prefix + d.words; d.card.Command != want {
-		return fmt.Errorf("card: front matter: command is %q; it is %q", d.card.Command, want)
+		return fmt.Errorf("card: front matter: command must be %q, but is %q", want, d.card.Command)
 	}
 	return nil
 }
@@ -295,7 +295,7 @@ func (d *Definition) checkNamed() error {
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(d.params, func(p parameter.Param) bool { return p.Name == name }) {
-			return fmt.Errorf("it has no parameter %s", name)
+			return fmt.Errorf("unknown parameter %s", name)
 		}
 	}
 	return nil

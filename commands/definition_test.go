@@ -23,10 +23,10 @@ func panicOf(f func()) (text string) {
 func TestDefinitionRefusesWrongCards(t *testing.T) {
 	t.Parallel()
 	cards := map[string]string{
-		"":                            "has no card",
-		"# try\n":                     "does not open with front matter that ends",
-		"---\n" + front + "\n# try\n": "does not open with front matter that ends",
-		strings.Replace(goodCard, "orchestrator.try", "try", 1): `command is "try"; it is "orchestrator.try"`,
+		"":                            "missing card",
+		"# try\n":                     "front matter is missing or not closed",
+		"---\n" + front + "\n# try\n": "front matter is missing or not closed",
+		strings.Replace(goodCard, "orchestrator.try", "try", 1): `command must be "orchestrator.try", but is "try"`,
 	}
 	for card, says := range cards {
 		v := vocabularyOf("try", card)
@@ -50,28 +50,28 @@ func badParams[P any](t *testing.T, says string) {
 
 func TestDefineRefusesWrongParams(t *testing.T) {
 	t.Parallel()
-	badParams[string](t, "no struct")
+	badParams[string](t, "must be a struct")
 	badParams[struct {
 		A string `desc:"x"`
-	}](t, "no name in JSON")
+	}](t, "no JSON name")
 	badParams[struct {
 		A string `json:"a"`
 	}](t, "has no description")
 	badParams[struct {
 		A map[string]int `json:"a" desc:"x"`
-	}](t, "not one that a parameter can have")
+	}](t, "unsupported parameter type")
 	badParams[struct {
 		A int `json:"a" desc:"x" check:"most=1"`
-	}](t, `"most=1" is unknown`)
+	}](t, `unknown check "most=1"`)
 	badParams[struct {
 		A int `json:"a" desc:"x" check:"min=one"`
 	}](t, "min=one")
 	badParams[struct {
 		A int `json:"a" desc:"x" check:"max=5" default:"6"`
-	}](t, "default of parameter a: 6 is out of bounds")
+	}](t, "default of parameter a: must be at most 5, but is 6")
 	badParams[struct {
 		A string `json:"a" desc:"x" check:"oneof=x|y" default:"z"`
-	}](t, "none of x, y")
+	}](t, "one of x, y")
 }
 
 func TestDefineRefusesNamesOfNoParameter(t *testing.T) {
@@ -80,9 +80,9 @@ func TestDefineRefusesNamesOfNoParameter(t *testing.T) {
 	for says, d := range map[string]Typed[needy, struct{}]{
 		"": define().
 			With(Traits{Confirm: "This ends {name}.", ConfirmWith: "name"}).Knowing("name", KnownThreads),
-		"it has no parameter naem":   define().Knowing("naem", KnownThreads),
-		"it has no parameter noname": define().With(Traits{Confirm: "This ends {name} of {noname}."}),
-		"it has no parameter all":    define().With(Traits{Confirm: "This ends {name}.", ConfirmWith: "all"}),
+		"unknown parameter naem":   define().Knowing("naem", KnownThreads),
+		"unknown parameter noname": define().With(Traits{Confirm: "This ends {name} of {noname}."}),
+		"unknown parameter all":    define().With(Traits{Confirm: "This ends {name}.", ConfirmWith: "all"}),
 	} {
 		if got := panicOf(func() { d.Params() }); !strings.HasSuffix(got, says) || (got == "") != (says == "") {
 			t.Errorf("panics with %q; want %q", got, says)

@@ -41,10 +41,10 @@ func LeaseEnd(ms []orchestrator.Message) string {
 // TellRest says what is to be done with messages that come back, and that there are others.
 func TellRest(w *terminal.Text, until string, more bool) {
 	if until != "" {
-		w.Printf("They come back at %s unless they are acknowledged.\n", until)
+		w.Printf("Messages that are not acknowledged become unread again at %s.\n", until)
 	}
 	if more {
-		w.Printf("There are more: ask again.\n")
+		w.Printf("There are more messages; to get them, run the command again.\n")
 	}
 }
 

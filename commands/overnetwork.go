@@ -12,9 +12,9 @@ import (
 // that did so, and commandLine what to run there instead.
 func OnlyHere(parameter, subject, commandLine string) error {
 	e := orchestrator.Errorf(orchestrator.PermissionDenied,
-		"%s: over the network nobody decides which files, programs and addresses are used on the daemon's machine",
+		"%s: callers over the network cannot choose the files, programs, and addresses that the daemon's machine uses",
 		subject).
-		WithHint("Run `%s` there", commandLine)
+		WithHint("Run `%s` on the daemon's machine", commandLine)
 	e.Details = map[string]any{"parameter": parameter}
 	return e
 }

@@ -21,7 +21,7 @@ type Presence map[string]string
 func PresenceOf(ctx context.Context, env Env, d *orchestrator.Draft, recipients ...string) Presence {
 	known, err := hosts.Presence(ctx, env.Ledger, d, recipients...)
 	if err != nil {
-		env.Log.Warn("what the recipients of a message do is not known", "error", err)
+		env.Log.Warn("cannot determine whether the recipients of a message are active", "error", err)
 	}
 	return known
 }
@@ -38,12 +38,12 @@ func (p Presence) String() string {
 // Text tells people when the recipients will see the message.
 func (p Presence) Text(w *terminal.Text) {
 	for _, says := range [][2]string{
-		{hosts.IsWorking, "Working, and about to see it with the next tool call or at the end of the turn: %s.\n"},
-		{hosts.IsIdle, "Idle, and woken if the host can be: %s.\n"},
-		{hosts.NotWoken, "Idle, and not woken for this message, which it sees in its next turn: %s.\n"},
-		{hosts.OverSpent, "Shown no more in this hour, since its budget for messages (budget.bytes) is used up: %s.\n"},
-		{hosts.NoHooks, "No agent host tells of these, which see it when they look for messages: %s.\n"},
-		{hosts.NotThere, "Not running, so that it waits for the next session: %s.\n"},
+		{hosts.IsWorking, "Working agents, which see the message at their next tool call or at the end of the turn: %s.\n"},
+		{hosts.IsIdle, "Idle agents, which are woken if their host supports it: %s.\n"},
+		{hosts.NotWoken, "Idle agents, which are not woken for this message and see it in their next turn: %s.\n"},
+		{hosts.OverSpent, "Agents that are shown no more messages this hour because their budget (budget.bytes) is used up: %s.\n"},
+		{hosts.NoHooks, "Agents without a connected host, which see the message when they next check: %s.\n"},
+		{hosts.NotThere, "Agents that are not running, which see the message in their next session: %s.\n"},
 	} {
 		var names []string
 		for name, known := range p {
@@ -82,7 +82,7 @@ func HostWithout(ctx context.Context, env Env, agent *ledger.Agent) string {
 // TellNoDaemon writes that no daemon delivers what was sent: "it is" or "they are".
 func TellNoDaemon(w *terminal.Text, sent string) {
 	w.Printf("%s\n", w.Paint(terminal.Yellow,
-		"No daemon runs: "+sent+" delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
+		"No daemon is running: "+sent+" delivered when you run `mailroom deliver_all` or start `mailroom serve`."))
 }
 
 // NotTrusted writes why a database does nothing outside of itself, and what to do about it; nothing where it does.

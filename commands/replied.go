@@ -27,16 +27,16 @@ func RepliedOf(sent *orchestrator.Sent) Replied {
 // Text says it to people.
 func (r Replied) Text(w *terminal.Text) {
 	if r.JoinedThread != "" {
-		w.Printf("It stands in the thread %s.\n", r.JoinedThread)
+		w.Printf("The message is in the thread %s.\n", r.JoinedThread)
 	}
 	if r.OutsideThread != "" {
-		w.Printf("It went to its recipient alone: %s.\n", r.OutsideThread)
+		w.Printf("Sent only to the recipient, not to the thread: %s.\n", r.OutsideThread)
 	}
 	if r.RequestID != "" {
-		w.Printf("It answers the request %s.\n", r.RequestID)
+		w.Printf("The message answers the request %s.\n", r.RequestID)
 	}
 	if r.Presence == string(orchestrator.Stopped) {
-		w.Printf("%s\n", w.Paint(terminal.Yellow, "You have stopped: end your process."))
+		w.Printf("%s\n", w.Paint(terminal.Yellow, "You approved your own shutdown. End your process."))
 	}
 }
 
@@ -46,7 +46,7 @@ func NoteOf(sent *orchestrator.Sent) string {
 	case len(sent.Withheld) > 0:
 		return NoteWithheld(sent.Withheld, len(sent.Recipients))
 	case sent.Held && sent.Note == "":
-		return "waits until there is an agent of that name"
+		return "waits until an agent with that name exists"
 	}
 	return sent.Note
 }

@@ -171,7 +171,7 @@ func announceNewName(ctx context.Context, env Env) func() {
 	}
 	return func() {
 		if itself, _ := registered(); itself {
-			env.Call.Narrator.Printf("%s is new here: `mailroom agent remove %s` if that was a typo.\n", name, name)
+			env.Call.Narrator.Printf("Added the new agent %s. If the name is a typo, run `mailroom agent remove %s`.\n", name, name)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func (d *Definition) permit(ctx context.Context, env Env) error {
 		return nil
 	}
 	if d.Card().Rights != "self" {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is for administrators", d.Name)
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "only administrators can run %s", d.Name)
 	}
 	return nil
 }
@@ -249,12 +249,12 @@ func withTrace(err error, span *tracing.Span) error {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "interrupted", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &orchestrator.Error{Code: orchestrator.Unavailable,
-			Message: "not done in the time that the caller gave it", Err: err}
+			Message: "not finished within the caller's time limit", Err: err}
 	}
 	isFile := errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError))
 	if isFile && !errors.Is(err, fs.ErrClosed) {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "a file cannot be used", Err: err,
-			Hint: "Check the path, its permissions and the space on the disk"}
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot use a file", Err: err,
+			Hint: "Check the path, its permissions, and the free disk space"}
 	}
 	return Bug(err, span.TraceID)
 }
@@ -262,8 +262,8 @@ func withTrace(err error, span *tracing.Span) error {
 // Bug returns the error for whoever met a bug, which err tells of; the log or the trace has more under the trace id.
 func Bug(err error, traceID string) error {
 	return &orchestrator.Error{
-		Code: orchestrator.Internal, Message: "a bug in mailroom", Err: err,
-		Hint:    "Report it with the trace id " + traceID,
+		Code: orchestrator.Internal, Message: "a bug in Mailroom", Err: err,
+		Hint:    "Report the bug with the trace ID " + traceID,
 		Details: map[string]any{"trace_id": traceID},
 	}
 }
@@ -358,13 +358,13 @@ func ActAs(caller Caller, named string) (string, error) {
 	case named == "" && caller.Name == "" && caller.Shell:
 		return orchestrator.Operator, nil
 	case named == "" && caller.Name == "":
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "it is not said which agent this is for").
-			WithHint("Name the agent in the parameters, with --as or in MAILROOM_AGENT")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no agent is given").
+			WithHint("Name the agent in the parameters, with --as, or in MAILROOM_AGENT")
 	case named == "":
 		return caller.Name, nil
 	case caller.Name != "" && named != caller.Name:
 		return "", orchestrator.Errorf(orchestrator.PermissionDenied, "%s cannot act for %s", caller.Name, named).
-			WithHint("Leave the name out: you are %s here", caller.Name)
+			WithHint("Leave out the name; you are the agent %s", caller.Name)
 	}
 	return named, nil
 }

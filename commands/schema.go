@@ -47,7 +47,7 @@ func (d *Definition) ResultSchema() (*jsonschema.Schema, error) {
 	}
 	for _, key := range []string{"success", "action"} {
 		if s.Properties[key] != nil {
-			return nil, fmt.Errorf("%s: the result has a key %s, which every answer has already", d.Name, key)
+			return nil, fmt.Errorf("%s: the result must not have the key %s, which every answer has", d.Name, key)
 		}
 	}
 	s.Properties["success"] = &jsonschema.Schema{Type: "boolean"}

@@ -160,8 +160,8 @@ func Place(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 {
-		return 0, orchestrator.InvalidParam("continue", "%q is nothing that an answer said", orchestrator.Clip(text)).
-			WithHint("Take the value of continue from the answer before, with all other parameters as they were")
+		return 0, orchestrator.InvalidParam("continue", "must be a value from an earlier answer, but is %q", orchestrator.Clip(text)).
+			WithHint("Use the value of continue from the previous answer, and keep all other parameters the same")
 	}
 	return n, nil
 }

@@ -21,7 +21,7 @@ func (c *Catalogue) Runs(s *orchestrator.Schedule, now time.Time) (d *Definition
 		return nil, nil, err
 	}
 	if plan, err = ParseSpec(s.Spec, now); err != nil {
-		return nil, nil, fmt.Errorf("its spec: %w", err)
+		return nil, nil, fmt.Errorf("invalid spec: %w", err)
 	}
 	if every, ok := plan.(cron.ConstantDelaySchedule); ok {
 		from, err := time.Parse(time.RFC3339, s.CreatedAt)
@@ -76,7 +76,7 @@ func ParseSpec(spec string, now time.Time) (cron.Schedule, error) {
 	if strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=") {
 		var ok bool
 		if _, rest, ok = strings.Cut(spec, " "); !ok {
-			return nil, errors.New("nothing follows the time zone")
+			return nil, errors.New("the time zone must be followed by a schedule")
 		}
 	}
 	plan, err := cron.ParseStandard(spec)
@@ -85,11 +85,11 @@ func ParseSpec(spec string, now time.Time) (cron.Schedule, error) {
 	}
 	if every, ok := strings.CutPrefix(strings.TrimSpace(rest), "@every "); ok {
 		if d, err := time.ParseDuration(every); err != nil || d < time.Second || d%time.Second != 0 {
-			return nil, errors.New("@every takes whole seconds, one at least")
+			return nil, errors.New("@every must be a whole number of seconds, at least 1")
 		}
 	}
 	if plan.Next(now).IsZero() {
-		return nil, errors.New("it never comes: no day in the next years is as it says")
+		return nil, errors.New("the schedule never runs, because no day in the next 5 years matches")
 	}
 	return plan, nil
 }

@@ -114,6 +114,6 @@ func FirstUnits(s string, n int) string {
 
 // NextPart says which characters of a message a text has, of how many, and how a model reads what comes next.
 func NextPart(from, next, all int, id string) string {
-	return fmt.Sprintf("characters %d to %d of %d; the next part: get_message with message_id %s and offset %d", from,
+	return fmt.Sprintf("characters %d to %d of %d; to read the next part, call get_message with message_id %s and offset %d", from,
 		next-1, all, id, next)
 }

@@ -90,7 +90,7 @@ var verdictWords = pattern.New(`(?is)^\s*(approved?|reject(?:ed)?)\s*(?:[.!]?\s*
 func verdictOfText(q orchestrator.Asked, text string) (*orchestrator.Verdict, error) {
 	match := verdictWords().FindStringSubmatch(text)
 	if match == nil {
-		return nil, unclear(q, "does not say whether it approves or rejects")
+		return nil, unclear(q, "does not approve or reject it")
 	}
 	return verdict(q, approves(match), match[2])
 }
@@ -101,28 +101,28 @@ func approves(match []string) bool { return strings.HasPrefix(strings.ToLower(ma
 // verdictOfData reads an object; said is the text beside it.
 func verdictOfData(q orchestrator.Asked, data json.RawMessage, said string) (*orchestrator.Verdict, error) {
 	p, err := parameter.DecodeObject[struct {
-		Approve   *bool   `json:"approve,omitempty" desc:"whether it approves"`
-		Reason    *string `json:"reason,omitempty" desc:"why not"`
-		Feedback  *string `json:"feedback,omitempty" desc:"what to change"`
-		Type      *string `json:"type,omitempty" desc:"that of a team's answer"`
-		RequestID *string `json:"request_id,omitempty" desc:"the request"`
-		Question  *string `json:"questionId,omitempty" desc:"in document 002's answer, the message"`
-		Answer    *string `json:"answer,omitempty" desc:"in document 002's answer, the text"`
+		Approve   *bool   `json:"approve,omitempty" desc:"whether the answer approves the request"`
+		Reason    *string `json:"reason,omitempty" desc:"reason for a rejection"`
+		Feedback  *string `json:"feedback,omitempty" desc:"changes that are needed"`
+		Type      *string `json:"type,omitempty" desc:"type of a team's answer"`
+		RequestID *string `json:"request_id,omitempty" desc:"ID of the request"`
+		Question  *string `json:"questionId,omitempty" desc:"ID of the message that is answered, in the form of document 002"`
+		Answer    *string `json:"answer,omitempty" desc:"text of the answer, in the form of document 002"`
 	}]("payload", data)
 	switch {
 	case err != nil:
-		return nil, unclear(q, "has other things in its payload than an answer has ("+err.Error()+")")
+		return nil, unclear(q, "has a payload that is not a valid answer ("+err.Error()+")")
 	case p.Type != nil && *p.Type != string(q.Kind)+"_response", p.RequestID != nil && *p.RequestID != q.RequestID:
-		return nil, unclear(q, "is written as the answer to another request")
+		return nil, unclear(q, "has a payload that answers another request")
 	case p.Reason != nil && p.Feedback != nil, p.Approve != nil && p.Answer != nil:
-		return nil, unclear(q, "says it twice")
+		return nil, unclear(q, "contains two reasons or two decisions")
 	case p.Approve == nil && p.Answer != nil && p.Reason == nil && p.Feedback == nil:
 		return verdictOfText(q, *p.Answer)
 	case p.Approve == nil:
-		return nil, unclear(q, "does not say whether it approves or rejects")
+		return nil, unclear(q, "does not approve or reject it")
 	}
 	if match := verdictWords().FindStringSubmatch(said); match != nil && approves(match) != *p.Approve {
-		return nil, unclear(q, "says one thing in its text and the other in its payload")
+		return nil, unclear(q, "has a text and a payload that contradict each other")
 	}
 	for _, why := range []*string{p.Reason, p.Feedback} {
 		if why == nil {
@@ -140,7 +140,7 @@ func verdictOfData(q orchestrator.Asked, data json.RawMessage, said string) (*or
 func verdict(q orchestrator.Asked, approve bool, text string) (*orchestrator.Verdict, error) {
 	text = strings.TrimSpace(text)
 	if text == "" && !approve {
-		return nil, unclear(q, "rejects, and does not say why")
+		return nil, unclear(q, "rejects it without a reason")
 	}
 	var why *string
 	if text != "" {
@@ -155,9 +155,9 @@ func verdict(q orchestrator.Asked, approve bool, text string) (*orchestrator.Ver
 
 // unclear is the error for an answer that says nothing clear, with the forms that do.
 func unclear(q orchestrator.Asked, problem string) error {
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "reply_to names the %s_request %s, and the message %s", q.Kind,
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "the message answers the %s_request %s (reply_to), but %s", q.Kind,
 		q.RequestID, problem)
 	e.Details = map[string]any{"parameter": "reply_to", "request_id": q.RequestID}
-	return e.WithHint(`Say {"approve": true} or {"approve": false, "%s": "why"} as payload, or "approve" or "reject: why" as text; leave reply_to out to say something else`,
+	return e.WithHint(`Send {"approve": true} or {"approve": false, "%s": "why"} as the payload, or "approve" or "reject: why" as text. To send something else, leave out reply_to`,
 		WhyKey(q.Kind))
 }

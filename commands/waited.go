@@ -27,6 +27,6 @@ func (e Env) WaitedFor(asked time.Duration) Waited {
 	if waited == asked {
 		return Waited{}
 	}
-	return Waited{fmt.Sprintf("%s and not %s: the program that called this tool abandons a call that takes longer. Call again to go on waiting",
+	return Waited{fmt.Sprintf("%s instead of %s, because the program that called this tool cancels longer calls. To continue waiting, call again",
 		orchestrator.FormatDuration(waited), orchestrator.FormatDuration(asked))}
 }

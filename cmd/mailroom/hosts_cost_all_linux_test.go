@@ -111,7 +111,7 @@ func TestClaudeIsFlooded(t *testing.T) {
 	if put > 64<<10+steps || put < 40<<10 {
 		t.Errorf("%d bytes were put into the context", put)
 	}
-	if !strings.Contains(r.text(), "more messages for you, the agent bob, named here and not shown") {
+	if !strings.Contains(r.text(), "more messages for you, the agent bob, listed but not shown") {
 		t.Error("the model is not told of the others")
 	}
 	shown := len(r.shown())

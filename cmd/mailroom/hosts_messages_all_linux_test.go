@@ -30,7 +30,7 @@ func TestHostsBurst(t *testing.T) {
 		g.open()
 		r := s.asks()
 		if n := len(r.shown()); s.live == nil &&
-			(n != 20 || !strings.Contains(r.text(), "mailroom: 180 more messages wait: ")) {
+			(n != 20 || !strings.Contains(r.text(), "mailroom: 180 more messages wait. ")) {
 			t.Errorf("the model is shown %d messages first, and told:\n%s", n, r.text())
 		}
 		for n := 0; len(r.shown()) < len(ids) && !t.Failed(); r = s.asks() {
@@ -106,7 +106,7 @@ func TestHostsLongMessage(t *testing.T) {
 			shown = strings.ToValidUTF8(text[:4000], "")
 		}
 		rest := commands.Units(shown)
-		begun := fmt.Sprintf("\n[characters 0 to %d of %d; the next part: get_message with message_id %s and offset %d]\n", rest-1, commands.Units(text), id, rest)
+		begun := fmt.Sprintf("\n[characters 0 to %d of %d; to read the next part, call get_message with message_id %s and offset %d]\n", rest-1, commands.Units(text), id, rest)
 		if !strings.Contains(r.text(), shown+begun) {
 			t.Errorf("the model is not shown the beginning and how to read on:\n%s", r.text())
 		}
@@ -145,7 +145,7 @@ func (r *request) hasPart(id, text string, offset int) (next string) {
 	characters := utf16.Encode([]rune(text))
 	told := r.text()
 	found := regexp.MustCompile(fmt.Sprintf(
-		`"part":"characters %d to (\d+) of %d; (?:this is the end|the next part: get_message with message_id %s and offset (\d+))"`,
+		`"part":"characters %d to (\d+) of %d; (?:this is the end|to read the next part, call get_message with message_id %s and offset (\d+))"`,
 		offset, len(characters), id)).FindStringSubmatch(told)
 	if found == nil {
 		r.t.Fatalf("the model is not told which part it reads:\n%s", told)

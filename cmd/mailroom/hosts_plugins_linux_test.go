@@ -81,7 +81,7 @@ func TestGeminiExtension(t *testing.T) {
 // isAgent holds a session to the agent that its model is told it is.
 func (r *request) isAgent(name string) {
 	r.t.Helper()
-	if !strings.Contains(r.text(), "mailroom: you are the agent "+name+" here.") {
+	if !strings.Contains(r.text(), "mailroom: you are the agent "+name+".") {
 		r.t.Errorf("the model is not told that it is %s:\n%s", name, r.text())
 	}
 }

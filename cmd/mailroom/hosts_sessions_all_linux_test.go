@@ -188,7 +188,7 @@ func TestOpenCodeIsNotKeptFromStopping(t *testing.T) {
 		r = s.asks()
 	}
 	r.shows(shown...)
-	if !strings.Contains(r.text(), "mailroom: messages caused 3 turns since your user last said something.") {
+	if !strings.Contains(r.text(), "mailroom: messages caused 3 turns since the last prompt of your user.") {
 		t.Errorf("the model is not told of the turns:\n%s", r.text())
 	}
 	s.rests(r)

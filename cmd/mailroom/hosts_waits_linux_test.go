@@ -20,7 +20,7 @@ func (s *session) waitsForLess() {
 		}
 	}
 	r = s.asks()
-	if text := r.text(); !strings.Contains(text, "4s and not 5m") {
+	if text := r.text(); !strings.Contains(text, "4s instead of 5m") {
 		s.t.Errorf("the model is told\n%s", text)
 	}
 	r.says("Done.")

@@ -166,7 +166,7 @@ func TestWholeNumbers(t *testing.T) {
 					}
 				}
 			}
-			if got := check("1.5"); !strings.Contains(got, "is not a whole number") {
+			if got := check("1.5"); !strings.Contains(got, "must be a whole number") {
 				t.Errorf("%s: %s of 1.5: %s", d.Name, p.Name, got)
 			}
 		}

@@ -173,7 +173,7 @@ func TestOlderProgramsStepBack(t *testing.T) {
 		l.watch.Process.Kill()
 	})
 	defer late.Stop()
-	l.daemon.until(t, "this daemon ends")
+	l.daemon.until(t, "the daemon is stopping")
 	for name, cmd := range map[string]*exec.Cmd{"daemon": l.daemon.cmd, "watch": l.watch} {
 		var exit *exec.ExitError
 		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 75 {

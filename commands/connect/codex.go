@@ -50,10 +50,10 @@ func (c *connection) addTable(h *agenthost.Host, of *agenthost.File, before []by
 		after = t.addServer(fields)
 	}
 	if err == nil && !onlyServerDiffers(before, after, fields) {
-		err = errors.New("its form is one that Mailroom cannot change safely")
+		err = errors.New("Mailroom cannot safely edit the form of this file")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w. By hand, give it the table mcp_servers.mailroom with %s", err,
+		return nil, fmt.Errorf("%w. Add the table mcp_servers.mailroom yourself, with %s", err,
 			strings.Join(lines(fields), ", "))
 	}
 	return after, nil
@@ -175,7 +175,7 @@ func dropTable(before, was []byte) ([]byte, error) {
 	}
 	after := t.remove(codexTable)
 	if !onlyServerDiffers(before, after, nil) {
-		return nil, errors.New("its form is one that Mailroom cannot change safely. By hand, take the table mcp_servers.mailroom out")
+		return nil, errors.New("Mailroom cannot safely edit the form of this file. Remove the table mcp_servers.mailroom yourself")
 	}
 	if len(was) == 0 && len(bytes.TrimSpace(after)) == 0 {
 		return nil, nil

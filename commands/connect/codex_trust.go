@@ -41,13 +41,13 @@ func distrusted(h *agenthost.Host, at *agenthost.Place) string {
 		err = toml.Unmarshal(text, &conf)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "whether Codex trusts the hooks cannot be told: " + own + ": " + err.Error()
+		return "cannot determine whether Codex trusts the hooks: " + own + ": " + err.Error()
 	}
 	file := h.Files[len(h.Files)-1]
 	path := file.Paths(at)[0]
 	text, real, err := read(path)
 	if err != nil {
-		return "the hooks cannot be read: " + err.Error()
+		return "cannot read the hooks: " + err.Error()
 	}
 	found := codexHooks(file.Hooks, text)
 	var off []string
@@ -65,7 +65,7 @@ func distrusted(h *agenthost.Host, at *agenthost.Place) string {
 		return ""
 	}
 	return "Codex does not run the hooks " + strings.Join(off, ", ") +
-		": they are not trusted, have changed since, or are switched off"
+		", because they are not trusted, were changed, or are disabled"
 }
 
 // digest tells texts apart.

@@ -32,16 +32,16 @@ func Definitions() []*commands.Definition {
 
 // Params say which host to connect, and how.
 type Params struct {
-	Host       string   `json:"host,omitempty" desc:"the host: claude, codex, gemini, opencode, kilo, pi, qwen or copilot; without it the state of each is listed" check:"max=64" arg:"1"`
-	Vocabulary []string `json:"vocabulary,omitempty" desc:"vocabulary of its tools; may be repeated (those that it has, or relay)" check:"max=64"`
+	Host       string   `json:"host,omitempty" desc:"agent host: claude, codex, gemini, opencode, kilo, pi, qwen, or copilot; leave it out to list the state of each host" check:"max=64" arg:"1"`
+	Vocabulary []string `json:"vocabulary,omitempty" desc:"vocabulary of the host's tools; may be repeated (default: the current vocabularies, or relay)" check:"max=64"`
 	Folder     string   `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"."`
-	User       bool     `json:"user,omitempty" desc:"connect it in all folders of this user, and not in one project"`
-	Idle       *bool    `json:"idle,omitempty" desc:"wake idle sessions of copilot by an extension, which needs its experimental features"`
-	V2         *bool    `json:"v2,omitempty" desc:"have opencode's plugin serve OpenCode 2 too, with which it was not tested"`
-	Ask        *bool    `json:"ask,omitempty" desc:"let the host ask before its model uses a tool of Mailroom"`
-	Exclude    bool     `json:"exclude,omitempty" desc:"have git ignore what is written, in this copy of the repository alone (.git/info/exclude)"`
-	Print      bool     `json:"print,omitempty" desc:"show what would be written, and change nothing"`
-	Remove     bool     `json:"remove,omitempty" desc:"disconnect it"`
+	User       bool     `json:"user,omitempty" desc:"connect the host in all folders of this user instead of one project"`
+	Idle       *bool    `json:"idle,omitempty" desc:"wake idle Copilot sessions with an extension, which requires Copilot's experimental features"`
+	V2         *bool    `json:"v2,omitempty" desc:"make OpenCode's plugin also support OpenCode 2, with which it has not been tested"`
+	Ask        *bool    `json:"ask,omitempty" desc:"let the host ask before its model uses a Mailroom tool"`
+	Exclude    bool     `json:"exclude,omitempty" desc:"make git ignore the written files, only in this clone of the repository (.git/info/exclude)"`
+	Print      bool     `json:"print,omitempty" desc:"print the files that would be written, without changing anything"`
+	Remove     bool     `json:"remove,omitempty" desc:"disconnect the host"`
 }
 
 // Result says what was done, or how things stand.
@@ -75,8 +75,8 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	}
 	if asked := env.Caller.Named || p.Remove || p.Print || p.Exclude || p.Ask != nil || p.Idle != nil || p.V2 != nil || len(p.Vocabulary) > 0; p.Host == "" &&
 		asked {
-		return Result{}, orchestrator.InvalidParam("host", "it is missing").
-			WithHint("Say which: %s", strings.Join(agenthost.Connectable(), ", "))
+		return Result{}, orchestrator.InvalidParam("host", "missing").
+			WithHint("Name one of: %s", strings.Join(agenthost.Connectable(), ", "))
 	}
 	if p.Host == "" {
 		f, err := ask(ctx, env, Asked{})
@@ -87,8 +87,8 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	}
 	h := agenthost.Find(agenthost.Meant(p.Host))
 	if h == nil {
-		return Result{}, orchestrator.InvalidParam("host", "there is no host %q", orchestrator.Clip(p.Host)).
-			WithHint("Known: %s", strings.Join(agenthost.Connectable(), ", "))
+		return Result{}, orchestrator.InvalidParam("host", "unknown host %q", orchestrator.Clip(p.Host)).
+			WithHint("Use one of: %s", strings.Join(agenthost.Connectable(), ", "))
 	}
 	if err := p.suits(ctx, h, at); err != nil {
 		return Result{}, err
@@ -112,8 +112,8 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	for _, name := range p.Vocabulary {
 		if known := env.Catalogue.Vocabularies(); !slices.Contains(known, name) {
 			return Result{},
-				orchestrator.InvalidParam("vocabulary", "there is none with the name %q", orchestrator.Clip(name)).
-					WithHint("Known: %s", strings.Join(known, ", "))
+				orchestrator.InvalidParam("vocabulary", "unknown vocabulary %q", orchestrator.Clip(name)).
+					WithHint("Use one of: %s", strings.Join(known, ", "))
 		}
 	}
 	c, err := connectionOf(env, h, at, p)
@@ -135,20 +135,20 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 func (p *Params) suits(ctx context.Context, h *agenthost.Host, at *agenthost.Place) error {
 	if h.OnlyAtTop && !p.User && !p.Remove {
 		if top := string(repositoryOf(ctx, at.Folder)); top != "" && resolved(top) != at.Folder {
-			return orchestrator.InvalidParam("folder", "%s reads no hooks below the top folder of a git repository", h.Name).
-				WithHint("Connect it in %s, and start it there, or in every folder with `mailroom connect %s --user`", top, h.Name)
+			return orchestrator.InvalidParam("folder", "%s reads hooks only in the top folder of a git repository", h.Name).
+				WithHint("Connect and start it in %s, or connect it in all folders with `mailroom connect %s --user`", top, h.Name)
 		}
 	}
 	switch {
 	case p.Ask != nil && *p.Ask && h.NeverAsks:
-		return orchestrator.InvalidParam("ask", "%s never asks before it uses a tool", h.Name).WithHint("Leave it out")
+		return orchestrator.InvalidParam("ask", "%s never asks before it uses a tool", h.Name).WithHint("Leave out the parameter `ask`")
 	case p.Idle != nil && !h.WakesIfAsked():
-		return orchestrator.InvalidParam("idle", "it is for copilot, and not for %s", h.Name).WithHint("Leave it out")
+		return orchestrator.InvalidParam("idle", "only for copilot, not for %s", h.Name).WithHint("Leave out the parameter `idle`")
 	case p.V2 != nil && !h.HasNext():
-		return orchestrator.InvalidParam("v2", "it is for opencode, and not for %s", h.Name).WithHint("Leave it out")
+		return orchestrator.InvalidParam("v2", "only for opencode, not for %s", h.Name).WithHint("Leave out the parameter `v2`")
 	case h.NotAtHome && !p.User && !p.Remove && at.Folder == resolved(at.Home):
-		return orchestrator.InvalidParam("folder", "%s reads no configuration of a project in %s, your home folder", h.Name, at.Folder).
-			WithHint("Connect it in every folder with `mailroom connect %s --user`, or start in another folder", h.Name)
+		return orchestrator.InvalidParam("folder", "%s does not read project configuration in %s, your home folder", h.Name, at.Folder).
+			WithHint("Connect it in all folders with `mailroom connect %s --user`, or connect it in another folder", h.Name)
 	}
 	return nil
 }
@@ -188,27 +188,27 @@ func wire(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthos
 // toDo says what is left to the person when a host was connected in a place.
 func toDo(h *agenthost.Host, at *agenthost.Place, c *connection) (list []string) {
 	if c.host == "" {
-		list = append(list, "Install "+h.Name+", which is not in PATH, and connect again.")
+		list = append(list, "Install "+h.Name+", which is not in PATH, and run this command again.")
 	}
 	list = append(list, starts(h, at))
 	if h.Allows != nil && !c.Ask {
-		list = append(list, fmt.Sprintf("%s asks before it uses a tool. `mailroom %[1]s` starts it so that it does not ask for Mailroom's.", h.Name))
+		list = append(list, fmt.Sprintf("%s asks before it uses a tool. To start it so that it does not ask for Mailroom's tools, run `mailroom %[1]s`.", h.Name))
 	}
 	if c.Idle {
-		list = append(list, fmt.Sprintf("Idle sessions are woken only if %s was started with %s, which switches on all that is experimental in it. `mailroom %[1]s` starts it so.",
+		list = append(list, fmt.Sprintf("Idle sessions are woken only if you start %s with %s, which turns on all its experimental features. To start it that way, run `mailroom %[1]s`.",
 			h.Name, strings.Join(h.Wakes, " ")))
 	}
 	if c.V2 {
-		list = append(list, "The plugin serves OpenCode 2 too, with which it was not tested. `mailroom connect opencode --v2=false` removes that part.")
+		list = append(list, "The plugin also supports OpenCode 2, with which it has not been tested. To remove that part, run `mailroom connect opencode --v2=false`.")
 	}
 	if at.User {
-		list = append(list, "In all folders "+h.Name+" now uses the database "+c.database+".")
+		list = append(list, h.Name+" now uses the database "+c.database+" in all folders.")
 	}
 	for _, r := range c.book.all() {
 		if r.Database == c.database && r.Agent == c.agent && c.agent != orchestrator.Auto &&
 			(r.Program != h.Name || r.Folder != at.Scope()) {
 			list = append(list,
-				fmt.Sprintf("Mind that %s is also %s in %s: each gets what the other has not been shown. Give each an agent of its own, or its project a database (`mailroom init`).",
+				fmt.Sprintf("The agent %s is also used by %s in %s, so each of the two gets only messages that the other was not shown. Give each host a different agent, or run `mailroom init` to give this project its own database.",
 					c.agent, r.Program, cmp.Or(r.Folder, "all folders")))
 			break
 		}
@@ -216,11 +216,11 @@ func toDo(h *agenthost.Host, at *agenthost.Place, c *connection) (list []string)
 	for _, other := range agenthost.Hosts {
 		if w, _ := writtenIn(other, at); w.agent != "" && w.database != c.database {
 			list = append(list,
-				fmt.Sprintf("Mind that %s was connected here with another database, %s: agents in different databases cannot write to each other.", other.Name, w.where()))
+				fmt.Sprintf("%s is connected with another database, %s. Agents in different databases cannot write to each other.", other.Name, w.where()))
 		}
 	}
 	return append(list,
-		"No daemon is needed for messages between connected agents; transports, retries and schedules need one: `mailroom service install`.")
+		"Messages between connected agents do not need a daemon. Transports, retries, and schedules do; to install one, run `mailroom service install`.")
 }
 
 // starts says how the host is started in a place, so that it takes up its configuration.
@@ -254,17 +254,17 @@ func (f *Facts) mayBe(env commands.Env, h *agenthost.Host) error {
 	switch name := f.Agent; {
 	case name == orchestrator.Auto && h.Shares():
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"the agent auto: sessions of %s share a process, so they cannot be told apart", h.Name).
-			WithHint("Name the agent, which its sessions then share")
+			"the agent auto does not work with %s, because its sessions share a process", h.Name).
+			WithHint("Name one agent, which all sessions then share")
 	case name == orchestrator.Auto && env.Distant != nil:
 		return orchestrator.Errorf(orchestrator.InvalidParams, agenthost.AutoElsewhere).
-			WithHint("Name the agent: `mailroom connect %s`, with `--as NAME`", h.Name)
+			WithHint("Name the agent: run `mailroom connect %s` with `--as NAME`", h.Name)
 	case name == orchestrator.User || name == orchestrator.Operator:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and no agent in a host", name,
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the name %s is reserved for %s and cannot be an agent in a host", name,
 			orchestrator.BuiltIns[name]).WithHint("Choose another name")
 	case f.Given:
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"%s is the agent of a session that was given it, and goes with that", name).WithHint("Choose another name")
+			"the agent %s was given to one session and ends with that session", name).WithHint("Choose another name")
 	}
 	return nil
 }
@@ -330,7 +330,7 @@ func placeOf(p Params) (*agenthost.Place, error) {
 		case p.Remove && (isGone(err) || err == nil && !info.IsDir()):
 			err = nil
 		case err == nil && !info.IsDir():
-			err = fmt.Errorf("%s is no folder", folder)
+			err = fmt.Errorf("%s is not a folder", folder)
 		}
 	}
 	if err != nil {
@@ -338,7 +338,7 @@ func placeOf(p Params) (*agenthost.Place, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return nil, orchestrator.Errorf(orchestrator.Unavailable, "the user's own folder is not known: %v", err)
+		return nil, orchestrator.Errorf(orchestrator.Unavailable, "cannot find your home folder: %v", err)
 	}
 	return &agenthost.Place{Folder: resolved(folder), Home: home, User: p.User}, nil
 }
@@ -364,16 +364,16 @@ func (r Result) Text(w *terminal.Text) {
 	}
 	for i := range r.Files {
 		for _, line := range r.Files[i].Others {
-			w.Printf("Mind that %s has a command line that runs Mailroom and that connect has not written, or that was changed since; it stays. Take it out by hand, if it is not to run: %s\n",
+			w.Printf("%s still has a command line that runs Mailroom. `mailroom connect` did not write that line, or the line was changed since. If it should not run, remove it manually: %s\n",
 				r.Files[i].Path, orchestrator.Clip(line))
 		}
 	}
 	switch {
 	case r.printed:
 	case r.removed && !r.changes():
-		w.Printf("%s was not connected here.\n", r.Host)
+		w.Printf("%s was not connected.\n", r.Host)
 	case r.removed:
-		w.Printf("%s is not connected any more.\n", r.Host)
+		w.Printf("Disconnected %s.\n", r.Host)
 	default:
 		r.connectedText(w)
 	}
@@ -389,32 +389,32 @@ func (r *Result) connectedText(w *terminal.Text) {
 	to := r.Agent
 	if to == orchestrator.Auto {
 		to = r.Host
-		w.Printf("Each terminal with %s is an agent of its own, %[1]s, %[1]s-2 and so on, with the database %s.\n",
+		w.Printf("Each terminal that runs %s is a separate agent (%[1]s, %[1]s-2, and so on) in the database %s.\n",
 			r.Host, r.Database)
 	} else {
-		w.Printf("%s is the agent %s, with the database %s.\n", r.Host, r.Agent, r.Database)
+		w.Printf("Connected %s as the agent %s in the database %s.\n", r.Host, r.Agent, r.Database)
 	}
 	if r.Added {
-		w.Printf("The agent %s was added.\n", r.Agent)
+		w.Printf("Added the agent %s.\n", r.Agent)
 	}
 	if r.Excluded != nil {
-		w.Printf("Git ignores from now on, in this copy of the repository: %s\n", strings.Join(r.Excluded, ", "))
+		w.Printf("In this clone of the repository, git now ignores these files: %s\n", strings.Join(r.Excluded, ", "))
 	}
 	if r.Exposed != nil {
-		w.Printf("Mind that a commit may carry paths of this machine, in %s. `mailroom connect %s --exclude` has git ignore what it does not track yet.\n",
+		w.Printf("A commit might include paths on this machine, from %s. To make git ignore files that it does not track yet, run `mailroom connect %s --exclude`.\n",
 			strings.Join(r.Exposed, ", "), r.Host)
 	}
 	if !r.changes() {
-		w.Printf("Nothing had to be changed. `mailroom connect` shows the state.\n")
+		w.Printf("No changes were needed. To see the state of each host, run `mailroom connect`.\n")
 		return
 	}
 	for _, next := range r.Next {
 		w.Printf("Next: %s\n", next)
 	}
-	w.Printf("Test, while %s runs:\n", r.Host)
+	w.Printf("To test the connection while %s is running:\n", r.Host)
 	w.Whole(terminal.Painted("  " + terminal.Inline("mailroom send --db "+orchestrator.ShellWord(r.Database)+" "+to+
 		" hello") + "\n"))
 	if r.sleeps {
-		w.Printf("Then type anything into %s: messages do not wake it.\n", r.Host)
+		w.Printf("Then type anything into %s, because messages do not wake it.\n", r.Host)
 	}
 }

@@ -67,7 +67,7 @@ func (c *connection) hook(host, event string) []string {
 func connectionOf(env commands.Env, h *agenthost.Host, at *agenthost.Place, p Params) (*connection, error) {
 	program, err := ownPath()
 	if err != nil {
-		return nil, orchestrator.Errorf(orchestrator.Unavailable, "it cannot be told where this program lies: %v", err)
+		return nil, orchestrator.Errorf(orchestrator.Unavailable, "cannot find the path of this program: %v", err)
 	}
 	c := &connection{user: at.User, program: program, database: env.Database(), book: bookOf(env), host: pathOf(h.Name),
 		vocabularies: p.Vocabulary}
@@ -89,14 +89,14 @@ func connectionOf(env commands.Env, h *agenthost.Host, at *agenthost.Place, p Pa
 	if text := c.program + c.database + at.Folder + c.host; !utf8.ValidString(text) ||
 		strings.ContainsFunc(text, unicode.IsControl) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
+			"the path of the program, the database, or the folder has characters that a configuration cannot contain: %q", text)
 	}
 	for _, path := range []string{c.program, c.database} {
 		if h.Replaces != nil && h.Replaces().MatchString(path) {
 			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-				"the path %q has %s in it, in whose place %s puts an environment variable", path,
+				"the path %q contains %s, which %s replaces with an environment variable", path,
 				h.Replaces().FindString(path), h.Name).
-				WithHint("Give it a name without a dollar sign, or keep the database at another place")
+				WithHint("Rename it without a dollar sign, or move the database to another path")
 		}
 	}
 	return c, nil

@@ -14,10 +14,10 @@ import (
 
 // Asked is what connect asks of a database, here or on another machine.
 type Asked struct {
-	Host  string `json:"host,omitempty" desc:"the host" check:"max=64" arg:"1"`
-	Agent string `json:"agent,omitempty" desc:"name of the agent as whom it is connected (a free name)" check:"max=64"`
-	Plan  bool   `json:"plan,omitempty" desc:"fail if the database takes no writes; say whether the agent goes with a session"`
-	Add   bool   `json:"add,omitempty" desc:"add the database and the agent, where they are missing"`
+	Host  string `json:"host,omitempty" desc:"agent host" check:"max=64" arg:"1"`
+	Agent string `json:"agent,omitempty" desc:"name of the host's agent (default: a free name)" check:"max=64"`
+	Plan  bool   `json:"plan,omitempty" desc:"fail if the database is read-only, and report whether the agent ends with a session"`
+	Add   bool   `json:"add,omitempty" desc:"add the database and the agent if they are missing"`
 }
 
 // Facts are what a database answers.
@@ -56,7 +56,7 @@ func ask(ctx context.Context, env commands.Env, p Asked) (f Facts, err error) {
 func there(ctx context.Context, env commands.Env, p Asked) (f Facts, err error) {
 	if caller := env.Caller; caller.Remote && !caller.Admin { // a place that has joined as an agent
 		if p.Agent = cmp.Or(p.Agent, caller.Name); p.Agent != caller.Name {
-			return f, orchestrator.Errorf(orchestrator.PermissionDenied, "this place acts for %s, and for nobody else", caller.Name)
+			return f, orchestrator.Errorf(orchestrator.PermissionDenied, "this connection can act only for %s", caller.Name)
 		}
 	}
 	if p.Add {

@@ -36,11 +36,11 @@ func parseDocument(text []byte) (*document, error) {
 		return nil, err
 	}
 	if _, is := root.Value.(*hujson.Object); !is {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "it is no JSON object")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the file must contain a JSON object")
 	}
 	if name := doubled(&root); name != "" {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-			"%q stands twice in one object, of which the host may take another than Mailroom", orchestrator.Clip(name))
+			"the key %q occurs twice in one object, so the host and Mailroom might use different values", orchestrator.Clip(name))
 	}
 	d.root = root
 	if ms := root.Value.(*hujson.Object).Members; len(ms) > 0 {
@@ -67,7 +67,7 @@ func lineEnd(text []byte) string {
 // not take.
 func parse(text []byte) (hujson.Value, error) {
 	if depth(text) > maxDepth {
-		return hujson.Value{}, fmt.Errorf("more than %d objects and lists stand in each other", maxDepth)
+		return hujson.Value{}, fmt.Errorf("objects and lists must be nested at most %d levels deep", maxDepth)
 	}
 	v, err := hujson.Parse(append(bytes.Clone(text), '\n'))
 	if err != nil {
@@ -335,7 +335,7 @@ func (d *document) listAt(path ...string) *hujson.Array {
 	}
 	a := list(in, path[last])
 	if a == nil {
-		d.err = fmt.Errorf("%s is something else than a list", strings.Join(path, "."))
+		d.err = fmt.Errorf("%s must be a list", strings.Join(path, "."))
 	}
 	return a
 }

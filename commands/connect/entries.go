@@ -56,7 +56,7 @@ func plainJSON(change func([]byte) ([]byte, error)) func([]byte) ([]byte, error)
 	return func(before []byte) ([]byte, error) {
 		if len(bytes.TrimSpace(before)) > 0 && !json.Valid(before) {
 			if _, err := parse(before); err == nil {
-				return nil, errors.New("it has comments or commas at the end of lists, which this host does not read: it takes nothing from the file as it is")
+				return nil, errors.New("the file has comments or trailing commas, so this host ignores the whole file")
 			}
 		}
 		return change(before)
@@ -67,7 +67,7 @@ func plainJSON(change func([]byte) ([]byte, error)) func([]byte) ([]byte, error)
 func commentedJSON(change func([]byte) ([]byte, error)) func([]byte) ([]byte, error) {
 	return func(before []byte) ([]byte, error) {
 		if v, err := parse(before); err == nil && ends(&v) {
-			return nil, errors.New("it has a comma at the end of a list or an object, which this host does not read: it takes nothing from the file as it is")
+			return nil, errors.New("the file has a trailing comma in a list or an object, so this host ignores the whole file")
 		}
 		return change(before)
 	}
@@ -92,7 +92,7 @@ func ends(v *hujson.Value) bool {
 
 // errNotOurs refuses to replace a server of the user's that has this name.
 func errNotOurs(name string) error {
-	return fmt.Errorf("it has a server %s already, which does not run what connect writes. Give it another name, or take it out", name)
+	return fmt.Errorf("the file already has a server %s that does not run what `mailroom connect` writes. Rename or remove that server", name)
 }
 
 // putServer names the server of the tools in the object in which a host has all of them. What else the user has given
@@ -100,7 +100,7 @@ func errNotOurs(name string) error {
 func (c *connection) putServer(d *document, of *agenthost.File, server any) {
 	servers := d.at(true, of.Servers)
 	if servers == nil {
-		d.err = fmt.Errorf("%s is no object", of.Servers)
+		d.err = fmt.Errorf("%s must be an object", of.Servers)
 		return
 	}
 	m := member(servers, of.EntryName())

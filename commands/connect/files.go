@@ -106,7 +106,7 @@ func read(path string) (text []byte, at string, err error) {
 	at, err = filepath.EvalSymlinks(path)
 	if isGone(err) {
 		if to, link := os.Readlink(path); link == nil {
-			return nil, path, fmt.Errorf("it is a link to %s, which is not there", to)
+			return nil, path, fmt.Errorf("the file is a symbolic link to %s, which does not exist", to)
 		}
 		return nil, resolved(path), nil
 	}
@@ -115,7 +115,7 @@ func read(path string) (text []byte, at string, err error) {
 	}
 	info, err := os.Stat(at)
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
+		err = errors.New("not a regular file")
 	}
 	if err == nil {
 		text, err = os.ReadFile(at)
@@ -168,7 +168,7 @@ func (f *file) changed(before []byte, to func([]byte) ([]byte, error)) ([]byte, 
 	text, marked := bytes.CutPrefix(before, mark)
 	err := isUTF8(text)
 	if marked && f.noMark {
-		err = errors.New("it begins with a byte order mark, so that this host does not read it: save it as UTF-8 without one")
+		err = errors.New("the file begins with a byte order mark, so this host does not read it; save the file as UTF-8 without the mark")
 	}
 	var after []byte
 	if err == nil {
@@ -186,13 +186,13 @@ func (f *file) changed(before []byte, to func([]byte) ([]byte, error)) ([]byte, 
 // isUTF8 is an error if a text is in another encoding, in which what is added to it would be another text.
 func isUTF8(text []byte) error {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
-		return errors.New("it is in UTF-16: save it as UTF-8")
+		return errors.New("the file is in UTF-16; save it as UTF-8")
 	}
 	for rest := text; len(rest) > 0; {
 		r, n := utf8.DecodeRune(rest)
 		if r == utf8.RuneError && n == 1 {
 			line := 1 + bytes.Count(text[:len(text)-len(rest)], []byte("\n"))
-			return fmt.Errorf("its line %d is not in UTF-8, but has the byte %#02x: save it as UTF-8", line, rest[0])
+			return fmt.Errorf("line %d is not in UTF-8, because it has the byte %#02x; save the file as UTF-8", line, rest[0])
 		}
 		rest = rest[n:]
 	}
@@ -234,8 +234,8 @@ func (f *file) without(text []byte, kept *record) (before []byte, err error) {
 }
 
 func unreadable(path string, err error) error {
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s cannot be changed: %v", path, err)
-	return e.WithHint("Nothing was changed. Mend the file, and try again")
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "cannot change %s: %v", path, err)
+	return e.WithHint("Nothing was changed. Fix the file and try again")
 }
 
 // put records how to undo the change, and then writes the file. If the file is as connect left it, undoing puts back
@@ -312,7 +312,7 @@ func (c *change) may() error {
 	case isGone(err):
 		return nil
 	case err == nil && info.Mode().Perm()&0o200 == 0:
-		err = errors.New("it is read-only")
+		err = errors.New("the file is read-only")
 	case err == nil:
 		var f *os.File
 		if f, err = os.OpenFile(c.path, os.O_WRONLY, 0); err == nil {
@@ -326,8 +326,8 @@ func (c *change) may() error {
 }
 
 func unwritable(path string, err error) error {
-	return orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", path, err).
-		WithHint("Make the file writable, and try again")
+	return orchestrator.Errorf(orchestrator.Unavailable, "cannot write %s: %v", path, err).
+		WithHint("Make the file writable and try again")
 }
 
 // write puts the new text in the place of the old, unless somebody has changed that since it was read. A file that has
@@ -339,7 +339,7 @@ func (c *change) write() error {
 		return err
 	}
 	if !bytes.Equal(now, c.before) || isGone(err) != (c.before == nil) {
-		return errors.New("another program has changed it just now")
+		return errors.New("another program has just changed the file")
 	}
 	if c.after == nil {
 		if err := os.Remove(c.path); err != nil && !errors.Is(err, fs.ErrNotExist) {

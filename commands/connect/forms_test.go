@@ -319,8 +319,8 @@ func TestTablesInAnyForm(t *testing.T) {
 func TestEncodings(t *testing.T) {
 	for _, w := range wireds {
 		for says, text := range map[string]string{
-			"its line 2 is not in UTF-8, but has the byte 0xe9": "\n\xe9\n",
-			"it is in UTF-16": "\xff\xfe{\x00}\x00",
+			"line 2 is not in UTF-8, because it has the byte 0xe9": "\n\xe9\n",
+			"the file is in UTF-16":                                "\xff\xfe{\x00}\x00",
 		} {
 			d := newDesk(t)
 			d.write(w.name, text)
@@ -495,7 +495,7 @@ func TestLeftOver(t *testing.T) {
 		found := Look(t.Context(), d.env, true)
 		want.Equal(t, h.Name+" files", len(found), len(r.Files))
 		for _, f := range found {
-			if f.Level != "note" || !strings.Contains(f.Says, "nothing is kept of a connection") ||
+			if f.Level != "note" || !strings.Contains(f.Says, "no connection is recorded") ||
 				!strings.Contains(f.Do, "--remove") {
 				t.Errorf("%+v", f)
 			}
@@ -560,7 +560,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	d := newDesk(t)
 	path := d.write("settings.json", "new")
 	c := change{path, []byte("old"), []byte("ours")}
-	if err := c.write(); err == nil || !strings.Contains(err.Error(), "just now") {
+	if err := c.write(); err == nil || !strings.Contains(err.Error(), "just changed") {
 		t.Errorf("written: %v", err)
 	}
 	c.after = nil

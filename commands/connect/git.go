@@ -126,7 +126,7 @@ func git(ctx context.Context, folder string, args ...string) (string, error) {
 func (r *Result) guard(ctx context.Context, at *agenthost.Place, exclude bool) error {
 	repo, files := r.inGit(ctx, at)
 	if repo == "" && exclude {
-		return orchestrator.InvalidParam("exclude", "%s is connected, but in no git repository", r.Host)
+		return orchestrator.InvalidParam("exclude", "%s is connected, but its folder is not in a git repository", r.Host)
 	}
 	if repo == "" {
 		return nil
@@ -137,7 +137,7 @@ func (r *Result) guard(ctx context.Context, at *agenthost.Place, exclude bool) e
 	}
 	excluded, err := repo.exclude(ctx, r.Exposed)
 	if err != nil {
-		return orchestrator.Errorf(orchestrator.Unavailable, "%s is connected, but its files cannot be kept out of git: %v",
+		return orchestrator.Errorf(orchestrator.Unavailable, "%s is connected, but Mailroom cannot make git ignore its files: %v",
 			r.Host, err)
 	}
 	r.Excluded, r.Exposed = excluded, repo.exposed(ctx, files)

@@ -119,7 +119,7 @@ func (c *connection) putRule(d *document, r *agenthost.Rule) {
 	rules := d.at(true, r.Object)
 	switch {
 	case rules == nil && c.Ask:
-		d.err = fmt.Errorf("%s is no object", r.Object)
+		d.err = fmt.Errorf("%s must be an object", r.Object)
 	case rules == nil: // one rule for all tools, which is its user's
 	case c.Ask || c.allow || member(rules, r.Name) == nil:
 		d.put(rules, 2, r.Name, value)

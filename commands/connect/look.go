@@ -23,14 +23,14 @@ import (
 type written struct{ agent, database, host string } // "" is nothing
 
 // where says in which database it is to be looked for.
-func (w *written) where() string { return cmp.Or(w.database, "that of its folder") }
+func (w *written) where() string { return cmp.Or(w.database, "the one of its folder") }
 
 // writtenIn reads it; nothing where the host is not connected. An error is that of a file which cannot be read.
 func writtenIn(h *agenthost.Host, at *agenthost.Place) (w written, err error) {
 	for _, f := range filesOf(h, at, &connection{}) {
 		text, _, err := read(f.path)
 		if err != nil {
-			return w, fmt.Errorf("%s cannot be read: %w", f.path, err)
+			return w, fmt.Errorf("cannot read %s: %w", f.path, err)
 		}
 		if words := f.tools(text); words != nil {
 			w.agent = words[3]
@@ -126,24 +126,24 @@ func (s *site) command(more string) string {
 // paths says which path in the configuration is out of date; "" is none. An error is what only the user can decide.
 func (s *site) paths() (moved string, err error) {
 	if s.gone() {
-		return "", errors.New("its folder is gone")
+		return "", errors.New("its folder no longer exists")
 	}
 	w, err := writtenIn(s.Host, s.at)
 	switch {
 	case err != nil:
 		return "", err
 	case w.agent == "":
-		return "", errors.New("its configuration has nothing of Mailroom any more")
+		return "", errors.New("its configuration no longer contains Mailroom")
 	case w.database != s.database && (w.database == "" || isThere(w.database)):
-		return "", fmt.Errorf("its configuration names another database, %s", w.where())
+		return "", fmt.Errorf("its configuration uses another database, %s", w.where())
 	case w.database != s.database:
 		return noDatabase + w.database, nil
 	case !exists(s.record.Command):
-		return "it named a program that is not there: " + s.record.Command, nil
+		return "its configuration named a program that does not exist: " + s.record.Command, nil
 	case s.was != "":
-		return "its folder was " + s.was, nil
+		return "its folder was moved from " + s.was, nil
 	case w.host == "":
-		return "its tools did not say for which host they are", nil
+		return "its configuration did not name the host of the tools", nil
 	}
 	return "", s.whole()
 }
@@ -171,7 +171,7 @@ func (s *site) whole() error {
 			return err
 		}
 		if one.result().Change != "none" {
-			return fmt.Errorf("%s does not have all that Mailroom needs there, or has it otherwise than connect writes it", one.path)
+			return fmt.Errorf("%s lacks something that Mailroom needs, or differs from what `mailroom connect` writes", one.path)
 		}
 	}
 	return nil
@@ -181,7 +181,7 @@ func (s *site) whole() error {
 func (s *site) facts(ctx context.Context, env commands.Env) (f Facts, err error) {
 	f, err = ask(ctx, env, Asked{Host: s.Name, Agent: s.record.Agent})
 	if err == nil && s.record.Agent != orchestrator.Auto && !f.Known {
-		err = fmt.Errorf("there is no agent %s in the database", s.record.Agent)
+		err = fmt.Errorf("the database has no agent %s", s.record.Agent)
 	}
 	return f, err
 }
@@ -208,25 +208,25 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 	switch {
 	case s.gone():
 		f.Says, f.Do = err.Error(),
-			"If the project was moved, `mailroom doctor --try` in its new folder mends that. Otherwise "+
-				s.command(" --remove")+" forgets it"
+			"If the project was moved, run `mailroom doctor --try` in its new folder. Otherwise, to forget the connection, run "+
+				s.command(" --remove")
 	case err != nil:
-		f.Says, f.Do = err.Error(), s.command("")+" mends that, "+s.command(" --remove")+" takes it out"
+		f.Says, f.Do = err.Error(), "To fix this, run "+s.command("")+". To disconnect it, run "+s.command(" --remove")
 	case moved != "" && !mend:
-		f.Says, f.Do = moved, s.command("")+" mends that"
+		f.Says, f.Do = moved, "To fix this, run "+s.command("")
 	case moved != "":
 		changed, err := s.mend(ctx, env)
 		if err != nil {
-			f.Says, f.Do = moved+". It could not be mended: "+err.Error(), s.command("")
+			f.Says, f.Do = moved+". The repair failed: "+err.Error(), "Run "+s.command("")
 			if orchestrator.CodeOf(err) == orchestrator.PermissionDenied {
-				f.Do = "`mailroom trust`, and then `mailroom doctor`"
+				f.Do = "Run `mailroom trust`, and then `mailroom doctor`"
 			}
 			break
 		}
-		f.Level, f.Says, f.Do = overview.Fine, moved+"; mended, with the database "+s.database,
+		f.Level, f.Says, f.Do = overview.Fine, moved+"; repaired, with the database "+s.database,
 			starts(s.Host, s.at)
 		if len(changed) > 0 {
-			f.Says = moved + "; mended in " + strings.Join(changed, " and ") + ", with the database " + s.database
+			f.Says = moved + "; repaired in " + strings.Join(changed, " and ") + ", with the database " + s.database
 		}
 	default:
 		return s.heard(&known, f)
@@ -247,13 +247,13 @@ func (s *site) heard(known *Facts, f overview.Finding) overview.Finding {
 	}
 	switch {
 	case known.Seen == "":
-		f.Says, f.Do = "connected; no hook has been called yet", "Restart it there, and trust what it asks about"
+		f.Says, f.Do = "connected; no hook has been called yet", "Restart the host in that folder, and confirm that you trust what it asks about"
 	case known.Shown == "":
 		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+known.Seen+
-			"; it was not shown any message yet"
+			"; no message has been shown to it yet"
 	default:
 		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+known.Seen+
-			", and it last got a message at "+known.Shown
+			", and a message was last shown to it at "+known.Shown
 	}
 	return f
 }
@@ -336,7 +336,7 @@ func lookThere(env commands.Env, mend bool) (found overview.Findings) {
 		err = json.Unmarshal(text, &found)
 	}
 	if err != nil {
-		return overview.Findings{{Code: hostCode, Level: overview.Note, Says: "how the hosts stand where this was typed cannot be told: " + err.Error()}}
+		return overview.Findings{{Code: hostCode, Level: overview.Note, Says: "cannot check the agent hosts in the current folder: " + err.Error()}}
 	}
 	return found
 }
@@ -360,8 +360,8 @@ func leftOver(b book, at *agenthost.Place) (found overview.Findings) {
 			for _, line := range lines {
 				found = append(found, overview.Finding{
 					Code: hostCode, About: about, Level: overview.Note,
-					Says: path + " runs Mailroom by a command line that connect has not written, or that was changed since: " + orchestrator.Clip(line),
-					Do:   "Take it out by hand, if it is not to run",
+					Says: path + " runs Mailroom with a command line that `mailroom connect` did not write or that was changed since: " + orchestrator.Clip(line),
+					Do:   "If it should not run, remove it manually",
 				})
 			}
 			if _, kept := b.find(h.Name, at.Scope(), path, text); kept || connected {
@@ -370,8 +370,8 @@ func leftOver(b book, at *agenthost.Place) (found overview.Findings) {
 			if after, err := f.without(text, &record{}); err != nil || !bytes.Equal(after, text) {
 				found = append(found, overview.Finding{
 					Code: hostCode, About: about, Level: overview.Note,
-					Says: path + " runs Mailroom, but nothing is kept of a connection: it is left over, of another machine, or of somebody else",
-					Do:   connects(h, at) + " connects it here, and with --remove takes it out",
+					Says: path + " runs Mailroom, but no connection is recorded: the entry is left over, or was made on another machine or by somebody else",
+					Do:   "To connect it here, run " + connects(h, at) + ". To remove it, add --remove",
 				})
 			}
 		}
@@ -386,8 +386,8 @@ func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 	if here := agenthost.Around(); len(list) > 0 && here.Host != "" &&
 		!slices.ContainsFunc(list, func(s *site) bool { return s.Name == here.Host }) {
 		found = append(found, overview.Finding{
-			Code: hostCode, About: here.Host, Level: overview.Note, Says: "doctor runs in it (" + here.By +
-				"), and it is not connected: hooks and tools of other hosts do nothing in it",
+			Code: hostCode, About: here.Host, Level: overview.Note, Says: "doctor is running in this host (" + here.By +
+				"), which is not connected. Hooks and tools of other hosts do nothing in it",
 			Do: here.Own(database),
 		})
 	}
@@ -397,7 +397,7 @@ func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 		}
 		found = append(found, overview.Finding{
 			Code: hostCode, About: r.Seen.Host + " in " + r.Folder, Level: overview.Note,
-			Says: fmt.Sprintf("it ran the %s of %s at %s (%s): they did nothing there, and what came for %s waits for %s", r.What, r.Host,
+			Says: fmt.Sprintf("it ran the %s of %s at %s (%s). They did nothing, and messages to %s wait for %s", r.What, r.Host,
 				r.At.UTC().Format(time.RFC3339), r.Seen.By, r.Agent, r.Host),
 			Do: r.Seen.Own(database),
 		})
@@ -417,7 +417,7 @@ func lost(b book, at *agenthost.Place, list []*site, database string) (found ove
 		found = append(found, overview.Finding{
 			Code: hostCode, About: h.Name + " as " + r.Agent + " in " + cmp.Or(at.Scope(), allFolders),
 			Level: overview.Problem, Says: noDatabase + r.Database,
-			Do: connects(h, at) + " connects it with " + database,
+			Do: "To connect it with the database " + database + ", run " + connects(h, at),
 		})
 	}
 	return found
@@ -432,4 +432,4 @@ func connects(h *agenthost.Host, at *agenthost.Place) string {
 }
 
 // noDatabase begins what is said where a configuration names a database that is not there.
-const noDatabase = "it named a database that is not there: "
+const noDatabase = "its configuration named a database that does not exist: "

@@ -77,12 +77,12 @@ func TestLookTellsHowAConnectionStands(t *testing.T) {
 		d.looks(true, "note", "no hook has been called yet")
 		d.hears(h.Name, hosts.Started)
 		d.looks(true, "ok", "a hook was last called for bob at ")
-		d.looks(true, "ok", "it was not shown any message yet")
+		d.looks(true, "ok", "no message has been shown to it yet")
 		if _, err := messages.Send(t.Context(), d.env.Ledger,
 			orchestrator.Draft{Sender: "bob", Recipient: "bob", Type: "note", Payload: []byte(`"hello"`)}); err != nil {
 			t.Fatal(err)
 		}
-		d.looks(true, "ok", "it last got a message at "+d.hears(h.Name, hosts.Worked)[0].ShownAt)
+		d.looks(true, "ok", "a message was last shown to it at "+d.hears(h.Name, hosts.Worked)[0].ShownAt)
 		want.Equal(t, "listed", d.connect("", `{}`).of(h.Name).Level, "ok")
 		d.connect("", `{"host":"`+h.Name+`","remove":true}`)
 		want.Equal(t, "connections after it was removed", len(Look(t.Context(), d.env, true)), 0)
@@ -103,8 +103,8 @@ func (r Result) of(host string) HostResult {
 func TestLookMendsPaths(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		for what, move := range map[string]func(d *desk){
-			"it named a program that is not there": func(d *desk) { d.programMoves() },
-			"it named a database that is not there": func(d *desk) {
+			"its configuration named a program that does not exist": func(d *desk) { d.programMoves() },
+			"its configuration named a database that does not exist": func(d *desk) {
 				moved := filepath.Join(d.home, "moved")
 				if err := os.Rename(filepath.Dir(d.env.Ledger.Path()), moved); err != nil {
 					d.t.Fatal(err)
@@ -114,7 +114,7 @@ func TestLookMendsPaths(t *testing.T) {
 					d.t.Fatal(err)
 				}
 			},
-			"its folder was ": func(d *desk) {
+			"its folder was moved from ": func(d *desk) {
 				moved := d.project + "-2"
 				if err := os.Rename(d.project, moved); err != nil {
 					d.t.Fatal(err)
@@ -162,7 +162,7 @@ func TestLookMissesOneHook(t *testing.T) {
 	}
 	d.write(".claude/settings.local.json",
 		strings.Replace(string(text), " hook Stop --host claude --as bob", " hook Stop --host claude --as carol", 1))
-	d.looks(true, "problem", path+" does not have all that Mailroom needs there")
+	d.looks(true, "problem", path+" lacks something that Mailroom needs")
 	d.connect("bob", `{"host":"claude"}`)
 	d.looks(true, "note", "no hook has been called yet")
 	d.write(".claude/settings.local.json", strings.Replace(string(text), "mcp__mailroom", "mcp__other", 1))
@@ -197,7 +197,7 @@ func TestLookSeesThatTheAgentIsGone(t *testing.T) {
 	if _, err := removal.Remove(t.Context(), d.env.Ledger, removal.Request{Name: "bob"}); err != nil {
 		t.Fatal(err)
 	}
-	d.looks(true, "problem", "there is no agent bob in the database")
+	d.looks(true, "problem", "the database has no agent bob")
 	d.connect("", `{"host":"claude"}`)
 	d.looks(true, "note", "no hook has been called yet")
 }
@@ -207,12 +207,12 @@ func TestConnectMinds(t *testing.T) {
 	d := newDesk(t)
 	d.connect("bob", `{"host":"claude"}`)
 	if next := strings.Join(d.connect("bob", `{"host":"gemini"}`).Next, "\n"); !strings.Contains(next,
-		"bob is also claude in "+d.project) {
+		"The agent bob is also used by claude in "+d.project) {
 		t.Errorf("it says\n%s", next)
 	}
 	d.env.Engine = d.open(filepath.Join(d.home, "other.db"))
 	if next := strings.Join(d.connect("carol", `{"host":"codex"}`).Next, "\n"); !strings.Contains(next,
-		"gemini was connected here with another database") {
+		"gemini is connected with another database") {
 		t.Errorf("it says\n%s", next)
 	}
 }
@@ -237,7 +237,7 @@ func TestMendKeepsTheHost(t *testing.T) {
 	d.connect("bob", `{"host":"codex"}`)
 	d.same("connected again", before)
 	d.programMoves()
-	d.looks(true, "ok", "mended in ")
+	d.looks(true, "ok", "repaired in ")
 	d.same("mended", before)
 	if text := before[filepath.Join(d.project, ".codex", "hooks.json")]; !strings.Contains(text, "--program "+program) {
 		t.Errorf("the hook of a prompt does not name Codex:\n%s", text)
@@ -253,7 +253,7 @@ func TestRemoveOfAFolderThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.connect("", `{"host":"claude","remove":true}`)
-	d.looks(true, "problem", "its folder is gone")
+	d.looks(true, "problem", "its folder no longer exists")
 	d.connect("", `{"host":"gemini","remove":true}`)
 	want.Equal(t, "connections", len(Look(t.Context(), d.env, true)), 0)
 	if _, err := d.try("bob", `{"host":"claude"}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
@@ -323,15 +323,15 @@ func TestCodexWritesItsOwn(t *testing.T) {
 // and what is gone.
 func TestLookLeavesToTheUser(t *testing.T) {
 	for what, change := range map[string]func(d *desk){
-		"its configuration has nothing of Mailroom any more":        func(d *desk) { d.write(".mcp.json", "{}") },
-		"settings.local.json does not have all that Mailroom needs": func(d *desk) { d.write(".claude/settings.local.json", "{}") },
-		".mcp.json cannot be read":                                  func(d *desk) { d.makesFolder(".mcp.json") },
-		"its configuration names another database": func(d *desk) {
+		"its configuration no longer contains Mailroom":           func(d *desk) { d.write(".mcp.json", "{}") },
+		"settings.local.json lacks something that Mailroom needs": func(d *desk) { d.write(".claude/settings.local.json", "{}") },
+		"cannot read ": func(d *desk) { d.makesFolder(".mcp.json") },
+		"its configuration uses another database": func(d *desk) {
 			other := d.write("other.db", "")
 			text := tree(d.t, d.project)[filepath.Join(d.project, ".mcp.json")]
 			d.write(".mcp.json", strings.ReplaceAll(text, d.env.Ledger.Path(), other))
 		},
-		"its folder is gone": func(d *desk) {
+		"its folder no longer exists": func(d *desk) {
 			if err := os.RemoveAll(d.project); err != nil {
 				d.t.Fatal(err)
 			}
@@ -372,7 +372,7 @@ func TestLookAtCodex(t *testing.T) {
 	d.write(".codex/hooks.json", `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}}`)
 	d.connect("bob", `{"host":"codex"}`)
 	d.looks(true, "problem",
-		"Codex does not run the hooks SessionStart, UserPromptSubmit, PostToolUse, Stop: they are not trusted")
+		"Codex does not run the hooks SessionStart, UserPromptSubmit, PostToolUse, Stop, because they are not trusted")
 	d.hears("codex", hosts.Started)
 	path := filepath.Join(d.project, ".codex", "hooks.json")
 	text, err := os.ReadFile(path)
@@ -396,7 +396,7 @@ func TestLookAtCodex(t *testing.T) {
 		}
 	}
 	trusts(ours[:3], "")
-	d.looks(true, "problem", "Codex does not run the hooks Stop: ")
+	d.looks(true, "problem", "Codex does not run the hooks Stop, because ")
 	trusts(ours, "enabled = false")
 	d.looks(true, "problem", "SessionStart, UserPromptSubmit, PostToolUse, Stop")
 	trusts(ours, "")
@@ -405,7 +405,7 @@ func TestLookAtCodex(t *testing.T) {
 	changed[0].digest = "sha256:0"
 	trusts(changed, "")
 	d.looks(true, "problem",
-		"Codex does not run the hooks SessionStart: they are not trusted, have changed since, or are switched off")
+		"Codex does not run the hooks SessionStart, because they are not trusted, were changed, or are disabled")
 }
 
 // The digest of a hook as Codex 0.169.0 has it (hooks/list of `codex app-server`).
@@ -427,7 +427,7 @@ func TestLookAtAnUntrustedDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.looks(true, "problem", gone)
-	d.looks(true, "problem", "It could not be mended")
+	d.looks(true, "problem", "The repair failed")
 	d.same("looked at", before)
 	if _, err := d.try("bob", `{"host":"gemini"}`); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
 		t.Errorf("it is connected: %v", err)
@@ -458,7 +458,7 @@ func TestWhatARepositoryBrings(t *testing.T) {
 	}
 	d.t.Chdir(d.project)
 	before := tree(t, d.project)
-	d.looks(true, "note", "nothing is kept of a connection")
+	d.looks(true, "note", "no connection is recorded")
 	d.same("looked at", before)
 	want.Equal(t, "says", d.connect("", `{}`).of("claude").Agent, "alice")
 	want.Equal(t, "agent", d.connect("", `{"host":"claude"}`).Agent, "claude")

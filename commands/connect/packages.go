@@ -20,7 +20,7 @@ func Packages(version string) map[string][]byte {
 		version = "v0.0.0"
 	}
 	version = strings.TrimPrefix(version, "v")
-	const about = "Messages between agents: your model sends them with tools, and is shown those for it while it works."
+	const about = "Messages between agents. Your model sends messages with tools, and sees new messages while it works."
 	c := &connection{program: "mailroom", agent: orchestrator.Auto, vocabularies: []string{"relay"}, choices: choices{Ask: true}}
 	servers := func(h *agenthost.Host) map[string]any {
 		return map[string]any{"mailroom": c.server(h, &h.Files[0])}
@@ -70,25 +70,26 @@ func indented(v any) []byte {
 const packagesPage = `# Mailroom as a plugin
 
 Messages between the agents of a project. Each package runs ` + "`mailroom`" +
-	`, which must be in PATH, with the database of the folder:
-type ` + "`mailroom init`" +
-	` in the project once. Each terminal is an agent of its own: claude, claude-2, gemini and so on. Its model is told
-its name. Without a database the hooks do nothing. Do not install a package where ` + "`mailroom connect`" +
+	`, which must be in PATH, with the database of the folder.
+Run ` + "`mailroom init`" +
+	` in the project once. Each terminal is a separate agent: claude, claude-2, gemini, and so on. The model of each
+terminal learns its name. Without a database the hooks do nothing. Do not install a package if ` + "`mailroom connect`" +
 	` has connected the same host.
-Claude Code, in the project, where PLUGINS is the folder that ` + "`make plugins`" + ` wrote:
+
+For Claude Code, run these commands in the project. PLUGINS is the folder that ` + "`make plugins`" + ` wrote:
 
     claude plugin marketplace add PLUGINS/claude
     claude plugin install mailroom@mailroom-local --scope project
 
-Gemini CLI, for all projects of the user; it asks whether to trust the folders and the extension:
+For Gemini CLI, run this command once for all your projects. Gemini CLI asks whether you trust the folders and the extension:
 
     gemini extensions install PLUGINS/gemini
 
-OpenCode: its sessions share a process, so its agent is the one that MAILROOM_AGENT names. Copy PLUGINS/opencode/mailroom.js into
-.opencode/plugins of the project, and put the tools into its opencode.json:
+For OpenCode, set MAILROOM_AGENT to the name of the agent, because its sessions share a process. Copy
+PLUGINS/opencode/mailroom.js into .opencode/plugins of the project, and add the tools to its opencode.json:
 
     {"mcp": {"mailroom": {"type": "local", "command": ["mailroom", "mcp", "--vocabulary", "relay"], "enabled": true}}}
 
-Codex has no package: it trusts hooks one by one, and its sessions may share a process. ` + "`mailroom connect codex`" +
-	` does both.
+Codex has no package, because it trusts hooks one by one, and its sessions may share a process. To set up both, run
+` + "`mailroom connect codex`" + `.
 `

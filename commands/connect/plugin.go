@@ -47,7 +47,7 @@ const pluginWords = "written by `mailroom connect"
 // dropPlugin leaves nothing of a plugin of ours.
 func dropPlugin(before, _ []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(before)) > 0 && !bytes.Contains(before, []byte(pluginWords)) {
-		return nil, errors.New("it is a plugin that connect has not written")
+		return nil, errors.New("the file is a plugin that `mailroom connect` did not write")
 	}
 	return nil, nil
 }

@@ -66,11 +66,11 @@ func TestHostileFiles(t *testing.T) {
 	deep := strings.Repeat("[", 1_000_000)
 	for _, c := range []struct{ file, host, text, says string }{
 		{".mcp.json", "claude",
-			`{"mcpServers":{},"mcpServers":{"mailroom":{"command":"/bin/sh","args":["-c","evil"]}}}`, "stands twice"},
-		{".claude/settings.local.json", "claude", `{"hooks":{},"hooks":{}}`, "stands twice"},
-		{".mcp.json", "claude", deep, "stand in each other"},
-		{".gemini/settings.json", "gemini", `{"a":` + deep, "stand in each other"},
-		{"opencode.json", "opencode", deep, "stand in each other"},
+			`{"mcpServers":{},"mcpServers":{"mailroom":{"command":"/bin/sh","args":["-c","evil"]}}}`, "occurs twice"},
+		{".claude/settings.local.json", "claude", `{"hooks":{},"hooks":{}}`, "occurs twice"},
+		{".mcp.json", "claude", deep, "must be nested"},
+		{".gemini/settings.json", "gemini", `{"a":` + deep, "must be nested"},
+		{"opencode.json", "opencode", deep, "must be nested"},
 		{".claude", "claude", "", "not a directory"},
 	} {
 		d := newDesk(t)
@@ -204,5 +204,5 @@ func TestDatabaseThatIsGone(t *testing.T) {
 	t.Chdir(d.project)
 	d.looks(false, "problem", noDatabase+gone)
 	want.Equal(t, "standing", d.connect("", `{}`).of("claude").Says,
-		noDatabase+gone+"; `mailroom connect claude` connects it with "+d.env.Ledger.Path())
+		noDatabase+gone+". To connect it with the database "+d.env.Ledger.Path()+", run `mailroom connect claude`")
 }

@@ -47,13 +47,13 @@ func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *agenthost.
 	r.Agent, r.Database, r.User, r.Level = w.agent, kept.Database, at.User, overview.Note
 	switch {
 	case !found:
-		r.Says = "connected by somebody else, or on another machine: " + connects(h, at) + " connects it here"
+		r.Says = "connected by somebody else, or on another machine. To connect it here, run " + connects(h, at)
 		return
 	case w.database != "" && !isThere(w.database):
-		r.Level, r.Says = overview.Problem, noDatabase+w.database+"; "+connects(h, at)+" connects it with "+env.Database()
+		r.Level, r.Says = overview.Problem, noDatabase+w.database+". To connect it with the database "+env.Database()+", run "+connects(h, at)
 		return
 	case w.agent != "" && w.database != env.Database():
-		r.Says = "connected with another database, " + w.where() + ": agents in this database cannot write to agents in that one"
+		r.Says = "connected with another database, " + w.where() + ". Agents in different databases cannot write to each other"
 		return
 	}
 	r.Agent = kept.Agent

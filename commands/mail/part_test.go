@@ -39,7 +39,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 				t.Fatal(name, err)
 			}
 			end := offset + commands.Units(part)
-			says := fmt.Sprintf("characters %d to %d of %d; the next part: get_message with message_id msg-1 and offset %d", offset, end-1, n, end)
+			says := fmt.Sprintf("characters %d to %d of %d; to read the next part, call get_message with message_id msg-1 and offset %d", offset, end-1, n, end)
 			last = end == n
 			if last {
 				says, end = fmt.Sprintf("characters %d to %d of %d; this is the end", offset, n-1, n), 0
@@ -68,12 +68,12 @@ func TestPartEdges(t *testing.T) {
 	}{
 		{full, 0, full, ""},
 		{full + "y", 0, full,
-			"characters 0 to 7999 of 8001; the next part: get_message with message_id m and offset 8000"},
+			"characters 0 to 7999 of 8001; to read the next part, call get_message with message_id m and offset 8000"},
 		{full + "y", 1, full[1:] + "y", ""},
 		{full + "y", 8000, "y", ""},
 		{full[4:] + "😀", 0, full[4:] + "😀", ""},
 		{full[3:] + "😀", 0, full[3:],
-			"characters 0 to 7996 of 7999; the next part: get_message with message_id m and offset 7997"},
+			"characters 0 to 7996 of 7999; to read the next part, call get_message with message_id m and offset 7997"},
 		{"a😀b", 1, "😀b", ""},
 		{"a😀b", 2, "😀b", ""}, // the second half of it
 		{"a😀b", 3, "b", ""},

@@ -39,7 +39,7 @@ func Decode(raw json.RawMessage, params []Param, fold bool, into any) error {
 		}
 		if !given {
 			if p.Required {
-				return p.invalid("it is missing (%s)", p.Desc)
+				return p.invalid("missing (%s)", p.Desc)
 			}
 			continue
 		}
@@ -88,17 +88,17 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 	}
 	if len(raw) > maxParams {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the parameters have %d bytes; at most %d are allowed", len(raw), maxParams)
+			"the parameters must have at most %d bytes, but have %d", maxParams, len(raw))
 	}
 	if IsUTF16(raw) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are UTF-16").
-			WithHint("Save them as UTF-8")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters must be UTF-8, but are UTF-16").
+			WithHint("Save the parameters as UTF-8")
 	}
 	if !utf8.Valid(raw) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are not valid UTF-8")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters must be valid UTF-8")
 	}
 	if bytes.IndexByte(raw, 0) >= 0 {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters hold a NUL byte")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters must not contain a NUL byte")
 	}
 	if values, ok := plainObject(raw, params, fold); ok {
 		return values, nil
@@ -108,7 +108,7 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 	if token, err := dec.Token(); err != nil {
 		return nil, notJSON(err)
 	} else if token != json.Delim('{') {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are not a JSON object").
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters must be a JSON object").
 			WithHint(`Write {"key": ...}`)
 	}
 	values := map[string]json.RawMessage{}
@@ -123,7 +123,7 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 			return nil, unknownName(key, params)
 		}
 		if _, twice := values[p.Name]; twice {
-			return nil, p.invalid("it is given twice")
+			return nil, p.invalid("given twice")
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
@@ -136,7 +136,7 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-			"something follows the JSON object of the parameters")
+			"the parameters must be a single JSON object, with nothing after it")
 	}
 	return values, nil
 }
@@ -181,9 +181,9 @@ func countMembers(object []byte) (n int) {
 
 func notJSON(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("it ends too early")
+		err = errors.New("unexpected end")
 	}
-	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the parameters are not JSON", Err: err}
+	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the parameters must be valid JSON", Err: err}
 }
 
 // named finds the parameter that a key names; nil if there is none.
@@ -202,18 +202,18 @@ func unknownName(key string, params []Param) error {
 	for i := range params {
 		names[i] = params[i].Name
 	}
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "a parameter is given that there is not")
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "unknown parameter")
 	if len(params) == 0 || !params[0].Private {
-		e.Message = fmt.Sprintf("there is no parameter %q", orchestrator.Clip(key))
+		e.Message = fmt.Sprintf("unknown parameter %q", orchestrator.Clip(key))
 		e.Details = map[string]any{"parameter": orchestrator.Clip(key)}
 	}
 	if near := Meant(key, names); len(near) > 0 {
 		return e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}
 	if len(names) == 0 {
-		return e.WithHint("The command has none")
+		return e.WithHint("This command has no parameters")
 	}
-	return e.WithHint("Known: %s", strings.Join(names, ", "))
+	return e.WithHint("Use one of: %s", strings.Join(names, ", "))
 }
 
 // decode puts one JSON value into a field.
@@ -224,13 +224,13 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 	switch p.Kind {
 	case JSON:
 		if p.TextOrObject && value[0] != '"' && value[0] != '{' {
-			return p.wrongType(value, "a text or an object")
+			return p.wrongType(value, "a string or an object")
 		}
 		if p.Object && value[0] != '{' {
 			return p.notAnObject(value)
 		}
 		field.SetBytes(bytes.Clone(value))
-		return p.inBounds(float64(len(value)), fmt.Sprintf("it has %d bytes, which", len(value)))
+		return p.lengthInBounds(len(value))
 	case String:
 		s, err := p.text(value)
 		field.SetString(s)
@@ -244,7 +244,7 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 	case Integer, Span:
 		n, err := wholeNumber(string(value))
 		if errors.Is(err, strconv.ErrRange) {
-			return p.invalid("%s is out of bounds: %s", p.shown(string(value)), cmp.Or(p.Bounds(), "64 bits"))
+			return p.mustBe(cmp.Or(p.within(), "within 64 bits"), string(value))
 		}
 		if err != nil {
 			what := "a whole number"
@@ -252,19 +252,19 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 				what = "a whole number of seconds"
 			}
 			if bounds := p.Bounds(); bounds != "" {
-				what += ", " + bounds
+				what += " (" + strings.TrimSuffix(bounds, " seconds") + ")"
 			}
 			return p.wrongType(value, what)
 		}
 		field.SetInt(n)
-		return p.inBounds(float64(n), p.shown(strconv.FormatInt(n, 10)))
+		return p.inBounds(float64(n), strconv.FormatInt(n, 10))
 	case Number:
 		var n float64
 		if err := json.Unmarshal(value, &n); err != nil {
 			return p.wrongType(value, "a number")
 		}
 		field.SetFloat(n)
-		return p.inBounds(n, p.shown(string(value)))
+		return p.inBounds(n, string(value))
 	case List:
 		return p.decodeList(value, field)
 	}
@@ -291,7 +291,7 @@ func wholeNumber(text string) (int64, error) {
 func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {
 	var values []json.RawMessage
 	if err := json.Unmarshal(value, &values); err != nil {
-		return p.wrongType(value, "a list of texts")
+		return p.wrongType(value, "a list of strings")
 	}
 	element := *p
 	element.Min, element.Max = nil, nil // they bound the list
@@ -303,13 +303,13 @@ func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {
 		}
 	}
 	field.Set(reflect.ValueOf(list))
-	return p.inBounds(float64(len(list)), fmt.Sprintf("it has %d elements, which", len(list)))
+	return p.lengthInBounds(len(list))
 }
 
 // text reads a JSON string, validates it and brings a name into its one form.
 func (p *Param) text(value json.RawMessage) (s string, err error) {
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
-		return "", p.wrongType(value, "a text")
+		return "", p.wrongType(value, "a string")
 	}
 	return p.checkText(s)
 }
@@ -318,22 +318,22 @@ func (p *Param) text(value json.RawMessage) (s string, err error) {
 func (p *Param) notAnObject(value json.RawMessage) error {
 	var text string
 	if json.Unmarshal(value, &text) == nil && strings.HasPrefix(strings.TrimSpace(text), "{") {
-		return p.invalid("it is a text with JSON in it, and no object").
-			WithHint(`Give the object itself, without quotes around it: {"key": ...}`)
+		return p.invalid("must be an object, but is a string that contains JSON").
+			WithHint(`Give the object itself, without quotation marks around it: {"key": ...}`)
 	}
-	return p.invalid("it is no object").WithHint(`Write {"key": ...}`)
+	return p.invalid("must be an object").WithHint(`Write {"key": ...}`)
 }
 
 func (p *Param) wrongType(value json.RawMessage, want string) error {
-	return p.invalid("%s is not %s", p.shown(string(value)), want)
+	return p.mustBe(want, string(value))
 }
 
-// shown is a value as an error names it.
-func (p *Param) shown(value string) string {
+// mustBe is the error for a value that is not what it must be. The error of a private parameter does not show the value.
+func (p *Param) mustBe(rule, value string) *orchestrator.Error {
 	if p.Private {
-		return "it"
+		return p.invalid("must be %s", rule)
 	}
-	return orchestrator.Clip(value)
+	return p.invalid("must be %s, but is %s", rule, orchestrator.Clip(value))
 }
 
 // IsUTF16 reports whether a text begins with the byte order mark of UTF-16, as files of Windows may.

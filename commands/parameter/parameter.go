@@ -92,14 +92,14 @@ var (
 func Of(zero any) ([]Param, error) {
 	t := reflect.TypeOf(zero)
 	if t.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("params are %s and no struct", t)
+		return nil, fmt.Errorf("params must be a struct, but are %s", t)
 	}
 	var params []Param
 	for i := range t.NumField() {
 		field := t.Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" || name == "-" {
-			return nil, fmt.Errorf("field %s has no name in JSON", field.Name)
+			return nil, fmt.Errorf("field %s has no JSON name", field.Name)
 		}
 		p := Param{
 			Name: name, Desc: field.Tag.Get("desc"), Default: field.Tag.Get("default"), Arg: field.Tag.Get("arg"),
@@ -164,7 +164,7 @@ func kindOf(t reflect.Type) (Kind, error) {
 	case reflect.Bool:
 		return Boolean, nil
 	}
-	return "", fmt.Errorf("type %s is not one that a parameter can have", t)
+	return "", fmt.Errorf("unsupported parameter type %s", t)
 }
 
 func (p *Param) readChecks(tag string) error {
@@ -202,7 +202,7 @@ func (p *Param) readChecks(tag string) error {
 		case "private":
 			p.Private = true
 		default:
-			return fmt.Errorf("check %q is unknown", part)
+			return fmt.Errorf("unknown check %q", part)
 		}
 	}
 	return nil
@@ -257,12 +257,33 @@ func (p *Param) invalid(format string, args ...any) *orchestrator.Error {
 	return orchestrator.InvalidParam(p.Name, format, args...)
 }
 
-// inBounds checks a number, or the length of something.
-func (p *Param) inBounds(n float64, shown string) error {
-	if (p.Min != nil && n < *p.Min) || (p.Max != nil && n > *p.Max) {
-		return p.invalid("%s is out of bounds: %s", shown, p.Bounds())
+// isWithin reports whether a number, or the length of something, is in the bounds.
+func (p *Param) isWithin(n float64) bool {
+	return (p.Min == nil || n >= *p.Min) && (p.Max == nil || n <= *p.Max)
+}
+
+// within is Bounds as it follows "must be".
+func (p *Param) within() string {
+	if p.Min != nil && p.Max != nil {
+		return "from " + p.Bounds()
 	}
-	return nil
+	return p.Bounds()
+}
+
+// inBounds checks a number, which value writes.
+func (p *Param) inBounds(n float64, value string) error {
+	if p.isWithin(n) {
+		return nil
+	}
+	return p.mustBe(p.within(), value)
+}
+
+// lengthInBounds checks the length of something.
+func (p *Param) lengthInBounds(n int) error {
+	if p.isWithin(float64(n)) {
+		return nil
+	}
+	return p.invalid("must have %s, but has %d", p.Bounds(), n)
 }
 
 // invalidName is the error of a check of a name, with the parameter that holds it.
@@ -280,7 +301,7 @@ func (p *Param) hintOneOf(s string) string {
 		return ""
 	}
 	if p.NameOf == "status" && (s == "read" || s == "unread") {
-		return "A message that is delivered is read or unread: `mailroom inbox` lists what an agent has not read"
+		return "A delivered message is read or unread. To list the unread messages of an agent, run `mailroom inbox`"
 	}
 	return orchestrator.DidYouMean(s, p.OneOf)
 }
@@ -288,7 +309,7 @@ func (p *Param) hintOneOf(s string) string {
 // checkText validates a text and brings a name into its one form.
 func (p *Param) checkText(s string) (string, error) {
 	if strings.ContainsRune(s, 0) {
-		return "", p.invalid("it holds a NUL")
+		return "", p.invalid("must not contain a NUL character")
 	}
 	switch p.NameOf {
 	case "agent", "agent|group", "agent|group|role":
@@ -298,7 +319,7 @@ func (p *Param) checkText(s string) (string, error) {
 		}
 		name, err := check(strings.ReplaceAll(kind, "|", " or "), s)
 		if err != nil && p.Private {
-			return "", p.invalid("it is not a name: it is a letter, then letters, digits, '_' or '-'")
+			return "", p.invalid("must be a name that starts with a letter, followed by letters, digits, '_', or '-'")
 		}
 		if err != nil {
 			return "", p.invalidName(err)
@@ -306,18 +327,17 @@ func (p *Param) checkText(s string) (string, error) {
 		return name, nil
 	case "id":
 		if s == "" || len(s) > 256 {
-			return "", p.invalid("it has %d bytes; an id has 1 to 256", len(s))
+			return "", p.invalid("must have 1 to 256 bytes, but has %d", len(s))
 		}
 	}
 	if len(p.OneOf) > 0 && !slices.Contains(p.OneOf, s) {
-		return "", p.invalid("%s is none of %s", p.shown(strconv.Quote(orchestrator.Clip(s))), p.Bounds()).
+		return "", p.mustBe("one of "+p.Bounds(), strconv.Quote(orchestrator.Clip(s))).
 			WithHint("%s", p.hintOneOf(s))
 	}
 	if p.Characters {
-		n := utf8.RuneCountInString(s)
-		return s, p.inBounds(float64(n), fmt.Sprintf("it has %d characters, which", n))
+		return s, p.lengthInBounds(utf8.RuneCountInString(s))
 	}
-	return s, p.inBounds(float64(len(s)), fmt.Sprintf("it has %d bytes, which", len(s)))
+	return s, p.lengthInBounds(len(s))
 }
 
 // Value returns the parameter's value in the struct of its command's parameters.

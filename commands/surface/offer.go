@@ -67,7 +67,7 @@ func (o Offer) Advised(err error, d *commands.Definition, arguments json.RawMess
 		return told.WithHint("%s", o.aboutUnknown(d, e))
 	case e.Code == orchestrator.InvalidParams:
 		if other := o.meant(d, arguments); other != "" {
-			return told.WithHint("These are parameters of %s: call that", other)
+			return told.WithHint("These parameters belong to %s; call that tool instead", other)
 		}
 	}
 	return o.WithoutShell(err)
@@ -105,7 +105,7 @@ func (o Offer) WithoutShell(err error) error {
 	case kept != nil:
 		return told.WithHint("%s", strings.TrimRight(strings.Join(kept, ""), ".; "))
 	case refused:
-		return told.WithHint("Only somebody on the daemon's machine can do that. %s", e.Hint)
+		return told.WithHint("Only a person on the daemon's machine can do that. %s", e.Hint)
 	case shows:
 		return told.WithHint("")
 	}
@@ -218,20 +218,20 @@ func (o Offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) strin
 	}
 	for _, other := range o.Tools {
 		if other.Command.ListsAgents {
-			advice = append(advice, other.Name+" shows who is known.")
+			advice = append(advice, "To list the agents, call "+other.Name+".")
 			break
 		}
 	}
 	for _, p := range d.Params() {
 		if p.Name == "hold_unknown" && e.Code == orchestrator.UnknownRecipient {
 			advice = append(advice, "If "+orchestrator.Clip(e.Unknown)+
-				" is still to come, send again with hold_unknown: the message waits until then.")
+				" will be added later, send again with hold_unknown. The message waits until then.")
 		}
 	}
 	if add, _ := o.nameOf("mailroom agent add"); add != "" {
-		return strings.Join(append(advice, add+" adds an agent"), " ")
+		return strings.Join(append(advice, "To add an agent, call "+add), " ")
 	}
-	return strings.Join(append(advice, "Only the person who runs you adds agents"), " ")
+	return strings.Join(append(advice, "Only the person who runs you can add agents"), " ")
 }
 
 // meant returns the name of the tool that a caller probably meant, "" if there is none: where several vocabularies are

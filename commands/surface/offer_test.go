@@ -160,7 +160,7 @@ func TestHintsWithoutAShell(t *testing.T) {
 			said := o.WithoutShell(&orchestrator.Error{Code: orchestrator.InvalidParams,
 				Hint: hint}).(*orchestrator.Error).Hint
 			forThePerson := strings.HasPrefix(said, "Tell the person who runs you: ") ||
-				strings.HasPrefix(said, "Only somebody on the daemon's machine can do that. ")
+				strings.HasPrefix(said, "Only a person on the daemon's machine can do that. ")
 			if !onlyThere && !forThePerson && (strings.Contains(said, "mailroom ") || flag.MatchString(said)) {
 				t.Errorf("%s: over MCP or HTTP it is %q", at, said)
 				break

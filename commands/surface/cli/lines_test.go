@@ -24,9 +24,9 @@ func TestLinesAnswerInOrder(t *testing.T) {
 		t.Errorf("exit status %d; want 65", status)
 	}
 	surfacetest.Equal(t, "the output", p.out.String(), `{"success":true,"action":"many_lines","text":"a"}
-{"success":false,"error":"invalid_params","message":"text: 1 is not a text","line":3,"parameter":"text"}
+{"success":false,"error":"invalid_params","message":"text: must be a string, but is 1","line":3,"parameter":"text"}
 {"success":true,"action":"many_lines","text":"b"}
-{"success":false,"error":"invalid_params","message":"the parameters are not JSON: it ends too early","line":6}
+{"success":false,"error":"invalid_params","message":"the parameters must be valid JSON: unexpected end","line":6}
 {"success":true,"action":"many_lines","text":"c"}
 `)
 }
@@ -38,7 +38,7 @@ func TestAtomicLinesAreAllOrNothing(t *testing.T) {
 		t.Errorf("exit status %d, %d batches ran", status, len(p.batches))
 	}
 	surfacetest.Equal(t, "the output", p.out.String(),
-		`{"success":false,"error":"invalid_params","message":"there is no parameter \"txet\"","hint":"Did you mean text?","line":2,"parameter":"txet"}`+"\n")
+		`{"success":false,"error":"invalid_params","message":"unknown parameter \"txet\"","hint":"Did you mean text?","line":2,"parameter":"txet"}`+"\n")
 	p = newProgram(strings.Repeat(`{"text":"a"}`+"\n", 3*linesPerBatch))
 	if status := p.run("many", "lines", "--stdin", "--atomic"); status != 0 || len(p.batches) != 1 ||
 		p.batches[0] != 3*linesPerBatch {

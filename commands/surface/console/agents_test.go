@@ -209,7 +209,7 @@ func TestAgentsInTheirStates(t *testing.T) {
 	s.Click("Log in")
 	s.Reads("only an administrator changes agents")
 	s.Until(`document.querySelector("main .three [role=alert]")`) // the tokens
-	s.Reads("agent_token is for administrators")
+	s.Reads("only administrators can run agent_token")
 	s.Reads("Not heard of yet")
 }
 

@@ -85,13 +85,13 @@ func (s *scheduler) run(ctx context.Context) error {
 			err := s.load(ctx, false)
 			reload.Reset(orchestrator.Until(reloadEvery))
 			if errors.Is(err, store.ErrOutdated) {
-				s.env.Log.Error("this daemon ends", "error", err)
+				s.env.Log.Error("the daemon is stopping", "error", err)
 				return err
 			}
 			switch {
 			case !s.trouble.Changed(err):
 			case err != nil:
-				s.env.Log.Warn("the schedules cannot be read; the old ones go on", "error", err)
+				s.env.Log.Warn("cannot read the schedules; the previous schedules continue", "error", err)
 			default:
 				s.env.Log.Info("the schedules can be read again")
 			}
@@ -130,7 +130,7 @@ func (s *scheduler) reload(ctx context.Context, start bool) error {
 		switch old := before[schedule.Name]; {
 		case !schedule.Enabled:
 		case s.running[schedule.Name] != nil: // the name of this one, or of the other, is a BLOB
-			s.env.Log.Error("a schedule cannot run: another one has its name", "schedule", schedule.Name)
+			s.env.Log.Error("a schedule cannot run because another schedule has the same name", "schedule", schedule.Name)
 		case old != nil && old.same(&schedule):
 			s.running[schedule.Name] = old
 			delete(before, schedule.Name)
@@ -170,7 +170,7 @@ func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old
 	}
 	j.entry = s.cron.Schedule(byClock{j.plan, s.env.Ledger.Now}, j)
 	if start && j.missed(s.env.Ledger.Now()) {
-		s.env.Log.Info("making up for a missed run", "schedule", schedule.Name, "last_run_at", schedule.LastRunAt)
+		s.env.Log.Info("running a schedule that missed a run", "schedule", schedule.Name, "last_run_at", schedule.LastRunAt)
 		s.start(j, j.Run)
 	}
 }

@@ -293,7 +293,7 @@ func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 			t.Errorf("%d runs failed, then %d did not", fails.Load(), runs.Load())
 		}
 		for says, times := range map[string]int{
-			"the schedules cannot be read": 1, "the schedules can be read again": 1, "a scheduled run failed": 2,
+			"cannot read the schedules": 1, "the schedules can be read again": 1, "a scheduled run failed": 2,
 			"a scheduled run works again": 2,
 		} {
 			if n := strings.Count(log.String(), `msg="`+says); n != times {

@@ -67,7 +67,7 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 	o := d.o.Web
 	switch {
 	case o.Address == "" && (o.Cert != "" || o.Key != "" || len(o.Hosts) > 0 || o.PlainHTTP):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "tls-cert, tls-key, host and plain-http say nothing without listen")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "tls-cert, tls-key, host, and plain-http require listen")
 	case o.Address != "" || o.Socket != nil:
 		err = d.listenWeb(ctx)
 	}
@@ -82,7 +82,7 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 		d.phone, err = phone.Listen(ctx, d.engine.Ledger, d.log, app)
 	case app.Cert != "" || app.Key != "":
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"phone-tls-cert and phone-tls-key say nothing without phone")
+			"phone-tls-cert and phone-tls-key require phone")
 	}
 	return err
 }
@@ -145,7 +145,7 @@ func (d *daemon) run(ctx context.Context) error {
 		hello.Phone, "otlp", hello.OTLP)
 	ended := make(chan error, 1)
 	orchestrator.GoSafe("daemon", d.log, func() {
-		failure := errors.New("the daemon panicked; standard error has the stack")
+		failure := errors.New("the daemon panicked; see the stack trace on standard error")
 		defer func() {
 			cancel()
 			ended <- failure
@@ -159,7 +159,7 @@ func (d *daemon) run(ctx context.Context) error {
 		}
 		err := newScheduler(d.env, d.metrics).run(ctx)
 		if ctx.Err() != nil && err != nil {
-			d.log.Info("asked to stop while it was starting", "error", err)
+			d.log.Info("stopped while starting", "error", err)
 			err = nil
 		}
 		cancel()
@@ -171,12 +171,12 @@ func (d *daemon) run(ctx context.Context) error {
 		failure = errors.Join(err, d.close())
 	})
 	<-ctx.Done()
-	d.log.Info("stopping: finishing what is claimed")
+	d.log.Info("stopping after the claimed deliveries are finished")
 	select {
 	case err := <-ended:
 		return err
 	case <-time.After(exitWithin):
-		d.log.Error("a delivery does not end; its lease will run out and the message is due again")
+		d.log.Error("a delivery did not stop in time; when its lease expires, the message is delivered again")
 		return nil
 	}
 }
@@ -200,7 +200,7 @@ func (d *daemon) close() error {
 	d.hangUp()
 	d.engine.Drain()
 	if err := daemons.Leave(ctx, d.engine.Ledger); err != nil {
-		d.log.Warn("the daemon could not be signed off", "error", err)
+		d.log.Warn("cannot remove the daemon from the list of running daemons", "error", err)
 	}
 	return d.engine.Close()
 }

@@ -35,7 +35,7 @@ func (g *glance[T]) get(ctx context.Context) (value T, err error) {
 	case seen := <-g.looks.DoChan("", g.again):
 		return seen.Val.(T), seen.Err
 	case <-ctx.Done():
-		return value, &orchestrator.Error{Code: orchestrator.Busy, Message: "the database does not answer",
+		return value, &orchestrator.Error{Code: orchestrator.Busy, Message: "the database does not respond",
 			Err: ctx.Err()}
 	}
 }
@@ -47,8 +47,8 @@ func (g *glance[T]) again() (seen any, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			g.log.Error("a look at the database panicked; this is a bug", "panic", p, "stack", string(debug.Stack()))
-			g.err = errors.New("a look at the database panicked; see the log")
+			g.log.Error("reading the database panicked; this is a bug", "panic", p, "stack", string(debug.Stack()))
+			g.err = errors.New("reading the database panicked; see the log")
 		}
 		g.at, seen, err = time.Now(), g.last, g.err
 	}()

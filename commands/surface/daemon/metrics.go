@@ -112,13 +112,13 @@ func (m *metrics) ran(command string, took time.Duration, err error) {
 func (m *metrics) writeRuns(w io.Writer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	runs := family(w, "mailroom_scheduled_runs_total", "counter", "Runs of schedules by this daemon, by how they ended.")
+	runs := family(w, "mailroom_scheduled_runs_total", "counter", "Scheduled runs of this daemon, by outcome.")
 	for command, r := range m.runs {
 		for outcome, n := range r.outcomes {
 			runs.value(float64(n), "command", command, "outcome", outcome)
 		}
 	}
-	took := family(w, "mailroom_scheduled_run_seconds", "summary", "How long they took.")
+	took := family(w, "mailroom_scheduled_run_seconds", "summary", "Duration of scheduled runs, in seconds.")
 	sum, count := familyWriter{w, took.name + "_sum"}, familyWriter{w, took.name + "_count"}
 	for command, r := range m.runs {
 		total := int64(0)
@@ -135,22 +135,22 @@ func (m *metrics) writeRuns(w io.Writer) {
 func (m *metrics) writeProcess(w io.Writer) {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	family(w, "go_goroutines", "gauge", "Goroutines.").value(float64(runtime.NumGoroutine()))
-	family(w, "go_memstats_heap_inuse_bytes", "gauge", "Bytes of the heap in use.").value(float64(memory.HeapInuse))
-	family(w, "go_memstats_sys_bytes", "gauge", "Bytes that Go has from the system.").value(float64(memory.Sys))
-	family(w, "go_gc_cycles_total", "counter", "Collections of garbage.").value(float64(memory.NumGC))
+	family(w, "go_goroutines", "gauge", "Number of goroutines.").value(float64(runtime.NumGoroutine()))
+	family(w, "go_memstats_heap_inuse_bytes", "gauge", "Bytes of heap memory in use.").value(float64(memory.HeapInuse))
+	family(w, "go_memstats_sys_bytes", "gauge", "Bytes of memory that Go obtained from the operating system.").value(float64(memory.Sys))
+	family(w, "go_gc_cycles_total", "counter", "Completed garbage collections.").value(float64(memory.NumGC))
 	family(w, "process_start_time_seconds", "gauge",
-		"When the daemon began, in seconds since 1970.").value(float64(m.began.UnixMilli()) / 1000)
+		"Start time of the daemon, in seconds since 1970.").value(float64(m.began.UnixMilli()) / 1000)
 	var usage syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) == nil {
 		family(w, "process_cpu_seconds_total", "counter",
-			"CPU time.").value(time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds())
+			"CPU time used, in seconds.").value(time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds())
 	}
 	if text, err := os.ReadFile("/proc/self/statm"); err == nil { // of Linux
 		if fields := strings.Fields(string(text)); len(fields) > 1 {
 			if pages, err := strconv.Atoi(fields[1]); err == nil {
 				family(w, "process_resident_memory_bytes", "gauge",
-					"Resident memory.").value(float64(pages * os.Getpagesize()))
+					"Resident memory, in bytes.").value(float64(pages * os.Getpagesize()))
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func (m *metrics) write(w io.Writer) {
 	family(w, "mailroom_build_info", "gauge", "Always 1.").value(1, "version", m.version)
 	m.writeRuns(w)
 	m.writeProcess(w)
-	up := family(w, "mailroom_database_up", "gauge", "1 when the database could be read for this scrape.")
+	up := family(w, "mailroom_database_up", "gauge", "1 if the database could be read for this scrape, otherwise 0.")
 	seen, err := m.seen.get(context.Background())
 	if err != nil {
 		up.value(0)
@@ -169,36 +169,36 @@ func (m *metrics) write(w io.Writer) {
 	}
 	up.value(1)
 	attempts := family(w, "mailroom_delivery_attempts_total", "counter",
-		"Attempts of this daemon to deliver a message, by what came of them.")
+		"Delivery attempts of this daemon, by outcome.")
 	attempts.value(float64(seen.attempts.Delivered), "outcome", "delivered")
 	attempts.value(float64(seen.attempts.Failed), "outcome", "failed")
 	family(w, "mailroom_given_up_total", "counter",
-		"Messages that this daemon made dead letters.").value(float64(seen.attempts.GivenUp))
+		"Messages that this daemon stopped trying to deliver (dead letters).").value(float64(seen.attempts.GivenUp))
 	messages := family(w, "mailroom_messages", "gauge",
-		"Rows of agent_message by status, and those that are archived; a status that is none of ours counts as (other).")
+		"Rows of agent_message by status, and archived rows. Statuses that Mailroom does not define are counted as (other).")
 	for status, n := range foldStatuses(seen.state.Totals) {
 		messages.value(float64(n), "status", status)
 	}
 	m.writeBacklog(w, seen.state.Recipients)
-	family(w, "mailroom_unread", "gauge", "Messages that stand unread in inboxes.").value(float64(seen.state.Unread))
+	family(w, "mailroom_unread", "gauge", "Unread messages in inboxes.").value(float64(seen.state.Unread))
 	context := family(w, "mailroom_context_bytes", "gauge",
-		"Bytes that messages put into the contexts of models in this hour of the clock, by agent and way: hook, urgent, digest or tool.")
+		"Bytes that messages added to the contexts of models in the current clock hour, by agent and way (hook, urgent, digest, or tool).")
 	for _, of := range seen.context {
 		context.value(float64(of.Bytes), "agent", of.Agent, "way", string(of.Way))
 	}
 	family(w, "mailroom_overdue", "gauge",
-		"Undelivered messages that wait for longer than the setting overdue.after.").value(float64(seen.state.Overdue))
-	bytes := family(w, "mailroom_database_bytes", "gauge", "Size of the database and of its write-ahead log.")
+		"Undelivered messages that have waited longer than the setting overdue.after.").value(float64(seen.state.Overdue))
+	bytes := family(w, "mailroom_database_bytes", "gauge", "Size of the database and of its write-ahead log, in bytes.")
 	bytes.value(float64(seen.state.Bytes), "file", "database")
 	bytes.value(float64(seen.state.WALBytes), "file", "wal")
-	family(w, "mailroom_daemons", "gauge", "Daemons on this database.").value(float64(len(seen.state.Daemons)))
+	family(w, "mailroom_daemons", "gauge", "Daemons that run on this database.").value(float64(len(seen.state.Daemons)))
 }
 
 // writeBacklog reports what waits. Only agents have a label of their own: anybody may write any recipient into the
 // table, and each label is kept for as long as Prometheus keeps anything.
 func (m *metrics) writeBacklog(w io.Writer, recipients []overview.RecipientBacklog) {
 	backlog := family(w, "mailroom_backlog", "gauge",
-		"Undelivered messages by recipient and status, pending or retry; names that nobody has are counted as (unknown).")
+		"Undelivered messages by recipient and status (pending or retry). Unknown recipients are counted as (unknown).")
 	var unknown overview.RecipientBacklog
 	oldest := time.Duration(0)
 	for _, b := range recipients {
@@ -216,7 +216,7 @@ func (m *metrics) writeBacklog(w io.Writer, recipients []overview.RecipientBackl
 	backlog.value(float64(unknown.Pending), "recipient", "(unknown)", "status", "pending")
 	backlog.value(float64(unknown.Retry), "recipient", "(unknown)", "status", "retry")
 	family(w, "mailroom_oldest_undelivered_seconds", "gauge",
-		"Age of the oldest undelivered message.").value(oldest.Seconds())
+		"Age of the oldest undelivered message, in seconds.").value(oldest.Seconds())
 }
 
 // familyWriter writes the values of one metric.

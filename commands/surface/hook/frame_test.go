@@ -46,7 +46,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 		body := test.begins
 		if test.size > 0 {
 			n := commands.Units(body)
-			body += fmt.Sprintf("\n[characters 0 to %d of %d; the next part: get_message with message_id %s and offset %d]", n-1, test.size, m.ID, n)
+			body += fmt.Sprintf("\n[characters 0 to %d of %d; to read the next part, call get_message with message_id %s and offset %d]", n-1, test.size, m.ID, n)
 		}
 		want.Equal(t, "framed", claude.framed(&m, "", false),
 			`<mailroom-message id="`+m.ID+`" from="alice" type="note" sent="2026-01-02T03:04:05.678Z">`+"\n"+body+
@@ -132,7 +132,7 @@ func TestFrameEndsByItsMark(t *testing.T) {
 	}
 	said := claude.frame("bob", hosts.Prompted,
 		&hosts.Answer{Messages: []orchestrator.Message{m}, Marks: []string{mark}}, nil)
-	if !strings.Contains(said, "It ends only at the closing tag that has its mark.\n<mailroom-message ") {
+	if !strings.Contains(said, "A message ends only at the closing tag that has its mark.\n<mailroom-message ") {
 		t.Errorf("the model is not told where it ends:\n%s", said)
 	}
 }
@@ -162,14 +162,14 @@ func TestFrame(t *testing.T) {
 	t.Parallel()
 	want.Equal(t, "nothing", claude.frame("bob", hosts.Prompted, &hosts.Answer{Turns: 3}, nil), "")
 	want.Equal(t, "another session", claude.frame("bob", hosts.Started, &hosts.Answer{Other: "one\x1b"}, nil),
-		"mailroom: the agent bob also works in the session one_. A message to bob goes to whichever looks first.\n")
+		"mailroom: the agent bob also works in the session one_. A message to bob goes to the session that checks first.\n")
 	a := hosts.Answer{Messages: []orchestrator.Message{saying("1"), saying("2")}, Marks: []string{"", ""}, Left: 1,
 		Turns: 12}
 	text := claude.frame("bob", hosts.Prompted, &a, nil)
 	for _, part := range []string{
-		"mailroom: messages caused 12 turns since your user last said something.\n",
+		"mailroom: messages caused 12 turns since the last prompt of your user.\n",
 		"mailroom: 2 new messages for you, the agent bob. ",
-		"mailroom: 1 more message waits: ",
+		"mailroom: 1 more message waits. ",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q lacks %q", text, part)
@@ -177,7 +177,7 @@ func TestFrame(t *testing.T) {
 	}
 	want.Equal(t, "one is the user's",
 		strings.Contains(claude.frame("bob", hosts.Worked, &a, []string{"2"}),
-			"not your user (but where a message's own tag has verified):"), true)
+			"not your user (except where a message's own tag has verified)."), true)
 	if strings.Contains(claude.frame("bob", hosts.Worked, &a, nil), "caused") {
 		t.Error("turns are told after a tool call")
 	}

@@ -210,6 +210,6 @@ func TestNoIDLeavesItsFrame(t *testing.T) {
 	t.Parallel()
 	text := gemini.framed(&orchestrator.Message{ID: "x</mailroom-message>\n",
 		Payload: []byte(`"` + strings.Repeat("a", 2*maxMessage) + `"`)}, "", false)
-	want.Equal(t, "is cut", strings.Contains(text, "; the next part: get_message "), true)
+	want.Equal(t, "is cut", strings.Contains(text, "; to read the next part, call get_message "), true)
 	want.Equal(t, "ends of frames", strings.Count(text, "</mailroom-message>"), 1)
 }

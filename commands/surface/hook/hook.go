@@ -49,7 +49,7 @@ func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), ev
 	out io.Writer) error {
 	input, err := ReadInput(ctx, in)
 	if err != nil {
-		return h.Silent(out, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err))
+		return h.Silent(out, fmt.Errorf("cannot read the event data from %s: %w", h.Name, err))
 	}
 	kind := h.kindOf(event, &input)
 	if kind == "" && h.Kind(event) != "" {
@@ -72,13 +72,13 @@ func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), ev
 	}
 	if _, err = out.Write(said); err != nil {
 		if back := hosts.GiveBack(context.WithoutCancel(ctx), env.Ledger, answer); back != nil {
-			env.Log.Error("messages that could not be shown could not be given back", "agent", env.Caller.Name, "error",
+			env.Log.Error("cannot make messages unread again that could not be shown", "agent", env.Caller.Name, "error",
 				back)
 		}
 		return err
 	}
 	if err = hosts.Written(context.WithoutCancel(ctx), env.Ledger, answer); err != nil {
-		env.Log.Error("messages that were shown will be shown again", "agent", env.Caller.Name, "error", err)
+		env.Log.Error("cannot record that messages were shown; they will be shown again", "agent", env.Caller.Name, "error", err)
 	}
 	return err
 }
@@ -123,7 +123,7 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, kind
 	}
 	env.Caller.Name = agent
 	if kind == "" || !input.named() {
-		return nil, nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name,
+		return nil, nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s has no session event %q", h.Name,
 			orchestrator.Clip(event))
 	}
 	if err := trusted(ctx, *env); err != nil {
@@ -190,7 +190,7 @@ func verified(ctx context.Context, env commands.Env, ms []orchestrator.Message) 
 	for i := range ms {
 		is, err := person.Vouched(ctx, env.Ledger, &ms[i])
 		if err != nil {
-			env.Log.Warn("whether the user has answered on a phone cannot be told", "message", ms[i].ID, "error", err)
+			env.Log.Warn("cannot determine whether the user answered on a phone", "message", ms[i].ID, "error", err)
 		}
 		if is {
 			ids = append(ids, ms[i].ID)
@@ -204,7 +204,7 @@ func trusted(ctx context.Context, env commands.Env) error {
 	why, err := env.Ledger.Untrusted(ctx)
 	if err == nil && why != "" {
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
-			"nothing of a database that is not trusted is shown to a model: %s", why).
+			"messages of an untrusted database are not shown to a model: %s", why).
 			WithHint(ledger.NotTrustedHint)
 	}
 	return err

@@ -60,7 +60,7 @@ func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err 
 	}
 	if h.Shares() {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"the agent auto: sessions of %s share a process, so they cannot be told apart", h.Name).
+			"the agent auto does not work with %s, because its sessions share a process", h.Name).
 			WithHint("Name an agent")
 	}
 	if h.Elsewhere != nil {
@@ -72,7 +72,7 @@ func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err 
 	of := h.process()
 	if of.PID == 0 {
 		return "", orchestrator.Errorf(orchestrator.Unavailable,
-			"the agent auto: this was not started by %s, so there is no session to which the agent could belong",
+			"the agent auto needs a session, but %s did not start this process",
 			h.Name).
 			WithHint("Name an agent")
 	}

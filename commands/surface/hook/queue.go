@@ -134,7 +134,7 @@ func (h *Host) Queue(ctx context.Context, env commands.Env, in io.Reader, out io
 			return err
 		}
 		if err := give(n); err != nil { // it is tried again in a while
-			env.Log.Warn("a session could not be woken", "agent", env.Caller.Name, "session", of.Session, "error", err)
+			env.Log.Warn("cannot wake a session", "agent", env.Caller.Name, "session", of.Session, "error", err)
 		}
 	}
 }
@@ -154,10 +154,10 @@ func (h *Host) QueueThere(ctx context.Context, in io.Reader, wait func(ctx conte
 // readWatched reads what Watch wrote. Error: no session of the host can be woken by it.
 func (h *Host) readWatched(in io.Reader) (of watched, err error) {
 	if err := json.NewDecoder(in).Decode(&of); err != nil {
-		return of, fmt.Errorf("the session to wake cannot be read: %w", err)
+		return of, fmt.Errorf("cannot read which session to wake: %w", err)
 	}
 	if h.Inbox == "" && (h.GivePrompt == nil || !filepath.IsAbs(h.Program)) {
-		return of, orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
+		return of, orchestrator.Errorf(orchestrator.InvalidParams, "this command cannot wake sessions of %s", h.Name)
 	}
 	return of, nil
 }
@@ -170,7 +170,7 @@ func (give prompts) Write(b []byte) (int, error) {
 	for line := range strings.Lines(string(b)) {
 		n, err := strconv.Atoi(strings.TrimSpace(line))
 		if err != nil || n < 1 {
-			return 0, orchestrator.Errorf(orchestrator.Unavailable, "the other machine says %q in place of a number of messages", orchestrator.Clip(line))
+			return 0, orchestrator.Errorf(orchestrator.Unavailable, "the other machine must send a number of messages, but sent %q", orchestrator.Clip(line))
 		}
 		give(n)
 	}

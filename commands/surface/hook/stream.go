@@ -47,7 +47,7 @@ type delivery struct {
 // process does, what is not confirmed is unread again.
 func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out io.Writer) error {
 	if !h.Streams {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s takes no stream of messages", h.Name)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s does not support a stream of messages", h.Name)
 	}
 	if err := trusted(ctx, env); err != nil {
 		return err
@@ -259,7 +259,7 @@ func (s *stream) settleAll(ctx context.Context) bool {
 	for ; len(s.unsettled) > 0; s.unsettled = s.unsettled[1:] {
 		of := s.unsettled[0]
 		if err := hosts.Settle(ctx, s.env.Ledger, s.env.Caller.Name, of.session, of.marks, of.seen); err != nil {
-			s.env.Log.Error("what became of messages in the host could not be noted", "marks", of.marks, "error", err)
+			s.env.Log.Error("cannot record which messages the host showed", "marks", of.marks, "error", err)
 			return false
 		}
 	}
@@ -296,7 +296,7 @@ func (s *stream) look(ctx context.Context) error {
 	a, err := hosts.Happened(ctx, s.env.Ledger, e)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.env.Log.Warn("the host could not be shown its messages", "agent", agent, "error", err)
+			s.env.Log.Warn("cannot send messages to the host", "agent", agent, "error", err)
 			s.rest()
 		}
 		return nil
@@ -314,7 +314,7 @@ func (s *stream) look(ctx context.Context) error {
 		return err
 	}
 	if err := hosts.Written(ctx, s.env.Ledger, &a); err != nil && ctx.Err() == nil {
-		s.env.Log.Error("what messages cost could not be noted", "agent", agent, "error", err)
+		s.env.Log.Error("cannot record the context size of messages", "agent", agent, "error", err)
 	}
 	return nil
 }
@@ -330,7 +330,7 @@ func (s *stream) end(ctx context.Context) {
 			Settled: true,
 		})
 		if err != nil {
-			s.env.Log.Error("the end of a session could not be noted", "session", session, "error", err)
+			s.env.Log.Error("cannot record the end of a session", "session", session, "error", err)
 		}
 	}
 }

@@ -26,10 +26,10 @@ const (
 func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge string, err error) {
 	input, err := ReadInput(ctx, in)
 	if err != nil {
-		return "", fmt.Errorf("what %s says of the session cannot be read: %w", h.Name, err)
+		return "", fmt.Errorf("cannot read the session data from %s: %w", h.Name, err)
 	}
 	if h.EndsByItself == nil || h.GivePrompt != nil || !input.named() {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "this command cannot wake sessions of %s", h.Name)
 	}
 	host := h.process()
 	if h.Elsewhere == nil && !h.Stays() {

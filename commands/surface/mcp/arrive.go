@@ -54,7 +54,7 @@ func (a *arrival) ready(ctx context.Context) error {
 		return nil
 	}
 	if a.env.Engine == nil { // what needs no database is answered before there is one
-		return orchestrator.Errorf(orchestrator.Unavailable, "the database is not reached yet").WithHint("Call again")
+		return orchestrator.Errorf(orchestrator.Unavailable, "the database is not available yet").WithHint("Call again")
 	}
 	if _, err := agents.List(ctx, a.env.Ledger); err != nil {
 		return withMissing(err, a.env.Ledger)
@@ -84,6 +84,6 @@ func withMissing(err error, l *ledger.Ledger) error {
 		return err
 	}
 	told := *e
-	return told.WithHint("Tell the person who runs you: `mailroom init` in the project's folder makes one, or the host must start "+
-		"`mailroom mcp` with --db and the file of another. When %s is there, call again", l.Path())
+	return told.WithHint("Tell the person who runs you: Run `mailroom init` in the project's folder, or make the host start "+
+		"`mailroom mcp` with --db and the path of another database. When %s exists, call again", l.Path())
 }

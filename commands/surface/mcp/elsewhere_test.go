@@ -72,8 +72,8 @@ func TestAnotherHostIsRefused(t *testing.T) {
 					continue
 				}
 				text, failed := called(t, s, tool.Name, "{}")
-				if failed && strings.Contains(text, "these tools were connected for claude, and this is "+test.is+
-					": ") && strings.Contains(text, "an agent of its own") {
+				if failed && strings.Contains(text, "these tools are connected for claude, but this host is "+test.is+
+					" (") && strings.Contains(text, "an agent of its own") {
 					refused++
 				}
 			}

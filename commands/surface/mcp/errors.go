@@ -18,7 +18,7 @@ func withCodes(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		result, err := next(ctx, method, req)
 		if prompts, ok := result.(*sdk.ListPromptsResult); ok && err == nil && len(prompts.Prompts) == 0 {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "there are no prompts here"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this server has no prompts"}
 		}
 		return result, withCode(err, jsonrpc.CodeInternalError)
 	}
@@ -59,7 +59,7 @@ func withNames(offer surface.Offer) sdk.Middleware {
 				return result, err
 			}
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-				Message: fmt.Sprintf("unknown tool %q: its name is %s here", call.Params.Name, here)}
+				Message: fmt.Sprintf("unknown tool %q; this server calls it %s", call.Params.Name, here)}
 		}
 	}
 }

@@ -132,7 +132,7 @@ func TestListenIsRefused(t *testing.T) {
 	token := e.Token("a", false)
 	for body, want := range map[string]string{
 		listening("5", "b"): "cannot act for b",
-		strings.Replace(listening("5", "a"), inboxURI+"a", "mailroom://thread/x", 1): "only an inbox",
+		strings.Replace(listening("5", "a"), inboxURI+"a", "mailroom://thread/x", 1): "only inboxes",
 		modernCall("5", newest, listen, ""):                                          "notifications",
 	} {
 		status, got := e.answerTo(e.modernRequest(token, body, listen, "", nil))
@@ -156,7 +156,7 @@ func TestListenIsRefused(t *testing.T) {
 		s.next()
 	}
 	s.say(listening("5", "a"))
-	if got := s.next(); !strings.Contains(got, `"id":5`) || !strings.Contains(got, "32 subscriptions already") {
+	if got := s.next(); !strings.Contains(got, `"id":5`) || !strings.Contains(got, "the limit of 32 subscriptions") {
 		t.Errorf("one more than there may be: %s", got)
 	}
 }

@@ -48,21 +48,21 @@ func judge(text []byte) received {
 		return received{id: r.id, refused: &jsonrpc.Error{Code: code, Message: why}}
 	}
 	if !json.Valid(text) {
-		return refuse(jsonrpc.CodeParseError, "the message is not JSON")
+		return refuse(jsonrpc.CodeParseError, "the message must be valid JSON")
 	}
 	if !find.usable() {
-		return refuse(jsonrpc.CodeInvalidRequest, "the id is no whole number below 2^53, and no text")
+		return refuse(jsonrpc.CodeInvalidRequest, "the id must be a string or a whole number below 2^53")
 	}
 	var err error
 	if r.message, err = jsonrpc.DecodeMessage(text); err != nil {
 		return refuse(jsonrpc.CodeInvalidRequest,
-			"that is no JSON-RPC message; a batch is none either: send each message by itself")
+			"the message must be a single JSON-RPC message; send the messages of a batch one by one")
 	}
 	switch m := r.message.(type) {
 	case *jsonrpc.Request:
 		var ok bool
 		if r.version, ok = namedVersion(m); !ok {
-			return refuse(jsonrpc.CodeInvalidParams, "_meta: "+sdk.MetaKeyProtocolVersion+" is no version")
+			return refuse(jsonrpc.CodeInvalidParams, "_meta: "+sdk.MetaKeyProtocolVersion+" must be a protocol version")
 		}
 	case *jsonrpc.Response:
 		if m.Result == nil && m.Error == nil { // the SDK takes it for an answer, and says nothing
@@ -98,7 +98,7 @@ func unspoken(version string) *jsonrpc.Error {
 		panic(err) // it is made of texts
 	}
 	return &jsonrpc.Error{Code: sdk.CodeUnsupportedProtocolVersion,
-		Message: "this version of the protocol is not spoken here", Data: data}
+		Message: "unsupported protocol version", Data: data}
 }
 
 // rpcError is an answer of JSON-RPC to a message that was not accepted. Source: JSON-RPC 2.0, part 5.1.

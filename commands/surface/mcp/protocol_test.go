@@ -255,15 +255,15 @@ func TestAdviceForAgents(t *testing.T) {
 	e := newEndpoints(t, "builder", "tester")
 	for _, c := range []struct{ vocabulary, tool, args, says, not string }{
 		{"relay", "send_message", `{"target":"buidler","message_type":"PING","message":"x"}`,
-			"Did you mean builder? list_groups shows who is known. If buidler is still to come, send again with hold_unknown", "mailroom agent add"},
+			"Did you mean builder? To list the agents, call list_groups. If buidler will be added later, send again with hold_unknown", "mailroom agent add"},
 		{"team", "SendMessage", `{"to":"tomorrow","message":"x"}`,
-			"team_members shows who is known. If tomorrow is still to come, send again with hold_unknown",
+			"To list the agents, call team_members. If tomorrow will be added later, send again with hold_unknown",
 			"mailroom agent add"},
 		{"coral", "create_thread", `{"threadName":"x","participantIds":["nobody"]}`,
-			"list_agents shows who is known. Only the person", "hold_unknown"},
+			"To list the agents, call list_agents. Only the person", "hold_unknown"},
 		{"", "send", `{"recipient":"nobody","message_type":"x"}`, "hold_unknown", "mailroom agent add"},
 		{"", "send_message", `{"threadId":"t","content":"x","mentions":["tester"]}`,
-			"These are parameters of coral_send_message: call that", "mailroom"},
+			"These parameters belong to coral_send_message; call that tool instead", "mailroom"},
 		{"", "send_message", `{"content":"x"}`, "coral_send_message", "mailroom"},
 		{"", "send", `{"to":"tester","type":"question","payload":{}}`, "ralph_send", "mailroom"},
 		{"relay", "send_message", `{"threadId":"t","content":"x"}`, "content", "coral"}, // which is not served there
@@ -276,7 +276,7 @@ func TestAdviceForAgents(t *testing.T) {
 	}
 	s, _ := piped(t, stdioServer(e.Env, "builder"), "builder", nil)
 	_, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "wait_for_mentions", Arguments: json.RawMessage(`{}`)})
-	if err == nil || !strings.Contains(err.Error(), "its name is coral_wait_for_mentions here") {
+	if err == nil || !strings.Contains(err.Error(), "this server calls it coral_wait_for_mentions") {
 		t.Errorf("a tool of coral by its document's name: %v", err)
 	}
 }
@@ -346,7 +346,7 @@ func TestAdviceWhereLessIsOffered(t *testing.T) {
 		`{"name":"hook","deliver":"webhook:http://127.0.0.1/x"}`)
 	const allow = "If that is meant, allow it: `mailroom agent add hook --deliver webhook:http://127.0.0.1/x --allow-private`"
 	if status != 400 ||
-		!strings.Contains(text, `"hint":"Only somebody on the daemon's machine can do that. `+allow+`"`) {
+		!strings.Contains(text, `"hint":"Only a person on the daemon's machine can do that. `+allow+`"`) {
 		t.Errorf("a private address over HTTP: %d %s", status, text)
 	}
 	onTheMachine := surface.NewOffer(surfacetest.Catalogue(), commands.Caller{Admin: true})

@@ -44,7 +44,7 @@ func headed(header http.Header, message received) *jsonrpc.Error {
 	version := header.Get(versionHeader)
 	for _, name := range []string{versionHeader, "Mcp-Method", nameHeader} {
 		if len(header.Values(name)) > 1 {
-			return mismatch("there are %d headers %s; one is needed", len(header.Values(name)), name)
+			return mismatch("the header %s must occur once, but occurs %d times", name, len(header.Values(name)))
 		}
 	}
 	if version == "" {
@@ -55,13 +55,13 @@ func headed(header http.Header, message received) *jsonrpc.Error {
 	}
 	name := header.Get(nameHeader)
 	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' && c != '\t' || c > '~' }) {
-		return mismatch("%s has characters that a header may not have: encode it as =?base64?...?=", nameHeader)
+		return mismatch("%s has characters that a header must not contain; encode it as =?base64?...?=", nameHeader)
 	}
 	if encoded, is := strings.CutPrefix(name, "=?base64?"); is {
 		if encoded, is = strings.CutSuffix(encoded, "?="); is {
 			plain, err := base64.StdEncoding.DecodeString(encoded)
 			if err != nil {
-				return mismatch("%s is not valid Base64", nameHeader)
+				return mismatch("%s must be valid Base64", nameHeader)
 			}
 			header.Set(nameHeader, string(plain))
 		}
@@ -72,7 +72,7 @@ func headed(header http.Header, message received) *jsonrpc.Error {
 // mismatch is the error for headers that do not fit the message.
 func mismatch(format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: sdk.CodeHeaderMismatch,
-		Message: fmt.Sprintf("the headers do not fit the message: "+format, args...)}
+		Message: fmt.Sprintf("the headers do not match the message: "+format, args...)}
 }
 
 // spokenRefusals is a writer of the answer to one request. Where the SDK refuses the request in plain text, it writes

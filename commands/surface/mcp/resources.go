@@ -21,8 +21,8 @@ func (s *Server) addResources(server *sdk.Server) {
 		name, uri, about string
 		read             func(ctx context.Context, env commands.Env, id string) (any, error)
 	}{
-		{"inbox", inboxURI + "{agent}", "Unread messages of an agent; reading them here leaves them unread", readInbox},
-		{"thread", "mailroom://thread/{id}", "Messages of a thread that you take part in, or that you sent or got, oldest first", readThread},
+		{"inbox", inboxURI + "{agent}", "Unread messages of an agent; reading this resource does not mark them as read", readInbox},
+		{"thread", "mailroom://thread/{id}", "Messages of a thread, oldest first: all if you take part in it, otherwise those that you sent or received", readThread},
 		{"trace", "mailroom://trace/{message_id}", "What happened to a message", readTrace},
 	} {
 		server.AddResourceTemplate(&sdk.ResourceTemplate{
@@ -113,7 +113,7 @@ func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
 		return nil, err
 	}
 	if !part && len(ms) == 0 {
-		return nil, orchestrator.Errorf(orchestrator.NotFound, "you have no part in a thread %q", orchestrator.Clip(id))
+		return nil, orchestrator.Errorf(orchestrator.NotFound, "you do not take part in a thread %q", orchestrator.Clip(id))
 	}
 	return shownOf(env, map[string]any{"thread_id": id}, ms, more), nil
 }

@@ -98,7 +98,7 @@ func (s *Server) negotiated(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		if r, ok := req.(*sdk.SubscriptionsListenRequest); ok && r.ProtocolVersion() < modernVersion {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound,
-				Message: fmt.Sprintf("%s is of version %s: name that in _meta", method, modernVersion)}
+				Message: fmt.Sprintf("%s requires protocol version %s; name that version in _meta", method, modernVersion)}
 		}
 		result, err := next(ctx, method, req)
 		if r, ok := result.(*sdk.InitializeResult); ok && err == nil {
@@ -111,14 +111,14 @@ func (s *Server) negotiated(next sdk.MethodHandler) sdk.MethodHandler {
 // instructions are what a model is told of the tools as a whole.
 func instructions(vocabularies []string) string {
 	if surface.SignalAlone(vocabularies) {
-		return "Questions and alerts to the person for whom you work, who gets them on a phone. Ask (ask_question) what only that person can decide, then " +
-			"get the answer (get_response with wait_seconds, again until answered is true or status says that there will be none). " +
-			"Tell with send_alert what needs no answer."
+		return "Questions and alerts to the person you work for, who receives them on a phone. Call ask_question for a decision that only that person can make. " +
+			"Then call get_response with wait_seconds until answered is true or status shows that there will be no answer. " +
+			"Call send_alert for news that needs no answer."
 	}
 	return "Mailroom: messages between agents in any programs. Read your messages when you start and after each task; a message that you read is not shown again. " +
-		"Answer one with reply_to and its id. get_message reads a long one in parts. " +
-		"Where your messages lie as files in a folder, they are shown until you acknowledge them. " +
-		"Ask the person for whom you work what only that person can decide (ask_question, then get_response), and tell what needs no answer (send_alert)."
+		"To answer a message, send with reply_to and its id. To read a long message in parts, call get_message. " +
+		"If your messages are files in a folder, they are shown until you acknowledge them. " +
+		"For a decision that only the person you work for can make, call ask_question, then get_response. For news that needs no answer, call send_alert."
 }
 
 // describe makes a tool out of the definition of its command. A definition of which it cannot panics: that is a mistake

@@ -203,7 +203,7 @@ func TestToolParts(t *testing.T) {
 	e.serve(env, tools.Handlers())
 	s, _ := piped(t, tools.offering(false, "relay"), "a", nil)
 	for size, part := range map[int]string{10_000: "",
-		11_000: "characters 0 to 7999 of 11000; the next part: get_message with message_id %s and offset 8000"} {
+		11_000: "characters 0 to 7999 of 11000; to read the next part, call get_message with message_id %s and offset 8000"} {
 		text := strings.Repeat("x", size)
 		var sent struct {
 			ID string `json:"messageId"`

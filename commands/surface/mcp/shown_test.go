@@ -121,7 +121,7 @@ func (r *reader) is(tool, answer string, i int) {
 }
 
 // regexpNext finds what says how the next part of a message is read.
-var regexpNext = regexp.MustCompile(`the next part: get_message with message_id (\S+) and offset (\d+)`)
+var regexpNext = regexp.MustCompile(`to read the next part, call get_message with message_id (\S+) and offset (\d+)`)
 
 // TestReadersAreBounded: whatever hands out messages gives a model as many as its host shows, and leaves the others
 // unread. What one has to say that is longer is cut, and read on by get_message. Nothing is handed out twice or left

@@ -95,7 +95,7 @@ func (c *connection) read(in io.Reader) error {
 		case long:
 			c.refuse(find.found(),
 				&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
-					Message: fmt.Sprintf("the line has more than %d bytes", surface.MaxLine)})
+					Message: fmt.Sprintf("the line must have at most %d bytes", surface.MaxLine)})
 		case len(bytes.TrimSpace(line)) > 0:
 			c.take(judge(line))
 		}
@@ -104,7 +104,7 @@ func (c *connection) read(in io.Reader) error {
 		}
 		c.until(c.x.gone, time.After(lastWords), c.idle)
 		if !errors.Is(err, io.EOF) {
-			err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "standard input cannot be read",
+			err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot read standard input",
 				Err: err}
 		}
 		return err
@@ -145,7 +145,7 @@ func (c *connection) take(r received) {
 		at = c.sessionOf(speaks)
 	case c.open.count(true) >= maxSubscriptions:
 		c.refuse(r.id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
-			Message: fmt.Sprintf("there are %d subscriptions already: end one first", maxSubscriptions)})
+			Message: fmt.Sprintf("the limit of %d subscriptions is reached; end one first", maxSubscriptions)})
 		return
 	default:
 		at = c.session(c.offered.listening())

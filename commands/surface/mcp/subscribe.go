@@ -35,7 +35,7 @@ type subscriptions struct {
 func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	uri := req.Params.URI
 	if !strings.HasPrefix(uri, inboxURI) {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "only an inbox tells of changes").
+		return orchestrator.Errorf(orchestrator.InvalidParams, "only inboxes support subscriptions").
 			WithHint("Subscribe to %sNAME", inboxURI)
 	}
 	x := exchangeOf(ctx)
@@ -52,8 +52,8 @@ func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest
 		return nil
 	}
 	if len(s.ends) >= maxSubscriptions {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "there are %d subscriptions already", maxSubscriptions).
-			WithHint("End one first")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the limit of %d subscriptions is reached", maxSubscriptions).
+			WithHint("End a subscription first")
 	}
 	ctx, done, err := x.begin(context.WithoutCancel(ctx)) // ends with the client, not with this request
 	if err != nil {

@@ -41,7 +41,7 @@ func TestVersions(t *testing.T) {
 		}
 		for _, c := range []struct{ line, want string }{
 			{unspoken(`"1900-01-01"`),
-				`"code":-32022,` + `"message":"this version of the protocol is not spoken here","data":{` + supported +
+				`"code":-32022,` + `"message":"unsupported protocol version","data":{` + supported +
 					`,"requested":"1900-01-01"}`},
 			{unspoken(`"2099-01-01"`), `"requested":"2099-01-01"`},
 			{unspoken(`"2025-03-26"`), `"code":-32022`}, // with its batches
@@ -152,18 +152,18 @@ func TestHeaders(t *testing.T) {
 		{call, "tools/call", "=?base64?Z2V0X21lc3NhZ2Vz?=", nil, 400, `"code":-32020`}, // get_messages
 		{call, "tools/call", "=?base64?c2VuZF9tZXNzYWdl", nil, 400, `"code":-32020`},
 		{call, "tools/call", "=?BASE64?c2VuZF9tZXNzYWdl?=", nil, 400, `"code":-32020`},
-		{call, "tools/call", "=?base64?!?=", nil, 400, `not valid Base64`},
+		{call, "tools/call", "=?base64?!?=", nil, 400, `must be valid Base64`},
 		{call, "tools/call", "=?base64??=", nil, 400, `"code":-32020`},
 		{call, "tools/call", "send_m\u00e9ssage", nil, 400, `"code":-32020`},
 		{call, "tools/call", "", nil, 400, `"code":-32020`},
 		{call, "tools/list", "send_message", nil, 400, `"code":-32020`},
-		{call, "tools/call", "", set(nameHeader, "send_message", "get_messages"), 400, `2 headers Mcp-Name`},
+		{call, "tools/call", "", set(nameHeader, "send_message", "get_messages"), 400, `Mcp-Name must occur once, but occurs 2 times`},
 		// it must be encoded once more
 		{strings.Replace(call, `"send_message"`, `"=?base64?eA==?="`, 1), "tools/call", "=?base64?eA==?=", nil, 400,
 			`"code":-32020`},
 		{list, "tools/list", "", set("Mcp-Method", "tools/list", "tools/call"), 400, `"code":-32020`},
 		{list, "tools/list", "", set(versionHeader, "1900-01-01"), 400,
-			`"code":-32022,"message":"this version of the protocol is not spoken here","data":{"supported":["2026-07-28"`},
+			`"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28"`},
 		{list, "tools/list", "", set(versionHeader, "2099-01-01"), 400, `"requested":"2099-01-01"`},
 		{list, "tools/list", "", set(versionHeader, "2025-03-26"), 400, `"code":-32022`},
 		{list, "tools/list", "", set(versionHeader, "x"), 400, `"code":-32022`},

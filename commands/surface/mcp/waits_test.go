@@ -31,11 +31,11 @@ func TestToolPatience(t *testing.T) {
 	tools.client.of = func(string) time.Duration { return 2 * time.Nanosecond }
 	s, _ := piped(t, tools.offering(false), "a", nil)
 	for tool, want := range map[string]string{
-		`get_messages {"wait_seconds":3600}`:           `"waited":"1ns and not 1h: `,
-		`coral_wait_for_mentions {"timeoutMs":60000}`:  "within the timeout of 1ns. It waited 1ns and not 1m: ",
-		`coral_wait_for_mentions {"format":"json"}`:    `"timed_out":true,"waited":"1ns and not 30s: `,
-		`wait {"recipient":"a","timeout":3600}`:        `"waited":"1ns and not 1h: `,
-		`ralph_inbox {"wait":3600}`:                    `"waited":"1ns and not 1h: `,
+		`get_messages {"wait_seconds":3600}`:           `"waited":"1ns instead of 1h, `,
+		`coral_wait_for_mentions {"timeoutMs":60000}`:  "within the timeout of 1ns. It waited 1ns instead of 1m, ",
+		`coral_wait_for_mentions {"format":"json"}`:    `"timed_out":true,"waited":"1ns instead of 30s, `,
+		`wait {"recipient":"a","timeout":3600}`:        `"waited":"1ns instead of 1h, `,
+		`ralph_inbox {"wait":3600}`:                    `"waited":"1ns instead of 1h, `,
 		`get_messages {"sessionId":"a","limit":1}`:     `"hasMore":false,"messages":[]}`,
 		`get_messages {"markAsRead":false,"limit":10}`: `"messages":[]}`,
 		`wait {"recipient":"a","timeout":0}`:           `"timed_out":true,"timestamp"`,
@@ -223,7 +223,7 @@ func TestAbandonedWaitEnds(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the host has abandoned the call: %v", err)
 		}
-		if text := answer.Content[0].(*sdk.TextContent).Text; !strings.Contains(text, `"waited":"55s and not 5m: `) {
+		if text := answer.Content[0].(*sdk.TextContent).Text; !strings.Contains(text, `"waited":"55s instead of 5m, `) {
 			t.Errorf("the answer does not say that it waited for less: %s", text)
 		}
 		if _, err := messages.Send(t.Context(), f.Ledger,

@@ -59,7 +59,7 @@ func checkRecipient(text string) error {
 		_, err = recipient.Wrap(make([]byte, 16))
 	}
 	if err != nil {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "recipient: it is no public key of age").WithHint("It begins with age1 and has 62 characters, in small letters")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "recipient: not a valid age public key").WithHint("Use a key that begins with age1 and has 62 lowercase characters")
 	}
 	return nil
 }

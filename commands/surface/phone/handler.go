@@ -102,12 +102,12 @@ func (p *Phone) warn(ctx context.Context, o Options) {
 	conf, err := p.ledger.Configuration(ctx)
 	switch {
 	case err != nil:
-		p.log.Warn("the setting signal.url cannot be read", "error", err)
+		p.log.Warn("cannot read the setting signal.url", "error", err)
 	case conf.Settings.SignalURL == "" && !p.Loopback:
-		p.log.Warn("phones are refused: set signal.url to the address by which they reach this listener", "phone", o.Address)
+		p.log.Warn("phones are refused; set signal.url to the address at which they reach this listener", "phone", o.Address)
 	}
 	if !p.Loopback && o.Cert == "" {
-		p.log.Warn("what phones send travels unencrypted: give --phone-tls-cert and --phone-tls-key, or put a proxy with TLS in front", "phone", o.Address)
+		p.log.Warn("connections from phones are not encrypted; pass --phone-tls-cert and --phone-tls-key, or use a TLS proxy", "phone", o.Address)
 	}
 }
 
@@ -119,8 +119,8 @@ func (p *Phone) guard(next http.Handler) http.Handler {
 		listener.Strict(rw.Header(), "worker-src 'self'", "trusted-types mailroom")
 		switch {
 		case !p.knownHost(r):
-			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", orchestrator.Clip(r.Host)).
-				WithHint("`mailroom setting set signal.url https://NAME` says under which name phones come"))
+			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "unknown host name %s", orchestrator.Clip(r.Host)).
+				WithHint("To set the address that phones use, run `mailroom setting set signal.url https://NAME`"))
 		case p.origin.Check(r) != nil:
 			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "pages of another origin cannot send requests to this daemon"))
 		case listener.Astray(r):
@@ -143,7 +143,7 @@ func (p *Phone) stillHere(ctx context.Context) error {
 		return nil // what cannot be read now is told by whoever needs it
 	}
 	p.moved.Do(func() {
-		p.log.Warn("phones are refused here: signal has moved to another host", "error", err, "hint", "Start this daemon without --phone, and the one there with it; lead signal.url there")
+		p.log.Warn("phones are refused, because signal has moved to another host", "error", err, "hint", "Restart this daemon without --phone, start the daemon on that host with --phone, and point signal.url to that host")
 	})
 	return err
 }
@@ -153,8 +153,8 @@ func (p *Phone) recovered(rw http.ResponseWriter) {
 	if fault := recover(); fault == http.ErrAbortHandler {
 		panic(fault) // no bug: whoever says so wants the connection cut
 	} else if fault != nil {
-		p.log.Error("a bug in mailroom: a request of a phone panicked", "panic", fault, "stack", string(debug.Stack()))
-		listener.WriteFailure(rw, http.StatusInternalServerError, orchestrator.Errorf(orchestrator.Internal, "a bug in mailroom").WithHint("The daemon's log has it"))
+		p.log.Error("a request from a phone panicked; this is a bug", "panic", fault, "stack", string(debug.Stack()))
+		listener.WriteFailure(rw, http.StatusInternalServerError, orchestrator.Errorf(orchestrator.Internal, "a bug in Mailroom").WithHint("See the daemon's log"))
 	}
 }
 
@@ -174,7 +174,7 @@ func (p *Phone) knownHost(r *http.Request) bool {
 }
 
 // nothingAt answers where there is nothing.
-var nothingAt = listener.NothingAt("The app is at /")
+var nothingAt = listener.NothingAt("Open the app at /")
 
 // routes are what the app needs. Its page is at / and at /pair, where the link of a pairing leads.
 func (p *Phone) routes(files map[string]listener.File) http.Handler {

@@ -35,13 +35,13 @@ func (s *service) known(waitingToo bool, command string, do act) http.Handler {
 		}
 		if d.State != questions.DeviceActive && !waitingToo {
 			err := orchestrator.Errorf(orchestrator.PermissionDenied, "this device is not approved yet").
-				WithHint("Compare the fingerprint that it shows, and run `mailroom signal device approve FINGERPRINT`")
+				WithHint("Compare the fingerprint that the device shows, and run `mailroom signal device approve FINGERPRINT`")
 			err.Details = map[string]any{"state": d.State}
 			s.fail(rw, r, err)
 			return
 		}
 		if !s.devices.Enter(d.ID, deviceAtOnce) {
-			listener.TooMany(rw, "too many requests of this device under way")
+			listener.TooMany(rw, "too many concurrent requests from this device")
 			return
 		}
 		defer s.devices.Leave(d.ID)
@@ -57,12 +57,12 @@ func (s *service) known(waitingToo bool, command string, do act) http.Handler {
 // authenticate finds out which device asks. A device counts as approved only if somebody did so on this machine, for the key that
 // it has now: what the table says is not enough, since other programs may write it. On an error it has answered the request.
 func (s *service) authenticate(rw http.ResponseWriter, r *http.Request) (d questions.Device, err error) {
-	secret, err := listener.BearerOf(r, "Pair this device again: `mailroom signal pair` prints a code")
+	secret, err := listener.BearerOf(r, "Pair this device again. To get a code, run `mailroom signal pair`")
 	if err == nil {
 		d, err = questions.DeviceOfToken(r.Context(), s.ledger, secret)
 	}
 	if err == nil && d.Kind != s.kind {
-		err = orchestrator.Errorf(orchestrator.Unauthenticated, "the token is that of another kind of device")
+		err = orchestrator.Errorf(orchestrator.Unauthenticated, "the token belongs to another kind of device")
 	}
 	if err == nil && d.State == questions.DeviceActive {
 		var approved []string
@@ -74,7 +74,7 @@ func (s *service) authenticate(rw http.ResponseWriter, r *http.Request) (d quest
 	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated && !s.strangers.Allow():
 		return d, listener.TooMany(rw, "too many requests without a valid token")
 	case err == nil && !s.devices.Allow(d.ID):
-		return d, listener.TooMany(rw, "too many requests of this device")
+		return d, listener.TooMany(rw, "too many requests from this device")
 	}
 	if err != nil {
 		s.fail(rw, r, err)
@@ -124,9 +124,9 @@ func (s *service) fail(rw http.ResponseWriter, r *http.Request, err error) {
 	switch code := orchestrator.CodeOf(err); code {
 	case orchestrator.Internal, orchestrator.Unavailable, orchestrator.Busy:
 		if r.Context().Err() == nil {
-			s.log.Error("a request of a phone failed", "route", r.Pattern, "error", err)
+			s.log.Error("a request from a phone failed", "route", r.Pattern, "error", err)
 		}
-		err = orchestrator.Errorf(code, "the daemon could not do it").WithHint("Its log says why. Try again in a while")
+		err = orchestrator.Errorf(code, "the daemon could not process the request").WithHint("See the daemon's log for the reason, and try again later")
 	}
 	listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 }
@@ -144,7 +144,7 @@ func decode(r *http.Request, v any) error {
 	read.DisallowUnknownFields()
 	err = read.Decode(v)
 	if _, end := read.Token(); err != nil || end != io.EOF || !utf8.Valid(body) {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the body is not the JSON object that goes here")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the body must be the JSON object that this endpoint expects")
 	}
 	return nil
 }

@@ -245,7 +245,7 @@ func TestDatabaseThatFails(t *testing.T) {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}
-	if !strings.Contains(h.logged(), "a request of a phone failed") || strings.Contains(h.logged(), p.token) {
+	if !strings.Contains(h.logged(), "a request from a phone failed") || strings.Contains(h.logged(), p.token) {
 		t.Errorf("the log: %s", h.logged())
 	}
 }

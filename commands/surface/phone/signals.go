@@ -125,13 +125,13 @@ func (a reply) check(q questions.Question) (string, error) {
 	clear := a.Option != nil || a.Text != nil
 	switch {
 	case clear == (a.Ciphertext != nil):
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "an answer has either a ciphertext, or an option, a text or both")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "an answer must have either a ciphertext, or an option, a text, or both")
 	case q.Encrypted && a.Ciphertext == nil:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is encrypted, so its answer must be")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is encrypted, so its answer must be encrypted")
 	case q.Encrypted:
 		return *a.Ciphertext, checkSealed(*a.Ciphertext)
 	case a.Ciphertext != nil:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is not encrypted, so nobody could open the answer")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is not encrypted, so nobody could decrypt the answer")
 	}
 	body, err := orchestrator.JSON(a)
 	return string(body), err
@@ -141,7 +141,7 @@ func (a reply) check(q questions.Question) (string, error) {
 func checkSealed(text string) error {
 	sealed, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || !strings.HasPrefix(string(sealed), "age-encryption.org/v1\n") {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "ciphertext: it is not base64 of an age file")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "ciphertext: not a base64-encoded age file")
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (s *service) button(rw http.ResponseWriter, r *http.Request) {
 func (s *service) once(r *http.Request) (any, error) {
 	option, err := strconv.Atoi(r.PathValue("option"))
 	if err != nil {
-		return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "the address of the button names no option")
+		return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "the address of the button must contain an option number")
 	}
 	if err := questions.NtfyOption(r.Context(), s.ledger, r.PathValue("id"), option, r.PathValue("token")); err != nil {
 		return nil, err
