@@ -15,7 +15,7 @@ func TestInstalled(t *testing.T) {
 		"/usr/local/bin/mailroom": {"/var/lib/dpkg/info/mailroom.list", "an archive or a build", "install -D mailroom /usr/local/bin/mailroom"},
 		"/home/ann/my code/mailroom/bin/mailroom": {"/home/ann/my code/mailroom/.git /home/ann/my code/mailroom/cmd/mailroom/main.go",
 			"a clone of the source", "git -C '/home/ann/my code/mailroom' pull; make -C '/home/ann/my code/mailroom' build"},
-		"/home/ann/it's/mailroom": {"", "an archive or a build", `install -D mailroom '/home/ann/it'\''s/mailroom'`},
+		"/home/ann/it's/mailroom":                          {"", "an archive or a build", `install -D mailroom '/home/ann/it'\''s/mailroom'`},
 		"/opt/homebrew/Cellar/mailroom/1.2.0/bin/mailroom": {"", "a Homebrew formula", "brew upgrade mailroom"},
 		"/usr/lib/node_modules/@scope/mailroom/node_modules/@scope/mailroom-linux-x64/bin/mailroom": {"", "an npm package",
 			"npm install --global @scope/mailroom@latest"},
