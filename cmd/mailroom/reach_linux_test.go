@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -91,13 +92,14 @@ func TestReach(t *testing.T) {
 	f.does(64, "invalid invitation", "join", place+"/#alice.code")
 	f.does(77, "not valid", "join", strings.Replace(link, "#alice.", "#alice.A", 1))
 	f.does(77, "not valid", "join", strings.Replace(link, "#alice.", "#carol.", 1))
-	f.does(77, "has another key", "join", link[:len(link)-1]+string("AB"[strings.Count(link[len(link)-1:], "A")]))
-	f.does(64, "this machine alone", "join", "http://10.0.0.1:9464/#alice.code")
+	f.does(77, "does not match its pin", "join", link[:len(link)-1]+string("AB"[strings.Count(link[len(link)-1:], "A")]))
+	f.does(64, "works only on this machine", "join", "http://10.0.0.1:9464/#alice.code")
 	f.does(64, "requires an invitation", "join", place)
-	f.does(75, "does not answer", "join", "https://127.0.0.1:1/#alice.code."+link[len(link)-43:])
+	f.does(75, "cannot connect to", "join", "https://127.0.0.1:1/#alice.code."+link[len(link)-43:])
 
 	f.does(0, `"agent":"alice"`, "join", link)
-	f.does(65, "was used at", "join", link) // by the second who uses it
+	newFar(t).does(65, "was used at", "join", link) // by the second who uses it
+	f.does(0, `"agent":"alice"`, "join", link)      // typed again
 	want.Rows(t, o.rows(`SELECT name, caller, status FROM command_trace WHERE name IN ('invite', 'join') ORDER BY id`),
 		"invite||OK", "join|alice|ERROR", "join|carol|ERROR", "join|alice|OK", "join|alice|ERROR")
 
@@ -135,7 +137,7 @@ func TestReach(t *testing.T) {
 	if err := os.CopyFS(clone.folder, os.DirFS(f.folder)); err != nil {
 		t.Fatal(err)
 	}
-	clone.does(77, "have not joined", "send", "bob", "x")
+	clone.does(77, "has not joined", "send", "bob", "x")
 	cmd := clone.command("hook", "SessionStart", "--host", "claude", "--as", "alice")
 	cmd.Stdin = strings.NewReader(`{"session_id":"one"}`)
 	said, err := cmd.CombinedOutput()
@@ -183,7 +185,7 @@ func TestReach(t *testing.T) {
 	}
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.address, "https://"))
 	o.serveAt("0.0.0.0:" + port)
-	mine.does(77, "has another key", "status")
+	mine.does(77, "does not match its pin", "status")
 }
 
 // TestReachBySocket: what runs as the same user needs no token where the daemon's socket is, and another user does.
@@ -214,7 +216,7 @@ func TestReachBySocket(t *testing.T) {
 	if _, err := os.Lstat(socket); err == nil {
 		t.Error("the daemon leaves its socket")
 	}
-	f.does(75, "does not answer", "send", "--db", "unix:"+socket, "bob", "x")
+	f.does(75, "cannot connect to", "send", "--db", "unix:"+socket, "bob", "x")
 }
 
 // cutter is a proxy that cuts, delays and doubles connections.
@@ -475,6 +477,38 @@ func TestToolsBeforeTheConnection(t *testing.T) {
 		t.Fatal(r.Content[0].(*mcp.TextContent).Text, err)
 	}
 	want.Rows(t, o.rows(`SELECT count(*) FROM agent_message`), "1")
+}
+
+// TestReachThroughARestart: what waits in a place, and tools, go on when the daemon is stopped and started again.
+func TestReachThroughARestart(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "alice", "bob")
+	s := o.serveAt("0.0.0.0:0")
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(s.address, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFar(t)
+	f.does(0, "", "join", o.invite("alice"))
+	tools := f.tools("alice")
+	waiting := f.command("wait", "--wait-for", "bob", "--timeout", "1m")
+	var out bytes.Buffer
+	waiting.Stdout, waiting.Stderr = &out, &out
+	if err := waiting.Start(); err != nil {
+		t.Fatal(err)
+	}
+	o.await(`SELECT count(*) FROM waits`, "1")
+	s.stop(t)
+	s = o.serveAt("0.0.0.0:" + port)
+	o.run("send", "--sender", "bob", "--recipient", "alice", "--message-type", "note", "--payload", `"welcome back"`)
+	if err := waiting.Wait(); err != nil || strings.Count(out.String(), "welcome back") != 1 {
+		t.Errorf("the wait ends with %v: %s", err, &out)
+	}
+	args := map[string]any{"target": "bob", "message_type": "STATUS", "message": "hello"}
+	if r, err := tools.CallTool(t.Context(), &mcp.CallToolParams{Name: "send_message", Arguments: args}); err != nil || r.IsError {
+		t.Error(r, err)
+	}
+	s.stop(t)
 }
 
 // TestReachFromAContainer: the client alone, in a root folder and a user namespace of its own, where there is no file of the

@@ -13,6 +13,6 @@ func State(string) (state string, known bool) { return "", false }
 
 func openFile(o ledger.Options, _ *ledger.Ledger) (store.Store, error) {
 	return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-		"this program is the client, which has no SQLite and opens no file: %s", o.Path).
-		WithHint("Name a place on another machine, `--db ssh://HOST/PATH`, or a server, `--db postgres://...`; or use the full mailroom")
+		"mailroom-client cannot open a database file: %s", o.Path).
+		WithHint("Run `mailroom-client join PLACE`, or name a database with --db: ssh://HOST/PATH, unix:/PATH.sock, https://HOST:PORT, or postgres://... For files, use the full program, mailroom")
 }

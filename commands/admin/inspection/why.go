@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"mailroom/commands"
 	"mailroom/commands/terminal"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/overview"
 )
 
@@ -21,6 +23,15 @@ var whyCommand = commands.Define(vocabulary, "why", why)
 
 func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, error) {
 	reasons, err := overview.Why(ctx, env.Ledger, p.MessageID)
+	if own := env.Caller.Name; err == nil && !env.Caller.Admin {
+		reasons = slices.DeleteFunc(reasons, func(r overview.Reason) bool { return r.Sender != own && r.Recipient != own })
+		for i := range reasons {
+			reasons[i].LastReport = "" // another's program may have printed it
+		}
+		if len(reasons) == 0 {
+			err = messages.NoMessage(p.MessageID)
+		}
+	}
 	n := env.Most(len(reasons), func(k int) any { return []any{reasons[:k], commands.Room} })
 	return WhyResult{Reasons: reasons[:n], LeftOut: len(reasons) - n,
 		Rest: env.Rest(n < len(reasons), "call why with the id of one")}, err

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -102,67 +103,103 @@ func join(c *urfave.Context, p *Program) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Context, joinWithin)
 	defer cancel()
-	j, project, err := p.accept(ctx, link)
+	invited, err := readInvitation(link)
 	if err != nil {
 		return err
 	}
 	if c.Bool("print") {
+		j, _, err := p.accept(ctx, invited)
+		if err != nil {
+			return err
+		}
 		return p.printKey(j)
 	}
-	j.Folder = remote.Resolved(here)
+	folder := remote.Resolved(here)
+	before, _ := p.book().In(folder)
+	if before.Token != "" && before.Place == invited.at.String() && before.Agent == invited.agent && p.reaches(ctx, before) == nil {
+		return p.show(joining{Place: before.Place, Folder: here, Agent: before.Agent}) // typed twice
+	}
+	if err := p.book().Check(folder); err != nil {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "nothing was sent: cannot save the join in this folder", Err: err,
+			Hint: "Run `mailroom join --print` with the same line, and set the variables that it prints"}
+	}
+	j, project, err := p.accept(ctx, invited)
+	if err != nil {
+		return err
+	}
+	j.Folder = folder
 	if err := p.book().Keep(j); err != nil {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "joined the place, but cannot save the join", Err: err,
-			Hint: "To print the variables that you need to save, run `mailroom join --print` with a new invitation"}
+			Hint: "Get a new invitation, run `mailroom join --print` with it, and set the variables that it prints"}
 	}
-	return p.show(joining{Place: j.Place, Folder: here, Agent: j.Agent, Project: project})
+	joined := joining{Place: j.Place, Folder: here, Agent: j.Agent, Project: project}
+	if err := p.giveUp(c.Context, before); err != nil {
+		joined.Warning = "Cannot revoke the previous token of this folder for " + before.Place + ": " + err.Error() + "."
+	}
+	return p.show(joined)
 }
 
-// accept joins a place.
-func (p *Program) accept(ctx context.Context, link string) (j remote.Joined, project string, err error) {
+// invitation is a line that `mailroom invite` has printed, or a place that needs none.
+type invitation struct {
+	at               remote.Place
+	agent, code, pin string
+}
+
+// readInvitation reads what is typed behind join.
+func readInvitation(link string) (i invitation, err error) {
 	u, err := url.Parse(link)
 	if err != nil || u.Fragment == "" {
-		at, err := remote.Parse(link)
-		if err != nil {
-			return j, "", err
-		}
-		if at.Scheme != "ssh" && at.Scheme != "unix" {
-			return j, "", orchestrator.Errorf(orchestrator.InvalidParams, "joining %s requires an invitation", at).
+		if i.at, err = remote.Parse(link); err == nil && i.at.Scheme != "ssh" && i.at.Scheme != "unix" {
+			err = orchestrator.Errorf(orchestrator.InvalidParams, "joining %s requires an invitation", i.at).
 				WithHint("On the machine with the database, run `mailroom invite NAME`. In this folder, run the command that it prints")
 		}
-		return remote.Joined{Place: at.String()}, "", p.reaches(ctx, at)
+		return i, err
 	}
 	parts := strings.Split(u.Fragment, ".")
 	u.Fragment = ""
-	at, err := remote.Parse(u.String())
+	i.at, err = remote.Parse(u.String())
 	switch {
 	case err != nil:
-		return j, "", err
-	case at.Scheme == "https" && len(parts) != 3 || at.Scheme == "http" && len(parts) != 2 || at.Scheme == "ssh":
-		return j, "", orchestrator.Errorf(orchestrator.InvalidParams, "invalid invitation: a part is missing").
+		return i, err
+	case i.at.Scheme == "https" && len(parts) != 3 || i.at.Scheme == "http" && len(parts) != 2 || i.at.Scheme == "ssh":
+		return i, orchestrator.Errorf(orchestrator.InvalidParams, "invalid invitation: a part is missing").
 			WithHint("Give the whole line that `mailroom invite` printed, in quotes")
 	}
-	j = remote.Joined{Place: at.String(), Agent: parts[0]}
-	if len(parts) == 3 {
-		j.Pin = parts[2]
+	if i.agent, i.code = parts[0], parts[1]; len(parts) == 3 {
+		i.pin = parts[2]
 	}
-	client := remote.NewClient(at, j.Pin, "", func(context.Context) (net.Conn, error) { return at.Dial(ctx, remote.Dialing{}) })
+	return i, nil
+}
+
+// accept joins a place.
+func (p *Program) accept(ctx context.Context, i invitation) (j remote.Joined, project string, err error) {
+	j = remote.Joined{Place: i.at.String(), Agent: i.agent, Pin: i.pin}
+	if i.code == "" {
+		return j, "", p.reaches(ctx, j)
+	}
+	client := remote.NewClient(i.at, j.Pin, "", func(context.Context) (net.Conn, error) { return i.at.Dial(ctx, remote.Dialing{}) })
 	defer client.Close()
 	var answer struct{ Agent, Token, Project string }
-	if err := client.Post(ctx, "/v1/join", map[string]string{"agent": parts[0], "code": parts[1]}, &answer); err != nil {
+	if err := client.Post(ctx, "/v1/join", map[string]string{"agent": i.agent, "code": i.code}, &answer); err != nil {
 		return j, "", err
 	}
 	j.Token = answer.Token
 	return j, answer.Project, nil
 }
 
-// reaches is an error if a place cannot be reached.
-func (p *Program) reaches(ctx context.Context, at remote.Place) error {
-	client, err := p.clientOf(ctx, at, p.dialing(p.Err, false), "")
+// reaches is an error if a place cannot be reached with what was joined.
+func (p *Program) reaches(ctx context.Context, j remote.Joined) error {
+	at, err := remote.Parse(j.Place)
 	if err != nil {
 		return err
 	}
+	token := j.Token
+	if at.Scheme == "unix" {
+		token = cmp.Or(token, p.Getenv("MAILROOM_TOKEN"))
+	}
+	client := remote.NewClient(at, j.Pin, token, func(context.Context) (net.Conn, error) { return at.Dial(ctx, p.dialing(p.Err, false)) })
 	defer client.Close()
-	return p.run(ctx, client, at, []string{"whoami", "--json"}, remote.Streams{In: strings.NewReader(""), Out: new(bytes.Buffer), Err: p.Err})
+	return p.run(ctx, client, at, []string{"whoami", "--json"}, remote.Streams{In: strings.NewReader(""), Out: new(bytes.Buffer), Err: io.Discard})
 }
 
 // printKey prints the variables by which a place is reached.

@@ -207,7 +207,7 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 	streams := remote.Streams{In: p.In, Out: p.Out, Err: p.Err, Signals: signals, Fresh: func() { dropTypeahead(p.In) }}
 	words, again := mayRepeat(l)
 	streams.Again, streams.Keyed, streams.GoesOn = again, len(words) > len(l.words), l.definition != nil && l.definition.UntilTold
-	streams.Whole = again && !streams.GoesOn && !slices.Contains(l.named, waitFlag)
+	streams.Whole = again && l.definition != nil && !streams.GoesOn && !slices.Contains(l.named, waitFlag)
 	client, err := p.clientOf(ctx, at, p.dialing(p.Err, l.path[0] == "mcp"), l.values["as"])
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func mayRepeat(l *line) (words []string, may bool) {
 	_, sends := l.own[key]
 	switch d := l.definition; {
 	case d == nil:
-		return l.words, false
+		return l.words, l.path[0] == "tail"
 	case d.Card().OnlyReads() || d.Hands() || slices.Contains(l.named, key):
 		return l.words, true
 	case !sends || slices.Contains(l.named, "stdin"):

@@ -80,7 +80,7 @@ func (p *Program) socketOf(c *urfave.Context, database string) (socket *listener
 	case path == "off" || path == "" && strings.Contains(database, "://"):
 		return nil, false
 	case path == "":
-		may, path = true, strings.TrimSuffix(database, filepath.Ext(database))+".sock"
+		may, path = c.String("socket-group") == "", strings.TrimSuffix(database, filepath.Ext(database))+".sock"
 	}
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/surface/listener"
 	"mailroom/commands/surface/mcp"
 	"mailroom/commands/surface/phone"
 	"mailroom/commands/surface/web"
@@ -92,7 +93,11 @@ func (d *daemon) listenWeb(ctx context.Context) (err error) {
 	if d.o.Web.Socket == nil || !d.o.SocketMay || orchestrator.CodeOf(err) != orchestrator.Unavailable && orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 		return err
 	}
-	d.log.Info("this daemon has no socket", "error", err)
+	level := slog.LevelWarn
+	if errors.Is(err, listener.ErrInUse) || orchestrator.CodeOf(err) == orchestrator.InvalidParams { // another daemon of this database; a long path
+		level = slog.LevelInfo
+	}
+	d.log.Log(ctx, level, "this daemon has no socket", "error", err)
 	if d.o.Web.Socket = nil; d.o.Web.Address == "" {
 		return nil
 	}

@@ -80,7 +80,7 @@ func TestPhoneTLS(t *testing.T) {
 			t.Errorf("as %s: %d %s, %v", host, res.StatusCode, body, err)
 		}
 	}
-	if strings.Contains(f.Logged(), "unencrypted") {
+	if strings.Contains(f.Logged(), "not encrypted") {
 		t.Errorf("a listener with a certificate warns: %s", f.Logged())
 	}
 	if res, err := http.Get("http://127.0.0.1:" + port + "/"); err == nil {

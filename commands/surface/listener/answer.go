@@ -25,7 +25,7 @@ func Handle(mux *http.ServeMux, path string, methods Methods) {
 	mux.HandleFunc(path, func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Allow", allowed)
 		WriteFailure(rw, http.StatusMethodNotAllowed,
-			orchestrator.Errorf(orchestrator.InvalidParams, "%s is no method of this address",
+			orchestrator.Errorf(orchestrator.InvalidParams, "the address does not support the method %s",
 				orchestrator.Clip(r.Method)).
 				WithHint("Use %s", allowed))
 	})

@@ -43,7 +43,7 @@ func ReadFiles(from fs.FS) (map[string]File, error) {
 		}
 		contentType, known := contentTypes[path.Ext(name)]
 		if !known {
-			return nil, fmt.Errorf("the app has a file of no known type: %s", name)
+			return nil, fmt.Errorf("unknown type of file in the app: %s", name)
 		}
 		sum := sha256.Sum256(body)
 		files[name] = File{body, contentType, `"` + hex.EncodeToString(sum[:16]) + `"`}

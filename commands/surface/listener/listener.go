@@ -106,7 +106,7 @@ func (s *Server) listen() error {
 			Hint: "Write 127.0.0.1:PORT; port 0 picks a free one"}
 	}
 	if (o.Cert == "") != (o.Key == "") {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s and %s go together", o.CertFlag, o.KeyFlag)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s and %s must be given together", o.CertFlag, o.KeyFlag)
 	}
 	listener, err := net.Listen("tcp", o.Address)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Server) Serve(h http.Handler) {
 	for _, listener := range s.listeners {
 		orchestrator.GoSafe(s.o.Name, s.o.Log, func() {
 			if err := s.server.Serve(listener); err != http.ErrServerClosed {
-				s.o.Log.Error("a listener has stopped", "listener", s.o.Name, "error", err)
+				s.o.Log.Error("a listener stopped", "listener", s.o.Name, "error", err)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func BearerOf(r *http.Request, hint string) (string, error) {
 	}
 	scheme, secret, ok := strings.Cut(headers[0], " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return "", orchestrator.Errorf(orchestrator.Unauthenticated, "the Authorization header holds no bearer token").
+		return "", orchestrator.Errorf(orchestrator.Unauthenticated, "the Authorization header has no bearer token").
 			WithHint("%s", hint)
 	}
 	return strings.TrimSpace(secret), nil
@@ -38,7 +38,7 @@ func BearerOf(r *http.Request, hint string) (string, error) {
 func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		WriteFailure(rw, http.StatusUnsupportedMediaType,
-			orchestrator.Errorf(orchestrator.InvalidParams, "the body is encoded as %s", orchestrator.Clip(coding)).
+			orchestrator.Errorf(orchestrator.InvalidParams, "the body must not be encoded, but is encoded as %s", orchestrator.Clip(coding)).
 				WithHint("Send it as it is"))
 		return false
 	}
@@ -51,14 +51,14 @@ func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
 		return false
 	case err != nil:
 		WriteFailure(rw, http.StatusRequestTimeout,
-			&orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the body did not come", Err: err})
+			&orchestrator.Error{Code: orchestrator.InvalidParams, Message: "cannot read the body", Err: err})
 		return false
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); len(body) > 0 &&
 		(err != nil || kind != "application/json") {
 		WriteFailure(rw, http.StatusUnsupportedMediaType,
-			orchestrator.Errorf(orchestrator.InvalidParams, "the body is no application/json").
-				WithHint("Send a JSON object, with Content-Type: application/json"))
+			orchestrator.Errorf(orchestrator.InvalidParams, "the body must have the type application/json").
+				WithHint("Send a JSON object with Content-Type: application/json"))
 		return false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(orchestrator.WithoutMark(body)))

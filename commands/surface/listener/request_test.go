@@ -19,7 +19,7 @@ func TestBearerOf(t *testing.T) {
 		{[]string{"bearer  secret "}, "secret", ""},
 		{nil, "", "the request has no Authorization header"},
 		{[]string{"Bearer a", "Bearer b"}, "", "the request has 2 Authorization headers; one is needed"},
-		{[]string{"Basic c2VjcmV0"}, "", "the Authorization header holds no bearer token"},
+		{[]string{"Basic c2VjcmV0"}, "", "the Authorization header has no bearer token"},
 	} {
 		r := httptest.NewRequest("POST", "/v1/commands/wait", nil)
 		for _, h := range c.headers {

@@ -25,8 +25,8 @@ const MaxSocket = 100
 // listen binds the socket. It takes the place of one that nobody serves any more. Errors: invalid_params, unavailable.
 func (o *Socket) listen() (net.Listener, error) {
 	if !filepath.IsAbs(o.Path) || len(o.Path) > MaxSocket {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of a socket is absolute and has at most %d bytes: %s", MaxSocket, o.Path).
-			WithHint("Choose another place with --socket PATH, or none with --socket off")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of a socket must be absolute and have at most %d bytes, but is %s", MaxSocket, o.Path).
+			WithHint("Choose another path with --socket PATH, or turn the socket off with --socket off")
 	}
 	group, err := o.gid()
 	if err != nil {
@@ -34,11 +34,11 @@ func (o *Socket) listen() (net.Listener, error) {
 	}
 	refused := func(err error) error {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "listening at " + o.Path, Err: err,
-			Hint: "Choose another place with --socket PATH, or none with --socket off"}
+			Hint: "Choose another path with --socket PATH, or turn the socket off with --socket off"}
 	}
 	if conn, err := net.Dial("unix", o.Path); err == nil {
 		conn.Close()
-		return nil, refused(errInUse)
+		return nil, refused(ErrInUse)
 	}
 	// It gets its name once its rights are set: until then nobody else reaches it.
 	folder, err := os.MkdirTemp(filepath.Dir(o.Path), ".s")
@@ -73,7 +73,8 @@ func (o *Socket) listen() (net.Listener, error) {
 	return &socketListener{listener, o.Path, info}, nil
 }
 
-var errInUse = errors.New("another daemon listens there")
+// ErrInUse is the error for a socket that another process serves.
+var ErrInUse = errors.New("another daemon uses the socket")
 
 // gid is the number of the group.
 func (o *Socket) gid() (int, error) {

@@ -58,7 +58,7 @@ func (x *exchange) begin(ctx context.Context) (_ context.Context, done func(), e
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ended {
-		return ctx, nil, orchestrator.Errorf(orchestrator.Unavailable, "interrupted: whoever asked has gone")
+		return ctx, nil, orchestrator.Errorf(orchestrator.Unavailable, "interrupted: the client has disconnected")
 	}
 	x.running.Add(1)
 	ctx, cancel := context.WithCancelCause(ctx)

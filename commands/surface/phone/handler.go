@@ -122,7 +122,7 @@ func (p *Phone) guard(next http.Handler) http.Handler {
 			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", orchestrator.Clip(r.Host)).
 				WithHint("`mailroom setting set signal.url https://NAME` says under which name phones come"))
 		case p.origin.Check(r) != nil:
-			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "a page of another origin may not ask here"))
+			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "pages of another origin cannot send requests to this daemon"))
 		case listener.Astray(r):
 			nothingAt(rw, r)
 		default:

@@ -129,8 +129,8 @@ func (c *Client) lost(err error, harmless bool) error {
 			Hint: "Type it again"}
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err,
-		Message: "the connection to " + c.place.String() + " was lost, and the outcome is not known",
-		Hint:    "Look there before you type it again: it may have been done"}
+		Message: "the connection to " + c.place.String() + " was lost; the outcome is unknown",
+		Hint:    "Before you repeat the command, check with `mailroom list` or `mailroom trace` whether it was carried out"}
 }
 
 // Post asks there for something at a path, and decodes the answer. Errors: those of the other side; unavailable.
@@ -167,7 +167,7 @@ func (c *Client) do(ctx context.Context, path string, body io.Reader) (*http.Res
 		return answer, nil
 	case err == nil:
 		defer answer.Body.Close()
-		return nil, refused(answer)
+		return nil, c.refused(answer)
 	case away:
 		return nil, no
 	case errors.Is(err, errOtherKey):
@@ -177,10 +177,10 @@ func (c *Client) do(ctx context.Context, path string, body io.Reader) (*http.Res
 }
 
 // errNothingKnown is the error for a delivery that the other side knows nothing of, or not any more.
-var errNothingKnown = errors.New("nothing is known of it")
+var errNothingKnown = errors.New("unknown delivery")
 
 // refused is the error that the other side has answered.
-func refused(answer *http.Response) error {
+func (c *Client) refused(answer *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
 	var failure struct {
 		Error, Message, Hint string
@@ -189,14 +189,21 @@ func refused(answer *http.Response) error {
 		if answer.StatusCode == http.StatusNotFound && len(text) == 0 || answer.StatusCode == http.StatusConflict {
 			return errNothingKnown
 		}
-		return orchestrator.Errorf(orchestrator.Unavailable, "the other side answers %s: %s", answer.Status,
+		return orchestrator.Errorf(orchestrator.Unavailable, "the other side answered %s: %s", answer.Status,
 			orchestrator.Clip(strings.TrimSpace(string(text)))).
-			WithHint("Mailroom of another version may be there, or something else")
+			WithHint("Check that the address is that of a Mailroom daemon of a compatible version")
 	}
-	return &orchestrator.Error{Code: orchestrator.Code(failure.Error), Message: plainText(failure.Message), Hint: plainText(failure.Hint)}
+	e := &orchestrator.Error{Code: orchestrator.Code(failure.Error), Message: plainText(failure.Message), Hint: plainText(failure.Hint)}
+	switch {
+	case e.Code == orchestrator.Unauthenticated && c.token == "":
+		e.Hint = "Run `mailroom invite NAME` on the machine of the database, and here the line that it prints; or set MAILROOM_TOKEN"
+	case e.Code == orchestrator.Unauthenticated:
+		e.Hint = "The token has expired or was revoked. Join again: run `mailroom invite NAME` on the machine of the database, and here the line that it prints"
+	}
+	return e
 }
 
-// confirm reports there what was written here, until the answer comes or nothing is known of it any more: only then is it
+// confirm reports there what was written here, until there is an answer, also that the delivery is unknown: only then is it
 // not shown again.
 func (c *Client) confirm(ctx context.Context, id string) {
 	_ = backoff.Retry(func() error {
@@ -282,7 +289,7 @@ func (r *running) follow(in reader) (status int, err error) {
 				r.giveBack(in, w.Write)
 			}
 		case w.In > 0 && !r.reads.CompareAndSwap(false, true):
-			return 0, errors.New("standard input is asked for twice")
+			return 0, errors.New("the other side asked for standard input twice")
 		case w.In > 0:
 			orchestrator.GoSafe("standard input", nil, func() {
 				in := r.typed.read(w.In)
@@ -326,7 +333,7 @@ func (r *running) write(to *plain, b []byte) {
 // hold keeps what is to be printed, prints it once it is named, and reports that.
 func (r *running) hold(w wanted) error {
 	if r.held = append(r.held, w.Hold...); len(r.held) > maxHeld {
-		return errors.New("it is too much to print at once")
+		return errors.New("the other side sent more than can be printed")
 	}
 	if w.Write == "" {
 		return nil

@@ -138,7 +138,7 @@ func (o *deliveries) close() {
 }
 
 // ServeWritten answers a request at WrittenPath: 200 once it is noted that the other side has printed what has the id, 409
-// if it came too late, and 404 if nothing is known of it, such as after the end of the process.
+// if it came too late, and 404 if the delivery is unknown, such as after the end of the process.
 func (v *Server) ServeWritten(rw http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	d := v.open.find(id)

@@ -83,6 +83,29 @@ func (b Book) Keep(j Joined) error {
 	return nil
 }
 
+// Check reports whether Keep can write what it writes for a folder.
+func (b Book) Check(folder string) error {
+	if b == "" {
+		return errors.New("neither HOME nor XDG_STATE_HOME is set")
+	}
+	for _, at := range []string{string(b), filepath.Dir(commands.PlaceFile(folder))} {
+		_, before := os.Lstat(at)
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			return err
+		}
+		f, err := os.CreateTemp(at, ".place-")
+		if err != nil {
+			return err
+		}
+		f.Close()
+		os.Remove(f.Name())
+		if before != nil {
+			os.Remove(at)
+		}
+	}
+	return nil
+}
+
 // Forget forgets what a folder has joined, and removes the file there.
 func (b Book) Forget(folder string) error {
 	file := commands.PlaceFile(folder)
@@ -117,9 +140,9 @@ func (b Book) Named(file string) (j Joined, err error) {
 	place := strings.TrimSpace(string(text[:min(len(text), maxPlace)]))
 	j, found := b.In(folder)
 	if !found || j.Place != place {
-		return Joined{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s names the place %s, which you have not joined here; nothing was sent", file,
+		return Joined{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s names the place %s, which this folder has not joined; nothing was sent", file,
 			orchestrator.Clip(place)).
-			WithHint("If it is yours: `mailroom join`, with what `mailroom invite` prints there, or with ssh://HOST/PATH. Otherwise delete the file")
+			WithHint("If the place is yours, join it: run the line that `mailroom invite` prints there, or `mailroom join ssh://HOST/PATH`. Otherwise, delete the file")
 	}
 	return j, nil
 }

@@ -6,6 +6,8 @@ package remote
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -53,7 +55,7 @@ func Parse(text string) (p Place, err error) {
 	if scheme == "unix:" {
 		p = Place{Scheme: "unix", Path: filepath.Clean(strings.TrimPrefix(text[len(scheme):], "//"))}
 		if !filepath.IsAbs(p.Path) || strings.ContainsRune(text, 0) {
-			return refused("the path of a socket is absolute", "Write unix:/PATH, such as unix:/srv/shop/.mailroom/mailroom.sock")
+			return refused("the path of a socket must be absolute", "Write unix:/PATH, such as unix:/srv/shop/.mailroom/mailroom.sock")
 		}
 		return p, nil
 	}
@@ -63,7 +65,7 @@ func Parse(text string) (p Place, err error) {
 	}
 	u, err := url.Parse(text)
 	if scheme == "" || err != nil {
-		return refused("it cannot be read as a place on another machine", hint)
+		return refused("it is not a valid place", hint)
 	}
 	p = Place{Scheme: u.Scheme, User: u.User.Username(), Host: u.Hostname(), Port: u.Port(), Path: strings.TrimSuffix(u.Path, "/")}
 	if scheme == "https://" && len(u.Fragment) == pinLength && !strings.ContainsAny(u.Fragment, ".") {
@@ -75,20 +77,20 @@ func Parse(text string) (p Place, err error) {
 	case p.Host == "":
 		return refused("the host is missing", hint)
 	case strings.HasPrefix(p.Host, "-") || strings.HasPrefix(p.User, "-"):
-		return refused("no host and no user begins with -", hint)
+		return refused("a host or user must not begin with -", hint)
 	case strings.ContainsAny(p.User+p.Host, " \t\r\n\x00"):
-		return refused("no host and no user holds a space", hint)
+		return refused("a host or user must not contain a space", hint)
 	case password:
-		return refused("a password does not belong into a place: ssh asks for it, or uses a key", hint)
+		return refused("a place must not contain a password: ssh asks for it or uses a key", hint)
 	case p.Port != "" && (err != nil || port < 1 || port > 65535):
 		return refused("the port is none", hint)
 	case u.RawQuery != "" || u.Fragment != "":
-		return refused("nothing may stand behind the path", hint)
+		return refused("nothing may follow the path", hint)
 	case scheme == "ssh://":
 	case p.User != "" || p.Path != "":
-		return refused("nothing but a host and a port belongs into it", hint)
+		return refused("the address may contain only a host and a port", hint)
 	case scheme == "http://" && !listener.IsLoopback(p.Host):
-		return refused("http goes to this machine alone: whoever listens on the way would read all of it", hint)
+		return refused("http:// works only on this machine, because others could read the messages on the way", hint)
 	}
 	switch {
 	case p.Path == "/~":
@@ -151,8 +153,15 @@ func (p Place) Dial(ctx context.Context, d Dialing) (conn net.Conn, err error) {
 		conn, err = new(net.Dialer).DialContext(ctx, "tcp", p.address())
 	}
 	if err != nil {
-		err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: p.String() + " does not answer", Err: err,
-			Hint: "`mailroom serve` must run there"}
+		e := &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot connect to " + p.String(), Err: err,
+			Hint: "Start `mailroom serve` on the machine of the database"}
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			e.Hint = "Only the daemon's user can open its socket. For others, start `mailroom serve --socket-group GROUP`"
+		case p.Scheme == "unix":
+			e.Hint = "Start `mailroom serve`. In a container, mount the folder of the socket: a socket that is mounted by itself is dead once the daemon has restarted"
+		}
+		err = e
 	}
 	return conn, err
 }

@@ -227,7 +227,7 @@ func TestStopped(t *testing.T) {
 	cut()
 	err = <-ended
 	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.Unavailable)
-	want.Equal(t, "said", strings.Contains(err.Error(), "the outcome is not known"), true)
+	want.Equal(t, "said", strings.Contains(err.Error(), "the outcome is unknown"), true)
 	if <-causes == nil {
 		t.Error("what ran there was not told to stop")
 	}

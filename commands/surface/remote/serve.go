@@ -16,7 +16,7 @@ import (
 )
 
 // Session is a command line that runs here for another machine, and its streams there. Reading and writing go there;
-// both fail once the other side is gone.
+// both fail once the other side has disconnected.
 type Session struct {
 	Request
 	In       io.Reader
@@ -36,7 +36,7 @@ type Session struct {
 }
 
 // errGone is the error for another side that is gone.
-var errGone = errors.New("the other side is gone")
+var errGone = errors.New("the other side has disconnected")
 
 // ReadFile reads a file of the other side, which the command line must name.
 func (s *Session) ReadFile(path string) ([]byte, error) { return s.ask(wanted{File: path}) }
@@ -98,7 +98,7 @@ func (s *Session) Deliver(b []byte) error {
 		s.answers.write(wanted{Hold: b[:maxChunk]})
 		b = b[maxChunk:]
 	}
-	s.answers.write(wanted{Hold: b, Write: d.id}) // if that fails, the other side is gone
+	s.answers.write(wanted{Hold: b, Write: d.id}) // if that fails, the other side has disconnected
 	late := time.Duration(0)                      // what has come is counted
 	select {
 	case <-d.ended:
@@ -187,7 +187,7 @@ func (o output) Write(b []byte) (n int, err error) {
 
 // Server runs command lines of the other side, over any number of connections.
 type Server struct {
-	// Run returns the exit status of a line. Its context ends when the other side is gone or has got a signal, which is its
+	// Run returns the exit status of a line. Its context ends when the other side has disconnected or has got a signal, which is its
 	// cause. It may be called from several goroutines.
 	Run  func(ctx context.Context, s *Session) int
 	open *deliveries
@@ -216,7 +216,7 @@ func (v *Server) ServeRun(rw http.ResponseWriter, r *http.Request, run func(ctx 
 	in := newReader(r.Body)
 	var first told
 	if err := in.next(&first); err != nil || first.Request == nil {
-		http.Error(rw, "the first line is no request", http.StatusBadRequest)
+		http.Error(rw, "the first line must be a request", http.StatusBadRequest)
 		return
 	}
 	control.SetReadDeadline(time.Time{}) // what is typed comes when it comes
@@ -237,8 +237,13 @@ func (v *Server) ServeRun(rw http.ResponseWriter, r *http.Request, run func(ctx 
 	if valid != nil {
 		orchestrator.GoSafe("validity", nil, func() { s.watch(cancel) })
 	}
+	// Where this process is stopped, the line goes on as if the connection were lost: the client runs it again, if it may.
+	unlessStopped := context.AfterFunc(r.Context(), s.answers.end)
 	status := run(ctx, s)
 	s.settle()
+	if !unlessStopped() {
+		panic(http.ErrAbortHandler)
+	}
 	s.answers.write(wanted{Status: &status})
 	s.answers.end()
 }

@@ -157,8 +157,8 @@ func (c *pipeConn) greeted(p Place) error {
 		}
 		line = line[:0]
 	}
-	return orchestrator.Errorf(orchestrator.Unavailable, "mailroom does not answer at %s", p.where()).
-		WithHint("Have Mailroom there, in the PATH of a shell that runs one command")
+	return orchestrator.Errorf(orchestrator.Unavailable, "cannot run mailroom over ssh at %s", p.where()).
+		WithHint("If ssh printed an error, fix that first. Otherwise, install Mailroom there, in the PATH of a shell that runs one command")
 }
 
 // pipeConn is a connection over two pipes.

@@ -23,6 +23,6 @@ func pinned(pin string) *tls.Config {
 }
 
 func otherKey(p Place) error {
-	return orchestrator.Errorf(orchestrator.PermissionDenied, "%s has another key than the one that was joined; nothing was sent", p).
-		WithHint("If its certificate was made anew, have `mailroom invite` print a new line there, and join with that. Otherwise somebody else answers in its place")
+	return orchestrator.Errorf(orchestrator.PermissionDenied, "the key of %s does not match its pin; nothing was sent", p).
+		WithHint("If the daemon has a new certificate, run `mailroom invite` there and join again with the line that it prints. If the line was cut, type it whole. Otherwise somebody else answers in its place")
 }

@@ -21,7 +21,7 @@ func (w *Server) desk() http.Handler {
 		if askerOf(r.Context()).token.Agent != orchestrator.Operator {
 			listener.WriteFailure(rw, http.StatusForbidden,
 				orchestrator.Errorf(orchestrator.PermissionDenied,
-					"only a session of the console reads and answers questions").
+					"only a console login can read and answer questions").
 					WithHint("`mailroom console` opens one"))
 			return
 		}

@@ -53,7 +53,7 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 	out.comment("from", last)
 	out.flush()
 	if err := w.follow(ctx, out, rings, last); err != nil {
-		w.env.Log.Debug("a stream of events ended", "error", err)
+		w.env.Log.Debug("a stream of events has ended", "error", err)
 	}
 }
 

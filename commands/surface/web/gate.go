@@ -12,6 +12,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/surface/listener"
+	"mailroom/commands/surface/remote"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
@@ -22,19 +23,25 @@ import (
 func (w *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch {
-		case !w.knownHost(r.Host):
+		case !w.knownHost(r.Host) && !forPlaces(r.URL.Path):
 			listener.WriteFailure(rw, http.StatusForbidden,
 				orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", orchestrator.Clip(r.Host)).
-					WithHint("Start the daemon with --host NAME for each name that it is reached by"))
+					WithHint("Start `mailroom serve` with --host NAME for each host name under which clients connect"))
 		case !sameOrigin(r):
 			listener.WriteFailure(rw, http.StatusForbidden,
-				orchestrator.Errorf(orchestrator.PermissionDenied, "a page of another origin may not ask here"))
+				orchestrator.Errorf(orchestrator.PermissionDenied, "pages of another origin cannot send requests to this daemon"))
 		case listener.Astray(r):
 			nothingAt(rw, r)
 		default:
 			next.ServeHTTP(rw, r)
 		}
 	})
+}
+
+// forPlaces reports whether a path is asked for by programs alone, with a code or a token that no page in a browser has. An
+// invitation may give this daemon a name that it does not know, such as that by which containers reach their host.
+func forPlaces(path string) bool {
+	return path == joinPath || path == leavePath || path == remote.RunPath || strings.HasPrefix(path, remote.WrittenPath)
 }
 
 // nothingAt answers where no endpoint is.
@@ -166,7 +173,7 @@ func (w *Server) admitted(next http.Handler) http.Handler {
 		case w.slots <- struct{}{}:
 			defer func() { <-w.slots }()
 		default:
-			listener.Full(rw, fmt.Sprintf("%d requests are under way, which is the limit", cap(w.slots)))
+			listener.Full(rw, fmt.Sprintf("the limit of %d requests under way is reached", cap(w.slots)))
 			return
 		}
 		ctx, stop := whileThere(context.WithValue(r.Context(), askerKey{}, a), w.options.bounds.Peer)
@@ -218,7 +225,7 @@ func sessionOf(r *http.Request) (string, error) {
 	}
 	switch sessions := query["session"]; {
 	case len(sessions) > 1:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "session: it is given twice")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "session: given twice")
 	case len(sessions) == 1 && sessions[0] != "":
 		return orchestrator.CheckName("session", sessions[0])
 	}
@@ -242,7 +249,7 @@ func (w *Server) readBody(rw http.ResponseWriter, r *http.Request) (release func
 		return func() {}, listener.ReadAll(rw, r, MaxBody)
 	}
 	if !w.bodies.TryAcquire(weight) {
-		listener.Full(rw, fmt.Sprintf("the requests under way have %d bytes, which is the limit", maxBodies))
+		listener.Full(rw, fmt.Sprintf("the requests under way have reached the limit of %d bytes", maxBodies))
 		return func() {}, false
 	}
 	return func() { w.bodies.Release(weight) }, listener.ReadAll(rw, r, MaxBody)

@@ -24,7 +24,7 @@ const (
 func (w *Server) run(rw http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor < 2 {
 		listener.WriteFailure(rw, http.StatusHTTPVersionNotSupported, orchestrator.Errorf(orchestrator.InvalidParams,
-			"command lines run over HTTP/2: something on the way speaks an older version"))
+			"command lines need HTTP/2, but a proxy on the way uses an older version"))
 		return
 	}
 	w.lines.ServeRun(rw, r, func(ctx context.Context, s *remote.Session) int {
@@ -53,7 +53,7 @@ func (w *Server) join(rw http.ResponseWriter, r *http.Request) {
 	in.DisallowUnknownFields()
 	err := in.Decode(&given)
 	if err != nil || given.Code == "" {
-		err = orchestrator.Errorf(orchestrator.InvalidParams, "the body is no object with an agent and a code").
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "the body must be an object with an agent and a code").
 			WithHint("`mailroom join` sends one")
 	}
 	var answer joined

@@ -41,7 +41,7 @@ func hungUp(ctx context.Context) (gone bool) {
 // it, has ended, or the connection is closed.
 func Gone(ctx context.Context) error {
 	if ctx.Err() == nil && hungUp(ctx) {
-		return errors.New("whoever asked has gone")
+		return errors.New("the client has disconnected")
 	}
 	return ctx.Err()
 }

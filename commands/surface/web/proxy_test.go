@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"testing"
 
 	"mailroom/commands/surface/web"
@@ -39,6 +40,20 @@ func TestBehindAProxy(t *testing.T) {
 				t.Errorf("GET %s by %s with a token: %d %.200s", path, name, status, body)
 			}
 		}
+	}
+}
+
+// An invitation may give the daemon a name that it does not know: programs join by it, and pages in browsers get nothing.
+func TestNamesOfInvitations(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, web.Options{}, "ann")
+	called := func(r *http.Request) { r.Host = "host.docker.internal:9464" }
+	status, _, body := f.Request("POST", "/v1/join", `{"agent":"ann","code":"ABCDEFGHIJKLMNOPQRSTUVWXYZ"}`, called)
+	if status != http.StatusUnauthorized || !strings.Contains(body, "not valid") {
+		t.Errorf("a wrong code is answered with %d: %s", status, body)
+	}
+	if status, _, body := f.Request("POST", "/v1/commands/get_messages", `{}`, both(called, bearer(f.Token("ann", false)))); status != 403 {
+		t.Errorf("a command is answered with %d: %s", status, body)
 	}
 }
 

@@ -72,8 +72,8 @@ func (w *Server) logIn(rw http.ResponseWriter, r *http.Request) {
 		read := json.NewDecoder(bytes.NewReader(body))
 		read.DisallowUnknownFields()
 		if read.Decode(&given) != nil || given.Code == "" {
-			err = orchestrator.Errorf(orchestrator.InvalidParams, "the body is no object with a code").
-				WithHint("`mailroom console` opens the page with one")
+			err = orchestrator.Errorf(orchestrator.InvalidParams, "the body must be an object with a code").
+				WithHint("To get a code, run `mailroom console`")
 		}
 	}
 	var secret string

@@ -403,7 +403,7 @@ func TestConsoleBeyondThisMachine(t *testing.T) {
 		}
 		res.Body.Close()
 		if served := res.StatusCode == 200; served != row.served ||
-			strings.Contains(f.Logged(), "page is not served") == row.served {
+			strings.Contains(f.Logged(), "the console is not served") == row.served {
 			t.Errorf("%s: %d, and the log has %s", what, res.StatusCode, f.Logged())
 		}
 	}

@@ -63,7 +63,7 @@ func TestTLS(t *testing.T) {
 		"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); strings.Contains(answer, "200 OK") {
 		t.Errorf("without TLS: %q", answer)
 	}
-	if strings.Contains(f.Logged(), "unencrypted") {
+	if strings.Contains(f.Logged(), "not encrypted") {
 		t.Error("a daemon with a certificate warns of unencrypted messages")
 	}
 	old := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true,
@@ -79,7 +79,7 @@ func TestUnencryptedBeyondLoopback(t *testing.T) {
 	for listen, want := range map[string]bool{"0.0.0.0:0": true, ":0": true, "127.0.0.1:0": false,
 		"localhost:0": false} {
 		f := newFort(t, web.Options{Address: listen})
-		if got := strings.Contains(f.Logged(), "unencrypted"); got != want {
+		if got := strings.Contains(f.Logged(), "not encrypted"); got != want {
 			t.Errorf("listening on %s warns: %t; want %t", listen, got, want)
 		}
 	}

@@ -99,9 +99,9 @@ func Listen(ctx context.Context, env commands.Env, o Options) (*Server, error) {
 		lines:  remote.NewServer(nil, ""), joins: rate.NewLimiter(20, 100), refused: rate.NewLimiter(rate.Every(time.Minute), 20),
 	}
 	if !w.Loopback && !w.Encrypted {
-		env.Log.Warn("tokens and messages travel unencrypted: put a proxy with TLS in front, or leave --plain-http out", "listen", o.Address)
+		env.Log.Warn("tokens and messages are not encrypted: put a TLS proxy in front of the daemon, or leave out --plain-http", "listen", o.Address)
 		if o.Console && len(o.Hosts) == 0 {
-			env.Log.Warn("the console's page is not served: whoever listens on the way would get a session. Leave --plain-http out, or give --host NAME for a proxy with TLS in front", "listen", o.Address)
+			env.Log.Warn("the console is not served, because others could take over its login on the way. Leave out --plain-http, or add --host NAME for a TLS proxy in front of the daemon", "listen", o.Address)
 			w.options.Console = false
 		}
 	}
