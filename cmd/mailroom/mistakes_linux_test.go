@@ -29,7 +29,7 @@ func TestMistakesAtATerminal(t *testing.T) {
 	for _, c := range []struct{ line, until string }{
 		{"mailroom wait a --timeout 5m", "Waiting for a message to a, up to 5m. Stop with Ctrl-C.\r\n"},
 		{"mailroom wait a --timeout 90 >/dev/null", "Waiting for a message to a, up to 1m30s. Stop with Ctrl-C.\r\n"},
-		{"mailroom cancel last", "`cancel` with this message? [y/N] "},
+		{"mailroom cancel last", "Run `cancel` on this message? [y/N] "},
 		{"mailroom tail", "created"},
 		{"mailroom ralph watch --root watched", "Stop with Ctrl-C."},
 		{"mailroom serve", "Serving"},

@@ -154,7 +154,7 @@ func TestCommandsAreInConsoleBlocks(t *testing.T) {
 var (
 	inPassing = regexp.MustCompile("(?s)`(mailroom [^`]*)`")
 	flagOf    = regexp.MustCompile(`--[a-z][a-z-]*`)
-	helpOf    = regexp.MustCompile("The help is `([^`]*)`")
+	helpOf    = regexp.MustCompile("To see the help, run `([^`]*)`")
 )
 
 // TestCommandsThatAreNamedExist: a command that a page names in passing is one of the program's, and has the flags that

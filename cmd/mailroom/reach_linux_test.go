@@ -89,12 +89,12 @@ func TestReach(t *testing.T) {
 	place, _, _ := strings.Cut(link, "/#")
 
 	// Wrong invitations.
-	f.does(64, "no invitation", "join", place+"/#alice.code")
+	f.does(64, "invalid invitation", "join", place+"/#alice.code")
 	f.does(77, "not valid", "join", strings.Replace(link, "#alice.", "#alice.A", 1))
 	f.does(77, "not valid", "join", strings.Replace(link, "#alice.", "#carol.", 1))
 	f.does(77, "does not match its pin", "join", link[:len(link)-1]+string("AB"[strings.Count(link[len(link)-1:], "A")]))
 	f.does(64, "works only on this machine", "join", "http://10.0.0.1:9464/#alice.code")
-	f.does(64, "wants an invitation", "join", place)
+	f.does(64, "requires an invitation", "join", place)
 	f.does(75, "cannot connect to", "join", "https://127.0.0.1:1/#alice.code."+link[len(link)-43:])
 
 	f.does(0, `"agent":"alice"`, "join", link)
@@ -122,14 +122,14 @@ func TestReach(t *testing.T) {
 	want.Equal(t, "messages", len(o.run("wait", "--recipient", "bob")["messages"].([]any)), 2)
 
 	// For alice alone, and nothing of that machine.
-	f.does(77, "acts for alice", "send", "--as", "carol", "bob", "x")
+	f.does(77, "can act only as alice", "send", "--as", "carol", "bob", "x")
 	f.does(77, "for nobody else", "mcp", "--as", "carol")
-	f.does(77, "sees no other's", "tail", "carol")
+	f.does(77, "cannot see the messages of other agents", "tail", "carol")
 	f.does(77, "for administrators", "status")
-	f.does(77, "machine of the database", "backup", "/tmp/stolen.db")
-	f.does(77, "machine of the database", "invoke", "invite", `{"name":"mallory"}`)
-	f.does(77, "machine of the database", "init")
-	f.does(64, "daemon runs where", "serve")
+	f.does(77, "machine that has the database", "backup", "/tmp/stolen.db")
+	f.does(77, "machine that has the database", "invoke", "invite", `{"name":"mallory"}`)
+	f.does(77, "machine that has the database", "init")
+	f.does(64, "daemon must run on", "serve")
 	f.does(77, "for administrators", "agent", "add", "mallory", "--deliver", "exec:/bin/true")
 
 	// A folder that came from somebody else leads nowhere.
@@ -156,7 +156,7 @@ func TestReach(t *testing.T) {
 	mine.does(0, "operator", "join", o.invite("--operator"))
 	mine.does(0, "unread", "status")
 	mine.does(0, `"success":true`, "send", "--as", "carol", "bob", "x")
-	mine.does(77, "machine of the database", "backup", "/tmp/stolen.db")
+	mine.does(77, "machine that has the database", "backup", "/tmp/stolen.db")
 
 	// What is revoked, and left.
 	tail := dave.command("tail")
@@ -206,7 +206,7 @@ func TestReachBySocket(t *testing.T) {
 	f.does(0, `"place":"unix:`, "join", "unix:"+socket)
 	f.does(0, `"success":true`, "send", "--as", "alice", "bob", "x")
 	f.does(0, `"count":1`, "wait", "--recipient", "bob")
-	f.does(77, "machine of the database", "backup", "/tmp/stolen.db")
+	f.does(77, "machine that has the database", "backup", "/tmp/stolen.db")
 	f.does(77, "over the network", "agent", "add", "mallory", "--deliver", "exec:/bin/true")
 	f.does(0, `"left":true`, "leave")
 	if os.Getuid() == 0 {

@@ -94,7 +94,7 @@ func TestByteOrderMarks(t *testing.T) {
 		cmd := o.command(strings.Fields(args)...)
 		cmd.Stdin = strings.NewReader("\xff\xfeS\x00E\x00")
 		if out, err := cmd.CombinedOutput(); err == nil ||
-			!strings.Contains(string(out), "it is UTF-16: save it as UTF-8") {
+			!strings.Contains(string(out), "must be UTF-8, but is UTF-16") {
 			t.Errorf("%s of UTF-16: %v: %s", args, err, out)
 		}
 	}

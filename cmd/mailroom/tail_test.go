@@ -144,7 +144,7 @@ func TestTailAfterRestore(t *testing.T) {
 	want.Equal(t, "line", s.line(), `{"begun_anew":true}`)
 	s.shows("created", first)
 	want.Equal(t, "line", inWords.line(),
-		"An earlier database is in the place of this one, or traces were cleared. The last events are now:")
+		"An earlier database replaced this one, or traces were cleared. The last events are now:")
 	second := o.run("send", "b", "two", "--as", "a")["message_id"].(string)
 	s.shows("created", second)
 	if said := inWords.line(); !strings.Contains(said, "created       "+second) {

@@ -81,27 +81,27 @@ func TestMistakesAreAnswered(t *testing.T) {
 	for in, says := range map[string]string{
 		"tyr":                                    "Did you mean try?",
 		"many line":                              "Did you mean lines?",
-		"many":                                   "Say which: lines",
+		"many":                                   "Add one of these commands: lines",
 		"try --wrod red":                         "Did you mean --word?",
-		"try --zzzzzz":                           "`mailroom try --help` lists them",
+		"try --zzzzzz":                           "To list the flags, run `mailroom try --help`",
 		"--zzzzzz":                               "mailroom has no flag --zzzzzz",
 		"try --word":                             "--word needs a value",
 		"try --word pink":                        `word: must be one of red, green, blue, but is \"pink\"`,
 		"try --yes=maybe":                        "invalid boolean value",
 		"try --batch-size ten":                   `BATCH_SIZE: \"ten\" is not a whole number`,
 		"try --batch-size 1001":                  "-9 to 1000",
-		"try --timeout 1.5s":                     "not a whole number of seconds",
+		"try --timeout 1.5s":                     "must be a whole number of seconds",
 		"try --timeout soon":                     "timeout",
 		"try --payload {n:1}":                    "it is not JSON",
 		"try --payload @/nowhere":                "no such file",
-		"try --payload - --output yaml":          "neither json nor text",
+		"try --payload - --output yaml":          "must be json or text",
 		"--as ../x try":                          "is not a name",
-		"invoke":                                 "invoke takes a name",
+		"invoke":                                 "invoke needs the name of a command",
 		"invoke try {} {}":                       "invoke takes a name",
 		"invoke try []":                          "must be a JSON object",
 		`invoke try {"word":"red","WORD":"red"}`: "given twice",
-		"many lines --said a --stdin":            "--said cannot stand beside --stdin",
-		"many lines --said a --atomic":           "--atomic goes with --stdin",
+		"many lines --said a --stdin":            "--said cannot be used with --stdin",
+		"many lines --said a --atomic":           "--atomic requires --stdin",
 		"many lines x":                           "too many arguments",
 	} {
 		p := newProgram("")
@@ -165,7 +165,7 @@ func TestStandardInputIsOneParameterOnly(t *testing.T) {
 	p := newProgram("1")
 	p.inputTaken = true
 	if status := p.run("try", "--payload", "-"); status != 64 ||
-		!strings.Contains(p.out.String(), "one parameter only") {
+		!strings.Contains(p.out.String(), "only one parameter") {
 		t.Errorf("exit status %d: %s", status, p.out)
 	}
 }

@@ -41,7 +41,7 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 	}
 	raw, err := p.paramsOf(c, d, preset)
 	if err == nil && d.TakesBatch() && c.Bool("atomic") {
-		err = orchestrator.Errorf(orchestrator.InvalidParams, "--atomic goes with --stdin")
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "--atomic requires --stdin")
 	}
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 		}
 		patience, err := orchestrator.ParseDuration(c.String(waitFlag))
 		if err == nil && patience > longestWait {
-			err = fmt.Errorf("%s is more than a day", c.String(waitFlag))
+			err = fmt.Errorf("must be at most 24h, but is %s", c.String(waitFlag))
 		}
 		if err != nil {
 			return badValue(waitFlag, err, "")
@@ -84,18 +84,18 @@ func onlyLines(c *urfave.Context, d *commands.Definition) error {
 	for i := range d.Params() {
 		if flag := d.Params()[i].Flag(); c.IsSet(flag) {
 			return orchestrator.Errorf(orchestrator.InvalidParams,
-				"--%s cannot stand beside --stdin: the parameters are in the lines", flag)
+				"--%s cannot be used with --stdin: each input line has its own parameters", flag)
 		}
 	}
 	for _, flag := range []string{fileFlag, waitFlag} {
 		if c.IsSet(flag) {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "--%s does not go with --stdin", flag)
+			return orchestrator.Errorf(orchestrator.InvalidParams, "--%s cannot be used with --stdin", flag)
 		}
 	}
 	if c.NArg() > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"%q cannot stand beside --stdin: the parameters are in the lines", c.Args().First()).
-			WithHint("One text from standard input takes a dash in its place: `mailroom send NAME -`")
+			"%q cannot be used with --stdin: each input line has its own parameters", c.Args().First()).
+			WithHint("To read one text from standard input, write `-` instead of the text: `mailroom send NAME -`")
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func notWritten(err error) error {
 	if e, ok := errors.AsType[*orchestrator.Error](err); ok { // of a filter
 		return e
 	}
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the answer could not be written", Err: err}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot write the answer", Err: err}
 }
 
 // withEnv opens what a command needs, runs it and closes. raw are the parameters, if they are known.
@@ -211,7 +211,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 		return run(c.Context, env)
 	}
 	if d.AtPlaces && p.there != nil {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s runs where its files are", d.CommandLine())
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s must run on the machine that has its files", d.CommandLine())
 	}
 	path := d.DatabaseAt(raw)
 	if path != "" && (c.IsSet("db") || p.Getenv("MAILROOM_DB") != "") && c.NArg() == 0 && !c.IsSet("folder") {
@@ -219,19 +219,19 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	}
 	if path != "" && c.IsSet("db") {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"--db does not go with %s, which says itself where the database is", d.CommandLine())
+			"--db cannot be used with %s, because its arguments determine the database", d.CommandLine())
 	}
 	if err := p.open(c, path, &env); err != nil {
 		return err
 	}
 	err = run(c.Context, env)
 	if other := p.Getenv("MAILROOM_DB"); path != "" && other != "" && err == nil {
-		fmt.Fprintf(p.Err, "mailroom: MAILROOM_DB is set: commands go on using %s until it is not\n",
+		fmt.Fprintf(p.Err, "mailroom: MAILROOM_DB is set, so commands use %s until you unset it\n",
 			terminal.Inline(other))
 	}
 	sayWhere(err, env.Database())
 	if cerr := env.Close(); cerr != nil && err == nil {
-		env.Log.Warn("closing the database", "error", cerr)
+		env.Log.Warn("cannot close the database", "error", cerr)
 	}
 	return err
 }
@@ -279,7 +279,7 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 	if c.IsSet(hostFlag) {
 		if !ledger.IsHostName(c.String(hostFlag)) {
 			return orchestrator.Errorf(orchestrator.InvalidParams,
-				"--%s: %q is no name of a host: letters, digits, dots, - and _", hostFlag, c.String(hostFlag))
+				"--%s: %q is not a valid host name; use letters, digits, dots, hyphens, and underscores", hostFlag, c.String(hostFlag))
 		}
 		if err := os.Setenv(hostVariable, c.String(hostFlag)); err != nil {
 			// also for the commands that this process runs
@@ -307,7 +307,7 @@ func sayWhere(err error, path string) {
 	}
 	e.Details["database"] = path
 	if e.Hint == "" {
-		e.Hint = "Looked in " + path
+		e.Hint = "Mailroom looked in " + path
 	} else {
 		e.Hint += " (looked in " + path + ")"
 	}
@@ -355,9 +355,9 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 			taken = args
 		}
 		if flagged != nil && param.Kind == parameter.JSON && len(taken) > 1 {
-			return nil, orchestrator.InvalidParam(flagged.Name, "it is given twice: as --%s, and as %q", flagged.Flag(),
+			return nil, orchestrator.InvalidParam(flagged.Name, "given twice, as --%s and as %q", flagged.Flag(),
 				orchestrator.Clip(args[0])).
-				WithHint("If that is the beginning of a text, put quotes around the text: `%s --%s ... \"TEXT\"`",
+				WithHint("If this is the beginning of a text, put quotes around the text: `%s --%s ... \"TEXT\"`",
 					d.CommandLine(), flagged.Flag())
 		}
 		value, err := p.argument(c.Context, param, taken, len(args) <= p.asTyped)
@@ -367,13 +367,13 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 		values[param.Name], args = value, args[len(taken):]
 	}
 	if len(args) > 0 {
-		hint := "quote an argument that has spaces"
+		hint := "Put quotes around an argument that contains spaces"
 		if flagged != nil {
-			hint = "what --" + flagged.Flag() + " gives is no argument besides"
+			hint = "Give a value either with --" + flagged.Flag() + " or as an argument, not both"
 		}
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over",
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: unexpected %q",
 			orchestrator.Clip(args[0])).
-			WithHint("`%s --help` shows what it takes; %s", d.CommandLine(), hint)
+			WithHint("To see the arguments, run `%s --help`. %s", d.CommandLine(), hint)
 	}
 	if text := textOf(d); text != nil && c.IsSet(fileFlag) {
 		if err := p.textOfFile(c, text, values); err != nil {
@@ -389,11 +389,11 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 		case beside:
 			values[param.Name] = json.RawMessage(orchestrator.JSONString(param.With[1]))
 		case param.With[0] != "":
-			return nil, orchestrator.InvalidParam(param.With[0], "it is missing").
-				WithHint("Type a text: `%s %s`; `-` in its place reads it from standard input; or say with --%s what it is without one", d.CommandLine(), argsUsage(d), param.Flag())
+			return nil, orchestrator.InvalidParam(param.With[0], "a value is required").
+				WithHint("Give a text: `%s %s`. To read the text from standard input, write `-` instead. To send no text, give --%s", d.CommandLine(), argsUsage(d), param.Flag())
 		case param.Required && param.Arg != "":
-			return nil, orchestrator.InvalidParam(param.Name, "it is missing (%s)", param.Desc).
-				WithHint("Write `%s %s`", d.CommandLine(), argsUsage(d))
+			return nil, orchestrator.InvalidParam(param.Name, "a value is required (%s)", param.Desc).
+				WithHint("Run `%s %s`", d.CommandLine(), argsUsage(d))
 		case param.Required:
 			return orchestrator.Unmended(values) // the decoder says that it is missing
 		}
@@ -451,7 +451,7 @@ func list(param *parameter.Param, words []string) (json.RawMessage, error) {
 
 // notUTF8 refuses a word of the command line that JSON could only carry by changing it.
 func notUTF8(param *parameter.Param) error {
-	return badValue(param.Name, errors.New("it is not valid UTF-8"), "")
+	return badValue(param.Name, errors.New("not valid UTF-8"), "")
 }
 
 // scalar turns the text of a flag or argument into JSON.
@@ -462,8 +462,8 @@ func (p *Program) scalar(ctx context.Context, param *parameter.Param, text strin
 	if strings.HasPrefix(param.NameOf, "agent") {
 		text = strings.TrimPrefix(text, "@") // as people mention each other
 		if madeHere().MatchString(text) {
-			return nil, orchestrator.InvalidParam(param.Name, "%s is the id of a message, and no name", text).
-				WithHint("`mailroom show %s` shows it", text)
+			return nil, orchestrator.InvalidParam(param.Name, "must be the name of an agent, but %s is the ID of a message", text).
+				WithHint("To see the message, run `mailroom show %s`", text)
 		}
 	}
 	switch param.Kind {
@@ -475,7 +475,7 @@ func (p *Program) scalar(ctx context.Context, param *parameter.Param, text strin
 			return nil, badValue(param.Name, err, "")
 		}
 		if d%1e9 != 0 {
-			return nil, badValue(param.Name, fmt.Errorf("%q is not a whole number of seconds", text), "")
+			return nil, badValue(param.Name, fmt.Errorf("must be a whole number of seconds, but is %q", text), "")
 		}
 		return json.RawMessage(strconv.FormatInt(int64(d/1e9), 10)), nil
 	case parameter.Integer, parameter.Number, parameter.Boolean:

@@ -150,8 +150,8 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 		return p.help(l)
 	}
 	if len(l.next) > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group of commands", l.name()).
-			WithHint("Say which: %s", strings.Join(names(l.next), ", "))
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group of commands, not a command", l.name()).
+			WithHint("Add one of these commands: %s", strings.Join(names(l.next), ", "))
 	}
 	if err := p.mayServe(l); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (p *Program) outputOf(l *line) (output string, err error) {
 	output = l.values["output"]
 	if _, filters := l.values["jq"]; filters {
 		if output == "text" || l.has("text") {
-			return "", orchestrator.Errorf(orchestrator.InvalidParams, "--jq filters JSON: it does not go with text")
+			return "", orchestrator.Errorf(orchestrator.InvalidParams, "--jq filters JSON, so it cannot be used with text output")
 		}
 		return "json", nil
 	}
@@ -243,7 +243,7 @@ func (p *Program) outputOf(l *line) (output string, err error) {
 		switch {
 		case !l.has(short):
 		case output != "" && output != short:
-			return "", orchestrator.Errorf(orchestrator.InvalidParams, "--%s does not go with another form of output",
+			return "", orchestrator.Errorf(orchestrator.InvalidParams, "--%s cannot be used with another output format",
 				short)
 		default:
 			output = short
@@ -260,12 +260,12 @@ func (p *Program) outputOf(l *line) (output string, err error) {
 	case "", "json", "text":
 		return output, nil
 	}
-	return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is neither json nor text", name, output)
+	return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s must be json or text, but is %q", name, output)
 }
 
 func versionCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
-		Name: "version", Usage: "Show the version", Description: "The same as `mailroom --version`.",
+		Name: "version", Usage: "Show the version", Description: "Prints the same as `mailroom --version`.",
 		Action: func(*urfave.Context) error { return printVersion(p) },
 	}
 }
@@ -313,7 +313,7 @@ type fixedFlag struct {
 // Names implements urfave.Flag.
 func (f fixedFlag) Names() []string { return f.names }
 
-const helpListsFlags = "`--help` after the command lists its flags"
+const helpListsFlags = "To list the flags, run the command with `--help`"
 
 // wholeNumber returns the value of a flag that is a whole number within bounds.
 func wholeNumber(c *urfave.Context, name string, low, high int) (int, error) {
@@ -332,7 +332,7 @@ func (p *Program) logger(c *urfave.Context) (*slog.Logger, error) {
 	if text := c.String("log-level"); text != "" {
 		if err := level.UnmarshalText([]byte(text)); err != nil {
 			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-				"log-level: %q is none of debug, info, warn, error", text)
+				"log-level must be debug, info, warn, or error, but is %q", text)
 		}
 	}
 	o := &slog.HandlerOptions{Level: level}

@@ -126,28 +126,28 @@ func flagsOf(d *commands.Definition) (flags []urfave.Flag) {
 		if _, taken := global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) ||
 			(d.Confirm != "" && flag == yesFlag) || (waitsForAnswer(d) && flag == waitFlag) ||
 			(textOf(d) != nil && flag == fileFlag) {
-			panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
+			panic(fmt.Sprintf("%s: the flag --%s is already defined", d.Name, flag))
 		}
 		flags = append(flags, flagOf(&d.Params()[i]))
 	}
 	if textOf(d) != nil {
-		flags = append(flags, &urfave.StringFlag{Name: fileFlag, Usage: "take the text from a `FILE`"})
+		flags = append(flags, &urfave.StringFlag{Name: fileFlag, Usage: "read the text from `FILE`"})
 	}
 	if waitsForAnswer(d) {
 		flags = append(flags, &urfave.StringFlag{Name: waitFlag,
-			Usage: "wait for the answer, for so long (`DURATION`; without one " + waitByDefault + ")"})
+			Usage: "wait up to `DURATION` for the answer (" + waitByDefault + " if you give no duration)"})
 	}
 	if d.Confirm != "" {
 		flags = append(flags,
-			&urfave.BoolFlag{Name: yesFlag, Usage: "do not ask first, as is done on a terminal",
+			&urfave.BoolFlag{Name: yesFlag, Usage: "skip the confirmation prompt, which appears only on a terminal",
 				DisableDefaultText: true})
 	}
 	if d.TakesBatch() {
 		flags = append(flags,
 			&urfave.BoolFlag{Name: "stdin",
-				Usage:              "read params as JSON objects from standard input, one a line, and answer each with a line",
+				Usage:              "read JSON objects with parameters from standard input, one per line, and answer each with one line",
 				DisableDefaultText: true},
-			&urfave.BoolFlag{Name: "atomic", Usage: "with --stdin: do all or nothing", DisableDefaultText: true})
+			&urfave.BoolFlag{Name: "atomic", Usage: "with --stdin: run all lines or none", DisableDefaultText: true})
 	}
 	return flags
 }
@@ -168,20 +168,20 @@ var (
 func globalFlags() []urfave.Flag {
 	return []urfave.Flag{
 		&urfave.StringFlag{Name: "db",
-			Usage:       "`FILE` of the database, its address on a server (postgres://USER@HOST/DATABASE), or its place on another machine (ssh://HOST/PATH)",
-			DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
-		&urfave.StringFlag{Name: hostFlag, Usage: "`NAME` of this machine among those that use a database on a server",
-			DefaultText: "MAILROOM_HOST_NAME, or its hostname"},
+			Usage:       "database `FILE`, or the address of a database: postgres://USER@HOST/DATABASE, or ssh://HOST/PATH on another machine",
+			DefaultText: "MAILROOM_DB, the nearest .mailroom/mailroom.db, or the user's own database"},
+		&urfave.StringFlag{Name: hostFlag, Usage: "`NAME` of this machine, if several machines use one PostgreSQL database",
+			DefaultText: "MAILROOM_HOST_NAME, or the hostname of the machine"},
 		&urfave.StringFlag{Name: "as",
-			Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator, who sends and reads as operator"},
+			Usage: "`NAME` of the agent that runs the command; otherwise MAILROOM_AGENT, or the administrator, who sends and reads as operator"},
 		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to",
 			DefaultText: orchestrator.DefaultSession},
-		&urfave.StringFlag{Name: "output", Usage: "how to answer: `json|text`",
-			DefaultText: "MAILROOM_OUTPUT, or text; commands of programs, such as send, answer with json off a terminal"},
+		&urfave.StringFlag{Name: "output", Usage: "output format: `json|text`",
+			DefaultText: "MAILROOM_OUTPUT, or text; if output is not a terminal, commands for programs, such as send, print json"},
 		&urfave.BoolFlag{Name: "json", Usage: "short for --output json", DisableDefaultText: true},
 		&urfave.BoolFlag{Name: "text", Usage: "short for --output text", DisableDefaultText: true},
-		&urfave.StringFlag{Name: "jq", Usage: "print what this `EXPRESSION` of jq makes of the JSON answer"},
-		&urfave.StringFlag{Name: "log-level", Usage: "least `debug|info|warn|error` of what goes to standard error",
+		&urfave.StringFlag{Name: "jq", Usage: "filter the JSON answer with a jq `EXPRESSION`"},
+		&urfave.StringFlag{Name: "log-level", Usage: "lowest level of log messages on standard error: `debug|info|warn|error`",
 			DefaultText: "warn"},
 		&urfave.BoolFlag{Name: helpFlags[0], Aliases: helpFlags[1:], Usage: "show help", DisableDefaultText: true},
 		&urfave.BoolFlag{Name: versionFlags[0], Aliases: versionFlags[1:], Usage: "show the version",
@@ -222,7 +222,7 @@ func flagOf(param *parameter.Param) urfave.Flag {
 	}
 	byDefault := param.Default
 	if with := param.With; with[0] != "" {
-		byDefault = with[1] + " where there is a " + with[0]
+		byDefault = with[1] + " if " + with[0] + " is given"
 	}
 	return &urfave.StringFlag{Name: name, Aliases: also, Usage: usage, DefaultText: byDefault}
 }

@@ -16,7 +16,7 @@ import (
 const completeWord = "__complete"
 
 var completionScripts = map[string]string{
-	"bash": `# bash completion for mailroom: put it into a file that your shell reads at its start
+	"bash": `# bash completion for mailroom: save it in a file that your shell reads at startup
 _mailroom() {
     local cur="${COMP_WORDS[COMP_CWORD]}" line
     COMPREPLY=()
@@ -28,7 +28,7 @@ _mailroom() {
 complete -o bashdefault -o default -F _mailroom mailroom
 `,
 	"zsh": `#compdef mailroom
-# zsh completion for mailroom: name it _mailroom in a folder of your fpath, or source it
+# zsh completion for mailroom: save it as _mailroom in a folder of your fpath, or source it
 _mailroom() {
     local -a lines candidates
     lines=("${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
@@ -38,7 +38,7 @@ _mailroom() {
 }
 if [[ "${funcstack[1]}" == _mailroom ]]; then _mailroom "$@"; else compdef _mailroom mailroom; fi
 `,
-	"fish": `# fish completion for mailroom: put it into ~/.config/fish/completions/mailroom.fish
+	"fish": `# fish completion for mailroom: save it as ~/.config/fish/completions/mailroom.fish
 function __mailroom_complete
     set -l words (commandline -opc)
     set -l found ($words[1] __complete $words[2..-1] (commandline -ct) 2>/dev/null)
@@ -54,18 +54,18 @@ complete -c mailroom -f -a '(__mailroom_complete)'
 
 func completionCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
-		Name: "completion", Usage: "Print a completion script for bash, zsh or fish", ArgsUsage: "bash|zsh|fish",
+		Name: "completion", Usage: "Print a completion script for bash, zsh, or fish", ArgsUsage: "bash|zsh|fish",
 		Description: "Example:\n\n    source <(mailroom completion bash)",
 		Action: func(c *urfave.Context) error {
 			script, ok := completionScripts[c.Args().First()]
 			if c.NArg() == 0 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "completion: the shell is missing").
-					WithHint("Say which: bash, zsh or fish, as in `source <(mailroom completion bash)`")
+				return orchestrator.Errorf(orchestrator.InvalidParams, "completion needs the name of a shell").
+					WithHint("Give bash, zsh, or fish, as in `source <(mailroom completion bash)`")
 			}
 			if !ok || c.NArg() != 1 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "completion: %q is none of bash, zsh, fish",
+				return orchestrator.Errorf(orchestrator.InvalidParams, "completion: the shell must be bash, zsh, or fish, but is %q",
 					c.Args().First()).
-					WithHint("`source <(mailroom completion bash)` completes words in bash")
+					WithHint("To complete words in bash, run `source <(mailroom completion bash)`")
 			}
 			_, err := io.WriteString(p.Out, script)
 			return notWritten(err)

@@ -55,12 +55,12 @@ func meansAgent(ctx context.Context, env commands.Env, d *commands.Definition, w
 	if err != nil || agents.MustKnow(ctx, env.Ledger, name) != nil {
 		return nil
 	}
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s is an agent, and here the first word of the text; nothing was sent", name)
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "nothing was sent: %s is an agent, but here it would be the first word of the text", name)
 	if d.Name == "send" {
-		return e.WithHint("Put quotes around the text if it begins so. Several get a message as a group: `mailroom group set NAME %s %s`",
+		return e.WithHint("If the text begins with this name, put quotes around the text. To send to several agents, make a group: `mailroom group set NAME %s %s`",
 			words[0], name)
 	}
-	return e.WithHint("Put quotes around the text if it begins so. `mailroom send %s TEXT` writes to the agent, and not to the person", name)
+	return e.WithHint("If the text begins with this name, put quotes around the text. To write to the agent, not to the person, run `mailroom send %s TEXT`", name)
 }
 
 // goesOn asks whether to do what cannot be undone. Where nobody can be asked it is done.
@@ -86,7 +86,7 @@ func goesOn(ctx context.Context, p *Program, env commands.Env, d *commands.Defin
 		_ = json.Unmarshal(value, &text) // what is no text is shown as JSON
 		return text
 	})
-	agreed, err := agrees(ctx, p, p.people(p.Err, p.ErrTerminal), says+" Go on?")
+	agreed, err := agrees(ctx, p, p.people(p.Err, p.ErrTerminal), says+" Continue?")
 	if err == nil && !agreed {
 		err = orchestrator.Errorf(orchestrator.InvalidParams, "nothing was done")
 	}

@@ -25,16 +25,16 @@ import (
 // consoleCommand opens the console, and serves it where no daemon does.
 func consoleCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
-		Name: "console", Usage: "Open a page in the browser that shows who talks to whom and what is stuck",
-		Description: "Opens the console at the address of a daemon of this machine, `mailroom serve --listen`, which you run yourself. Where there\n" +
-			"is none, or the database is not trusted, it serves the console itself, for this machine only, until Ctrl-C, which ends it with\n" +
-			"status 130; it then delivers nothing, as with any command beside a daemon. Its port is chosen once, and kept in the setting\n" +
-			"console.port.\n\n" +
-			"The address has a code that works once, within a minute: whoever opens it acts as the administrator, for 12 hours.\n" +
-			"`mailroom agent token operator --list` shows such sessions, and --revoke ends them. Without a terminal, or where no browser can\n" +
-			"be opened, the address is printed.\n\nExamples:\n\n    mailroom console\n    mailroom console --print",
+		Name: "console", Usage: "Open a web page that shows message traffic and stuck messages",
+		Description: "Opens the console at the address of a daemon that you run on this machine with `mailroom serve --listen`. If there is no such\n" +
+			"daemon, or the database is not trusted, the command serves the console itself, only for this machine, until you press Ctrl-C.\n" +
+			"The exit status is then 130. The command does not deliver messages; only a daemon does. Mailroom chooses the port once, and\n" +
+			"stores it in the setting console.port.\n\n" +
+			"The address contains a code that works once, within one minute. Whoever opens the address acts as the administrator for 12 hours.\n" +
+			"To list these console logins, run `mailroom agent token operator --list`. To end them, use --revoke instead. Without a terminal,\n" +
+			"or if no browser can be opened, the command prints the address.\n\nExamples:\n\n    mailroom console\n    mailroom console --print",
 		Flags: []urfave.Flag{
-			&urfave.BoolFlag{Name: "print", Usage: "print the address, and open no browser", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "print", Usage: "print the address and do not open a browser", DisableDefaultText: true},
 		},
 		Action: func(c *urfave.Context) error { return runConsole(c, p) },
 	}
@@ -42,7 +42,7 @@ func consoleCommand(p *Program) *urfave.Command {
 
 func runConsole(c *urfave.Context, p *Program) error {
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "console takes no arguments: %q", c.Args().First()).
+		return orchestrator.Errorf(orchestrator.InvalidParams, "console takes no arguments, but got %q", c.Args().First()).
 			WithHint(helpListsFlags)
 	}
 	env, err := opened(p, c)
@@ -107,7 +107,7 @@ func listenForConsole(ctx context.Context, env commands.Env, port int, options w
 	if server, err = listen(port); orchestrator.CodeOf(err) != orchestrator.Unavailable {
 		return server, err
 	}
-	env.Log.Warn("the port of the console is taken, so it is at another this time: a browser does not find there what it has stored", "port", port, "setting", ledger.ConsolePort)
+	env.Log.Warn("the console port is in use, so this run uses another port; the browser cannot see data that it stored under the usual port", "port", port, "setting", ledger.ConsolePort)
 	return listen(0)
 }
 
@@ -142,7 +142,7 @@ func (o *opening) open(ctx context.Context, address string) error {
 	if opened {
 		w.Printf("Opened %s in the browser.\n", address)
 	} else {
-		w.Printf("No browser could be opened here. Open this address within a minute; it works once:\n%s\n", link)
+		w.Printf("Cannot open a browser on this machine. Open this address within one minute. It works once:\n%s\n", link)
 	}
 	if o.serves {
 		w.Printf("Serving the console. Stop with Ctrl-C.\n")
@@ -153,7 +153,7 @@ func (o *opening) open(ctx context.Context, address string) error {
 	if o.isUsed(ctx, code, slow) || ctx.Err() != nil {
 		return nil
 	}
-	w.Printf("If it shows no page, open this address; it works once:\n%s\n", link)
+	w.Printf("If the browser does not show the console, open this address. It works once:\n%s\n", link)
 	o.isUsed(ctx, code, agents.CodeLife-slow)
 	return notWritten(w.Err())
 }
@@ -194,7 +194,7 @@ func pageTo(home, link string) (folder string, err error) {
 	}
 	page := `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Mailroom</title>` +
 		`<meta http-equiv="refresh" content="0; url=` + html.EscapeString(link) + `"><p><a href="` +
-		html.EscapeString(link) + `">To the console</a></p>`
+		html.EscapeString(link) + `">Open the console</a></p>`
 	return folder, os.WriteFile(filepath.Join(folder, pageFile), []byte(page), 0o600)
 }
 

@@ -32,8 +32,8 @@ func (p *Program) databasePath(flag string) (string, error) {
 	folder := StateFolder(p.Getenv)
 	if folder == "" {
 		return "", orchestrator.Errorf(orchestrator.Unavailable,
-			"no place for the database is known: HOME and XDG_STATE_HOME are not set").
-			WithHint("Name a file with --db or in MAILROOM_DB")
+			"cannot choose a database: neither HOME nor XDG_STATE_HOME is set").
+			WithHint("Give a database with --db or MAILROOM_DB")
 	}
 	return filepath.Join(folder, commands.DatabaseName), nil
 }
@@ -47,8 +47,8 @@ func named(env commands.Env, getenv func(string) string) bool {
 func folderGone(err error) error {
 	return &orchestrator.Error{
 		Code:    orchestrator.Unavailable,
-		Message: "the folder that you are in cannot be found, and with it the database of its project", Err: err,
-		Hint: "Change to a folder that exists, or name a database with --db",
+		Message: "cannot find the current folder, which determines the database", Err: err,
+		Hint: "Change to a folder that exists, or give a database with --db",
 	}
 }
 
@@ -63,8 +63,8 @@ func checkPlace(path string) error {
 	}
 	if strings.HasPrefix(path, "~/") {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"the database %s begins with a ~ that no shell has replaced", path).
-			WithHint("Write $HOME%s, or leave the quotes out; a folder of that name is ./%s", path[1:], path)
+			"the database path %s begins with ~, which the shell did not expand", path).
+			WithHint("Write $HOME%s, or remove the quotes. If the folder is really named ~, write ./%s", path[1:], path)
 	}
 	return nil
 }

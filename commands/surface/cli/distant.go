@@ -63,7 +63,7 @@ func failureOf(answer []byte) error {
 		Message, Hint string
 	}
 	if err := json.Unmarshal(answer, &said); err != nil || said.Error == "" {
-		return orchestrator.Errorf(orchestrator.Unavailable, "the program on the other machine gave no answer")
+		return orchestrator.Errorf(orchestrator.Unavailable, "no valid answer from Mailroom on the other machine")
 	}
 	return orchestrator.Errorf(said.Error, "%s", said.Message).WithHint("%s", said.Hint)
 }

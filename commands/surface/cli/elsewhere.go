@@ -60,19 +60,19 @@ var elsewhere = map[string]string{
 
 // answers are words of other tools for which there is no command here, and what there is to do instead.
 var answers = map[string]string{
-	"login":        "Nobody logs in: --as NAME or MAILROOM_AGENT says who runs a command. `mailroom whoami` shows it",
-	"docs":         "`mailroom help COMMAND` explains a command, and `mailroom man` all of them",
-	"shell":        "`mailroom sql QUERY` asks the database; `mailroom completion bash` completes words in your shell",
-	"agent rename": "A name stays: add an agent with the new one, and remove the old one",
-	"message":      "`mailroom send NAME TEXT` sends one, and `mailroom list` lists them",
-	"nack":         "What was read under a lease comes back when that ends, or with `mailroom invoke release`",
-	"quickstart":   "`mailroom demo` shows all of it, and `mailroom claude` starts an agent",
-	"start":        "`mailroom serve` starts the daemon, and `mailroom claude` an agent host",
-	"export":       "`mailroom backup FILE` copies the database, and `mailroom sql QUERY --json` prints rows of it",
-	"forward":      "`mailroom show ID --jq .text` prints the text of a message, which `mailroom send NAME -` takes from a pipe",
-	"daemon stop":  "Ctrl-C ends `mailroom serve`, and `systemctl --user stop` what `mailroom service install` installed",
-	"stop":         "Ctrl-C ends `mailroom serve`, and `systemctl --user stop` what `mailroom service install` installed",
-	"upgrade":      "Put the new program in place of this one; the first command that writes brings the database up to date",
+	"login":        "Mailroom has no login. To choose the agent, use --as NAME or MAILROOM_AGENT. To see the agent in use, run `mailroom whoami`",
+	"docs":         "To see the help of a command, run `mailroom help COMMAND`. To see the help of all commands, run `mailroom man`",
+	"shell":        "To query the database, run `mailroom sql QUERY`. To complete words in your shell, run `mailroom completion bash`",
+	"agent rename": "An agent cannot be renamed. Add an agent with the new name, and remove the old agent",
+	"message":      "To send a message, run `mailroom send NAME TEXT`. To list messages, run `mailroom list`",
+	"nack":         "A message that was read with a lease becomes unread when the lease expires. To make it unread now, run `mailroom invoke release`",
+	"quickstart":   "To see a demonstration, run `mailroom demo`. To start an agent, run `mailroom claude`",
+	"start":        "To start the daemon, run `mailroom serve`. To start an agent host, run `mailroom claude`",
+	"export":       "To copy the database, run `mailroom backup FILE`. To print rows of the database, run `mailroom sql QUERY --json`",
+	"forward":      "To forward the text of a message, run `mailroom show ID --jq .text | mailroom send NAME -`",
+	"daemon stop":  "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with its name",
+	"stop":         "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with its name",
+	"upgrade":      "Replace this program with the new one. The first command that writes updates the database",
 }
 
 // withNoun returns what a verb of other tools and the noun behind it are here, as in kubectl get agents; "" if it is not
@@ -103,16 +103,16 @@ func (l *line) checkCommand() error {
 	if len(word) > 64 {
 		word = strings.ToValidUTF8(word[:64], "") + "..."
 	}
-	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", l.name()+" "+word)
+	e := orchestrator.Errorf(orchestrator.UnknownCommand, "unknown command %q", l.name()+" "+word)
 	if advice := l.advice(); advice != "" {
 		return e.WithHint("%s", advice)
 	}
 	first, _, quoted := strings.Cut(word, " ")
 	switch isOurs := slices.Contains(names(l.next), first); {
 	case strings.EqualFold(word, "mailroom") && len(l.path) == 0:
-		return e.WithHint("Leave the second `mailroom` out")
+		return e.WithHint("Remove the second `mailroom`")
 	case quoted && isOurs:
-		return e.WithHint("Leave the quotes around the whole out; they go around the text alone, as in `mailroom send NAME \"TEXT\"`")
+		return e.WithHint("Put quotes only around the text, as in `mailroom send NAME \"TEXT\"`")
 	}
 	if near := nearest.Nearest(word, names(l.next)); len(near) > 0 {
 		e.Details = map[string]any{"near": near}
@@ -121,7 +121,7 @@ func (l *line) checkCommand() error {
 	if len(l.path) > 0 && slices.Contains(names(l.next), "show") {
 		return e.WithHint("Did you mean `%s show %s`?", l.name(), orchestrator.ShellWord(word))
 	}
-	return e.WithHint("`%s --help` lists them", l.name())
+	return e.WithHint("To list the commands, run `%s --help`", l.name())
 }
 
 // advice returns what to type in place of the first two words, if other tools have those, or of the first; "" for others.
@@ -133,7 +133,7 @@ func (l *line) advice() string {
 			return answer
 		}
 		if ours := elsewhere[typed]; ours != "" {
-			return "Here that is `mailroom " + ours + "`"
+			return "Use `mailroom " + ours + "` instead"
 		}
 	}
 	return ""

@@ -21,14 +21,14 @@ func (l *line) checkWords() error {
 		return err
 	}
 	for _, word := range l.texts {
-		shows := "The help is `" + l.name() + " --help`"
+		shows := "To see the help, run `" + l.name() + " --help`"
 		switch name := flagName(word); {
 		case slices.Contains(versionFlags, name):
-			shows = "The version is `mailroom --version`"
+			shows = "To see the version, run `mailroom --version`"
 		case !slices.Contains(helpFlags, name):
 			continue
 		}
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s stands where a text can stand; nothing was done",
+		return orchestrator.Errorf(orchestrator.InvalidParams, "nothing was done: %s could be a flag or a text",
 			word).
 			WithHint("%s. %s", behindDashes(l, word), shows)
 	}
@@ -37,7 +37,7 @@ func (l *line) checkWords() error {
 
 // behindDashes says how a text is written that looks like a flag.
 func behindDashes(l *line, word string) string {
-	return fmt.Sprintf("A text that begins with a dash stands behind --: `%s ... -- %s`", l.name(),
+	return fmt.Sprintf("To give a text that begins with a dash, write -- before it: `%s ... -- %s`", l.name(),
 		orchestrator.ShellWord(orchestrator.Clip(word)))
 }
 
@@ -51,12 +51,12 @@ func (l *line) checkFlags() error {
 		}
 	}
 	if len(l.earlyTexts) > 0 {
-		return orchestrator.InvalidParam(l.definition.Positional()[0].Name, "it is missing").
-			WithHint("Write `%s %s`", l.name(), argsUsage(l.definition))
+		return orchestrator.InvalidParam(l.definition.Positional()[0].Name, "a value is required").
+			WithHint("Run `%s %s`", l.name(), argsUsage(l.definition))
 	}
 	if l.empty != "" {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "--%s is empty", l.empty).
-			WithHint("Give it a value, or leave it out")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "--%s must not be empty", l.empty).
+			WithHint("Give a value, or leave the flag out")
 	}
 	if l.called == nil {
 		return nil
@@ -71,7 +71,7 @@ func (l *line) checkFlags() error {
 		if given[0] != given[1] {
 			e.Message = fmt.Sprintf("%s and %s are the same flag", dashed(given[0]), dashed(given[1]))
 		}
-		return e.WithHint("It takes one value. Leave one of them out, or run the command once for each")
+		return e.WithHint("Give the flag once, or run the command once for each value")
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (l *line) valueMissing() error {
 		return nil
 	}
 	return orchestrator.Errorf(orchestrator.InvalidParams, "%s needs a value", dashed(l.waiting)).
-		WithHint("A value that looks like a flag is written %s=VALUE", dashed(l.waiting))
+		WithHint("If the value looks like a flag, write %s=VALUE", dashed(l.waiting))
 }
 
 // textOf returns the parameter of a command that takes the words behind all others as the text of a message; nil if it has
@@ -129,14 +129,14 @@ func (l *line) noFlag(name string) error {
 	}
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag %s", l.name(), orchestrator.Clip(written))
 	if l.called != nil && strings.HasSuffix(l.called.ArgsUsage, hostArguments) {
-		return e.WithHint("What is for the host stands behind --: `%s -- %s`", l.name(), orchestrator.Clip(written))
+		return e.WithHint("Write the arguments of the host after --: `%s -- %s`", l.name(), orchestrator.Clip(written))
 	}
 	if hint := flagAdvice[l.name()+" "+dashed(name)]; hint != "" {
 		return e.WithHint("%s", hint)
 	}
 	near := parameter.Meant(name, slices.Concat(slices.Sorted(maps.Keys(l.own)), slices.Sorted(maps.Keys(globalTable()))))
 	typo := len(nearest.Nearest(name, near)) > 0
-	hints := []string{"`" + l.name() + " --help` lists them"}
+	hints := []string{"To list the flags, run `" + l.name() + " --help`"}
 	for i := range near {
 		near[i] = dashed(near[i])
 	}
@@ -146,7 +146,7 @@ func (l *line) noFlag(name string) error {
 	if len(near) > 0 && !typo && l.definition != nil &&
 		slices.ContainsFunc(l.definition.Positional(),
 			func(p *parameter.Param) bool { return "--"+p.Flag() == near[0] }) {
-		hints = append(hints, fmt.Sprintf("Or write it without a flag: `%s %s`", l.name(), argsUsage(l.definition)))
+		hints = append(hints, fmt.Sprintf("Or write the value without a flag: `%s %s`", l.name(), argsUsage(l.definition)))
 	}
 	if mayBeText {
 		hints = append(hints, behindDashes(l, written))
@@ -170,46 +170,46 @@ func dashed(name string) string {
 
 // flagAdvice are flags of other tools, and what there is to do instead.
 var flagAdvice = map[string]string{
-	"mailroom serve -d":                         "`mailroom service install` keeps it running",
-	"mailroom serve --detach":                   "`mailroom service install` keeps it running",
-	"mailroom serve --daemon":                   "`mailroom service install` keeps it running",
-	"mailroom list -a":                          "It lists the messages of all agents, the newest 20; --limit shows more",
-	"mailroom list --all":                       "It lists the messages of all agents, the newest 20; --limit shows more",
-	"mailroom agent add --transport":            "`--deliver SCHEME:ADDRESS` says how it gets its messages: exec:COMMAND, file:PATH, https://...",
-	"mailroom agent add --command":              "`--deliver exec:COMMAND` runs a command for its messages",
-	"mailroom clear_old --older-than":           "`--older-than-days 30` has it",
-	"mailroom completion -s":                    "Write `mailroom completion zsh`",
-	"mailroom init --project":                   "A project is a folder: `mailroom init --folder FOLDER`",
-	"mailroom inbox --unread":                   "It lists what is unread",
-	"mailroom inbox --all":                      "It lists what is unread: `mailroom list --to NAME` lists what was read, too",
-	"mailroom list --until":                     "`mailroom messages list --until TIME` has it",
-	"mailroom setting list --list":              "It lists them without a flag",
-	"mailroom dead_letters replay --all-failed": "Write `--all`",
+	"mailroom serve -d":                         "To keep the daemon running in the background, run `mailroom service install`",
+	"mailroom serve --detach":                   "To keep the daemon running in the background, run `mailroom service install`",
+	"mailroom serve --daemon":                   "To keep the daemon running in the background, run `mailroom service install`",
+	"mailroom list -a":                          "`mailroom list` already lists the messages of all agents, the newest 20. To list more, add --limit",
+	"mailroom list --all":                       "`mailroom list` already lists the messages of all agents, the newest 20. To list more, add --limit",
+	"mailroom agent add --transport":            "To choose how the agent gets messages, use `--deliver SCHEME:ADDRESS`: exec:COMMAND, file:PATH, https://...",
+	"mailroom agent add --command":              "To run a command for the agent's messages, use `--deliver exec:COMMAND`",
+	"mailroom clear_old --older-than":           "Use `--older-than-days 30`",
+	"mailroom completion -s":                    "Run `mailroom completion zsh`",
+	"mailroom init --project":                   "A project is a folder. To choose the folder, run `mailroom init --folder FOLDER`",
+	"mailroom inbox --unread":                   "`mailroom inbox` lists only unread messages. Leave the flag out",
+	"mailroom inbox --all":                      "`mailroom inbox` lists only unread messages. To list read messages as well, run `mailroom list --to NAME`",
+	"mailroom list --until":                     "Run `mailroom messages list --until TIME`",
+	"mailroom setting list --list":              "Run `mailroom setting list` without the flag",
+	"mailroom dead_letters replay --all-failed": "Use `--all`",
 	"mailroom send -t":                          "Did you mean --type, or --recipient?",
-	"mailroom list --unread":                    "`mailroom inbox NAME` lists what NAME has not read",
-	"mailroom list --failed":                    "Write `--status failed`",
-	"mailroom dead_letters replay --to":         "A message keeps its recipient: send its text anew",
-	"mailroom list --sort":                      "Messages are listed by when they were sent, the newest first",
-	"mailroom list --stuck":                     "`mailroom now` shows what is stuck, and `mailroom why ID` why",
-	"mailroom list -q":                          "`--jq .messages[].message_id` prints the ids alone",
-	"mailroom list -w":                          "`mailroom tail` shows what happens",
-	"mailroom list --watch":                     "`mailroom tail` shows what happens",
-	"mailroom show --raw":                       "`--jq .text` prints the text alone, and `--json` all there is",
-	"mailroom send --all":                       "`mailroom send all TEXT` sends to everybody",
-	"mailroom send --attach":                    "A message is text or JSON: `--file FILE` takes its text from a file",
-	"mailroom send --dry-run":                   "`mailroom cancel ID` takes a message back that was not delivered yet",
-	"mailroom send --subject":                   "A message has no subject: its first line is shown in lists",
-	"mailroom send -s":                          "A message has no subject: its first line is shown in lists",
-	"mailroom send --title":                     "A message has no title: its first line is shown in lists",
-	"mailroom send --tag":                       "A message has a type, which is any word: `--type WORD`",
-	"mailroom send --thread":                    "`mailroom reply ID TEXT` answers in the thread of a message, and `mailroom coral send_message` posts in one",
-	"mailroom send --urgent":                    "Write `--priority urgent`",
-	"mailroom reply --last":                     "`mailroom reply last TEXT` answers the newest message",
-	"mailroom acknowledge --all":                "`mailroom read NAME` takes all that is unread",
-	"mailroom alert --test":                     "`mailroom signal doctor` shows whether your phone can be reached",
-	"mailroom console --open":                   "It opens the browser by itself",
-	"mailroom status --watch":                   "`mailroom tail` shows what happens; `watch mailroom status` repeats this",
-	"mailroom -V":                               "`mailroom --version` shows the version",
+	"mailroom list --unread":                    "To list the unread messages of NAME, run `mailroom inbox NAME`",
+	"mailroom list --failed":                    "Use `--status failed`",
+	"mailroom dead_letters replay --to":         "A message keeps its recipient. To reach another agent, send the text as a new message",
+	"mailroom list --sort":                      "`mailroom list` sorts messages by the time they were sent, newest first",
+	"mailroom list --stuck":                     "To list stuck messages, run `mailroom now`. To see why a message is stuck, run `mailroom why ID`",
+	"mailroom list -q":                          "To print only the IDs, use `--jq .messages[].message_id`",
+	"mailroom list -w":                          "To see events as they happen, run `mailroom tail`",
+	"mailroom list --watch":                     "To see events as they happen, run `mailroom tail`",
+	"mailroom show --raw":                       "To print only the text, use `--jq .text`. To print all fields, use `--json`",
+	"mailroom send --all":                       "To send to all agents, run `mailroom send all TEXT`",
+	"mailroom send --attach":                    "A message is text or JSON and has no attachments. To send the text of a file, use `--file FILE`",
+	"mailroom send --dry-run":                   "To cancel a message that has not been delivered yet, run `mailroom cancel ID`",
+	"mailroom send --subject":                   "A message has no subject. Lists show the first line of the text",
+	"mailroom send -s":                          "A message has no subject. Lists show the first line of the text",
+	"mailroom send --title":                     "A message has no title. Lists show the first line of the text",
+	"mailroom send --tag":                       "A message has a type instead of tags. The type can be any word: `--type WORD`",
+	"mailroom send --thread":                    "To answer in the thread of a message, run `mailroom reply ID TEXT`. To post in a thread, run `mailroom coral send_message`",
+	"mailroom send --urgent":                    "Use `--priority urgent`",
+	"mailroom reply --last":                     "To answer the newest message, run `mailroom reply last TEXT`",
+	"mailroom acknowledge --all":                "To read all unread messages, run `mailroom read NAME`",
+	"mailroom alert --test":                     "To check whether Mailroom can reach your phone, run `mailroom signal doctor`",
+	"mailroom console --open":                   "`mailroom console` opens the browser without a flag",
+	"mailroom status --watch":                   "To see events as they happen, run `mailroom tail`. To repeat the status, run `watch mailroom status`",
+	"mailroom -V":                               "To see the version, run `mailroom --version`",
 }
 
 // flagTable says of each flag whether it takes a value.

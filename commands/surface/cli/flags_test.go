@@ -114,11 +114,11 @@ func TestAFlagOfOneValueIsGivenOnce(t *testing.T) {
 func TestAFlagAndAnArgumentAreTwo(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"texts bob hi --to eve":      `it is given twice: as --to, and as \"bob\"`,
-		"texts --to eve bob hi":      `it is given twice: as --to, and as \"bob\"`,
-		"texts --to eve bob is here": `it is given twice: as --to, and as \"bob\"`,
-		"texts bob hi --said 5":      `\"hi\" is left over`,
-		"texts --to eve --said 5 b":  "what --to gives is no argument besides",
+		"texts bob hi --to eve":      `given twice, as --to and as \"bob\"`,
+		"texts --to eve bob hi":      `given twice, as --to and as \"bob\"`,
+		"texts --to eve bob is here": `given twice, as --to and as \"bob\"`,
+		"texts bob hi --said 5":      `unexpected \"hi\"`,
+		"texts --to eve --said 5 b":  "either with --to or as an argument",
 	} {
 		p := withTexts()
 		if status := p.run(strings.Fields(in)...); status != 64 || !strings.Contains(p.out.String(), want) {
@@ -131,7 +131,7 @@ func TestAFlagAndAnArgumentAreTwo(t *testing.T) {
 		"texts bob --said 5":      `{"to":"bob","said":5}`,
 		"texts bob -- --help":     `{"to":"bob","said":"--help"}`,
 		"texts bob -- -v":         `{"to":"bob","said":"-v"}`,
-		"texts --to bob -- -h -x": "it is given twice",
+		"texts --to bob -- -h -x": "given twice",
 		"texts -- bob --help":     `{"to":"bob","said":"--help"}`,
 	} {
 		p := withTexts()
@@ -197,7 +197,7 @@ func TestEmptyGlobalFlags(t *testing.T) {
 		for _, words := range [][]string{{"--" + flag + "="}, {"--" + flag, ""}} {
 			p := newProgram("")
 			if status := p.run(append([]string{"try", "red"}, words...)...); status != 64 ||
-				!strings.Contains(p.out.String(), "--"+flag+" is empty") {
+				!strings.Contains(p.out.String(), "--"+flag+" must not be empty") {
 				t.Errorf("%q: exit status %d: %s", words, status, p.out)
 			}
 		}

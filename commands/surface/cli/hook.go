@@ -23,20 +23,22 @@ import (
 func hookCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "hook", Usage: "Answer a hook of an agent host", ArgsUsage: "EVENT",
-		Description: "Run by agent hosts such as Claude Code, as `mailroom connect` configures them. It reads the host's JSON on standard input and\n" +
-			"writes what the model is to be shown: new messages to the agent of --as. Whatever goes wrong, its exit status is 0 and it writes\n" +
-			"nothing to show, so that it never disturbs the host; on a terminal it says what is wrong.\n\n" +
-			"The EVENT wake is for a hook in the background: it waits until an idle session is to be woken by new messages, says how many\n" +
-			"there are on standard error, and ends with status 2, which wakes Claude Code.\n\n" +
-			"The EVENT queue runs in the background of Codex, whose hooks start it: it puts into Codex's queue how many new messages there are.\n\n" +
-			"The EVENT stream is for the plugin of OpenCode, Kilo and pi: it runs as long as they do and writes a line of JSON for each delivery.\n\n" +
+		Description: "Agent hosts such as Claude Code run this command after `mailroom connect` has configured them. The command reads the host's JSON\n" +
+			"from standard input and writes the new messages of the agent in --as, for the model. If anything fails, the exit status is 0 and\n" +
+			"the output is empty, to avoid disturbing the host. On a terminal, the command prints the error.\n\n" +
+			"The EVENT wake is for a hook that runs in the background. The command waits until new messages must wake an idle session. It then\n" +
+			"writes the number of messages to standard error and ends with status 2, which wakes Claude Code.\n\n" +
+			"The EVENT queue is for Codex. The hooks of Codex start the command in the background, and it adds the number of new messages to the\n" +
+			"queue of Codex.\n\n" +
+			"The EVENT stream is for the plugins of OpenCode, Kilo, and pi. The command runs as long as the host does, and writes a line of JSON\n" +
+			"for each delivery.\n\n" +
 			"Example:\n\n    mailroom hook PostToolUse --host claude --as builder --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
-			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: " + strings.Join(agenthost.Connectable(), ", ")},
+			&urfave.StringFlag{Name: "host", Usage: "`HOST` that runs the hook: " + strings.Join(agenthost.Connectable(), ", ")},
 			&urfave.StringFlag{Name: "program",
-				Usage: "`FILE` of the host's program, which `mailroom hook queue` runs"},
+				Usage: "`FILE` of the host's program, for `mailroom hook queue` to run"},
 			&urfave.StringFlag{Name: "scope",
-				Usage: "user, where the host is connected in all folders of the user: in a project with a connection of its own it does nothing"},
+				Usage: "user: the host is connected in all folders of the user, and the hook does nothing in a project that has its own connection"},
 		},
 		Action: func(c *urfave.Context) error {
 			answer := answerHook
@@ -190,10 +192,10 @@ func refused(p *Program, c *urfave.Context, host *hook.Host) error {
 		return nil
 	case c.String("scope") == "user" && p.IsConnected(host.Name, true):
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
-			"%s has a connection of its own in this project. Nothing was done", host.Name)
+			"nothing was done: %s has its own connection in this project", host.Name)
 	case host.OnlyInside && !seen.Other(host.Name) && host.Process().PID == 0:
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
-			"the hooks are for %s, and it has not started this. Nothing was done", host.Name)
+			"nothing was done: the hooks are for %s, which did not start this process", host.Name)
 	case !seen.Other(host.Name):
 		return nil
 	}
@@ -207,7 +209,7 @@ func refused(p *Program, c *urfave.Context, host *hook.Host) error {
 	}
 	p.refuses(agenthost.Refusal{Host: host.Name, Seen: seen, What: "hooks", Agent: caller.Name, Database: database})
 	return orchestrator.Errorf(orchestrator.PermissionDenied,
-		"the hooks are for %s, and this is %s: %s. Nothing was done", host.Name, seen.Host, seen.By).
+		"nothing was done: the hooks are for %s, but this host is %s: %s", host.Name, seen.Host, seen.By).
 		WithHint("%s", seen.Own(database))
 }
 
@@ -227,6 +229,6 @@ func hookHost(p *Program, c *urfave.Context) (*hook.Host, error) {
 		}
 		return &host, nil
 	}
-	return nil, orchestrator.Errorf(orchestrator.InvalidParams, "host: %q is none that is known",
+	return nil, orchestrator.Errorf(orchestrator.InvalidParams, "unknown host %q",
 		orchestrator.Clip(c.String("host")))
 }

@@ -20,7 +20,7 @@ import (
 const sightsQuestion = "sights"
 
 // errUnknown answers a question that this program does not know.
-var errUnknown = errors.New("it has no answer to that")
+var errUnknown = errors.New("unknown question")
 
 // hookThere answers an event of a host here with what stands in a database on another machine. What only this machine knows, the
 // host's process and the session's transcript, is looked at here.
@@ -150,7 +150,7 @@ type shownThere struct{ *remote.Session }
 // Write implements io.Writer.
 func (s shownThere) Write(b []byte) (int, error) {
 	if err := s.Deliver(b); err != nil {
-		return 0, fmt.Errorf("the other machine did not get it: %w", err)
+		return 0, fmt.Errorf("the other machine did not receive the output: %w", err)
 	}
 	return len(b), nil
 }

@@ -70,7 +70,7 @@ func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.M
 			return f.d.Last == nil || f.d.Last(m, cmp.Or(by, orchestrator.Operator))
 		})
 		if err == nil && !found {
-			err = orchestrator.Errorf(orchestrator.NotFound, "%s: there is no message that last could be", name)
+			err = orchestrator.Errorf(orchestrator.NotFound, "%s: \"last\" matches no message", name)
 		}
 		return &m, err
 	}
@@ -94,10 +94,10 @@ func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.M
 	}
 	more := ""
 	if len(found) > shown {
-		more = ", and more"
+		more = "more than "
 	}
-	return nil, orchestrator.InvalidParam(name, "%d messages end with %q%s", min(len(found), shown), text, more).
-		WithHint("Type more of it:\n%s", strings.Join(lines, "\n"))
+	return nil, orchestrator.InvalidParam(name, "%s%d message IDs end with %q", more, min(len(found), shown), text).
+		WithHint("Give more of the ID:\n%s", strings.Join(lines, "\n"))
 }
 
 // madeHere are the ids that messages get whose sender has not chosen one.
@@ -123,8 +123,8 @@ func (f *idFinder) meansOther(ctx context.Context, name, text string, whole *orc
 	if len(lines) == 1 {
 		return nil
 	}
-	return orchestrator.InvalidParam(name, "%q is the id of one message and the ending of another's", text).
-		WithHint("Type more of it, or give the command to `mailroom invoke`, which takes an id as it is:\n%s",
+	return orchestrator.InvalidParam(name, "%q is the ID of one message and the end of the ID of another message", text).
+		WithHint("Give more of the ID, or run the command with `mailroom invoke`, which accepts only whole IDs:\n%s",
 			strings.Join(lines, "\n"))
 }
 
@@ -145,16 +145,16 @@ func (f *idFinder) confirm(ctx context.Context, name, text string, m *orchestrat
 		return nil
 	}
 	if !canAsk(p) {
-		return orchestrator.InvalidParam(name, "%q stands for %s, but nobody can be asked whether that is meant", text,
+		return orchestrator.InvalidParam(name, "%q matches %s, but without a terminal Mailroom cannot ask you to confirm it", text,
 			m.ID).
-			WithHint("Write the whole id, or run it on a terminal")
+			WithHint("Give the whole ID, or run the command on a terminal")
 	}
 	w := p.people(p.Err, p.ErrTerminal)
 	w.Printf("%s\n", inShort(p, m))
 	if f.yes {
 		return nil
 	}
-	agreed, err := agrees(ctx, p, w, "`"+strings.TrimPrefix(f.d.CommandLine(), "mailroom ")+"` with this message?")
+	agreed, err := agrees(ctx, p, w, "Run `"+strings.TrimPrefix(f.d.CommandLine(), "mailroom ")+"` on this message?")
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (p *Program) jsonText(ctx context.Context, param *parameter.Param, text str
 		return orchestrator.JSON("") // the command says what it makes of that
 	}
 	if len(content) == 0 {
-		return nil, badValue(name, fmt.Errorf("there is nothing to read"), "It must be JSON")
+		return nil, badValue(name, errors.New("the value is empty"), "Give a JSON value")
 	}
 	if param.TextOrObject && content[0] != '{' && (content[0] != '"' || !json.Valid(content)) {
 		if !utf8.Valid(content) {
@@ -51,7 +51,7 @@ func (p *Program) jsonText(ctx context.Context, param *parameter.Param, text str
 	}
 	if hint, err := jsonfault.Of(content); err != nil {
 		if param.Object && content[0] != '{' {
-			hint = `It is an object: '{"key": ...}'`
+			hint = `Give a JSON object: '{"key": ...}'`
 		}
 		return nil, badValue(name, err, hint)
 	}
@@ -63,20 +63,20 @@ func (p *Program) jsonText(ctx context.Context, param *parameter.Param, text str
 func plainText(ctx context.Context, p *Program, param *parameter.Param, text string,
 	asTyped bool) (json.RawMessage, error) {
 	if text == "-" && !asTyped {
-		return p.textFrom(ctx, param, text, errors.New("there is nothing to read on standard input"))
+		return p.textFrom(ctx, param, text, errNoInput)
 	}
 	if strings.HasSuffix(text, " -") && !asTyped {
-		return nil, badValue(param.Name, errors.New("a dash stands alone for standard input; nothing was sent"),
-			"Put quotes around the text if it ends so")
+		return nil, badValue(param.Name, errors.New("nothing was sent: to read standard input, - must be the whole text"),
+			"If the text ends with a dash, write -- before the text")
 	}
 	if path, is := strings.CutPrefix(text, "@"); is && !asTyped {
 		if p.isFile(path) {
-			return nil, badValue(param.Name, fmt.Errorf("%s is a file; nothing was sent", path),
-				"`--file "+orchestrator.ShellWord(path)+"` sends its text. "+orchestrator.ShellWord(text)+" itself stands behind --")
+			return nil, badValue(param.Name, fmt.Errorf("nothing was sent: %s is a file", path),
+				"To send the text of the file, use `--file "+orchestrator.ShellWord(path)+"`. To send "+orchestrator.ShellWord(text)+" itself, write -- before it")
 		}
 	}
 	if text == "" {
-		return nil, badValue(param.Name, errors.New("the text is empty"), "An empty text can be sent as JSON: --"+
+		return nil, badValue(param.Name, errors.New("the text is empty"), "To send an empty text, give it as JSON: --"+
 			param.Flag()+` '""'`)
 	}
 	if !utf8.ValidString(text) {
@@ -108,6 +108,9 @@ func (p *Program) textFrom(ctx context.Context, param *parameter.Param, path str
 	return orchestrator.JSON(text)
 }
 
+// errNoInput is the error for a text from standard input that is empty.
+var errNoInput = errors.New("standard input is empty")
+
 // fileFlag names a file with the text of a command.
 const fileFlag = "file"
 
@@ -115,10 +118,14 @@ const fileFlag = "file"
 // where it is asked for: a text that was left out by mistake would take the rest of a script, or of a loop.
 func (p *Program) textOfFile(c *urfave.Context, text *parameter.Param, values map[string]json.RawMessage) (err error) {
 	if _, given := values[text.Name]; given {
-		return orchestrator.InvalidParam(text.Name, "it is given twice: as --%s, and as a text", fileFlag)
+		return orchestrator.InvalidParam(text.Name, "given twice, as --%s and as an argument", fileFlag)
 	}
 	path := c.String(fileFlag)
-	values[text.Name], err = p.textFrom(c.Context, text, path, fmt.Errorf("there is nothing in %s", path))
+	nothing := fmt.Errorf("%s is empty", path)
+	if path == "-" {
+		nothing = errNoInput
+	}
+	values[text.Name], err = p.textFrom(c.Context, text, path, nothing)
 	return err
 }
 
@@ -146,7 +153,7 @@ func badValue(name string, err error, hint string) error {
 // standardInput reads all of standard input. It can be read once; a wait for somebody to type ends with ctx.
 func (p *Program) standardInput(ctx context.Context) ([]byte, error) {
 	if p.inputTaken {
-		return nil, fmt.Errorf("standard input can be one parameter only")
+		return nil, fmt.Errorf("standard input can be used for only one parameter")
 	}
 	p.inputTaken = true
 	return inTime(ctx, func() ([]byte, error) { return readBounded(p.In) })
@@ -211,10 +218,10 @@ func (p *Program) readFile(path string) ([]byte, error) {
 func readBounded(r io.Reader) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err == nil && len(content) > maxInput {
-		err = fmt.Errorf("it has more than %d bytes", maxInput)
+		err = fmt.Errorf("must be at most %d bytes", maxInput)
 	}
 	if err == nil && parameter.IsUTF16(content) {
-		err = errors.New("it is UTF-16: save it as UTF-8")
+		err = errors.New("must be UTF-8, but is UTF-16")
 	}
 	return orchestrator.WithoutMark(content), err
 }

@@ -19,18 +19,18 @@ import (
 func invokeCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "invoke", Usage: "Run a command by name with its parameters as JSON", ArgsUsage: "NAME [JSON|@FILE|-]",
-		Description: "NAME may be written with - or _, with or without `orchestrator.` in front. Without JSON the parameters\n" +
-			"are {}; - reads them from standard input.\n\nExample:\n\n" +
+		Description: "You can write NAME with - or _, and with or without `orchestrator.` in front. Without JSON, the parameters are {}.\n" +
+			"With -, the command reads the parameters from standard input.\n\nExample:\n\n" +
 			`    mailroom invoke route-inter-agent-messages '{"ACTION":"poll","RECIPIENT":"code_developer","BATCH_SIZE":10}'`,
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 2 {
 				return orchestrator.Errorf(orchestrator.InvalidParams,
-					"invoke takes a name and one JSON object, and not %d words more", c.NArg()-1).
-					WithHint(`A shell has cut the JSON at a space: put single quotes around all of it, as in '{"a": "b"}'`)
+					"invoke takes a name and one JSON object, but %d words follow the name", c.NArg()-1).
+					WithHint(`The shell split the JSON at a space. Put single quotes around all of the JSON, as in '{"a": "b"}'`)
 			}
 			if c.NArg() == 0 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "invoke takes a name and one JSON object").
-					WithHint("`mailroom commands` lists the names")
+				return orchestrator.Errorf(orchestrator.InvalidParams, "invoke needs the name of a command").
+					WithHint("To list the names, run `mailroom commands`")
 			}
 			d, err := p.Catalogue.Lookup(c.Args().First())
 			if err != nil {
@@ -58,12 +58,12 @@ func inItsPlace(p *Program, name string, err error) error {
 	for _, d := range p.Catalogue.All() {
 		if slices.Contains(d.CommandLines(), "mailroom "+name) {
 			e.Details = map[string]any{"near": []string{d.Name}}
-			return e.WithHint("Its name is %s", d.Name)
+			return e.WithHint("Use the name %s", d.Name)
 		}
 	}
 	if ours := cmp.Or(elsewhere[strings.ToLower(name)], aliases[strings.ToLower(name)]); ours != "" {
 		e.Details = nil
-		return e.WithHint("Here that is `%s`", "mailroom "+ours)
+		return e.WithHint("Use `%s` instead", "mailroom "+ours)
 	}
 	return err
 }

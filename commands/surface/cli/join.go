@@ -24,15 +24,17 @@ import (
 // joinCommand has a folder use a database on another machine.
 func joinCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
-		Name: "join", ArgsUsage: "PLACE|-", Usage: "Have this folder use the database of another machine",
-		Description: "PLACE is what `mailroom invite` prints there, or ssh://[USER@]HOST[/PATH], or unix:/PATH.sock. All commands in this folder, and\n" +
-			"below it, then work there, and so do agent hosts that are connected in it. It writes .mailroom/place, and keeps in your state\n" +
-			"folder that you have joined: the file alone, in a folder that somebody else has made, leads nowhere.\n\n" +
-			"With - it reads the line on standard input, so that neither the shell's history nor other users of the machine see it. With\n" +
-			"--print it writes nothing, and prints the variables by which a container or a service reaches the place.\n\nExamples:\n\n" +
+		Name: "join", ArgsUsage: "PLACE|-", Usage: "Use the database of another machine in this folder",
+		Description: "PLACE is the address that `mailroom invite` prints on the other machine, or ssh://[USER@]HOST[/PATH], or unix:/PATH.sock. All\n" +
+			"commands in this folder and its subfolders then use that database, and so do agent hosts that are connected in this folder. The\n" +
+			"command writes .mailroom/place, and records the join in your state folder. Without that record, Mailroom refuses to use the file,\n" +
+			"for example in a folder that somebody else made.\n\n" +
+			"With -, the command reads the line from standard input. The line then does not appear in the shell history, and other users of\n" +
+			"the machine cannot see it. With --print, the command writes no files, and prints the variables with which a container or a\n" +
+			"service reaches the place.\n\nExamples:\n\n" +
 			"    mailroom join https://studio.local:9464/#alice.CODE.PIN\n    mailroom join ssh://me@studio/~/shop/.mailroom/mailroom.db\n    mailroom join --print - <invitation",
 		Flags: []urfave.Flag{
-			&urfave.BoolFlag{Name: "print", Usage: "print the variables MAILROOM_DB and MAILROOM_TOKEN, and write nothing", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "print", Usage: "print the variables MAILROOM_DB and MAILROOM_TOKEN, and write no files", DisableDefaultText: true},
 		},
 		Action: func(c *urfave.Context) error { return join(c, p) },
 	}
@@ -41,8 +43,8 @@ func joinCommand(p *Program) *urfave.Command {
 // leaveCommand undoes a join.
 func leaveCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
-		Name: "leave", Usage: "Have this folder use the database of another machine no more",
-		Description: "Revokes the token that `mailroom join` got, and removes what it wrote. Messages stay there.\n\nExample:\n\n    mailroom leave",
+		Name: "leave", Usage: "Stop using the database of another machine in this folder",
+		Description: "Revokes the token from `mailroom join`, and removes the files that it wrote. The messages stay in the database.\n\nExample:\n\n    mailroom leave",
 		Action:      func(c *urfave.Context) error { return leave(c, p) },
 	}
 }
@@ -78,14 +80,14 @@ func (j joining) Text(w *terminal.Text) {
 
 func join(c *urfave.Context, p *Program) error {
 	if c.NArg() != 1 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "join takes one place").
-			WithHint("Type what `mailroom invite NAME` prints on the machine of the database, or `mailroom join ssh://HOST/PATH`")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "join takes exactly one place").
+			WithHint("Run the command that `mailroom invite NAME` prints on the machine with the database, or `mailroom join ssh://HOST/PATH`")
 	}
 	link := c.Args().First()
 	if link == "-" {
 		line, err := bufio.NewReader(io.LimitReader(p.In, 4096)).ReadString('\n')
 		if err != nil && line == "" {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "standard input has no line: %v", err)
+			return orchestrator.Errorf(orchestrator.InvalidParams, "cannot read a line from standard input: %v", err)
 		}
 		link = line
 	}
@@ -96,8 +98,8 @@ func join(c *urfave.Context, p *Program) error {
 		return folderGone(err)
 	}
 	if database, _ := commands.NearestProject(here); filepath.Dir(filepath.Dir(database)) == here && !c.Bool("print") {
-		return orchestrator.Errorf(orchestrator.Conflict, "this folder has a database of its own, %s", database).
-			WithHint("Join in another folder, or move the database away")
+		return orchestrator.Errorf(orchestrator.Conflict, "this folder already has its own database, %s", database).
+			WithHint("Join in another folder, or move the database to another folder")
 	}
 	ctx, cancel := context.WithTimeout(c.Context, joinWithin)
 	defer cancel()
@@ -118,7 +120,7 @@ func join(c *urfave.Context, p *Program) error {
 		return p.show(joining{Place: before.Place, Folder: here, Agent: before.Agent}) // typed twice
 	}
 	if err := p.book().Check(folder); err != nil {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot record that this folder joins a place; nothing was sent", Err: err,
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "nothing was sent: cannot save the join in this folder", Err: err,
 			Hint: "Run `mailroom join --print` with the same line, and set the variables that it prints"}
 	}
 	j, project, err := p.accept(ctx, invited)
@@ -127,12 +129,12 @@ func join(c *urfave.Context, p *Program) error {
 	}
 	j.Folder = folder
 	if err := p.book().Keep(j); err != nil {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the place was joined, and could not be kept", Err: err,
-			Hint: "Get a new invitation, and run `mailroom join --print` with it"}
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "joined the place, but cannot save the join", Err: err,
+			Hint: "Get a new invitation, run `mailroom join --print` with it, and set the variables that it prints"}
 	}
 	joined := joining{Place: j.Place, Folder: here, Agent: j.Agent, Project: project}
 	if err := p.giveUp(c.Context, before); err != nil {
-		joined.Warning = "The folder's token for " + before.Place + " was not revoked: " + err.Error() + "."
+		joined.Warning = "Cannot revoke the previous token of this folder for " + before.Place + ": " + err.Error() + "."
 	}
 	return p.show(joined)
 }
@@ -148,8 +150,8 @@ func readInvitation(link string) (i invitation, err error) {
 	u, err := url.Parse(link)
 	if err != nil || u.Fragment == "" {
 		if i.at, err = remote.Parse(link); err == nil && i.at.Scheme != "ssh" && i.at.Scheme != "unix" {
-			err = orchestrator.Errorf(orchestrator.InvalidParams, "%s wants an invitation", i.at).
-				WithHint("`mailroom invite NAME` there prints what to type here")
+			err = orchestrator.Errorf(orchestrator.InvalidParams, "joining %s requires an invitation", i.at).
+				WithHint("On the machine with the database, run `mailroom invite NAME`. In this folder, run the command that it prints")
 		}
 		return i, err
 	}
@@ -160,8 +162,8 @@ func readInvitation(link string) (i invitation, err error) {
 	case err != nil:
 		return i, err
 	case i.at.Scheme == "https" && len(parts) != 3 || i.at.Scheme == "http" && len(parts) != 2 || i.at.Scheme == "ssh":
-		return i, orchestrator.Errorf(orchestrator.InvalidParams, "this is no invitation: a part of it is missing").
-			WithHint("Type the whole line that `mailroom invite` has printed, in quotes")
+		return i, orchestrator.Errorf(orchestrator.InvalidParams, "invalid invitation: a part is missing").
+			WithHint("Give the whole line that `mailroom invite` printed, in quotes")
 	}
 	if i.agent, i.code = parts[0], parts[1]; len(parts) == 3 {
 		i.pin = parts[2]
@@ -216,7 +218,7 @@ func (p *Program) printKey(j remote.Joined) error {
 
 func leave(c *urfave.Context, p *Program) error {
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "leave takes no arguments: %q", orchestrator.Clip(c.Args().First()))
+		return orchestrator.Errorf(orchestrator.InvalidParams, "leave takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
 	}
 	here, err := os.Getwd()
 	if err != nil {
@@ -224,7 +226,7 @@ func leave(c *urfave.Context, p *Program) error {
 	}
 	_, file := commands.NearestProject(here)
 	if file == "" {
-		return orchestrator.Errorf(orchestrator.NotFound, "this folder has joined no place")
+		return orchestrator.Errorf(orchestrator.NotFound, "this folder has not joined a place")
 	}
 	j, err := p.book().Named(file)
 	if err != nil {
@@ -232,10 +234,10 @@ func leave(c *urfave.Context, p *Program) error {
 	}
 	left := joining{Place: j.Place, Folder: j.Folder, Agent: j.Agent, Left: true}
 	if err := p.giveUp(c.Context, j); err != nil {
-		left.Warning = "The token could not be revoked: " + err.Error() + ". There: `mailroom agent token " + j.Agent + " --revoke`."
+		left.Warning = "Cannot revoke the token: " + err.Error() + ". On the machine with the database, run `mailroom agent token " + j.Agent + " --revoke`."
 	}
 	if err := p.book().Forget(j.Folder); err != nil {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "what join wrote could not be removed", Err: err}
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot remove the files that join wrote", Err: err}
 	}
 	return p.show(left)
 }

@@ -49,7 +49,7 @@ func (p *Program) mayServe(l *line) error {
 
 // onlyThere is the error for what another machine asks for, and cannot have.
 func onlyThere(what string) error {
-	return orchestrator.Errorf(orchestrator.PermissionDenied, "%s runs only on the machine of the database", what).WithHint("Type it there")
+	return orchestrator.Errorf(orchestrator.PermissionDenied, "%s runs only on the machine that has the database", what).WithHint("Run the command on that machine")
 }
 
 // joined is caller for a line from another machine: its token says who asks. Only a person's may name others.
@@ -70,7 +70,7 @@ func (p *Program) joined(c *urfave.Context) (commands.Caller, error) {
 		return caller, saidIn(where, err)
 	}
 	if !caller.Shell && named != caller.Name {
-		return caller, orchestrator.Errorf(orchestrator.PermissionDenied, "%s: this place acts for %s, and for nobody else", where, caller.Name)
+		return caller, orchestrator.Errorf(orchestrator.PermissionDenied, "%s: this place can act only as %s", where, caller.Name)
 	}
 	caller.Name = named
 	return caller, nil

@@ -25,7 +25,7 @@ func filtered(out io.Writer, expression string) (*filter, error) {
 	jq, err := exec.LookPath("jq")
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "jq is not in PATH").
-			WithHint("Install it, or use `--json` and filter the answer with another program")
+			WithHint("Install jq, or use `--json` and filter the answer with another program")
 	}
 	f := &filter{out: out, jq: jq, expression: expression}
 	if _, err := f.run(nil); err != nil { // nothing goes in: only the expression is read
@@ -45,8 +45,8 @@ func (f *filter) Write(b []byte) (int, error) {
 		f.line = rest
 		printed, err := f.run(line)
 		if err != nil {
-			return 0, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the command has run, and --jq failed on its answer", Err: err,
-				Hint: "Do not repeat what sends or changes something. The answer was: " + string(line)}
+			return 0, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the command ran, but --jq failed on its answer", Err: err,
+				Hint: "Do not repeat a command that sends or changes something. The answer was: " + string(line)}
 		}
 		if _, err := f.out.Write(printed); err != nil {
 			return 0, err

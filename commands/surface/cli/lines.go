@@ -214,8 +214,8 @@ func (b *lineBatch) stuck() int {
 func (b *lineBatch) fault() error {
 	at := b.stuck()
 	e := &orchestrator.Error{Code: orchestrator.CodeOf(b.errs[at]), Err: b.errs[at]}
-	e.Message = fmt.Sprintf("not run, since line %d ended the run", b.lines[at].number)
-	return e.WithHint("Give the refused lines once more when that is mended")
+	e.Message = fmt.Sprintf("not run, because line %d stopped the run", b.lines[at].number)
+	return e.WithHint("Fix the cause, and then run the failed lines again")
 }
 
 // noLinesFault reports whether an error says nothing about the line that met it: the database could not be used, or
@@ -324,7 +324,7 @@ func (r *lineRun) report(out io.Writer, number int, err error) {
 
 func (r *lineRun) end() error {
 	if r.p.text() {
-		r.p.people(r.p.Out, r.p.OutTerminal).Printf("Lines that went well: %d. Lines that were refused: %d.\n", r.well,
+		r.p.people(r.p.Out, r.p.OutTerminal).Printf("Lines that succeeded: %d. Lines that failed: %d.\n", r.well,
 			r.bad)
 	}
 	if r.worst != nil {
@@ -344,11 +344,11 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- numbered) {
 		raw, long, err := surface.ReadLine(reader, nil)
 		line := numbered{number: number, raw: raw}
 		if long {
-			line.err = orchestrator.Errorf(orchestrator.InvalidParams, "the line has more than %d bytes",
+			line.err = orchestrator.Errorf(orchestrator.InvalidParams, "the line must be at most %d bytes",
 				surface.MaxLine)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			line.err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "reading standard input", Err: err}
+			line.err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot read standard input", Err: err}
 		}
 		if len(bytes.TrimSpace(raw)) > 0 || line.err != nil {
 			pass(ctx, lines, line)

@@ -133,7 +133,7 @@ func TestAnswersThatAreNotWrittenAreTakenBack(t *testing.T) {
 	if status := p.run("many", "lines", "--said", "a"); status != 75 || strings.Join(p.back, " ") != "a" {
 		t.Errorf("exit status %d, taken back %v", status, p.back)
 	}
-	if !strings.Contains(p.err.String(), "could not be written") {
+	if !strings.Contains(p.err.String(), "cannot write the answer") {
 		t.Errorf("standard error says %q", p.err)
 	}
 	p = newProgram(`{"text":"a"}` + "\n" + `{"text":"b"}` + "\n")
@@ -164,7 +164,7 @@ func TestEveryLineIsAnsweredAfterAFault(t *testing.T) {
 	surfacetest.Equal(t, "the answer to the line", answers[bad-1],
 		`{"success":false,"error":"busy","message":"locked","line":500}`)
 	surfacetest.Equal(t, "the answer to the last line", answers[lines-1],
-		`{"success":false,"error":"busy","message":"not run, since line 500 ended the run: locked","hint":"Give the refused lines once more when that is mended","line":5000}`)
+		`{"success":false,"error":"busy","message":"not run, because line 500 stopped the run: locked","hint":"Fix the cause, and then run the failed lines again","line":5000}`)
 }
 
 // TestABacklogIsNoOtherLinesFault: a recipient that has too much waiting refuses its own lines, and the others go on.

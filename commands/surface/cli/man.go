@@ -26,8 +26,8 @@ func writeMan(out io.Writer, catalogue *commands.Catalogue) error {
 	var b strings.Builder
 	b.WriteString(".TH MAILROOM 1 \"\" \"mailroom\" \"User Commands\"\n.SH NAME\nmailroom \\- messages between agents, around one SQL table\n")
 	b.WriteString(".SH SYNOPSIS\n.B mailroom\nCOMMAND [\\-\\-flags] [ARGUMENTS]\n.br\n.B mailroom invoke\nNAME [JSON|@FILE|\\-]\n")
-	b.WriteString(".SH DATABASE\n\\-\\-db, then $MAILROOM_DB, then the nearest .mailroom/mailroom.db upwards from here, then $XDG_STATE_HOME/mailroom/mailroom.db.\n")
-	b.WriteString(".SH GLOBAL FLAGS\nThey may stand anywhere.\n")
+	b.WriteString(".SH DATABASE\nMailroom uses the first of these that exists: \\-\\-db, $MAILROOM_DB, the nearest .mailroom/mailroom.db in the current folder or above it, $XDG_STATE_HOME/mailroom/mailroom.db.\n")
+	b.WriteString(".SH GLOBAL FLAGS\nGlobal flags can appear anywhere on the command line.\n")
 	for _, f := range globalFlags() {
 		flag := f.(urfave.DocGenerationFlag)
 		fmt.Fprintf(&b, ".TP\n.B \\-\\-%s\n%s\n", roff(f.Names()[0]),
@@ -43,7 +43,7 @@ func writeMan(out io.Writer, catalogue *commands.Catalogue) error {
 		}
 	}
 	b.WriteString(manEnvironment)
-	b.WriteString(".SH EXIT STATUS\n0 done, 1 delivery failed, 64 wrong parameters, 65 conflict or bad lines, 66 not known, 70 a bug, 75 database not to be had or nobody there to do it now, 77 not allowed. Never 2.\n")
+	b.WriteString(".SH EXIT STATUS\n0 success, 1 failed delivery, 64 invalid parameters, 65 conflict or invalid lines, 66 not found, 70 bug, 75 temporary failure, 77 not allowed. Only `mailroom hook wake` uses 2.\n")
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -51,19 +51,19 @@ func writeMan(out io.Writer, catalogue *commands.Catalogue) error {
 const manEnvironment = `.SH ENVIRONMENT
 .TP
 .B MAILROOM_DB
-file of the database
+database file or address
 .TP
 .B MAILROOM_AGENT
-agent that asks, as with \-\-as
+agent that runs the command, as with \-\-as
 .TP
 .B ORCHESTRATOR_INSTANCE_ID
-name of this process as lease owner and trace actor; otherwise HOST\-PID
+name of this process as an owner of leases and in traces; default HOST\-PID
 .TP
 .B TRACEPARENT
-W3C trace context of whoever calls: the parent of the command's span
+W3C trace context of the caller: the parent of the command's span
 .TP
 .B NO_COLOR
-no colours
+disable colors
 `
 
 // paragraphs is Markdown prose in roff.

@@ -20,19 +20,21 @@ import (
 func mcpCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "mcp", Usage: "Serve an agent's tools over the Model Context Protocol, on standard input and output",
-		Description: "Started by an agent's host. The agent is the one that --as names, and acts under no other name; without --as it\n" +
-			"is the administrator, who sends and reads as operator. With one vocabulary its tools have their own names, with several those of coral begin\n" +
-			"with coral_ and those of ralph with ralph_. The agent is registered when its host connects, and takes part in\n" +
-			"the session that --session names. Hosts start it in other folders than the project's, so name the database with --db: where\n" +
-			"none is, no tool makes it, and each answers what to do. With --as auto and --host the agent is that of the host's process: each\n" +
-			"terminal has one of its own, such as claude-2, which is added if need be and goes an hour after its session has ended.\n\n" +
+		Description: "Agent hosts start this command. The tools act only as the agent in --as. Without --as, they act as the administrator, who sends and\n" +
+			"reads as operator. With one vocabulary, the tools have the names of that vocabulary. With several vocabularies, the names of coral tools\n" +
+			"begin with coral_, and the names of ralph tools begin with ralph_. Mailroom registers the agent when the host connects. The agent\n" +
+			"takes part in the session in --session.\n\n" +
+			"A host can start this command outside the folder of the project, so give the database with --db. If the database does not exist, no\n" +
+			"tool creates it, and each tool returns instructions for creating it.\n\n" +
+			"With --as auto and --host, each process of the host has its own agent, and so each terminal has one, such as claude-2. Mailroom adds\n" +
+			"the agent if it does not exist, and removes it one hour after its session has ended.\n\n" +
 			"Example:\n\n    mailroom mcp --as builder --vocabulary relay,team --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
 			&urfave.StringSliceFlag{Name: "vocabulary",
-				Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},
+				Usage: "`NAMES` of the vocabularies to serve, separated by commas or in several flags (default: all)"},
 			&urfave.StringFlag{Name: "host",
-				Usage: "`HOST` for which this is: " + strings.Join(agenthost.Connectable(), ", ") + ". In another its tools only say so"},
-			&urfave.BoolFlag{Name: "admin", Usage: "also serve the tools that are for administrators",
+				Usage: "`HOST` that uses the tools: " + strings.Join(agenthost.Connectable(), ", ") + ". In any other host, the tools only report the mismatch"},
+			&urfave.BoolFlag{Name: "admin", Usage: "also serve the tools for administrators",
 				DisableDefaultText: true},
 		},
 		Action: p.serveTools,
@@ -43,7 +45,7 @@ func mcpCommand(p *Program) *urfave.Command {
 func (p *Program) serveTools(c *urfave.Context) error {
 	defer func() { p.Out, p.OutTerminal = p.Err, p.ErrTerminal }() // an error goes there, since standard output is the client's
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments: %q", c.Args().First())
+		return orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments, but got %q", c.Args().First())
 	}
 	env, err := p.env(c)
 	if err == nil {
@@ -62,7 +64,7 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	}
 	host := c.String("host")
 	if host != "" && !agenthost.Known(host) {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "host: %q is none that is known",
+		return orchestrator.Errorf(orchestrator.InvalidParams, "unknown host %q",
 			orchestrator.Clip(host))
 	}
 	if err := p.open(c, "", &env); err != nil {
@@ -110,9 +112,9 @@ func (p *Program) vocabularies(list string) (names []string, err error) {
 	known := p.Catalogue.Vocabularies()
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.ToLower(strings.TrimSpace(name)); !slices.Contains(known, name) {
-			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "vocabulary: there is none with the name %q",
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "unknown vocabulary %q",
 				orchestrator.Clip(name)).
-				WithHint("Known: %s", strings.Join(known, ", "))
+				WithHint("Use one or more of these: %s", strings.Join(known, ", "))
 		}
 		names = append(names, name)
 	}

@@ -239,9 +239,9 @@ func (b *bridge) disconnect(why error) (ended bool) {
 	b.open = slices.DeleteFunc(b.open, func(m *passed) bool {
 		text := ""
 		if !m.repeats && remote.Lost(why) {
-			text = "The connection to the database was lost; the outcome is unknown. Look before you call it again: it may have been done."
+			text = "The connection to the database was lost, so the outcome is unknown. Before you call the tool again, check whether this call took effect."
 		} else if !m.answered && time.Since(m.came) > callsWait {
-			text = "The database cannot be reached: " + why.Error() + ". Call again later."
+			text = "Cannot reach the database: " + why.Error() + ". Call the tool again later."
 		}
 		if text == "" {
 			return false

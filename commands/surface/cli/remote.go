@@ -24,19 +24,19 @@ import (
 // remoteCommand is what ssh runs on the machine that has the database.
 func remoteCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
-		Name: "remote", Usage: "Run command lines of another machine, on standard input and output",
-		Description: "Started by ssh on the machine that has the database, for `mailroom --db ssh://HOST/PATH` on another. Whoever can log in here\n" +
-			"by ssh can do there what he can do here.\n\nExample:\n\n    mailroom --db ssh://studio/home/me/shop/.mailroom/mailroom.db status",
+		Name: "remote", Usage: "Run commands for another machine over standard input and output",
+		Description: "ssh starts this command on the machine that has the database, for `mailroom --db ssh://HOST/PATH` on another machine. Users who\n" +
+			"can log in to this machine with ssh can do the same from the other machine as they can do on this machine.\n\nExample:\n\n    mailroom --db ssh://studio/home/me/shop/.mailroom/mailroom.db status",
 		Flags: []urfave.Flag{
-			&urfave.StringFlag{Name: remote.HoldFlag, Usage: "keep a connection to `PLACE` for other commands of this user, as these start it"},
-			&urfave.BoolFlag{Name: remote.HeldFlag, Usage: "with --hold: take the connection that this process has inherited", DisableDefaultText: true},
+			&urfave.StringFlag{Name: remote.HoldFlag, Usage: "keep a connection to `PLACE` open for other commands of this user; those commands start this process"},
+			&urfave.BoolFlag{Name: remote.HeldFlag, Usage: "with --hold: use the connection that this process inherited", DisableDefaultText: true},
 		},
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 0 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "remote takes no arguments: %q", orchestrator.Clip(c.Args().First()))
+				return orchestrator.Errorf(orchestrator.InvalidParams, "remote takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
 			}
 			if p.there != nil {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "remote is what ssh runs there")
+				return orchestrator.Errorf(orchestrator.InvalidParams, "remote cannot run for another machine; ssh runs it on the machine that has the database")
 			}
 			if place := c.String(remote.HoldFlag); place != "" {
 				return p.hold(c.Context, place, c.Bool(remote.HeldFlag))
@@ -93,8 +93,8 @@ func (p *Program) databaseFor(path string) string {
 // notThere are the commands of the program's own that run where they are typed, and of what there is to say about them
 // with a database on another machine.
 var notThere = map[string]string{
-	"console": "the console is served where the database is", "serve": "the daemon runs where the database is",
-	"remote": "remote is what ssh runs there",
+	"console": "this command must run on the machine that has the database", "serve": "the daemon must run on the machine that has the database",
+	"remote": "only ssh runs this command, on the machine that has the database",
 }
 
 // elsewhere returns the place on another machine that --db, MAILROOM_DB or the project's folder names; "" for a database that
@@ -167,7 +167,7 @@ func (p *Program) keyOf(at remote.Place, as string) (pin, token string, err erro
 		return "", "", nil // the kernel tells who connects
 	}
 	return "", "", orchestrator.Errorf(orchestrator.Unauthenticated, "you have not joined %s", at).
-		WithHint("`mailroom invite NAME` there prints what to type here. Without a folder that can be written, set MAILROOM_DB=%s#PIN and MAILROOM_TOKEN", at)
+		WithHint("On the machine with the database, run `mailroom invite NAME`. On this machine, run the command that it prints. If you cannot write to a folder, set MAILROOM_DB=%s#PIN and MAILROOM_TOKEN instead", at)
 }
 
 // place returns the place that a line is to be run in; "" is here.
@@ -181,7 +181,7 @@ func (p *Program) place(l *line) (string, error) {
 	}
 	if why := notThere[l.path[0]]; why != "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", l.name(), why).
-			WithHint("The database is %s: log in there", path)
+			WithHint("The database is %s. Log in to its machine, and run the command", path)
 	}
 	return path, nil
 }

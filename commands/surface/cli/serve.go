@@ -11,44 +11,44 @@ import (
 func serveCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "serve", Usage: "Run the daemon: deliver, retry, clean up as scheduled, and start agents",
-		Description: "Runs until SIGTERM or Ctrl-C, finishes the deliveries under way and exits within 10 seconds, with status 0 after\n" +
-			"SIGTERM and 130 after Ctrl-C. Several daemons\n" +
-			"on one database do no harm. `mailroom schedule list` shows what it runs. An agent that was added with --start is\n" +
-			"started when there are messages for it; its session goes on when the daemon stops.\n\n" +
-			"With --listen it serves the console, too, a page for people that `mailroom console` opens, unless --no-console is given. Beyond\n" +
-			"this machine the page wants TLS: --tls-cert and --tls-key, or a proxy in front that --host names.\n\n" +
-			"With --phone it serves the app by which questions reach a person. Phones want HTTPS: put a proxy in front, or give\n" +
-			"--phone-tls-cert and --phone-tls-key, and say under which address they come: `mailroom setting set signal.url\n" +
-			"https://NAME`. Other names are refused.\n\n" +
-			"With --otlp, or OTEL_EXPORTER_OTLP_ENDPOINT in the environment, it sends a span for each command and each event of a\n" +
-			"message to an OpenTelemetry receiver, by OTLP over HTTP in JSON: names, ids, types and statuses, and no texts unless\n" +
-			"--otlp-texts asks for them. docs/opentelemetry.md has the rest.\n\nExamples:\n\n    mailroom serve --listen 127.0.0.1:9464\n    mailroom serve --phone 127.0.0.1:8420\n    mailroom serve --otlp http://localhost:4318",
+		Description: "Runs until SIGTERM or Ctrl-C, finishes the deliveries that are in progress, and exits within 10 seconds. The exit status is 0 after\n" +
+			"SIGTERM and 130 after Ctrl-C. Several daemons can use one database. To see the scheduled commands that the daemon runs, run\n" +
+			"`mailroom schedule list`. If an agent was added with --start, the daemon starts the agent when messages arrive for it. The session\n" +
+			"of the agent continues when the daemon stops.\n\n" +
+			"With --listen, the daemon also serves the console, a web page that `mailroom console` opens, unless you give --no-console. From\n" +
+			"other machines, the console requires TLS: give --tls-cert and --tls-key, or use a proxy and give its name with --host.\n\n" +
+			"With --phone, the daemon serves the phone app, on which a person answers questions. Phones require HTTPS: use a proxy, or give\n" +
+			"--phone-tls-cert and --phone-tls-key. To set the address that the phones use, run `mailroom setting set signal.url\n" +
+			"https://NAME`. The daemon rejects requests for other names.\n\n" +
+			"With --otlp, or with OTEL_EXPORTER_OTLP_ENDPOINT in the environment, the daemon sends a span for each command and each event of a\n" +
+			"message to an OpenTelemetry receiver, with OTLP over HTTP in JSON. The spans contain names, IDs, types, and statuses. With\n" +
+			"--otlp-texts, they also contain texts. For details, see docs/opentelemetry.md.\n\nExamples:\n\n    mailroom serve --listen 127.0.0.1:9464\n    mailroom serve --phone 127.0.0.1:8420\n    mailroom serve --otlp http://localhost:4318",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "listen",
-				Usage: "`ADDRESS` of the endpoints: /mcp, /v1, /healthz, /readyz and /metrics; port 0 picks a free one"},
-			&urfave.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate of the endpoints, PEM"},
-			&urfave.StringFlag{Name: "tls-key", Usage: "`FILE` with its key, PEM"},
+				Usage: "`ADDRESS` of the endpoints /mcp, /v1, /healthz, /readyz, and /metrics; port 0 picks a free port"},
+			&urfave.StringFlag{Name: "tls-cert", Usage: "`FILE` with the TLS certificate of the endpoints (PEM)"},
+			&urfave.StringFlag{Name: "tls-key", Usage: "`FILE` with the key of the TLS certificate (PEM)"},
 			&urfave.BoolFlag{Name: "plain-http", DisableDefaultText: true,
-				Usage: "beyond this machine listen without TLS, since a proxy in front has a certificate"},
-			&urfave.StringFlag{Name: "socket", DefaultText: "beside the file of the database",
-				Usage: "`PATH` of a socket at which the endpoints are served, too, for containers into which it is mounted; off has none"},
-			&urfave.StringFlag{Name: "socket-group", Usage: "`GROUP` whose members may connect to the socket, besides this user"},
+				Usage: "accept connections from other machines without TLS, behind a proxy that has a certificate"},
+			&urfave.StringFlag{Name: "socket", DefaultText: "next to the database file",
+				Usage: "`PATH` of a socket that also serves the endpoints, for containers that mount the socket; off disables the socket"},
+			&urfave.StringFlag{Name: "socket-group", Usage: "`GROUP` that can connect to the socket, in addition to this user"},
 			&urfave.StringSliceFlag{Name: "host",
-				Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
+				Usage: "another `NAME` that clients use to reach the endpoints, in addition to the address; can be repeated"},
 			&urfave.BoolFlag{Name: "no-console",
-				Usage:              "serve no page for people at the address of the endpoints, see mailroom console",
+				Usage:              "do not serve the console at the address of the endpoints",
 				DisableDefaultText: true},
-			&urfave.StringFlag{Name: "rate", Usage: "requests per second that one token may make", Value: "200",
+			&urfave.StringFlag{Name: "rate", Usage: "maximum number of requests per second for each token", Value: "200",
 				DefaultText: "200"},
 			&urfave.StringFlag{Name: "phone",
-				Usage: "`ADDRESS` of the app for phones, a listener of its own; port 0 picks a free one"},
+				Usage: "`ADDRESS` of the phone app, separate from --listen; port 0 picks a free port"},
 			&urfave.StringFlag{Name: "phone-tls-cert",
-				Usage: "`FILE` with the certificate of the app, PEM; without it a proxy with HTTPS stands in front"},
-			&urfave.StringFlag{Name: "phone-tls-key", Usage: "`FILE` with its key, PEM"},
+				Usage: "`FILE` with the TLS certificate of the phone app (PEM); omit it if an HTTPS proxy is in front"},
+			&urfave.StringFlag{Name: "phone-tls-key", Usage: "`FILE` with the key of that TLS certificate (PEM)"},
 			&urfave.StringFlag{Name: "otlp",
-				Usage:       "`URL` of an OpenTelemetry receiver to which traces are sent; off sends none",
+				Usage:       "`URL` of an OpenTelemetry receiver for traces; off disables traces",
 				DefaultText: "OTEL_EXPORTER_OTLP_ENDPOINT"},
-			&urfave.BoolFlag{Name: "otlp-texts", Usage: "send payloads, error texts and what transports put out, too"},
+			&urfave.BoolFlag{Name: "otlp-texts", Usage: "also send payloads, error texts, and the output of transports"},
 		},
 		Action: func(c *urfave.Context) error {
 			err := p.serve(c)

@@ -24,8 +24,8 @@ import (
 // serve runs the daemon until it is asked to stop.
 func (p *Program) serve(c *urfave.Context) error {
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments: %q", c.Args().First()).
-			WithHint("An address stands behind a flag: `mailroom serve --listen 127.0.0.1:8080`")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments, but got %q", c.Args().First()).
+			WithHint("To give an address, use a flag: `mailroom serve --listen 127.0.0.1:8080`")
 	}
 	rate, err := wholeNumber(c, "rate", 1, math.MaxInt32)
 	if err != nil {
@@ -40,7 +40,7 @@ func (p *Program) serve(c *urfave.Context) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%v", err)
 	}
 	if err != nil { // the variables may be meant for other programs, and mail matters more than traces
-		log.Warn("no traces are sent", "error", err)
+		log.Warn("cannot send traces", "error", err)
 	}
 	env := commands.Env{Catalogue: p.Catalogue, Log: log,
 		Caller: commands.Caller{Admin: true, Session: orchestrator.DefaultSession}}
@@ -99,13 +99,13 @@ func (p *Program) hello(h daemon.Hello, socketNamed bool) error {
 		w.Printf("Tools: %s/mcp, commands: /v1/commands/NAME, health: /healthz /readyz /metrics\n", h.Listening)
 	}
 	if h.Socket != "" && socketNamed {
-		w.Printf("Socket, for containers: unix:%s\n", h.Socket)
+		w.Printf("Socket for containers: unix:%s\n", h.Socket)
 	}
 	if h.Phone != "" {
-		w.Printf("App for phones: %s\n", h.Phone)
+		w.Printf("Phone app: %s\n", h.Phone)
 	}
 	if h.OTLP != "" {
-		w.Printf("Traces: sent to %s\n", h.OTLP)
+		w.Printf("Sending traces to %s\n", h.OTLP)
 	}
 	return w.Err()
 }

@@ -25,12 +25,12 @@ const hostArguments = "[-- ARG ...]"
 func startCommands() (list []command) {
 	for _, host := range agenthost.Connectable() {
 		list = append(list, command{name: host, own: func(p *Program) *urfave.Command {
-			return startCommand("Start "+host+" here, connected as an agent", hostArguments,
+			return startCommand("Start "+host+" in this folder, connected as an agent", hostArguments,
 				func(c *urfave.Context) error { return p.startHost(c, host, c.Args().Slice()) })
 		}})
 	}
 	return append(list, command{name: "run", own: func(p *Program) *urfave.Command {
-		return startCommand("Start the agent host of this name here, connected as an agent", "HOST "+hostArguments,
+		return startCommand("Start an agent host in this folder, connected as an agent", "HOST "+hostArguments,
 			func(c *urfave.Context) error {
 				return p.startHost(c, agenthost.Meant(c.Args().First()), c.Args().Tail())
 			})
@@ -40,14 +40,15 @@ func startCommands() (list []command) {
 func startCommand(usage, args string, action urfave.ActionFunc) *urfave.Command {
 	return &urfave.Command{
 		Usage: usage, ArgsUsage: args, Action: action,
-		Description: "Makes the project's database if there is none, connects the host if it is not connected or out of date, and\n" +
-			"becomes the host: with its arguments, its terminal and its exit status. The agent is that of --as, or the one that the host\n" +
-			"is connected as, or a free name. What stands behind -- goes to the host.\n\n" +
-			"The database is the nearest one in this folder or above it. A new one is made in the folder of the git repository, else in\n" +
-			"this folder; a worktree has its own. Your home folder gets none: `mailroom init` makes one there.\n\n" +
-			"Without a terminal it changes nothing unless --yes is given, and prints what it would write.\n\n" +
+		Description: "Creates the database of the project if it does not exist, connects the host if the connection is missing or out of date, and then\n" +
+			"runs the host in place of this command, with the same terminal and exit status. The agent is the one in --as, the one that the\n" +
+			"host is connected as, or a new one with a free name. The host gets the arguments after --.\n\n" +
+			"The database is the nearest one in this folder or above it. The command creates a new database in the folder of the git repository,\n" +
+			"or in this folder if there is no repository. Each worktree has its own database. The command does not create a database in your home\n" +
+			"folder. To create one there, run `mailroom init`.\n\n" +
+			"Without a terminal, the command changes nothing and prints the files that it would write, unless you give --yes.\n\n" +
 			"Examples:\n\n    mailroom claude --as alice\n    mailroom codex --as bob -- --model MODEL\n    mailroom run gemini",
-		Flags: []urfave.Flag{&urfave.BoolFlag{Name: yesFlag, Usage: "write what is needed, also without a terminal",
+		Flags: []urfave.Flag{&urfave.BoolFlag{Name: yesFlag, Usage: "write the needed files even without a terminal",
 			DisableDefaultText: true}},
 	}
 }
@@ -56,11 +57,11 @@ func startCommand(usage, args string, action urfave.ActionFunc) *urfave.Command 
 func (p *Program) startHost(c *urfave.Context, host string, args []string) error {
 	hosts := agenthost.Connectable()
 	if !slices.Contains(hosts, host) {
-		e := orchestrator.InvalidParam("host", "there is none with the name %q", orchestrator.Clip(host))
+		e := orchestrator.InvalidParam("host", "%q is not a supported host", orchestrator.Clip(host))
 		if host == "" {
-			e = orchestrator.InvalidParam("host", "it is missing")
+			e = orchestrator.InvalidParam("host", "a value is required")
 		}
-		return e.WithHint("Say which: `mailroom run %s`", strings.Join(hosts, "|"))
+		return e.WithHint("Run `mailroom run %s`", strings.Join(hosts, "|"))
 	}
 	program, err := exec.LookPath(host)
 	if err == nil {
@@ -68,7 +69,7 @@ func (p *Program) startHost(c *urfave.Context, host string, args []string) error
 	}
 	if err != nil {
 		return orchestrator.Errorf(orchestrator.Unavailable, "%s is not in PATH", host).
-			WithHint("Install it, and type this again")
+			WithHint("Install it, and run this command again")
 	}
 	project, err := p.projectOf(c)
 	if err != nil {
@@ -116,8 +117,8 @@ func (p *Program) projectOf(c *urfave.Context) (project, error) {
 	}
 	folder := cmp.Or(repository, here)
 	if folder == filepath.Clean(p.Getenv("HOME")) || folder == filepath.Dir(folder) {
-		return project{}, orchestrator.Errorf(orchestrator.InvalidParams, "%s is no project", folder).
-			WithHint("Change to the folder of your project. If this is to be one: `mailroom init`, and type this again")
+		return project{}, orchestrator.Errorf(orchestrator.InvalidParams, "cannot use %s as a project, because it is your home folder or the root folder", folder).
+			WithHint("Change to the folder of your project. To make this folder a project, run `mailroom init`, and then run this command again")
 	}
 	return project{folder: here, database: commands.ProjectDatabase(folder), root: folder}, nil
 }
@@ -189,8 +190,8 @@ func (s *starter) connect(ctx context.Context) error {
 			continue
 		}
 		if as := s.env.Caller.Name; as != "" && as != h.Agent {
-			return orchestrator.Errorf(orchestrator.Conflict, "%s is the agent %s here", s.host, h.Agent).
-				WithHint("To change that, also for sessions that run: `mailroom connect %s`, with `--as %s`. With `--as auto` each terminal is an agent of its own",
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is already connected as the agent %s in this folder", s.host, h.Agent).
+				WithHint("To change the agent, even for running sessions, run `mailroom connect %s --as %s`. To give each terminal its own agent, use `--as auto`",
 					s.host, as)
 		}
 		params["user"] = h.User
@@ -220,9 +221,9 @@ func (s *starter) connect(ctx context.Context) error {
 			written = append(written, s.env.Database())
 		}
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"nothing was done: to start %s as %s this would write %s, and there is no terminal to show it on", s.host,
+			"nothing was done: starting %s as %s requires writing %s, but there is no terminal to show the changes on", s.host,
 			planned.Agent, strings.Join(written, ", ")).
-			WithHint("`mailroom %s --yes` writes that, and starts it", s.host)
+			WithHint("To write the files and start the host, run `mailroom %s --yes`", s.host)
 	}
 	if root := s.project.root; root != "" {
 		if err := s.p.runNamed(ctx, s.env, "init", map[string]any{"folder": root, "nested": true}, nil); err != nil {
@@ -236,7 +237,7 @@ func (s *starter) connect(ctx context.Context) error {
 	}
 	w := s.p.people(s.p.Err, s.p.ErrTerminal)
 	if fresh {
-		w.Printf("Made %s.\n", s.env.Database())
+		w.Printf("Created %s.\n", s.env.Database())
 	}
 	for i, path := range written {
 		if isWithin(s.project.folder, path) {
@@ -247,7 +248,7 @@ func (s *starter) connect(ctx context.Context) error {
 	if done.Exposed == nil {
 		return nil
 	}
-	w.Printf("Mind that a commit may carry these files, with paths of this machine. `mailroom connect %s --exclude` has git ignore them.\n",
+	w.Printf("A commit might include these files, which contain paths of this machine. To make git ignore them, run `mailroom connect %s --exclude`.\n",
 		s.host)
 	if s.yes || !s.p.InTerminal || !s.p.ErrTerminal {
 		return nil
@@ -273,7 +274,7 @@ func (p *Program) connectAndAsk(ctx context.Context, env commands.Env, d *comman
 // has it do so, and prints what it ignores from then on.
 func (p *Program) offerExclude(ctx context.Context, env commands.Env, params map[string]any) error {
 	w := p.people(p.Err, p.ErrTerminal)
-	agreed, err := agrees(ctx, p, w, "Have git ignore them, in this copy of the repository?")
+	agreed, err := agrees(ctx, p, w, "Make git ignore these files in this copy of the repository?")
 	if err != nil || !agreed {
 		return err
 	}
@@ -283,10 +284,10 @@ func (p *Program) offerExclude(ctx context.Context, env commands.Env, params map
 		return err
 	}
 	if done.Excluded == nil {
-		w.Printf("Nothing is ignored: git tracks all of it already.\n")
+		w.Printf("Git ignores none of the files, because it already tracks all of them.\n")
 		return nil
 	}
-	w.Printf("Git ignores from now on, in this copy of the repository: %s\n", strings.Join(done.Excluded, ", "))
+	w.Printf("In this copy of the repository, git now ignores: %s\n", strings.Join(done.Excluded, ", "))
 	return nil
 }
 
@@ -298,8 +299,8 @@ func (s *starter) staysInside(paths []string) error {
 		if isWithin(s.project.folder, path) || err == nil && isWithin(folder, path) {
 			continue
 		}
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "a link leads out of %s, to %s; nothing was done", s.project.folder, path).
-			WithHint("If that is meant: `mailroom connect %s`, and type this again", s.host)
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "nothing was done: a symbolic link in %s points outside it, to %s", s.project.folder, path).
+			WithHint("To write to that file, run `mailroom connect %s`, and then run this command again", s.host)
 	}
 	return nil
 }

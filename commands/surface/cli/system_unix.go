@@ -13,7 +13,7 @@ import (
 // become replaces this process by a program. It returns only if it cannot.
 func become(program string, args []string) error {
 	err := syscall.Exec(program, args, os.Environ())
-	return orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be started: %v", program, err)
+	return orchestrator.Errorf(orchestrator.Unavailable, "cannot start %s: %v", program, err)
 }
 
 // isClosedPipe reports whether a write failed since nobody reads what is written.

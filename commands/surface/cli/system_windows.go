@@ -23,7 +23,7 @@ func become(program string, args []string) error {
 		return exit(ended.ExitCode())
 	}
 	if err != nil {
-		return orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be started: %v", program, err)
+		return orchestrator.Errorf(orchestrator.Unavailable, "cannot start %s: %v", program, err)
 	}
 	return nil
 }
@@ -36,5 +36,5 @@ func isClosedPipe(err error) bool {
 // serve refuses: what the daemon does with processes, sockets and files is not there on Windows.
 func (p *Program) serve(*urfave.Context) error {
 	return orchestrator.Errorf(orchestrator.InvalidParams, "the daemon does not run on Windows").
-		WithHint("Run `mailroom serve` on Linux or macOS, with the same server as its database")
+		WithHint("Run `mailroom serve` on Linux or macOS, with the same PostgreSQL database")
 }

@@ -25,19 +25,20 @@ const (
 // tailCommand shows what happens to messages, while it happens.
 func tailCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
-		Name: "tail", ArgsUsage: "[AGENT]", Usage: "Show what happens to messages, a line each, as it happens",
-		Description: "Shows the last events of the trace and then each new one, until Ctrl-C, which ends it with status 130. It reads the database\n" +
-			"itself and needs no daemon. Where more happens than it can write, it says how many events it left out: as JSON the line\n" +
-			"{\"left_out\": N}. Where an earlier database is put in the place of this one, as by `mailroom restore`, it says so, as JSON\n" +
-			"{\"begun_anew\": true}, and begins with the last events once more. On a server it shows an event once all transactions that began before\n" +
-			"it was written have ended; where one takes more than 5 seconds, it names that: as JSON {\"delayed_by\": \"pid N\"}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail builder -n 100\n    mailroom tail --since 1h\n    mailroom tail --json | jq .event",
+		Name: "tail", ArgsUsage: "[AGENT]", Usage: "Show message events as they happen, one per line",
+		Description: "Shows the last events of the trace and then each new event, until you press Ctrl-C. The exit status is then 130. The command reads\n" +
+			"the database itself and needs no daemon. If events happen faster than the command can write them, it prints the number of events\n" +
+			"that it left out, as JSON {\"left_out\": N}. If an earlier database replaces this one, for example with `mailroom restore`, the\n" +
+			"command prints a notice, as JSON {\"begun_anew\": true}, and shows the last events again.\n\n" +
+			"On PostgreSQL, the command shows an event when all transactions that began before the event was written have ended. If such a\n" +
+			"transaction takes more than 5 seconds, the command names it, as JSON {\"delayed_by\": \"pid N\"}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail builder -n 100\n    mailroom tail --since 1h\n    mailroom tail --json | jq .event",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "agent", Usage: "only messages to or from `NAME`",
-				DefaultText: "that of --as or MAILROOM_AGENT, otherwise all"},
-			&urfave.StringFlag{Name: "n", Usage: "how many earlier events to show first", Value: "10",
+				DefaultText: "the agent of --as or MAILROOM_AGENT, otherwise all agents"},
+			&urfave.StringFlag{Name: "n", Usage: "number of earlier events to show first", Value: "10",
 				DefaultText: "10"},
-			&urfave.StringFlag{Name: "since", Usage: "show first what has happened since `TIME` (RFC 3339), or for so long, such as 1h"},
-			&urfave.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until Ctrl-C, as it does anyway",
+			&urfave.StringFlag{Name: "since", Usage: "first show the events since `TIME`, which is an RFC 3339 time or a duration before now, such as 1h"},
+			&urfave.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until Ctrl-C, which is also the default",
 				DisableDefaultText: true},
 		},
 		Action: func(c *urfave.Context) error { return tail(c, p) },
@@ -48,15 +49,15 @@ func tail(c *urfave.Context, p *Program) error {
 	of, one := c.String("agent"), c.IsSet("agent")
 	switch {
 	case c.NArg() == 1 && (madeHere().MatchString(c.Args().First()) || c.Args().First() == last):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes the name of an agent, and not the id of a message").
-			WithHint("`mailroom trace %s` shows what has happened to the message", c.Args().First())
+		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes the name of an agent, not the ID of a message").
+			WithHint("To see the events of the message, run `mailroom trace %s`", c.Args().First())
 	case c.NArg() == 1 && !one:
 		of, one = c.Args().First(), true
 	case c.NArg() > 0:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes the name of one agent: %q is left over",
+		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes the name of one agent: unexpected %q",
 			orchestrator.Clip(c.Args().Get(c.NArg()-1)))
 	case c.IsSet("since") && c.IsSet("n"):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "tail begins with what has happened since a time, or with the last events").
+		return orchestrator.Errorf(orchestrator.InvalidParams, "--since and -n cannot be used together").
 			WithHint("Leave one of the two flags out")
 	}
 	earlier, err := wholeNumber(c, "n", 0, tailAtOnce)
@@ -70,7 +71,7 @@ func tail(c *urfave.Context, p *Program) error {
 	defer env.Engine.Close()
 	agent := env.Caller.Name
 	if one && p.acts != nil && !p.acts.Admin && of != agent {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "this place acts for %s, and sees no other's messages", agent)
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "this place acts only as %s and cannot see the messages of other agents", agent)
 	}
 	if one {
 		if agent, err = orchestrator.CheckName("agent", of); err == nil {
@@ -126,7 +127,7 @@ func (t *tailing) beginAnew(ctx context.Context) error {
 		return err
 	}
 	err = t.note("begun_anew", true,
-		"An earlier database is in the place of this one, or traces were cleared. The last events are now:")
+		"An earlier database replaced this one, or traces were cleared. The last events are now:")
 	if err != nil {
 		return err
 	}
@@ -184,8 +185,7 @@ func (t *tailing) sayDelay(ctx context.Context) error {
 	if err != nil || by == "" {
 		return err
 	}
-	return t.note("delayed_by", by, "There are later events, which wait for an earlier transaction of "+by+
-		" of the server.")
+	return t.note("delayed_by", by, "Later events are waiting for an earlier transaction of "+by+" on the server.")
 }
 
 // look shows the next events. more says that there are others already.
@@ -208,7 +208,7 @@ func (t *tailing) look(ctx context.Context) (more bool, err error) {
 	t.last = newest.Before(tailAtOnce)
 	left := t.last.Behind(next)
 	return true, t.note("left_out", left, orchestrator.Plural(int(left), "event")+
-		" left out: more happens than can be shown")
+		" left out, because events happen faster than tail can show them")
 }
 
 func (t *tailing) write(list []messages.Event) error {

@@ -23,10 +23,10 @@ type installation struct {
 func upgradeCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "upgrade", Usage: "Show how this copy was installed, and the commands that upgrade it",
-		Description: "It changes nothing and connects to nothing.\n\nExample:\n\n    mailroom upgrade",
+		Description: "The command changes nothing and makes no network connections.\n\nExample:\n\n    mailroom upgrade",
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 0 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "upgrade takes no arguments: %q", orchestrator.Clip(c.Args().First()))
+				return orchestrator.Errorf(orchestrator.InvalidParams, "upgrade takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
 			}
 			program, err := os.Executable()
 			if err == nil {
@@ -95,5 +95,5 @@ func (i installation) Text(w *terminal.Text) {
 	for _, line := range i.Run {
 		w.Printf("    %s\n", line)
 	}
-	w.Printf("\nThen restart running daemons and agent sessions: until then they use the old program.\n")
+	w.Printf("\nThen restart running daemons and agent sessions. Until then, they use the old program.\n")
 }

@@ -23,11 +23,11 @@ type identity struct {
 // whoamiCommand shows in whose name commands run here.
 func whoamiCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
-		Name: "whoami", Usage: "Show in whose name commands run here, and with which database",
-		Description: "It makes nothing.\n\nExample:\n\n    mailroom whoami --as alice",
+		Name: "whoami", Usage: "Show the agent and the database that commands use in this folder",
+		Description: "The command changes nothing.\n\nExample:\n\n    mailroom whoami --as alice",
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 0 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "whoami takes no arguments: %q",
+				return orchestrator.Errorf(orchestrator.InvalidParams, "whoami takes no arguments, but got %q",
 					orchestrator.Clip(c.Args().First()))
 			}
 			env, err := p.env(c)
@@ -41,7 +41,7 @@ func whoamiCommand(p *Program) *urfave.Command {
 			}
 			switch {
 			case p.acts != nil && p.acts.Name != "":
-				i.Because = "this place has joined as it"
+				i.Because = "the place was joined as this agent"
 			case c.IsSet("as"):
 				i.Because = "--as"
 			case env.Caller.Name != "":
@@ -73,7 +73,7 @@ func (p *Program) show(result interface{ Text(w *terminal.Text) }) error {
 func (i identity) Text(w *terminal.Text) {
 	there := ""
 	if !i.Exists {
-		there = " (there is none yet)"
+		there = " (does not exist yet)"
 	}
 	w.Fields([2]string{"agent", i.Agent + " (" + i.Because + ")"}, [2]string{"session", i.Session},
 		[2]string{"database", i.Database + there})
