@@ -72,7 +72,6 @@ var answers = map[string]string{
 	"forward":      "`mailroom show ID --jq .text` prints the text of a message, which `mailroom send NAME -` takes from a pipe",
 	"daemon stop":  "Ctrl-C ends `mailroom serve`, and `systemctl --user stop` what `mailroom service install` installed",
 	"stop":         "Ctrl-C ends `mailroom serve`, and `systemctl --user stop` what `mailroom service install` installed",
-	"upgrade":      "Put the new program in place of this one; the first command that writes brings the database up to date",
 }
 
 // withNoun returns what a verb of other tools and the noun behind it are here, as in kubectl get agents; "" if it is not
