@@ -72,7 +72,6 @@ var answers = map[string]string{
 	"forward":      "To forward the text of a message, run `mailroom show ID --jq .text | mailroom send NAME -`",
 	"daemon stop":  "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with its name",
 	"stop":         "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with its name",
-	"upgrade":      "Replace this program with the new one. The first command that writes updates the database",
 }
 
 // withNoun returns what a verb of other tools and the noun behind it are here, as in kubectl get agents; "" if it is not
