@@ -13,6 +13,6 @@ func State(string) (state string, known bool) { return "", false }
 
 func openFile(o ledger.Options, _ *ledger.Ledger) (store.Store, error) {
 	return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-		"this program is the client, which has no SQLite and opens no file: %s", o.Path).
-		WithHint("Name a place on another machine, `--db ssh://HOST/PATH`, or a server, `--db postgres://...`; or use the full mailroom")
+		"this program is the client, which has no SQLite and cannot open the file %s", o.Path).
+		WithHint("Give a place on another machine with `--db ssh://HOST/PATH` or on a PostgreSQL server with `--db postgres://...`, or use the full `mailroom` program")
 }
