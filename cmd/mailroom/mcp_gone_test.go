@@ -124,7 +124,7 @@ func TestMCPDatabaseRemoved(t *testing.T) {
 		names []string // in the folder above that of the database
 		says  string
 	}{
-		"the file": {[]string{"there/mailroom.db"}, "is missing, but its"},
+		"the file": {[]string{"there/mailroom.db"}, "is missing, but "},
 		"the file with -wal": {[]string{"there/mailroom.db", "there/mailroom.db-wal", "there/mailroom.db-shm"},
 			"was removed"},
 		"the folder": {[]string{"there"}, "was removed"},

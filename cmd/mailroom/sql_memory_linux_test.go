@@ -54,12 +54,12 @@ func TestMemoryOfQueries(t *testing.T) {
 		"a row of long values": {"SELECT " + times(24, "hex(zeroblob(16000000))"),
 			"SELECT " + times(24, "repeat('x', 32000000)"), 400, "bytes", 200},
 		"the longest that there are": {"SELECT " + times(24, "hex(zeroblob(700000))"),
-			"SELECT " + times(24, "repeat('x', 1400000)"), 400, "a row of the answer takes more than 33554432 bytes",
+			"SELECT " + times(24, "repeat('x', 1400000)"), 400, "a row of the result is larger than 33554432 bytes",
 			350},
 		"arguments of a function": {"SELECT length(printf('x', " + times(90, "hex(zeroblob(16000000))") + "))",
-			"SELECT 1", 400, "the query makes a value of more than", 200},
+			"SELECT 1", 400, "the query produces a value that is larger than", 200},
 		"what grows as JSON": {"SELECT replace(hex(zeroblob(3000000)), '0', char(1))",
-			"SELECT repeat(chr(1), 6000000)", 400, "a row of the answer takes more than", 250},
+			"SELECT repeat(chr(1), 6000000)", 400, "a row of the result is larger than", 250},
 		"many small values": {fmt.Sprintf(many, 100_000, times(500, "i")), "", 200, `"truncated":true`, 250},
 		"what is sorted": {fmt.Sprintf(many, 400, "i") +
 			" ORDER BY CAST(zeroblob(1000000) AS TEXT) || random()", "SELECT 1", 200, `"rows":[{"i":`, 150},
@@ -68,7 +68,7 @@ func TestMemoryOfQueries(t *testing.T) {
 			`:1000`, 250},
 		"what is grouped in 40 places": {"SELECT " +
 			times(40, "(SELECT count(*) FROM (SELECT 1 FROM agents GROUP BY hex(name)))"), "SELECT 1", 400,
-			"in 40 places; at most 32", 100},
+			"in 40 places, but at most 32", 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

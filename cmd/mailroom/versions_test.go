@@ -189,7 +189,7 @@ func TestOlderProgramsStepBack(t *testing.T) {
 	var out, errs strings.Builder
 	status := l.command("status")
 	status.Stdout, status.Stderr = &out, &errs
-	if err := status.Run(); err == nil || !strings.Contains(out.String(), "a newer mailroom has changed its tables") {
+	if err := status.Run(); err == nil || !strings.Contains(out.String(), "a newer Mailroom has changed the tables") {
 		t.Errorf("a program of this version that is started now: %v\n%s%s", err, out.String(), errs.String())
 	}
 	l.next.checkHistory()

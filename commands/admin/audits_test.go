@@ -333,8 +333,8 @@ delivered  1
 $ mailroom sql "SELECT recipient, count(*) FROM agent_message WHERE status = 'retry' GROUP BY recipient"
 recipient  count(*)
 $ mailroom sql "DELETE FROM agent_message"
-mailroom: the query does something other than reading: not authorized
-sql takes one SELECT over the tables of this database
+mailroom: only queries that read are allowed: not authorized
+Use one SELECT over the tables of this database
 ` + "```" + `
 
 You can use any other SQLite client instead:

@@ -105,7 +105,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	for _, none := range []string{foreign, script, empty} {
 		if e := f.refused("restore", `{"file":"`+none+`","force":true}`,
-			orchestrator.InvalidParams); !strings.Contains(e.Error(), none+" is no backup") {
+			orchestrator.InvalidParams); !strings.Contains(e.Error(), none+" is not a backup") {
 			t.Error(e)
 		}
 	}

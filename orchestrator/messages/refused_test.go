@@ -104,7 +104,7 @@ func allSentButBad(t *testing.T, f *enginetest.Fixture, batch []string, why stri
 			continue
 		}
 		want.Code(t, outs[i].Refused, orchestrator.InvalidParams)
-		if said := fmt.Sprint(outs[i].Refused); !strings.Contains(said, "the database refuses it") ||
+		if said := fmt.Sprint(outs[i].Refused); !strings.Contains(said, "the database rejected the row") ||
 			!strings.Contains(said, why) {
 			t.Errorf("%q: %d says %s", batch, i, said)
 		}

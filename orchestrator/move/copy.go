@@ -58,9 +58,9 @@ func (c *copying) plan() error {
 		for _, column := range namesOf(from) {
 			if !slices.Contains(names, column) {
 				return orchestrator.Errorf(orchestrator.Conflict,
-					"the table %s has a column %s, which no mailroom has made, and which would be lost", t.Name,
+					"the table %s has a column %s that is not part of Mailroom and would be lost", t.Name,
 					column).
-					WithHint("Drop that column, or keep what is in it in a table of your own")
+					WithHint("Drop that column, or keep its values in a table of your own")
 			}
 		}
 		for _, column := range names {
@@ -145,7 +145,7 @@ func (c *copying) rows(p *pair) iter.Seq2[store.Row, error] {
 	}
 }
 
-var errStopped = orchestrator.Errorf(orchestrator.Internal, "the new place takes no more rows")
+var errStopped = orchestrator.Errorf(orchestrator.Internal, "the new database accepts no more rows")
 
 // each calls each with the rows of a table that move.
 func (c *copying) each(of store.Mover, t store.MovedTable, each func(row store.Row) error) error {
@@ -176,7 +176,7 @@ func (c *copying) compare() error {
 		}
 		if got != p.sent {
 			return orchestrator.Errorf(orchestrator.Internal,
-				"the table %s has %d rows at the old place and %d at the new one, or they differ; nothing was moved",
+				"the table %s has %d rows in the old database and %d in the new one, or the rows differ; nothing was moved",
 				p.to.Name, p.sent.n, got.n)
 		}
 	}

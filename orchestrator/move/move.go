@@ -58,8 +58,8 @@ type moving struct {
 // not any more; unavailable when what arrived differs; those of the databases.
 func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)) (Moved, error) {
 	if from.TrustedPath() == to.TrustedPath() {
-		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is at %s already", to.Path()).
-			WithHint("Name the old place with `--from`, and the new one with `--db`")
+		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is already at %s", to.Path()).
+			WithHint("Give the old place with `--from` and the new place with `--db`")
 	}
 	if reached == nil {
 		reached = func(string) {}
@@ -78,11 +78,11 @@ func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)
 	case at == to.Path():
 		return Moved{Before: true}, m.finish(ctx)
 	case at != "":
-		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "the database has moved from %s to %s already",
-			from.Path(), at).WithHint("Name the present place with `--from`")
+		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "the database has already moved from %s to %s",
+			from.Path(), at).WithHint("Give the present place with `--from`")
 	case conf.Stored[store.MovingFrom] != "":
 		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "a database is still moving to %s", from.Path()).
-			WithHint("Run that `mailroom migrate` again first")
+			WithHint("First run the interrupted `mailroom migrate` again")
 	}
 	if _, err := to.Store.Create(); err != nil {
 		return Moved{}, err
@@ -209,15 +209,15 @@ func (c *copying) mayArrive(old string) error {
 	t := c.tx
 	switch before := t.Config().Stored[store.MovingFrom]; {
 	case t.Config().Stored[store.MovedTo] != "":
-		return orchestrator.Errorf(orchestrator.Conflict, "%s is an old place: its database has moved from there",
+		return orchestrator.Errorf(orchestrator.Conflict, "%s is an old place: its database has moved to another place",
 			t.Ledger.Path()).
-			WithHint("Name another one with `--db`; or remove this one first, its file or its schema, if nobody needs it any more")
+			WithHint("Give another place with `--db`. Or, if nobody needs the old database, first delete its file or schema")
 	case before == old:
 		return nil
 	case before != "":
 		return orchestrator.Errorf(orchestrator.Conflict, "another database is still moving to %s: %s", t.Ledger.Path(),
 			before).
-			WithHint("Run that `mailroom migrate` again, or name another place with `--db`")
+			WithHint("Run the interrupted `mailroom migrate` again, or give another place with `--db`")
 	}
 	for _, p := range c.pairs {
 		if slices.Contains(replaced, p.to.Name) {
@@ -228,9 +228,9 @@ func (c *copying) mayArrive(old string) error {
 			return err
 		}
 		if n > 0 {
-			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: there is something in its table %s",
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: its table %s has rows",
 				t.Ledger.Path(), p.to.Name).
-				WithHint("A database moves to a place where there is none yet, or an empty one. Name another with `--db`")
+				WithHint("With `--db`, give a place that has no database yet or an empty one")
 		}
 	}
 	return nil
@@ -250,7 +250,7 @@ func (c *copying) settle(m *Moved) (err error) {
 		}
 	}
 	if err := t.Note(ledger.Selection{Where: ledger.Leased}, tracing.Released,
-		"the database moves to another place"); err != nil {
+		"the database is moving to another place"); err != nil {
 		return err
 	}
 	if m.Leases, err = t.Exec(`UPDATE agent_message SET ` + ledger.NoLease + ` WHERE ` + ledger.Leased); err != nil {
@@ -311,7 +311,7 @@ func (m *moving) finish(ctx context.Context) error {
 	}
 	if conf.Stored[store.MovingFrom] != m.old {
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"%s is not where the database of %s has moved: another is moving there", to.Path(), from.Path())
+			"the database %s cannot finish its move to %s: another database is moving to that place", from.Path(), to.Path())
 	}
 	if err := person.CopyKeys(from, to); err != nil {
 		return err

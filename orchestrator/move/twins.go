@@ -40,9 +40,9 @@ func (c *copying) twinsIn(p *pair, key []string) error {
 			return nil
 		case other != "":
 			return orchestrator.Errorf(orchestrator.Conflict,
-				"the table %s has two rows that the new place cannot tell apart: the %s of one is %s, of the other %s, and both become %s there; nothing was moved",
+				"the table %s has two rows that would have the same %s in the new database: %s and %s both become %s; nothing was moved",
 				p.to.Name, strings.Join(key, ", "), other, list(was), list(becomes)).
-				WithHint("Give one of them another value by hand at the old place, wherever it stands; then run `mailroom migrate` again")
+				WithHint("In the old database, change one of the two values with SQL, in every table that has it. Then run `mailroom migrate` again")
 		}
 		suspects[id] = list(was)
 		return nil

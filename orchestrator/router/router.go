@@ -26,7 +26,7 @@ import (
 func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 	if o.Host != "" && !ledger.IsHostName(o.Host) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-			"%q is no name of a host: letters, digits, dots, - and _", o.Host)
+			"%q is not a valid host name: use letters, digits, dots, - and _", o.Host)
 	}
 	l := ledger.New(o, newParts())
 	s, err := openStore(o, l)
@@ -54,8 +54,8 @@ func openStore(o ledger.Options, l *ledger.Ledger) (store.Store, error) {
 	if lower := strings.ToLower(o.Path); strings.Contains(lower, "://") || strings.HasPrefix(lower, "postgres:") ||
 		strings.Contains(lower, "password=") {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the place of the database is no file, and no address of a server").
-			WithHint("Name a file, or a server: postgres://USER@HOST/DATABASE")
+			"the place of the database must be a file or the address of a server").
+			WithHint("Give the path of a file, or the address of a server as postgres://USER@HOST/DATABASE")
 	}
 	return openFile(o, l)
 }

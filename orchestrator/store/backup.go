@@ -46,9 +46,9 @@ func KeepsUndelivered(messages int64) error {
 	if messages == 0 {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.Conflict, "the database holds %s, which the backup would replace",
+	return orchestrator.Errorf(orchestrator.Conflict, "the database has %s that the backup would replace",
 		orchestrator.Plural(int(messages), "undelivered message")).
-		WithHint("Deliver them first, or repeat with --force: the database is saved beside itself before it is replaced")
+		WithHint("Deliver them first, or repeat with --force. Before the restore, Mailroom saves the present database in the same folder")
 }
 
 // Restored is what a restore did.
@@ -70,7 +70,7 @@ func (r *Restored) NamePrevious(err error) error {
 	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
 		*named = *own
 	}
-	named.Hint = strings.TrimPrefix(strings.TrimSuffix(named.Hint, ".")+". The database as it was before is saved in "+
+	named.Hint = strings.TrimPrefix(strings.TrimSuffix(named.Hint, ".")+". The previous database is saved in "+
 		r.Previous, ". ")
 	return named
 }

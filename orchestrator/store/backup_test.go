@@ -14,8 +14,8 @@ func TestErrorsNameTheSavedCopy(t *testing.T) {
 	cause := errors.New("no space")
 	r := Restored{Previous: "/x/mail.db.before"}
 	for hint, err := range map[string]error{
-		"The database as it was before is saved in /x/mail.db.before":            cause,
-		"Free some. The database as it was before is saved in /x/mail.db.before": &orchestrator.Error{Code: orchestrator.Unavailable, Message: "full", Err: cause, Hint: "Free some"},
+		"The previous database is saved in /x/mail.db.before":            cause,
+		"Free some. The previous database is saved in /x/mail.db.before": &orchestrator.Error{Code: orchestrator.Unavailable, Message: "full", Err: cause, Hint: "Free some"},
 	} {
 		named, ok := errors.AsType[*orchestrator.Error](r.NamePrevious(err))
 		if !ok || named.Hint != hint || !errors.Is(named, cause) || named.Code != orchestrator.CodeOf(err) ||

@@ -267,7 +267,7 @@ func (w *Writer) guard(f func()) {
 // GaveUp is the error of a request whose context ended while it waited for the database.
 func GaveUp(ctx context.Context) error {
 	return &orchestrator.Error{Code: orchestrator.Busy,
-		Message: "gave up waiting for the database; nothing was written", Err: context.Cause(ctx)}
+		Message: "stopped waiting for the database; nothing was written", Err: context.Cause(ctx)}
 }
 
 // refusal is the cause of an error about a row that the database does not take.
@@ -283,9 +283,9 @@ func IsRefused(err error) bool {
 
 // Refused is the error of a request with a row that the database does not take, and cause says why not.
 func Refused(cause error) error {
-	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the database refuses it",
+	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the database rejected the row",
 		Err:  refusal{cause},
-		Hint: "A trigger of its tables does not take this, or it is too long or has a character that the database lacks: change what is written, or the database"}
+		Hint: "A trigger rejected the row, or a value is too long or has a character that the database does not support. Change the value or the database"}
 }
 
 // Ring is whom to wake after a commit. The zero value wakes nobody.
@@ -344,7 +344,7 @@ func (t *Transaction) IsAlone() bool { return t.control.Alone() }
 func (t *Transaction) Hold(recipient string) (bool, error) { return t.control.Hold(recipient) }
 
 // errSpoiled ends a request whose transaction is about to be run again.
-var errSpoiled = errors.New("to be run again with savepoints")
+var errSpoiled = errors.New("the request must run again with savepoints")
 
 // Savepoint runs fn so that its failure undoes what fn has done and nothing else. err ends the request. A transaction's
 // first run has no savepoints and hopes for the best, see Batch.Run.

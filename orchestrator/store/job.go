@@ -40,7 +40,7 @@ func IsLocked(ctx context.Context, write func(q *Request) error, report Report) 
 	looked := errors.New("looked") // which undoes the transaction
 	err := write(&Request{Ctx: short, Scope: Shared, Work: Job(func(*Transaction) error { return looked })})
 	if errors.Is(err, looked) {
-		report("lock", Fine, "nobody keeps others from writing", "")
+		report("lock", Fine, "no program blocks other writers", "")
 	}
 	return orchestrator.CodeOf(err) == orchestrator.Busy && ctx.Err() == nil
 }

@@ -12,7 +12,7 @@ import (
 
 // ErrOutdated is the cause of an error about a database whose tables a newer mailroom has changed so much that this
 // program may not use it any more, also if that happened while it had it open. Nothing was read or written.
-var ErrOutdated = errors.New("a newer mailroom has changed its tables")
+var ErrOutdated = errors.New("a newer Mailroom has changed the tables")
 
 // Store is an open database. It is safe for concurrent use.
 type Store interface {
@@ -139,8 +139,8 @@ type Report func(check, level, says, do string)
 func Able[T any](s Store, what string) (T, error) {
 	can, ok := s.(T)
 	if !ok {
-		return can, orchestrator.Errorf(orchestrator.Unavailable, "this kind of database has no %s of mailroom's",
-			what).WithHint("Use what its server has, such as pg_dump")
+		return can, orchestrator.Errorf(orchestrator.Unavailable, "this kind of database does not support %s",
+			what).WithHint("Use a tool of the database server, such as pg_dump")
 	}
 	return can, nil
 }

@@ -95,24 +95,24 @@ var inboxMissing = pattern.New(`(?:no such table: |relation ")([a-z][a-z0-9_-]*)
 
 // InvalidQuery is the error of a query that the database does not take; tables is one that lists its tables.
 func InvalidQuery(err error, tables string) error {
-	hint := "`mailroom sql \"" + tables + "\"` lists the tables; schema.sql explains them"
+	hint := "To list the tables, run `mailroom sql \"" + tables + "\"`. For a description of the tables, see schema.sql"
 	if agent := inboxMissing().FindStringSubmatch(err.Error()); agent != nil {
-		hint = "`mailroom agent add " + agent[1] + " --inbox-view` makes the view of the inbox of " + agent[1]
+		hint = "To create the inbox view of " + agent[1] + ", run `mailroom agent add " + agent[1] + " --inbox-view`"
 	}
 	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query is not valid", Err: err, Hint: hint}
 }
 
 // TooLong is the error of a query one of whose rows takes more than a number of bytes.
 func TooLong(bytes int) error {
-	return orchestrator.Errorf(orchestrator.InvalidParams, "a row of the answer takes more than %d bytes", bytes).
-		WithHint("Ask for fewer columns, or for a part of a long text: substr(payload, 1, 1000)")
+	return orchestrator.Errorf(orchestrator.InvalidParams, "a row of the result is larger than %d bytes", bytes).
+		WithHint("Select fewer columns, or only a part of a long text, for example substr(payload, 1, 1000)")
 }
 
 // TooSlow is the error of a query that was ended after a time.
 func TooSlow(after time.Duration) error {
-	return orchestrator.Errorf(orchestrator.Unavailable, "the query ran for more than %s and was ended",
+	return orchestrator.Errorf(orchestrator.Unavailable, "the query was stopped because it ran for more than %s",
 		orchestrator.FormatDuration(after)).
-		WithHint("Narrow it down, for example by message_id or by time")
+		WithHint("Restrict the query, for example by message_id or by time")
 }
 
 // write appends a text.

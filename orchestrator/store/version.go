@@ -21,7 +21,7 @@ func Outgrown(version, known int, noted string) error {
 		return nil
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrOutdated,
-		Message: fmt.Sprintf("the database has version %d of the tables; this program knows %d", version, known),
-		Hint:    "Restart this session (the MCP server, the daemon, the watch) with that version of Mailroom or a later one; nothing was lost",
+		Message: fmt.Sprintf("the database has version %d of the tables, but this program supports versions up to %d", version, known),
+		Hint:    "Restart this session (the MCP server, the daemon, or the watch) with the version of Mailroom that changed the tables, or a later one. Nothing was lost",
 	}
 }

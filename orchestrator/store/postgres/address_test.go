@@ -9,9 +9,9 @@ import (
 func TestAddressesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for address, says := range map[string]string{
-		"postgres://ann@db.example/mail?sslrootcert=/none/root.pem": "sslrootcert of the address names a file that cannot be had",
-		"postgres://ann:a/b@db.example/mail":                        "the address of the database is not postgres://USER@HOST/DATABASE",
-		"postgres://ann@db.example/mail?search_path=Public":         "search_path: it must name one schema",
+		"postgres://ann@db.example/mail?sslrootcert=/none/root.pem": "cannot read the file that sslrootcert in the address names",
+		"postgres://ann:a/b@db.example/mail":                        "the address of the database must have the form postgres://USER@HOST/DATABASE",
+		"postgres://ann@db.example/mail?search_path=Public":         "search_path must name one schema",
 	} {
 		if _, err := configOf(address); err == nil || !strings.Contains(err.Error(), says) ||
 			strings.Contains(err.Error(), "a/b") {

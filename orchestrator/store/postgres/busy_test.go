@@ -48,22 +48,22 @@ func TestEndedByServer(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- s.Look(t.Context(), sleep) }()
 	cancel(t, address, sleeps)
-	says(<-ended, "has ended a statement")
+	says(<-ended, "stopped a statement")
 	go func() { ended <- write(s, store.Job(func(t *store.Transaction) error { return sleep(t.Conn) })) }()
 	cancel(t, address, sleeps)
-	says(<-ended, "has ended a statement")
+	says(<-ended, "stopped a statement")
 	says(write(s, store.Job(func(t *store.Transaction) error {
 		if err := t.Script(`SET LOCAL statement_timeout = 50`); err != nil {
 			return err
 		}
 		return sleep(t.Conn)
-	})), "has ended a statement")
+	})), "stopped a statement")
 
 	other := postgrestest.Connect(t, address)
 	other.Run(`BEGIN; LOCK TABLE settings`)
 	go func() { ended <- write(s, add("never")) }()
 	cancel(t, address, waits)
-	says(<-ended, "has ended a statement")
+	says(<-ended, "stopped a statement")
 	says(write(s, store.Job(func(t *store.Transaction) error {
 		if err := t.Script(`SET LOCAL lock_timeout = 50`); err != nil {
 			return err

@@ -142,7 +142,7 @@ func TestOnlyInitMakesTables(t *testing.T) {
 	err = e.Create(t.Context())
 	var own *orchestrator.Error
 	if !errors.As(err, &own) || own.Code != orchestrator.Unavailable ||
-		!strings.Contains(own.Hint, " init` makes one") || !e.Store.NoneYet() {
+		!strings.Contains(own.Hint, "To create it, run `mailroom --db ") || !e.Store.NoneYet() {
 		t.Errorf("%+v", err)
 	}
 	if _, err := place.Create(); err != nil {

@@ -26,13 +26,13 @@ func (s *Store) CheckPlace(ctx context.Context, report store.Report) {
 		switch {
 		case err == nil:
 		case errors.Is(err, errNone):
-			report("server", store.Note, "there is no database at "+s.path+" yet", "`mailroom init` makes one")
+			report("server", store.Note, "there is no database at "+s.path+" yet", "To create it, run `mailroom init`")
 			return
 		case errors.As(err, &known) && !s.found.Load():
 			report("server", store.Problem, known.Message, known.Hint)
 			return
 		default:
-			report(one.Name, store.Note, "not known: "+err.Error(), "")
+			report(one.Name, store.Note, "this check failed: "+err.Error(), "")
 		}
 	}
 }
@@ -50,31 +50,31 @@ func (s *Store) checkAuditor(c *store.Conn, report store.Report) error {
 		secrets := row.Text(2)
 		switch {
 		case row.Text(3) == "":
-			report("audit user", store.Note, "there is no user "+auditRole+": `mailroom sql` is refused",
-				"Run there: "+makeAuditor+"; then `mailroom init`")
+			report("audit user", store.Note, "the server has no user "+auditRole+", so `mailroom sql` cannot run queries",
+				"On the server, run "+makeAuditor+"; then run `mailroom init`")
 		case row.Int(1) != 0:
 			report("audit user", store.Problem,
-				"the user "+auditRole+" can do more than read, and so can every query of `mailroom sql`",
-				"Take its rights and memberships away")
+				"the user "+auditRole+", which runs the queries of `mailroom sql`, can do more than read",
+				"Revoke its other rights and its memberships")
 		case secrets != "":
 			report("audit user", store.Problem, "the user "+auditRole+" can read credentials: "+secrets,
-				"`mailroom init` takes that away, unless all users may: REVOKE SELECT ON them FROM PUBLIC")
+				"Run `mailroom init`, which revokes this right. If all users have the right, run REVOKE SELECT ON "+secrets+" FROM PUBLIC")
 		case row.Int(0) == 0:
-			report("audit user", store.Note, "the user "+auditRole+" cannot read the tables: `mailroom sql` is refused",
-				"`mailroom init` lets it, once it may LOGIN")
+			report("audit user", store.Note, "the user "+auditRole+" cannot read the tables, so `mailroom sql` cannot run queries",
+				"Make sure that the user may LOGIN, then run `mailroom init`")
 		default:
 			c, err := enterAsAuditor(s, context.Background(), 0)
 			if err != nil {
-				report("audit user", store.Note, "the user "+auditRole+" cannot enter: `mailroom sql` is refused: "+
-					err.Error(), "Put its password into ~/.pgpass; pg_hba.conf of the server says who may enter")
+				report("audit user", store.Note, "the user "+auditRole+" cannot connect, so `mailroom sql` cannot run queries: "+
+					err.Error(), "Put its password into ~/.pgpass, and check in the server's pg_hba.conf that the user may connect")
 				return nil
 			}
 			c.Close()
-			report("audit user", store.Fine, "queries are run as "+auditRole+", which reads no credentials", "")
+			report("audit user", store.Fine, "queries run as the user "+auditRole+", which cannot read credentials", "")
 			if row.Int(4) < 0 {
 				report("audit connections", store.Note,
-					"the user "+auditRole+" may take all connections of the server, one for each query",
-					"Run there: ALTER ROLE "+auditRole+" CONNECTION LIMIT 20")
+					"the user "+auditRole+" can use all connections of the server, one for each query",
+					"On the server, run ALTER ROLE "+auditRole+" CONNECTION LIMIT 20")
 			}
 		}
 		return nil
@@ -106,12 +106,12 @@ func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool
 			break
 		}
 	}
-	says := "nobody could write the database for " + orchestrator.FormatDuration(store.LockPatience)
+	says := "no program could write to the database for " + orchestrator.FormatDuration(store.LockPatience)
 	if len(who) > 0 {
-		says += ": its lock is held by one of " + strings.Join(who, ", ")
+		says += " because of the lock of " + strings.Join(who, " or ")
 	}
 	report("lock", store.Problem, says,
-		"Let it end its transaction, or end it: SELECT pg_terminate_backend(PID). What it has not committed is undone")
+		"Wait until its transaction ends, or end the process with SELECT pg_terminate_backend(PID). The server then undoes its uncommitted changes")
 	return true
 }
 

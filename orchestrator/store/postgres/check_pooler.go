@@ -15,37 +15,37 @@ func (s *Store) checkPooler(_ *store.Conn, report store.Report) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkPatience)
 	defer cancel()
-	says := "no pooler stands before the server"
+	says := "no pooler is in front of the server"
 	if pooled {
 		mode, err := poolerMode(s, ctx)
 		if err != nil {
 			return err
 		}
-		says = "a pooler stands before the server, in " + mode + " mode"
+		says = "a pooler in " + mode + " mode is in front of the server"
 	}
 	if !past {
 		report("pooler", store.Note,
-			says+": nothing can be heard through it, so new messages are looked for four times a second", namePast)
+			says+" and does not forward notifications, so Mailroom checks for new messages four times a second", namePast)
 		return nil
 	}
 	c, _, err := s.connectPast(ctx, s.direct)
 	if err == errAstray {
-		report("pooler", store.Problem, says+"; "+errAstray.Message+", so new messages are looked for four times a second",
+		report("pooler", store.Problem, says+"; "+errAstray.Message+", so Mailroom checks for new messages four times a second",
 			namePast)
 		return nil
 	}
 	if err != nil {
-		report("pooler", store.Problem, says+"; the way past it that direct names does not lead to the server: "+
+		report("pooler", store.Problem, says+"; cannot reach the server at the address in direct: "+
 			s.Explain(err).Error(), namePast)
 		return nil
 	}
 	defer c.Close()
 	if c.Settings != "" {
 		report("pooler", store.Problem,
-			says+"; direct names a pooler, too, so new messages are looked for four times a second", namePast)
+			says+"; the address in direct is also a pooler, so Mailroom checks for new messages four times a second", namePast)
 		return nil
 	}
-	report("pooler", store.Fine, says+"; what processes tell each other goes by the address that direct names", "")
+	report("pooler", store.Fine, says+"; processes notify each other through the address in direct", "")
 	return nil
 }
 

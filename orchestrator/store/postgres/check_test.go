@@ -95,7 +95,7 @@ func TestCheckPlace(t *testing.T) {
 	finds(t, ann, "server: note there is no database at")
 	initAt(t, ann)
 	finds(t, ann, "server: ok as the user ann", "acknowledged: ok on the disk of 1 node",
-		"audit user: ok reads no credentials")
+		"audit user: ok cannot read credentials")
 	sql(`GRANT SELECT ON mailroom.tokens TO mailroom_audit`)
 	finds(t, ann, "audit user: problem can read credentials: tokens")
 	initAt(t, ann)
@@ -104,11 +104,11 @@ func TestCheckPlace(t *testing.T) {
 	finds(t, ann, "audit user: problem can do more than read")
 	sql(`REVOKE ann FROM mailroom_audit`)
 	sql(`ALTER ROLE mailroom_audit CONNECTION LIMIT -1`)
-	finds(t, ann, "audit connections: note the user mailroom_audit may take all connections")
+	finds(t, ann, "audit connections: note the user mailroom_audit can use all connections")
 	sql(`ALTER ROLE mailroom_audit CONNECTION LIMIT 20`)
 
 	sql(`ALTER DATABASE ann SET synchronous_commit = off`)
-	finds(t, ann, "acknowledged: problem on no disk yet")
+	finds(t, ann, "acknowledged: problem not on disk yet")
 	initAt(t, ann) // sets it for ann
 	finds(t, ann)
 
@@ -134,7 +134,7 @@ func TestCheckPlace(t *testing.T) {
 	sql(`SELECT pg_reload_conf()`)
 	until(t, admin, `SELECT current_setting('synchronous_standby_names')`, "")
 	sql(`ALTER ROLE ann SET default_transaction_read_only = on`)
-	finds(t, ann, "server: problem takes no writes")
+	finds(t, ann, "server: problem does not accept writes")
 }
 
 // until asks until the server has read its configuration anew.
@@ -171,7 +171,7 @@ func TestCheckLock(t *testing.T) {
 	}()
 	<-has
 	if !other.CheckLock(t.Context(), report) || level != "problem" ||
-		!strings.Contains(says, "held by one of process ") {
+		!strings.Contains(says, "because of the lock of process ") {
 		t.Errorf("held: %s %s", level, says)
 	}
 	close(released)
@@ -192,7 +192,7 @@ func TestInitWithoutRights(t *testing.T) {
 	_, err := at(t, bobs).Create()
 	want.Code(t, err, orchestrator.PermissionDenied)
 	if text := fmt.Sprint(err); !strings.Contains(text,
-		"the user bob may not make the schema mailroom in the database postgres") {
+		"the user bob has no right to create the schema mailroom in the database postgres") {
 		t.Error(text)
 	}
 	if _, err := postgrestest.SQL(t.Context(), server, "CREATE SCHEMA mailroom AUTHORIZATION bob"); err != nil {
@@ -228,9 +228,9 @@ func TestPasswords(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "pgpass")
 	for _, known := range []struct{ hers, passwords, finding string }{
-		{"", "*:*:*:ann:hers\n", "audit user: note cannot enter"},
-		{"", "*:*:*:ann:hers\n*:*:*:mailroom_audit:its\n", "audit user: ok reads no credentials"},
-		{"hers", "*:*:*:mailroom_audit:its\n", "audit user: ok reads no credentials"},
+		{"", "*:*:*:ann:hers\n", "audit user: note cannot connect"},
+		{"", "*:*:*:ann:hers\n*:*:*:mailroom_audit:its\n", "audit user: ok cannot read credentials"},
+		{"hers", "*:*:*:mailroom_audit:its\n", "audit user: ok cannot read credentials"},
 	} {
 		t.Setenv("PGPASSWORD", known.hers)
 		if err := os.WriteFile(file, []byte(known.passwords), 0o600); err != nil {
@@ -271,7 +271,7 @@ func TestTakesNoWrites(t *testing.T) {
 		"ALTER DATABASE ann SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)
 	}
-	finds(t, ann, "server: problem takes no writes")
+	finds(t, ann, "server: problem does not accept writes")
 	for _, address := range []string{ann, ann + "&default_transaction_read_only=on"} {
 		s := at(t, address)
 		if n := count(t, s, "x"); n != 0 {
@@ -279,7 +279,7 @@ func TestTakesNoWrites(t *testing.T) {
 		}
 		twice := func(t *store.Transaction) error { return errors.Join(add("x")(t), add("y")(t)) }
 		if err := write(s, store.Job(twice)); orchestrator.CodeOf(err) != orchestrator.Unavailable ||
-			!strings.Contains(err.Error(), "takes no writes") {
+			!strings.Contains(err.Error(), "does not accept writes") {
 			t.Errorf("a write: %v", err)
 		}
 	}

@@ -51,12 +51,12 @@ var aboutQuery = fmt.Sprintf(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; S
 func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, params ...any) (store.Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
 		return store.Table{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
+			orchestrator.Errorf(orchestrator.InvalidParams, "the query must be valid UTF-8 without NUL characters")
 	}
 	if !reads().MatchString(statement) {
 		return store.Table{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "the query does something other than reading").
-				WithHint("sql takes one SELECT over the tables of this database")
+			orchestrator.Errorf(orchestrator.InvalidParams, "only queries that read are allowed").
+				WithHint("Use one SELECT over the tables of this database")
 	}
 	if err := s.Look(ctx, func(*store.Conn) error { return nil }); err != nil {
 		return store.Table{}, err
@@ -110,8 +110,8 @@ func (s *Store) endWithLock(ctx context.Context, pid string, end context.CancelC
 		switch {
 		case locks > 0:
 			end(orchestrator.Errorf(orchestrator.InvalidParams,
-				"the query takes an advisory lock, which would keep others from writing, and was ended").
-				WithHint("sql takes one SELECT that only reads"))
+				"the query was stopped because it took an advisory lock, which would block other writers").
+				WithHint("Use one SELECT that only reads"))
 		case err != nil && ctx.Err() == nil: // nobody would see its locks
 			end(err)
 		}
@@ -166,13 +166,13 @@ func enterAsAuditor(s *Store, ctx context.Context, maxRow int) (*conn, error) {
 func noAuditor(err error) error {
 	if codeOf(err) == tooManyConnections {
 		return &orchestrator.Error{Code: orchestrator.Busy, Err: err,
-			Message: "the server has no connection left for the user " + auditRole + ", as which queries are run",
-			Hint:    "Try again when other queries have ended"}
+			Message: "the server has no free connection for the user " + auditRole + ", which runs the queries",
+			Hint:    "Try again when other queries have finished"}
 	}
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " +
-		auditRole + " of the server, which cannot enter",
-		Hint: "Run there: " + makeAuditor +
-			"; then `mailroom init` again, which lets it read. If it needs a password, put that into ~/.pgpass"}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the user " + auditRole +
+		", which runs the queries, cannot connect to the server",
+		Hint: "On the server, run " + makeAuditor +
+			"; then run `mailroom init` again, which lets the user read. If the user needs a password, put it into ~/.pgpass"}
 }
 
 func queryError(ctx context.Context, err error) error {
@@ -187,12 +187,12 @@ func queryError(ctx context.Context, err error) error {
 		return store.TooLong(long.MaxExpectedBodyLen)
 	case code == readOnlyTransaction, code == noRight:
 		return &orchestrator.Error{Code: orchestrator.InvalidParams,
-			Message: "the query does something other than reading", Err: err,
-			Hint: "sql takes one SELECT over the tables of this database"}
+			Message: "only queries that read are allowed", Err: err,
+			Hint: "Use one SELECT over the tables of this database"}
 	case code == protocolViolation:
 		return &orchestrator.Error{Code: orchestrator.InvalidParams,
-			Message: "the query has other parameters than those that came with it", Err: err,
-			Hint: "Write them as ?1, ?2 and so on"}
+			Message: "the parameters in the query do not match the given values", Err: err,
+			Hint: "Write the parameters as ?1, ?2, and so on"}
 	}
 	return store.InvalidQuery(err, "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()")
 }

@@ -51,14 +51,14 @@ func TestQueryCannotKeepOthersFromWriting(t *testing.T) {
 				}
 				err := <-ended
 				want.Code(t, err, orchestrator.InvalidParams)
-				if !strings.Contains(fmt.Sprint(err), "takes an advisory lock") {
+				if !strings.Contains(fmt.Sprint(err), "took an advisory lock") {
 					t.Errorf("%s: %v", call, err)
 				}
 				until(t, address, locks, "0") // behind a pooler, the server notices by itself that the query is over
 			}
 			waiting := store.Job(func(*store.Transaction) error {
 				_, err := s.Query(t.Context(), "SELECT "+lock, store.Bound{Rows: 1})
-				if !strings.Contains(fmt.Sprint(err), "takes an advisory lock") {
+				if !strings.Contains(fmt.Sprint(err), "took an advisory lock") {
 					t.Errorf("one that waits for the lock: %v", err)
 				}
 				return nil
@@ -84,7 +84,7 @@ func TestQueryOfALongRow(t *testing.T) {
 		`SELECT repeat('x', 20000000) AS a, repeat('x', 20000000) AS b`} {
 		_, err := s.Query(t.Context(), query, store.Bound{Rows: 1})
 		want.Code(t, err, orchestrator.InvalidParams)
-		if !strings.Contains(fmt.Sprint(err), "a row of the answer takes more than 33554432 bytes") {
+		if !strings.Contains(fmt.Sprint(err), "a row of the result is larger than 33554432 bytes") {
 			t.Errorf("%s: %v", query, err)
 		}
 	}

@@ -23,7 +23,7 @@ func TestOtherEncodings(t *testing.T) {
 		there := strings.Replace(server, "/postgres?", "/"+strings.ToLower(encoding)+"?", 1)
 		_, err := at(t, there).Create()
 		want.Code(t, err, orchestrator.Unavailable)
-		if !strings.Contains(fmt.Sprint(err), "has the encoding "+encoding) ||
+		if !strings.Contains(fmt.Sprint(err), "must be UTF8, but is "+encoding) ||
 			!strings.Contains(fmt.Sprint(err), "ENCODING 'UTF8'") {
 			t.Error(err)
 		}
@@ -58,7 +58,7 @@ func TestTextThatTheEncodingLacks(t *testing.T) {
 			switch text {
 			case "5 €", "漢字", "nul \x00":
 				want.Code(t, outs[i].Refused, orchestrator.InvalidParams)
-				if said := fmt.Sprint(outs[i].Refused); !strings.Contains(said, "the database refuses it") &&
+				if said := fmt.Sprint(outs[i].Refused); !strings.Contains(said, "the database rejected the row") &&
 					!strings.Contains(said, "NUL") || strings.Contains(said, text) {
 					t.Errorf("%q: %s", text, said)
 				}

@@ -15,31 +15,31 @@ import (
 )
 
 // errNone is the cause of an error about a database that is not there.
-var errNone = errors.New("it has none of mailroom's tables")
+var errNone = errors.New("the schema has no Mailroom tables")
 
 // noDatabase is the error for a place without a database.
 func noDatabase(s *Store) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errNone,
 		Message: "there is no database at " + s.path,
-		Hint:    "`mailroom --db " + orchestrator.ShellWord(s.path) + " init` makes one"}
+		Hint:    "To create it, run `mailroom --db " + orchestrator.ShellWord(s.path) + " init`"}
 }
 
 // mayNotEnter is the error for a database that is another user's.
 func mayNotEnter(s *Store) error {
 	return &orchestrator.Error{Code: orchestrator.PermissionDenied,
-		Message: "the user of " + s.path + " may not use its schema " + s.schema,
-		Hint:    "Use the address with which the database was made; mailroom's tables belong to one user"}
+		Message: "the user of " + s.path + " has no right to use the schema " + s.schema,
+		Hint:    "Use the address that the database was created with. The tables of Mailroom belong to one user"}
 }
 
 // takesNoWrites is the error for a server that can only be read.
 func takesNoWrites(s *Store, err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err,
-		Message: "the server of " + s.path + " takes no writes: it is a standby, or was made read-only",
+		Message: "the server of " + s.path + " does not accept writes because it is a standby or read-only",
 		Hint:    check.NameAll}
 }
 
 // namePast is what to do about a pooler that is the only way to the server.
-const namePast = "Add the server's own address to the database's: direct=postgres://USER@HOST/DATABASE, percent-encoded"
+const namePast = "Add the server's own address, percent-encoded, to the address of the database: direct=postgres://USER@HOST/DATABASE"
 
 // The classes and codes of the server's errors that this package tells apart. Source: PostgreSQL's manual, appendix A.
 const (
@@ -124,50 +124,50 @@ func (s *Store) Explain(err error) error {
 			"Try again")
 	case code == diskFull:
 		return fail(orchestrator.Unavailable, "the disk of the server of "+s.path+" is full; nothing was written",
-			"Free some space there")
+			"Free some space on that disk")
 	case code == tooManyConnections:
-		return fail(orchestrator.Unavailable, "the server of "+s.path+" has no connection left",
-			"Raise its max_connections, or end what holds them")
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" has no free connection",
+			"Raise its max_connections, or close other connections")
 	case code == outOfMemory:
 		return fail(orchestrator.Unavailable,
-			"the server of "+s.path+" has no memory left, or no room for locks; nothing was written",
-			"Look at its log. For locks, raise its max_locks_per_transaction")
+			"the server of "+s.path+" has run out of memory or of space for locks; nothing was written",
+			"See the log of the server. If it has run out of space for locks, raise its max_locks_per_transaction")
 	case refusesTransactions(err):
-		return fail(orchestrator.Unavailable, "the pooler before the server of "+s.path+
-			" has pool_mode = statement, with which there are no transactions",
+		return fail(orchestrator.Unavailable, "the pooler in front of the server of "+s.path+
+			" has pool_mode = statement, which does not allow transactions",
 			"Set pool_mode = transaction for this database in the pooler's configuration")
 	case code == noSuchDatabase:
 		return fail(orchestrator.Unavailable, "the server has no database "+cmp.Or(s.config.Database, s.config.User),
-			"See whether the address names the right one. To make it there: `createdb -O "+s.config.User+" "+
+			"Check the database name in the address. To create the database on the server, run `createdb -O "+s.config.User+" "+
 				cmp.Or(s.config.Database, s.config.User)+"`")
 	case code == noRight:
-		return fail(orchestrator.Unavailable, "the user of "+s.path+" may not do that",
-			"`mailroom init` needs a user that may CREATE in the database; later on, use the one that made the tables")
+		return fail(orchestrator.Unavailable, "the user of "+s.path+" does not have the right to do this",
+			"Run `mailroom init` as a user that may CREATE in the database, and afterwards use the user that created the tables")
 	case isKeptOut(err):
-		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user in",
-			"The password belongs in ~/.pgpass, or in PGPASSWORD, which the commands of agents do not get; pg_hba.conf of the server says who may enter")
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user connect",
+			"Put the password into ~/.pgpass, or into PGPASSWORD, which Mailroom does not pass to the commands of agents. Check in the server's pg_hba.conf that the user may connect")
 	case code == undefinedObject && errors.As(err, new(*pgconn.ConnectError)):
-		return fail(orchestrator.InvalidParams, "the server of "+s.path+" does not know a parameter of the address",
-			"Correct it: those of libpq, and settings of the server, may stand there")
+		return fail(orchestrator.InvalidParams, "the server of "+s.path+" does not support a parameter of the address",
+			"Correct the parameter. The address can contain parameters of libpq and settings of the server")
 	case code == "" && isUntrusted(err):
-		return fail(orchestrator.Unavailable, "the certificate of the server of "+s.path+" cannot be trusted",
-			"Name the server as its certificate does, and the authority that signed that: sslrootcert=FILE; sslmode=require in the address trusts any")
+		return fail(orchestrator.Unavailable, "the certificate of the server of "+s.path+" is not trusted",
+			"Use the host name that is in the certificate, and name the certificate of the authority that signed it with sslrootcert=FILE. To trust any certificate, put sslmode=require into the address")
 	case errors.Is(err, errUndone):
-		return fail(orchestrator.Unavailable, "the server of "+s.path+" has ended the transaction; nothing was written",
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" aborted the transaction; nothing was written",
 			"Try again")
 	case isDemoted(err):
 		return takesNoWrites(s, err)
 	case isLost(err):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not answer; nothing was written",
-			"See whether it runs, and whether its address is right")
+			"Check that the server is running and that its address is correct")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return fail(orchestrator.Busy, "gave up waiting for the database; nothing was written", "Try again")
+		return fail(orchestrator.Busy, "stopped waiting for the database; nothing was written", "Try again")
 	case refusesRow(err):
 		return store.Refused(err)
 	case code == queryCanceled:
 		return fail(orchestrator.Busy,
 			"the server of "+s.path+
-				" has ended a statement, for its statement_timeout or an administrator; nothing was written",
+				" stopped a statement because of its statement_timeout or an administrator; nothing was written",
 			"Try again")
 	}
 	return err

@@ -48,7 +48,7 @@ func (m *mark) next() []wire.Call {
 }
 
 // errUndone says that a transaction was not committed, and never will be.
-var errUndone = errors.New("the server has ended the transaction; nothing was written")
+var errUndone = errors.New("the server aborted the transaction; nothing was written")
 
 // askFor is how long a server is asked what has become of a transaction, at least.
 const askFor = time.Minute
@@ -77,8 +77,8 @@ func (w *backend) fate(lost error) error {
 		}
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: lost,
-		Message: "the server of " + w.s.path + " did not answer, and it is not known whether it has written this",
-		Hint:    "See whether it is there before you try again"}
+		Message: "the server of " + w.s.path + " did not answer; the change may or may not have been written",
+		Hint:    "Before you try again, check whether the change was written"}
 }
 
 // outcome reports whether a transaction of another connection is over, and then whether it was committed.

@@ -67,7 +67,7 @@ func TestFirstError(t *testing.T) {
 	} {
 		err := write(at(t, ann), w)
 		want.Code(t, err, orchestrator.Unavailable)
-		if !strings.Contains(fmt.Sprint(err), "takes no writes") {
+		if !strings.Contains(fmt.Sprint(err), "does not accept writes") {
 			t.Error(err)
 		}
 	}

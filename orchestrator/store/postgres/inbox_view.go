@@ -46,8 +46,8 @@ func (c *conn) MakeInboxView(name, _ string) error {
 	case "":
 	default:
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"the schema has something of its own named %s_inbox, which is no view", name).
-			WithHint("Rename that, or choose another name for the agent")
+			"the schema already has an object named %s_inbox that is not a view", name).
+			WithHint("Rename that object, or choose another name for the agent")
 	}
 	arguments := fmt.Sprintf("'%s', '%d', '%d', '%d', '%d'", name, writing, lockNumber(schema, ""), recipient,
 		lockNumber(schema, name))

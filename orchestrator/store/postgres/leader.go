@@ -63,7 +63,7 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, gree
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
-		orchestrator.GoSafe("closing connections that came late", s.log, func() { drop(answers, waiting) })
+		orchestrator.GoSafe("closing late connections", s.log, func() { drop(answers, waiting) })
 	}()
 	try := func(at int, after time.Duration) {
 		orchestrator.GoSafe("connecting to a server", s.log, func() {
@@ -136,7 +136,7 @@ func leads(s *Store, c *conn, timeline int64, at int) error {
 	defer l.mu.Unlock()
 	if timeline < l.timeline {
 		c.Drop()
-		return fmt.Errorf("another has taken its place: %w", pgconn.ErrReadOnlyConnection)
+		return fmt.Errorf("another server has become the primary: %w", pgconn.ErrReadOnlyConnection)
 	}
 	for other := range l.conns {
 		if timeline > l.timeline {
@@ -166,7 +166,7 @@ func (s *Store) watch(from, every time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	timer := time.AfterFunc(from, func() {
 		for at := range s.hosts { // each by itself, since one may answer nothing
-			orchestrator.GoSafe("looking for the server that leads", s.log, func() {
+			orchestrator.GoSafe("looking for the primary server", s.log, func() {
 				for ; ctx.Err() == nil; orchestrator.Pause(ctx, every) {
 					s.ask(ctx, at)
 				}

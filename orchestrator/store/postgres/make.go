@@ -62,7 +62,7 @@ func (s *Store) create(ctx context.Context) (created bool, err error) {
 	}
 	s.found.Store(true)
 	if err := setRole(s, ctx, raw); err != nil {
-		s.log.Warn("the settings of this user could not be stored; connections bring their own", "error", err)
+		s.log.Warn("cannot store the settings of this user; each connection sets its own", "error", err)
 	}
 	return !there, nil
 }

@@ -128,7 +128,7 @@ func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error 
 		return from.err
 	}
 	if err != nil {
-		return fmt.Errorf("a row of %s: %w", t.Name, err)
+		return fmt.Errorf("cannot write a row of %s: %w", t.Name, err)
 	}
 	return nil
 }

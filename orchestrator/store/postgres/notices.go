@@ -202,14 +202,14 @@ func (n *notices) listen() {
 }
 
 // errDeaf says that nothing can be heard on a connection.
-var errDeaf = errors.New("a pooler stands before the server, through which nothing can be heard")
+var errDeaf = errors.New("a pooler in front of the server does not forward notifications")
 
 // pollEvery is how often everybody looks by himself where nothing can be heard.
 const pollEvery = 250 * time.Millisecond
 
 // poll wakes everybody again and again, since nothing can be heard for a reason that stays.
 func (n *notices) poll(why error) {
-	n.s.log.Warn("what other processes send is not heard at once: new messages are looked for four times a second",
+	n.s.log.Warn("cannot receive notifications from other processes; checking for new messages four times a second",
 		"error", why, "hint", namePast)
 	for n.ctx.Err() == nil {
 		orchestrator.Pause(n.ctx, pollEvery)

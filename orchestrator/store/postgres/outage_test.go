@@ -128,5 +128,5 @@ func TestOutageIsLogged(t *testing.T) {
 	all.Wait()
 	log.mu.Lock()
 	defer log.mu.Unlock()
-	want.Rows(t, log.lines, "the server of the database cannot be reached", "the server of the database is there again")
+	want.Rows(t, log.lines, "cannot reach the server of the database", "the server of the database is available again")
 }

@@ -83,8 +83,8 @@ func TestPoolerChecked(t *testing.T) {
 		place := postgrestest.Place("")
 		initAt(t, server+place)
 		for way, finding := range map[string]string{
-			server: "ok", pool.Address: "problem direct names a pooler, too",
-			server + "&port=1": "problem the way past it", "": "note four times a second",
+			server: "ok", pool.Address: "problem the address in direct is also a pooler",
+			server + "&port=1": "problem cannot reach the server at the address in direct", "": "note four times a second",
 		} {
 			address := pool.Address + place
 			if way != "" {
@@ -92,7 +92,7 @@ func TestPoolerChecked(t *testing.T) {
 			}
 			finds(t, address, append(careless, "pooler: "+finding)...)
 		}
-		finds(t, pool.Past(server)+place, append(careless, "pooler: ok in "+mode+" mode")...)
+		finds(t, pool.Past(server)+place, append(careless, "pooler: ok a pooler in "+mode+" mode")...)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestDirectLeadsElsewhere(t *testing.T) {
 		}
 		address := server + place + "&direct=" + url.QueryEscape(other)
 		finds(t, address, "settings: problem fsync is off", "acknowledged: problem synchronous_commit is off",
-			"pooler: problem leads to another database")
+			"pooler: problem points to another database")
 		s := at(t, address)
 		if token := s.Token("an-id"); token != "an-id" {
 			t.Errorf("the token of a lease is %s", token)

@@ -64,7 +64,7 @@ func (o *outage) began(s *Store, at time.Time, err error) {
 	defer o.mu.Unlock()
 	if s.found.Load() && o.since.IsZero() && at.After(o.over) && codeOf(err) != tooManyConnections {
 		o.since = at
-		s.log.Warn("the server of the database cannot be reached", "database", s.path, "error", err)
+		s.log.Warn("cannot reach the server of the database", "database", s.path, "error", err)
 	}
 }
 
@@ -72,7 +72,7 @@ func (o *outage) ended(s *Store) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.since.IsZero() {
-		s.log.Warn("the server of the database is there again", "database", s.path, "seconds",
+		s.log.Warn("the server of the database is available again", "database", s.path, "seconds",
 			time.Since(o.since).Round(100*time.Millisecond).Seconds())
 		o.since, o.over = time.Time{}, time.Now()
 	}

@@ -27,7 +27,7 @@ func cannotWrite(t *testing.T, address string) {
 			_, err := c.Exec(`UPDATE settings SET value = 'x'`)
 			return err
 		})
-		if err == nil || !strings.Contains(err.Error(), "was to write") {
+		if err == nil || !strings.Contains(err.Error(), "cannot write") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -37,8 +37,8 @@ func suits(s *Store, c *store.Conn) error {
 		})
 	if err == nil && number < check.Oldest {
 		return orchestrator.Errorf(orchestrator.Unavailable,
-			"the server of %s is PostgreSQL %s; mailroom is for 14 and later", s.path, version).
-			WithHint("Upgrade it, or use another")
+			"the server of %s is PostgreSQL %s, but Mailroom needs version 14 or later", s.path, version).
+			WithHint("Upgrade the server, or use another one")
 	}
 	if err == nil {
 		err = c.Run(`SELECT pg_current_xact_id_if_assigned() IS NULL, pg_try_advisory_xact_lock_shared(?1, 0), objsubid,
@@ -47,8 +47,8 @@ func suits(s *Store, c *store.Conn) error {
 	if code := codeOf(err); code == undefinedFunction || code == undefinedColumn || code == undefinedTable ||
 		code == undefinedObject || code == notSupported {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the server of " + s.path +
-			" is not PostgreSQL: it lacks what mailroom needs to write with several programs",
-			Hint: "Use PostgreSQL, 14 or later"}
+			" is not PostgreSQL: it lacks features that Mailroom needs when several programs write",
+			Hint: "Use PostgreSQL 14 or later"}
 	}
 	return err
 }
@@ -60,8 +60,8 @@ func encodes(s *Store, c *store.Conn) error {
 		return err
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database of %s has the encoding %s, which lacks characters that messages have", s.path, has).
-		WithHint("Make it with UTF8: CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0")
+		"the encoding of the database of %s must be UTF8, but is %s, which cannot represent all characters of messages", s.path, has).
+		WithHint("Create the database with UTF8: CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0")
 }
 
 // makeSchema makes the schema of the tables unless somebody has for this user.
@@ -74,9 +74,9 @@ func makeSchema(s *Store, c *store.Conn) error {
 	if codeOf(err) == noRight {
 		user, database := s.config.User, s.config.Database
 		return &orchestrator.Error{Code: orchestrator.PermissionDenied, Err: err,
-			Message: "the user " + user + " may not make the schema " + s.schema + " in the database " + database,
-			Hint: "Run there, as its owner: CREATE SCHEMA \"" + s.schema + `" AUTHORIZATION "` + user +
-				`"; or: GRANT CREATE ON DATABASE "` + database + `" TO "` + user + `"; then ` + "`mailroom init` again"}
+			Message: "the user " + user + " has no right to create the schema " + s.schema + " in the database " + database,
+			Hint: "As the owner of the database, run CREATE SCHEMA \"" + s.schema + `" AUTHORIZATION "` + user +
+				`"; or run GRANT CREATE ON DATABASE "` + database + `" TO "` + user + `"; then run ` + "`mailroom init` again"}
 	}
 	return err
 }

@@ -54,6 +54,6 @@ func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 // noFollowing is the error for a standby, which does not know what transactions are under way.
 func noFollowing(s *Store) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable,
-		Message: "the server of " + s.path + " is a standby: what happens cannot be followed there",
+		Message: "the server of " + s.path + " is a standby, so it cannot be used to follow events",
 		Hint:    check.NameAll}
 }

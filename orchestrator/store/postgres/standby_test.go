@@ -65,7 +65,7 @@ func TestStandby(t *testing.T) {
 	sql(`ALTER SYSTEM SET synchronous_standby_names = 'one'`)
 	sql(`SELECT pg_reload_conf()`)
 	until(t, admin, `SELECT state || ' ' || sync_state FROM pg_stat_replication`, "streaming sync")
-	finds(t, ann, "acknowledged: note asks for: one")
+	finds(t, ann, "acknowledged: note requires: one")
 	sql(`GRANT pg_read_all_stats TO ann`)
 	finds(t, ann, "acknowledged: ok on the disks of 2 nodes")
 	if err := send(t, e); err != nil {
@@ -74,7 +74,7 @@ func TestStandby(t *testing.T) {
 
 	there := strings.Replace(ann, url.QueryEscape(hostOf(t, server)), url.QueryEscape(hostOf(t, standby)), 1)
 	until(t, there, `SELECT count(*) FROM mailroom.agent_message`, "2")
-	finds(t, there, "server: note a standby, which can only be read")
+	finds(t, there, "server: note a standby, which is read-only")
 	onlyReads(t, engineAt(t, there))
 
 	postgrestest.Stop(t, standby)
@@ -108,7 +108,7 @@ func onlyReads(t *testing.T, e *delivery.Engine) {
 	_, delivered := e.DeliverAll(t.Context(), delivery.Options{})
 	for does, err := range map[string]error{"a send": send(t, e), "init": created, "a delivery": delivered} {
 		if text := fmt.Sprint(err); orchestrator.CodeOf(err) != orchestrator.Unavailable ||
-			!strings.Contains(text, "takes no writes: it is a standby") || !strings.Contains(text, "Name all servers") {
+			!strings.Contains(text, "does not accept writes because it is a standby") || !strings.Contains(text, "List all servers") {
 			t.Errorf("%s: %v", does, err)
 		}
 	}

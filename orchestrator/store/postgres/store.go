@@ -139,8 +139,8 @@ func splitDirect(dsn string) (rest, direct string) {
 // configOf reads an address. Error: invalid_params, which shows nothing of it, since it may hold a password.
 func configOf(dsn string) (*pgconn.Config, error) {
 	wrong := orchestrator.Errorf(orchestrator.InvalidParams,
-		"the address of the database is not postgres://USER@HOST/DATABASE").
-		WithHint("Put the password into ~/.pgpass or PGPASSWORD; percent-encode what is not a letter or digit")
+		"the address of the database must have the form postgres://USER@HOST/DATABASE").
+		WithHint("Put the password into ~/.pgpass or PGPASSWORD. Percent-encode characters that are not letters or digits")
 	address, err := url.Parse(dsn)
 	if err != nil || !IsAddress(dsn) || strings.Contains(address.Path+address.Fragment, "@") ||
 		strings.Contains(address.Host, "@") {
@@ -150,7 +150,7 @@ func configOf(dsn string) (*pgconn.Config, error) {
 		if file := address.Query().Get(name); file != "" && file != "system" {
 			if _, err := os.Stat(file); err != nil {
 				return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-					"%s of the address names a file that cannot be had: %v", name, err)
+					"cannot read the file that %s in the address names: %v", name, err)
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	if schema := config.RuntimeParams["search_path"]; !orchestrator.IsName(schema) || strings.Contains(schema, "-") ||
 		strings.HasPrefix(schema, "pg_") || len(schema) > maxSchema {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-			"search_path: it must name one schema, by at most %d small letters, digits and _", maxSchema)
+			"search_path must name one schema, with at most %d lowercase letters, digits, and _", maxSchema)
 	}
 	several := len(hostsOf(config)) > 1
 	if several && !address.Query().Has("target_session_attrs") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
@@ -256,7 +256,7 @@ func (s *Store) databaseID() (string, error) {
 	if id := s.id.Load(); id != nil {
 		return *id, nil
 	}
-	return "", errors.New("no connection has said which database it leads to")
+	return "", errors.New("no connection has reported the id of the database")
 }
 
 // FilePrefix is a path in a folder of the state folder that is named after the database's id. Where there can be none, it
@@ -264,11 +264,11 @@ func (s *Store) databaseID() (string, error) {
 func (s *Store) FilePrefix() string {
 	const nowhere = os.DevNull + "/"
 	if s.state == "" {
-		return nowhere + "neither HOME nor XDG_STATE_HOME names a folder for this"
+		return nowhere + "HOME or XDG_STATE_HOME must name a folder"
 	}
 	id, err := s.databaseID()
 	if err == nil && (id != filepath.Base(id) || !filepath.IsLocal(id)) {
-		err = errors.New("the id of the database is no name for a folder: " + strconv.Quote(id))
+		err = errors.New("the id of the database is not a valid folder name: " + strconv.Quote(id))
 	}
 	folder := filepath.Join(s.state, id)
 	if err == nil {

@@ -79,11 +79,11 @@ func admit(said map[string]string, knows int) error {
 	version, err := strconv.Atoi(said[versionKey])
 	switch {
 	case err != nil, version < 1:
-		return orchestrator.Errorf(orchestrator.Unavailable, "the table settings of the database has no %s",
-			versionKey).WithHint("Its tables are not mailroom's, or somebody has changed them")
+		return orchestrator.Errorf(orchestrator.Unavailable, "the settings table of the database has no %s",
+			versionKey).WithHint("Use another database, because these tables are not Mailroom's or were changed")
 	case version < knows:
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errBehind,
-			Message: fmt.Sprintf("the database has version %d of the tables; this program needs %d", version, knows),
+			Message: fmt.Sprintf("the database has version %d of the tables, but this program needs version %d", version, knows),
 			Hint:    "Try again"}
 	}
 	return store.Outgrown(version, knows, said[store.SchemaOldest])
@@ -126,14 +126,14 @@ func (s *Store) upgrade(ctx context.Context) error {
 	if err != nil || int(version) >= s.version() {
 		return err
 	}
-	s.log.Info("bringing the tables of the database to the version of this program", "database", s.path, "from",
+	s.log.Info("upgrading the tables of the database to the version of this program", "database", s.path, "from",
 		version, "to", s.version())
 	if err := letIn(raw); err != nil { // a step may change rows of a database that has moved
 		return err
 	}
 	for ; int(version) < s.version(); version++ {
 		if err := c.Script(s.steps[version-1]); err != nil {
-			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
+			return fmt.Errorf("cannot upgrade the tables to version %d: %w", version+1, err)
 		}
 	}
 	for key, value := range map[string]string{

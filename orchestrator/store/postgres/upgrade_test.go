@@ -93,7 +93,7 @@ func TestUpgrade(t *testing.T) {
 	} {
 		if !errors.Is(err, store.ErrOutdated) ||
 			!strings.Contains(fmt.Sprint(err),
-				fmt.Sprintf("the database has version %d of the tables; this program knows %d", this+1, this)) {
+				fmt.Sprintf("the database has version %d of the tables, but this program supports versions up to %d", this+1, this)) {
 			t.Errorf("an older program, %s: %v", name, err)
 		}
 	}
@@ -129,7 +129,7 @@ func TestUpgradeThatFails(t *testing.T) {
 	}
 	defer bad.Close()
 	err = write(bad, add("refused"))
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("making version %d of the tables: ", old.Version()+1)) {
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("cannot upgrade the tables to version %d: ", old.Version()+1)) {
 		t.Errorf("a step that fails: %v", err)
 	}
 	if err := write(old, add("still")); err != nil {

@@ -32,7 +32,7 @@ func TestServerBefore14IsRefused(t *testing.T) {
 	_, err := at(t, address).Create()
 	var e *orchestrator.Error
 	if !errors.As(err, &e) || e.Code != orchestrator.Unavailable || !strings.Contains(e.Message, "is PostgreSQL 13.") ||
-		!strings.Contains(e.Message, "14 and later") || e.Hint == "" {
+		!strings.Contains(e.Message, "14 or later") || e.Hint == "" {
 		t.Errorf("%#v", err)
 	}
 	rows, err := postgrestest.SQL(t.Context(), address, `SELECT count(*) FROM pg_namespace WHERE nspname ^@ 't'`)

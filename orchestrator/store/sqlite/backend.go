@@ -150,7 +150,7 @@ func (w *backend) Abandon() {
 		return
 	}
 	if err := w.shut(); err != nil {
-		w.s.log.Warn("a connection that was given up could not be closed", "error", err)
+		w.s.log.Warn("cannot close an abandoned connection", "error", err)
 	}
 }
 

@@ -26,8 +26,8 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 		if os.SameFile(info, mustStat(s.path)) {
 			return store.Backup{}, orchestrator.Errorf(orchestrator.InvalidParams, "%s is the database itself", target)
 		}
-		return store.Backup{}, orchestrator.Errorf(orchestrator.Conflict, "%s exists already", target).
-			WithHint("Name another file, or replace it with --overwrite")
+		return store.Backup{}, orchestrator.Errorf(orchestrator.Conflict, "%s already exists", target).
+			WithHint("Give another file, or replace this one with --overwrite")
 	}
 	if err := admit(ctx, s); err != nil {
 		return store.Backup{}, err
@@ -40,10 +40,10 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 	}
 	temp, place, err := s.openCopy(filepath.Dir(target), "backup")
 	if err != nil {
-		return store.Backup{}, fileError("the backup cannot be written", err)
+		return store.Backup{}, fileError("cannot write the backup", err)
 	}
 	defer place.Remove()
-	if err := vacuumInto(temp, s.path, readerDSN(s.path, false), "the backup cannot be written"); err != nil {
+	if err := vacuumInto(temp, s.path, readerDSN(s.path, false), "cannot write the backup"); err != nil {
 		return store.Backup{}, err
 	}
 	b := store.Backup{File: target}
@@ -51,7 +51,7 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 		return store.Backup{}, err
 	}
 	if err := os.Rename(temp.Name(), target); err != nil {
-		return store.Backup{}, fileError("the backup cannot be put in its place", err)
+		return store.Backup{}, fileError("cannot move the backup to its place", err)
 	}
 	if err := store.SyncFolder(filepath.Dir(target)); err != nil {
 		return store.Backup{}, err
@@ -87,9 +87,9 @@ func mustStat(path string) os.FileInfo {
 }
 
 func fileError(what string, err error) error {
-	code, hint := orchestrator.Unavailable, "Check the path, its permissions and the space on the disk"
+	code, hint := orchestrator.Unavailable, "Check the path, its permissions, and the free space on the disk"
 	if errors.Is(err, fs.ErrNotExist) {
-		code, hint = orchestrator.InvalidParams, "Its folder does not exist; make it first"
+		code, hint = orchestrator.InvalidParams, "The folder does not exist. Create it first"
 	}
 	return &orchestrator.Error{Code: code, Message: what, Err: err, Hint: hint}
 }
@@ -158,6 +158,6 @@ func backupError(path string, err error) error {
 }
 
 func noBackup(path string) error {
-	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is no backup of a mailroom database", path).
-		WithHint("Name a file that `mailroom backup` has written")
+	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is not a backup of a Mailroom database", path).
+		WithHint("Give a file that `mailroom backup` has written")
 }

@@ -93,26 +93,26 @@ func databaseError(path string, err error) error {
 	switch code := sqliteCode(err); {
 	case code == sqlite3.ErrBusy, code == sqlite3.ErrLocked:
 		return fail(orchestrator.Busy, "the database "+path+" is locked by another program; nothing was written",
-			"Try again; if it stays locked, `mailroom doctor` says who has it open")
+			"Try again. If the database stays locked, run `mailroom doctor` to see which program has it open")
 	case code == sqlite3.ErrFull, errno == syscall.ENOSPC, errno == syscall.EDQUOT:
 		return fail(orchestrator.Unavailable, "the disk that holds "+path+" is full; nothing was written",
-			"Free some space (`mailroom clear_old` helps once there is a little) and try again")
+			"Free some space and try again. Once a little space is free, `mailroom clear_old` frees more")
 	case code == sqlite3.ErrNotADB:
 		return fail(orchestrator.Unavailable, path+" is not a SQLite database",
-			"Name another file with --db, or move this one away; if it was a database, `mailroom doctor` says how to recover")
+			"Give another file with --db, or move this one away. If it was a database, run `mailroom doctor` to see how to recover it")
 	case code == sqlite3.ErrCorrupt:
 		return fail(orchestrator.Unavailable, "the database "+path+" is damaged",
-			"`mailroom doctor` says what is damaged and how to recover from a backup")
+			"To see the damage and how to recover from a backup, run `mailroom doctor`")
 	case code == sqlite3.ErrReadonly, code == sqlite3.ErrPerm, code == sqlite3.ErrAuth:
-		return fail(orchestrator.Unavailable, "the database "+path+" cannot be written",
+		return fail(orchestrator.Unavailable, "cannot write to the database "+path,
 			"Check the permissions of the file and of its folder")
 	case code == sqlite3.ErrIoErr, errno == syscall.EIO:
-		return fail(orchestrator.Unavailable, "the disk that holds "+path+" reports an error; nothing was written",
-			"Check the disk; `mailroom doctor` checks the database")
+		return fail(orchestrator.Unavailable, "the disk that holds "+path+" reported an error; nothing was written",
+			"Check the disk. To check the database, run `mailroom doctor`")
 	case code == sqlite3.ErrTooBig:
 		return store.Refused(err)
 	case code == sqlite3.ErrCantOpen, ofSystem:
-		return fail(orchestrator.Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))
+		return fail(orchestrator.Unavailable, "cannot open the database "+path, whyNotOpen(path))
 	}
 	if e, is := errors.AsType[sqlite3.Error](err); is && e.ExtendedCode == sqlite3.ErrConstraintTrigger {
 		// RAISE of a trigger
@@ -126,11 +126,11 @@ func whyNotOpen(path string) string {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return "It is a folder: name a file in it, such as " + strings.TrimRight(path, "/") + "/mailroom.db"
+		return "The path is a folder. Give a file in it, such as " + strings.TrimRight(path, "/") + "/mailroom.db"
 	case err != nil && lost(path) != "":
 		return lost(path)
 	case errors.Is(err, fs.ErrNotExist):
-		return "There is no such file, and it could not be made: check the permissions of its folder"
+		return "The file does not exist and cannot be created. Check the permissions of its folder"
 	case err != nil:
 		return "Check the path and its permissions (" + err.Error() + ")"
 	}
@@ -143,7 +143,7 @@ func lost(path string) string {
 		_, err := os.Stat(path)
 		to, noLink := os.Readlink(path)
 		if noLink == nil && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP)) {
-			return path + " is a link that leads nowhere, to " + to + ": make what it names, or remove it"
+			return path + " is a broken symbolic link to " + to + ". Create the target, or remove the link"
 		}
 	}
 	return ""

@@ -124,8 +124,8 @@ func (f *walFile) sync(number int64) error {
 func notDurable(path string, err error) error {
 	return &orchestrator.Error{
 		Code: orchestrator.Unavailable, Err: err,
-		Message: "the disk that holds " + path + " reports an error; whether the change was kept is not known",
-		Hint: "Check the disk, start this program anew, and look with `mailroom trace` before you repeat; " +
-			"a repeat with the same idempotency key is safe",
+		Message: "the disk that holds " + path + " reported an error; the change may or may not have been saved",
+		Hint: "Check the disk, and restart this program. Before you retry, check with `mailroom trace` whether the change was saved. " +
+			"Retrying with the same idempotency key is safe",
 	}
 }

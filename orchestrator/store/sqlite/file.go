@@ -60,7 +60,7 @@ func (d *dbFile) noDatabase() *orchestrator.Error {
 		return databaseRemoved(d.path)
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable, "there is no database at %s", d.path).
-		WithHint("`mailroom init` makes one for the project in this folder. One that is there is found from its project's folder and below; --db and MAILROOM_DB name any other")
+		WithHint("To create one for the project in this folder, run `mailroom init`. Mailroom finds the database of a project from the project's folder and its subfolders. For any other database, use --db or MAILROOM_DB")
 }
 
 // createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here

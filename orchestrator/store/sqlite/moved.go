@@ -56,7 +56,7 @@ func (d *dbFile) openFile(dsn string) (*conn, error) {
 	d.file = c.file
 	d.fileMu.Unlock()
 	if before != (fileID{}) && before != c.file {
-		d.log.Warn("the database was removed or replaced while it was open; from now on the file that is there now is used", "path", d.path)
+		d.log.Warn("the database was removed or replaced while it was open; using the file that is now at this path", "path", d.path)
 	}
 	return c, nil
 }
@@ -70,8 +70,8 @@ func (d *dbFile) anothersWAL() error {
 		return nil
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database %[1]s was replaced, but %[1]s-wal still belongs to the one that was there before", d.path).
-		WithHint("Put that one back; or stop what uses it, and move %[1]s-wal and %[1]s-shm away. To put a backup in place, use `mailroom restore`", d.path)
+		"the database %[1]s was replaced, but %[1]s-wal still belongs to the previous database", d.path).
+		WithHint("Put the previous database back. Or stop the programs that use it, and move %[1]s-wal and %[1]s-shm away. To restore a backup, use `mailroom restore`", d.path)
 }
 
 // keepWAL keeps the -wal that the writer has open, also when that is closed: for anothersWAL, and lest another file
@@ -172,9 +172,9 @@ func orphanedWAL(path string) bool {
 
 func databaseMissing(path string) *orchestrator.Error {
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database %[1]s is missing, but its %[1]s-wal is there and holds messages that were not yet moved into it",
+		"the database %[1]s is missing, but %[1]s-wal exists and has messages that were not yet moved into the database",
 		path).
-		WithHint("Put the database file back under its name; or, to begin a new one, move the -wal and the -shm away, too, and start anew what has it open")
+		WithHint("Put the database file back under its name. Or, to start with a new database, move the -wal and -shm files away and restart the programs that have the database open")
 }
 
 // databaseRemoved is the outcome of whatever an engine is asked for when its database has gone from its place. It makes
@@ -182,8 +182,8 @@ func databaseMissing(path string) *orchestrator.Error {
 func databaseRemoved(path string) *orchestrator.Error {
 	return orchestrator.Errorf(orchestrator.Unavailable,
 		"the database %s was removed while this program used it; nothing was read or written", path).
-		WithHint("Put the file back under its name, or begin a new one there: it is used from then on. "+
-			"To put a backup in its place, use `mailroom restore`. `mailroom --db %s agent add NAME` makes a new one",
+		WithHint("Put the file back, or create a new database at its path. This program then uses that file. To restore a backup, use `mailroom restore`. "+
+			"To create a new database, run `mailroom --db %s agent add NAME`",
 			orchestrator.ShellWord(path))
 }
 
@@ -193,14 +193,14 @@ func (d *dbFile) movedAway() error {
 		return d.noDatabase()
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database %s, or its -wal, was removed or replaced while it was open; nothing was kept", d.path).
-		WithHint("Repeat the command: it goes to the file that is there now. To put a backup in place, use `mailroom restore`")
+		"the database %s, or its -wal, was removed or replaced while it was open; nothing was saved", d.path).
+		WithHint("Repeat the command. It then uses the file that is now at this path. To restore a backup, use `mailroom restore`")
 }
 
 // movedMeanwhile is the outcome of a batch that was committed to files that have gone since.
 func movedMeanwhile(path string) error {
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database %s, or its -wal, was removed or replaced meanwhile; whether the change was kept is not known",
+		"the database %s, or its -wal, was removed or replaced during the change; the change may or may not have been saved",
 		path).
-		WithHint("Look with `mailroom trace` before you repeat; a repeat with the same idempotency key is safe. To put a backup in place, use `mailroom restore`")
+		WithHint("Before you retry, check with `mailroom trace` whether the change was saved. Retrying with the same idempotency key is safe. To restore a backup, use `mailroom restore`")
 }

@@ -259,7 +259,7 @@ func TestRemovedAndBegunAnew(t *testing.T) {
 	} {
 		err := use()
 		want.Code(t, err, orchestrator.Unavailable)
-		for _, says := range []string{"begin a new one there: it is used from then on",
+		for _, says := range []string{"Put the file back, or create a new database at its path. This program then uses that file",
 			"`mailroom --db " + path + " agent add NAME`"} {
 			if !strings.Contains(err.Error(), says) {
 				t.Errorf("%v; want %q", err, says)
@@ -284,7 +284,7 @@ func TestMovedDuringACommit(t *testing.T) {
 	t.Cleanup(func() { r.Close() })
 	made := enginetest.Open(t, path)
 	addAB(t, made)
-	refusedSend(t, r, "one", "not known")
+	refusedSend(t, r, "one", "may or may not have been saved")
 	move(t, path+".away", path)
 	wantPayloads(t, path, "one")
 }
@@ -318,7 +318,7 @@ func TestRemovedLog(t *testing.T) {
 	if err := os.Remove(path + "-wal"); err != nil {
 		t.Fatal(err)
 	}
-	refusedSend(t, r, "two", "nothing was kept")
+	refusedSend(t, r, "two", "nothing was saved")
 	mustSend(t, r, "two")
 	if backlog, err := delivery.Poll(t.Context(), r.Ledger, "b", 10); err != nil || backlog.Pending != 2 {
 		t.Errorf("a reader of the same process sees %d messages, %v; want two", backlog.Pending, err)
@@ -399,8 +399,8 @@ func TestReplacedBesideItsLog(t *testing.T) {
 	mustSend(t, r, "one")
 	move(t, path, path+".away")
 	move(t, other, path)
-	refusedSend(t, r, "two", "nothing was kept")
-	refusedSend(t, r, "two", "still belongs to the one that was there before")
+	refusedSend(t, r, "two", "nothing was saved")
+	refusedSend(t, r, "two", "still belongs to the previous database")
 	_, err := delivery.Poll(t.Context(), r.Ledger, "b", 1)
 	want.Code(t, err, orchestrator.Unavailable)
 	move(t, path, other)
@@ -409,7 +409,7 @@ func TestReplacedBesideItsLog(t *testing.T) {
 
 	move(t, path, path+".away")
 	move(t, other, path)
-	refusedSend(t, r, "three", "nothing was kept")
+	refusedSend(t, r, "three", "nothing was saved")
 	for _, suffix := range []string{"-wal", "-shm"} {
 		move(t, path+suffix, path+".away"+suffix)
 	}

@@ -43,7 +43,7 @@ const maxSorters = 32
 func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, params ...any) (store.Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
 		return store.Table{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
+			orchestrator.Errorf(orchestrator.InvalidParams, "the query must be valid UTF-8 without NUL characters")
 	}
 	// A pooled reader makes sure that the file exists and has this version's tables.
 	if err := admit(ctx, s); err != nil {
@@ -68,9 +68,9 @@ func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, 
 	if w.sorters > maxSorters {
 		return store.Table{},
 			orchestrator.Errorf(orchestrator.InvalidParams,
-				"the query sorts, groups or looks for distinct rows in %d places; at most %d are allowed", w.sorters,
+				"the query sorts, groups, or looks for distinct rows in %d places, but at most %d are allowed", w.sorters,
 				maxSorters).
-				WithHint("Ask several shorter queries")
+				WithHint("Split the query into several shorter ones")
 	}
 	c.raw.RegisterAuthorizer(nil)
 	if err := c.Script(fmt.Sprint("PRAGMA cache_size = -", sortMemory/max(1, w.sorters))); err != nil {
@@ -115,16 +115,16 @@ func (c *conn) audit(ctx context.Context, statement string, w weight, bound stor
 	defer s.Close()
 	stmt := s.(*sqlite3.SQLiteStmt)
 	if !stmt.Readonly() {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query is not read-only").
-			WithHint("sql takes one SELECT")
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query must be read-only").
+			WithHint("Use one SELECT")
 	}
 	if !c.single(statement) {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query is more than one statement").
-			WithHint("sql takes one SELECT")
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query must be a single statement").
+			WithHint("Use one SELECT")
 	}
 	if want := stmt.NumInput(); want != len(params) {
 		return store.Table{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "the query has %d parameters, and %d values were given",
+			orchestrator.Errorf(orchestrator.InvalidParams, "the query has %d parameters, but %d values were given",
 				want, len(params))
 	}
 	rows, err := stmt.QueryContext(ctx, c.Bind(params))
@@ -210,13 +210,13 @@ func (c *conn) queryError(ctx context.Context, err error) error {
 	code := sqliteCode(err)
 	if code == sqlite3.ErrAuth {
 		return &orchestrator.Error{Code: orchestrator.InvalidParams,
-			Message: "the query does something other than reading", Err: err,
-			Hint: "sql takes one SELECT over the tables of this database"}
+			Message: "only queries that read are allowed", Err: err,
+			Hint: "Use one SELECT over the tables of this database"}
 	}
 	if code == sqlite3.ErrTooBig {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the query makes a value of more than %d bytes",
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the query produces a value that is larger than %d bytes",
 			c.raw.GetLimit(sqlite3.SQLITE_LIMIT_LENGTH)).
-			WithHint("The more columns and functions a query has, the shorter each of its values must be: ask for fewer columns at a time")
+			WithHint("Select fewer columns at a time. The more columns and functions a query has, the shorter each of its values must be")
 	}
 	if code == sqlite3.ErrError || code == sqlite3.ErrRange || code == 0 {
 		return store.InvalidQuery(err, "SELECT name FROM sqlite_schema")

@@ -157,11 +157,11 @@ func stage(s *Store, file string) (staged *copies.Folder, err error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
-		return nil, fileError("the backup cannot be copied", err)
+		return nil, fileError("cannot copy the backup", err)
 	}
 	temp, staged, err := s.openCopy(filepath.Dir(s.path), "restore")
 	if err != nil {
-		return nil, fileError("the backup cannot be copied", err)
+		return nil, fileError("cannot copy the backup", err)
 	}
 	temp.Close()
 	taken, err := copies.Still(source, staged.Copy())
@@ -222,7 +222,7 @@ func (s *Store) mayReplace(ctx context.Context) error {
 		err = store.Closed(s.path, settings)
 		var closed *orchestrator.Error
 		if errors.As(err, &closed) {
-			closed.Hint = "Restore the backup into a file of another name: `mailroom --db OTHER.db restore BACKUP`. `mailroom migrate` moves that to a server, where there is room for it"
+			closed.Hint = "Restore the backup into a file with a different name: `mailroom --db OTHER.db restore BACKUP`. To move that database to an empty place on a server, run `mailroom migrate`"
 		}
 		return err
 	})
@@ -314,7 +314,7 @@ func (s *Store) presentContent(ctx context.Context) (total, waiting int64, err e
 // replaceDamaged says how to get past a database that cannot be read: no transaction can replace it.
 func (d *dbFile) replaceDamaged(cause error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable,
-		Message: "the database cannot be read, so it cannot be replaced in place", Err: cause,
+		Message: "cannot replace the database in place because it cannot be read", Err: cause,
 		Hint: check.Recovery(d.path)}
 }
 

@@ -177,7 +177,7 @@ func TestRestoreOfALivingDatabase(t *testing.T) {
 	<-ended
 	if err != nil {
 		want.Code(t, err, orchestrator.Conflict)
-		if !strings.Contains(err.Error(), "is being written") {
+		if !strings.Contains(err.Error(), "another program is writing to ") {
 			t.Error(err)
 		}
 	} else if done.Messages < 20 {
@@ -211,11 +211,11 @@ func TestRestoreRefusesForeignTables(t *testing.T) {
 		}
 	}
 	for names, statement := range map[string]string{
-		"it has no table settings with a column value":                     `DROP TABLE settings; CREATE TABLE settings (key)`,
-		"it has no table tokens with a column hash":                        `DROP TABLE tokens`,
-		"its trigger agent_inbox_deleted is missing, or another program's": `DROP TRIGGER agent_inbox_deleted; CREATE TRIGGER agent_inbox_deleted AFTER DELETE ON agent_inbox BEGIN DELETE FROM agents; END`,
-		"its view dead_letter is missing, or another program's":            `DROP VIEW dead_letter; CREATE VIEW dead_letter AS SELECT 1`,
-		"its index agent_message_live is missing, or another program's":    `DROP INDEX agent_message_live; CREATE INDEX agent_message_live ON agent_message (recipient)`,
+		"the file has no table settings with a column value":                       `DROP TABLE settings; CREATE TABLE settings (key)`,
+		"the file has no table tokens with a column hash":                          `DROP TABLE tokens`,
+		"the trigger agent_inbox_deleted is missing or belongs to another program": `DROP TRIGGER agent_inbox_deleted; CREATE TRIGGER agent_inbox_deleted AFTER DELETE ON agent_inbox BEGIN DELETE FROM agents; END`,
+		"the view dead_letter is missing or belongs to another program":            `DROP VIEW dead_letter; CREATE VIEW dead_letter AS SELECT 1`,
+		"the index agent_message_live is missing or belongs to another program":    `DROP INDEX agent_message_live; CREATE INDEX agent_message_live ON agent_message (recipient)`,
 	} {
 		refused(f, orchestrator.InvalidParams, names, backedUp(t, f, statement))
 	}

@@ -68,8 +68,8 @@ type Store struct {
 // file itself is opened by the first that needs it, and made by the first that writes, or by Create.
 func Open(o Options) (*Store, error) {
 	if strings.ContainsRune(o.Path, 0) || o.Path == "" {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the database is empty or holds a NUL").
-			WithHint("Name a file with --db")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the database must not be empty or contain a NUL character").
+			WithHint("Give a file with --db")
 	}
 	path, err := filepath.Abs(o.Path)
 	if err != nil {

@@ -30,9 +30,9 @@ func checkConnections(c *store.Conn, most int, report store.Report) error {
 		func(row store.Row) error {
 			if free := row.Int(0); free < fewConnections {
 				report("connections", store.Note,
-					fmt.Sprintf("%s of %s are free; a daemon takes up to %d",
+					fmt.Sprintf("%s out of %s free; a daemon uses up to %d",
 						orchestrator.Plural(int(max(0, free)), "connection"), row.Text(1), most),
-					"Raise max_connections, or put a pool in front of the server")
+					"Raise max_connections, or put a pooler in front of the server")
 				return nil
 			}
 			report("connections", store.Fine, fmt.Sprintf("%d of %s are free", row.Int(0), row.Text(1)), "")
@@ -58,15 +58,15 @@ func checkSnapshots(c *store.Conn, report store.Report) error {
 	case err != nil:
 		return err
 	case len(old)+len(slots) == 0:
-		report("snapshots", store.Fine, "nothing keeps the server from clearing dead rows away", "")
+		report("snapshots", store.Fine, "nothing prevents the server from removing dead rows", "")
 	case len(old) == 0:
-		report("snapshots", store.Note, "the server keeps dead rows for replication slots that nobody reads: "+
-			strings.Join(slots, ", "), "SELECT pg_drop_replication_slot(NAME), if nobody will")
+		report("snapshots", store.Note, "the server keeps dead rows for replication slots that no program reads: "+
+			strings.Join(slots, ", "), "If no program will read a slot, run SELECT pg_drop_replication_slot(NAME)")
 	default:
 		report("snapshots", store.Note,
-			"the server keeps dead rows, which makes deliveries slower, for the transaction of "+
+			"the server keeps dead rows, which makes deliveries slower, because of the transaction of "+
 				strings.Join(old, "; "),
-			"Let it end, or end it: SELECT pg_terminate_backend(PID)")
+			"Wait until the transaction ends, or end its process with SELECT pg_terminate_backend(PID)")
 	}
 	return nil
 }
@@ -83,8 +83,8 @@ func checkWriting(c *store.Conn, report store.Report) error {
 		report("writing", store.Fine, "no transaction has been writing for more than 10 seconds", "")
 		return nil
 	}
-	report("writing", store.Note, "a transaction has been writing for long: "+strings.Join(old, "; "),
-		"Let it end, or end it: SELECT pg_terminate_backend(PID)")
+	report("writing", store.Note, "a transaction has been writing for more than 10 seconds: "+strings.Join(old, "; "),
+		"Wait until the transaction ends, or end its process with SELECT pg_terminate_backend(PID)")
 	return nil
 }
 
@@ -96,11 +96,11 @@ func checkWaits(c *store.Conn, report store.Report) error {
 		return err
 	}
 	if len(waits) == 0 {
-		report("lock waits", store.Fine, "nobody has waited for a lock for more than 2 seconds", "")
+		report("lock waits", store.Fine, "no process has waited for a lock for more than 2 seconds", "")
 		return nil
 	}
-	report("lock waits", store.Problem, "these wait for a lock, for the processes behind them: "+strings.Join(waits, "; "),
-		"Let those end their transactions, or end them: SELECT pg_terminate_backend(PID)")
+	report("lock waits", store.Problem, "these processes wait for locks of the processes named after 'for': "+strings.Join(waits, "; "),
+		"Wait until the processes with the locks end their transactions, or end them with SELECT pg_terminate_backend(PID)")
 	return nil
 }
 
@@ -111,11 +111,11 @@ func checkEvents(c *store.Conn, report store.Report) error {
 		WHERE s.events < s.last AND a.xact_start < clock_timestamp() - interval '5 seconds'
 		UNION ALL SELECT '' WHERE NOT pg_is_in_recovery() ORDER BY 1 DESC LIMIT 1`, func(row store.Row) error {
 		if who := row.Text(0); who != "" {
-			report("events", store.Note, "events are shown late, since they wait for the transaction of "+who,
-				"Let it end, or end it: SELECT pg_terminate_backend(PID)")
+			report("events", store.Note, "events appear late because they wait for the transaction of "+who,
+				"Wait until the transaction ends, or end its process with SELECT pg_terminate_backend(PID)")
 			return nil
 		}
-		report("events", store.Fine, "no transaction delays them", "")
+		report("events", store.Fine, "no transaction delays events", "")
 		return nil
 	})
 }
@@ -131,11 +131,11 @@ func checkDeadRows(c *store.Conn, report store.Report) error {
 		return err
 	}
 	if len(dead) == 0 {
-		report("dead rows", store.Fine, "the server clears them away", "")
+		report("dead rows", store.Fine, "the server removes dead rows", "")
 		return nil
 	}
 	report("dead rows", store.Note, "many dead rows: "+strings.Join(dead, "; "),
-		"See what is said of snapshots; see that autovacuum is on, and run VACUUM there")
+		"See the finding about snapshots. Make sure that autovacuum is on, and run VACUUM on the server")
 	return nil
 }
 
@@ -147,12 +147,12 @@ func checkIndex(c *store.Conn, report store.Report) error {
 			const smallest, bytesOfRow, times = 8 << 20, 64, 20
 			if size := row.Int(0); size > smallest && size > times*bytesOfRow*row.Int(1) {
 				report("index", store.Note,
-					fmt.Sprintf("the index of what waits has %d MB for %s", size>>20,
+					fmt.Sprintf("the index of waiting messages has %d MB for %s", size>>20,
 						orchestrator.Plural(int(row.Int(1)), "message")),
-					"Run there: REINDEX INDEX CONCURRENTLY agent_message_live")
+					"On the server, run REINDEX INDEX CONCURRENTLY agent_message_live")
 				return nil
 			}
-			report("index", store.Fine, "that of what waits is not larger than it should be", "")
+			report("index", store.Fine, "the index of waiting messages has a normal size", "")
 			return nil
 		})
 }
@@ -175,12 +175,12 @@ func checkRowLocks(c *store.Conn, report store.Report) error {
 		return err
 	}
 	if len(who) == 0 {
-		report("row locks", store.Fine, "nobody else has locked rows of messages", "")
+		report("row locks", store.Fine, "no other program has locked rows of messages", "")
 		return nil
 	}
 	report("row locks", store.Problem, "rows of messages may be locked by "+strings.Join(who, "; ")+
-		": whoever meets one waits, and so do all behind him",
-		"Let it end its transaction, or end it: SELECT pg_terminate_backend(PID)")
+		". A process that needs a locked row waits, and so do all processes after it",
+		"Wait until its transaction ends, or end the process with SELECT pg_terminate_backend(PID)")
 	return nil
 }
 

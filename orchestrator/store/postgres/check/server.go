@@ -26,7 +26,7 @@ const (
 	// Encoding is the only one of a database that holds every message.
 	Encoding = "UTF8"
 	// NameAll is what to do about a server that is a standby.
-	NameAll = "Name all servers of the cluster in the database's address, with target_session_attrs=read-write"
+	NameAll = "List all servers of the cluster in the address of the database, with target_session_attrs=read-write"
 )
 
 // Server returns the checks of what a server is: its version, the settings that a connection should have there, and
@@ -45,18 +45,18 @@ func checkServer(c *store.Conn, report store.Report) error {
 		current_setting('transaction_read_only'), current_setting('server_encoding')`, func(row store.Row) error {
 		if row.Text(5) != Encoding {
 			report("server", store.Problem, "the database has the encoding "+row.Text(5)+
-				": a message with a character that this lacks is refused",
-				"Make one with CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0, and move there: `mailroom migrate`")
+				" and rejects messages with characters that this encoding does not have",
+				"Create a database with CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0, and move to it with `mailroom migrate`")
 		}
 		says := "PostgreSQL " + row.Text(0) + ", as the user " + row.Text(3)
 		switch {
 		case row.Int(1) < Oldest:
-			report("server", store.Problem, says+": mailroom is for 14 and later", "Upgrade the server")
+			report("server", store.Problem, says+": Mailroom needs version 14 or later", "Upgrade the server")
 		case row.Int(2) != 0:
-			report("server", store.Note, says+": a standby, which can only be read", NameAll)
+			report("server", store.Note, says+": a standby, which is read-only", NameAll)
 		case row.Text(4) == "on":
-			report("server", store.Problem, says+": it takes no writes, since default_transaction_read_only is on",
-				"Set it to off for this user")
+			report("server", store.Problem, says+": the server does not accept writes because default_transaction_read_only is on",
+				"Set default_transaction_read_only to off for this user")
 		default:
 			report("server", store.Fine, says, "")
 		}
@@ -81,8 +81,8 @@ func checkSettings(c *store.Conn, settings map[string]string, report store.Repor
 	}
 	if off != nil {
 		report("settings", store.Problem,
-			strings.Join(off, ", ")+": what the server has committed does not survive a power cut",
-			"Turn it on in postgresql.conf")
+			strings.Join(off, ", ")+": committed changes can be lost in a power failure",
+			"Turn on fsync and full_page_writes in postgresql.conf")
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		value, _, err := c.Text(`SELECT current_setting(?1)`, name)
@@ -95,11 +95,11 @@ func checkSettings(c *store.Conn, settings map[string]string, report store.Repor
 	}
 	switch {
 	case other != nil:
-		report("settings", store.Problem, "what connects mailroom and the server changes its settings: "+
+		report("settings", store.Problem, "a program between Mailroom and the server changes settings: "+
 			strings.Join(other, ", "),
-			"`mailroom init` sets them for this user in this database; a pool of connections must then connect anew")
+			"To set them for this user in this database, run `mailroom init`. A connection pool must then reconnect")
 	case off == nil:
-		report("settings", store.Fine, "the connections have those that mailroom needs", "")
+		report("settings", store.Fine, "the connections have the settings that Mailroom needs", "")
 	}
 	return nil
 }
@@ -136,23 +136,23 @@ func checkAcknowledged(c *store.Conn, report store.Report) error {
 	others := ""
 	if all > synchronous {
 		others = "; on " + orchestrator.Plural(int(all-synchronous), "other standby") +
-			" later, and not if this node is lost before"
+			" later, unless this node is lost first"
 	}
 	switch {
 	case commit == "off":
 		report("acknowledged", store.Problem,
-			"an answered send is on no disk yet (synchronous_commit is off): a crash of the server loses the last ones",
-			"`mailroom init` sets it to on for its user, unless that is a superuser; or set it in postgresql.conf")
+			"an answered send is not on disk yet (synchronous_commit is off): a crash of the server loses the last sends",
+			"Run `mailroom init`, which sets synchronous_commit to on for its user unless the user is a superuser, or set it in postgresql.conf")
 	case names == "" || commit == "local":
 		report("acknowledged", store.Fine, "an answered send is on the disk of 1 node"+others, "")
 	case hidden > 0:
 		report("acknowledged", store.Note,
-			"an answered send is on this node, and on those that synchronous_standby_names asks for: "+names,
-			"This user may not see which are connected: GRANT pg_read_all_stats TO it")
+			"an answered send is on this node and on the standbys that synchronous_standby_names requires: "+names,
+			"To let this user see which standbys are connected, run GRANT pg_read_all_stats TO USER")
 	case synchronous < wanted:
 		report("acknowledged", store.Problem,
-			fmt.Sprintf("the server waits for standbys (%s), and too few are connected: sends are not answered", names),
-			"Start them, or change synchronous_standby_names")
+			fmt.Sprintf("the server waits for standbys (%s), but too few are connected, so sends are not answered", names),
+			"Start the standbys, or change synchronous_standby_names")
 	default:
 		report("acknowledged", store.Fine, fmt.Sprintf("an answered send is on the disks of %d nodes%s", wanted+1, others),
 			"")

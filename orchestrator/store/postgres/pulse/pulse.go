@@ -135,7 +135,7 @@ func (p *Pulse) keep() {
 		pause := p.Interval
 		if err := p.tick(); err != nil {
 			pause /= looksPer
-			p.log.Debug("this process could not show that it lives", "error", err)
+			p.log.Debug("cannot record that this process is alive", "error", err)
 		}
 		told()
 		orchestrator.Pause(p.ctx, pause)
@@ -164,7 +164,7 @@ func (p *Pulse) tick() error {
 		return nil
 	}
 	if p.shown && p.alive.Err() == nil && time.Since(p.beat) >= cutAfter*p.Interval {
-		p.log.Warn("the server of the database cannot be reached, and other hosts will take this process for dead: it ends the deliveries that are under way", "error", err)
+		p.log.Warn("cannot reach the server of the database, and other hosts will assume that this process is dead; stopping its current deliveries", "error", err)
 		p.cut()
 	}
 	return err
@@ -236,7 +236,7 @@ func (p *Pulse) Gone(token string) bool {
 	if p.c == nil || p.c.Raw.IsClosed() || time.Since(p.looked) >= p.Interval/looksPer {
 		if err := p.run(p.look); err != nil {
 			if p.ctx.Err() == nil {
-				p.log.Debug("it is not known which processes live", "error", err)
+				p.log.Debug("cannot determine which processes are alive", "error", err)
 			}
 			return false
 		}

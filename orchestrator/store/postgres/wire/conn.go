@@ -86,7 +86,7 @@ func (c *Conn) Failure() error {
 	if c.Raw.TxStatus() != 'E' {
 		return nil
 	}
-	return cmp.Or(c.failure, errors.New("an error has ended the transaction"))
+	return cmp.Or(c.failure, errors.New("an error aborted the transaction"))
 }
 
 // inFailed is the server's code of what it says to each statement behind the one that has ended the transaction.
@@ -118,7 +118,7 @@ func (c *Conn) Script(text string) error {
 // mayWrite is called before each statement that may change something.
 func (c *Conn) mayWrite() error {
 	if c.ReadOnly {
-		return errors.New("a connection that is there to read was to write")
+		return errors.New("a read-only connection cannot write")
 	}
 	c.Wrote()
 	return nil

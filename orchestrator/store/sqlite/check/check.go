@@ -22,27 +22,27 @@ func File(path string, report store.Report) {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() == 0 {
 		report("file", store.Note, "there is no database at "+path+" yet",
-			"`mailroom init` makes one for the project in this folder, `mailroom connect HOST` or `mailroom serve` the one that is to be there")
+			"To create a database for the project in this folder, run `mailroom init`. To create it at this path, run `mailroom connect HOST` or `mailroom serve`")
 		return
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		report("permissions", store.Note, fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode),
-			"chmod 600 "+orchestrator.ShellWord(path))
+		report("permissions", store.Note, fmt.Sprintf("other users of this machine can access the database (mode %04o)", mode),
+			"Run `chmod 600 "+orchestrator.ShellWord(path)+"`")
 	} else {
-		report("permissions", store.Fine, "only its owner can reach the database", "")
+		report("permissions", store.Fine, "only its owner can access the database", "")
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
 		report("names", store.Problem,
-			fmt.Sprintf("the database has %d names (hard links): what is sent while it is open under two of them is lost", stat.Nlink),
-			"Use one name, and remove the other; `mailroom backup` makes copies")
+			fmt.Sprintf("the database has %d names (hard links): messages that are sent while it is open under two of them are lost", stat.Nlink),
+			"Use one name, and remove the others. To make copies, use `mailroom backup`")
 	}
 	folder := filepath.Dir(path)
 	if err := writeBeside(folder); err != nil {
-		report("folder", store.Problem, "nothing can be written beside the database: "+err.Error(),
-			"Check the permissions and the space of "+folder)
+		report("folder", store.Problem, "cannot write files next to the database: "+err.Error(),
+			"Check the permissions and the free space of "+folder)
 		return
 	}
-	report("folder", store.Fine, "files can be written beside the database", "")
+	report("folder", store.Fine, "Mailroom can write files next to the database", "")
 }
 
 // writeBeside writes a file to the disk, of a size for which a disk that is full has no room, and removes it.
@@ -62,8 +62,8 @@ func FileSystem(folder string, report store.Report) {
 	switch {
 	case network:
 		report("file system", store.Problem, "the database is on a network file system ("+kind+
-			"): its locks are not reliable and WAL does not work there",
-			"Move it to a local disk and name it with --db")
+			"), where locks are not reliable and WAL does not work",
+			"Move the database to a local disk, and give its new path with --db")
 	case kind != "":
 		report("file system", store.Fine, "local ("+kind+")", "")
 	}
@@ -76,15 +76,15 @@ func Lockers(path string, report store.Report) {
 		pids = append(pids, strconv.Itoa(pid))
 		who = append(who, fmt.Sprintf("process %d (%q)", pid, processName(pid)))
 	}
-	says := "nobody could write the database for " + orchestrator.FormatDuration(store.LockPatience) + ": "
+	says := "no program could write to the database for " + orchestrator.FormatDuration(store.LockPatience) + " because "
 	if pids == nil {
-		report("lock", store.Problem, says+"another program holds its lock", "`fuser -v "+orchestrator.ShellWord(path)+
-			"` shows who has it open; end the one that is in a transaction")
+		report("lock", store.Problem, says+"another program has locked it", "To list the programs that have it open, run `fuser -v "+orchestrator.ShellWord(path)+
+			"`. End the program that is in a transaction")
 		return
 	}
-	report("lock", store.Problem, says+"its lock is held by "+strings.Join(who, " and "),
-		"`ps -fp "+strings.Join(pids, ",")+
-			"` shows what that is. Let it end its transaction, or end it: what it has not committed is undone")
+	report("lock", store.Problem, says+"it is locked by "+strings.Join(who, " and "),
+		"To see what is running, use `ps -fp "+strings.Join(pids, ",")+
+			"`. Wait until the transaction ends, or end the process, which undoes its uncommitted changes")
 }
 
 // Integrity has SQLite look at the whole file.
@@ -94,7 +94,7 @@ func Integrity(c *store.Conn, path string, report store.Report) error {
 		return err
 	}
 	if len(problems) == 1 && problems[0] == "ok" {
-		report("integrity", store.Fine, "SQLite finds the file whole", "")
+		report("integrity", store.Fine, "SQLite found no damage in the file", "")
 	} else {
 		report("integrity", store.Problem, strings.Join(problems, "; "), Recovery(path))
 	}
@@ -109,14 +109,14 @@ func Log(c *store.Conn, path string, size int64, report store.Report) error {
 	}
 	if mode != "wal" && mode != "off" && mode != "memory" {
 		report("journal", store.Problem, "the journal mode is "+mode+": readers and writers block each other",
-			"sqlite3 "+orchestrator.ShellWord(path)+" 'PRAGMA journal_mode=WAL'")
+			"Run `sqlite3 "+orchestrator.ShellWord(path)+" 'PRAGMA journal_mode=WAL'`")
 	} else {
 		report("journal", store.Fine, "write-ahead log", "")
 	}
 	if size > 256<<20 {
 		report("wal size", store.Problem,
-			fmt.Sprintf("the write-ahead log has %d MB: some reader keeps it from being folded", size>>20),
-			"`mailroom checkpoint --truncate`; if it stays, end the program that holds a read transaction")
+			fmt.Sprintf("the write-ahead log has %d MB because a reader prevents a full checkpoint", size>>20),
+			"Run `mailroom checkpoint --truncate`. If the log stays large, end the program that has a read transaction open")
 	}
 	return nil
 }
@@ -124,8 +124,8 @@ func Log(c *store.Conn, path string, size int64, report store.Report) error {
 // Recovery returns how to get from a damaged file back to a backup, as commands for a shell. The file is kept with its
 // -wal under a name of its own, for what came after the backup.
 func Recovery(path string) string {
-	return fmt.Sprintf("Stop what uses it, then: `mv %[1]s %[1]s.damaged; mv %[1]s-wal %[1]s.damaged-wal; "+
-		"mailroom --db %[1]s restore BACKUP`, with the last good backup. Of what came after it, `sqlite3 %[1]s.damaged .recover` saves what can be read", orchestrator.ShellWord(path))
+	return fmt.Sprintf("Stop the programs that use the database. Then run `mv %[1]s %[1]s.damaged; mv %[1]s-wal %[1]s.damaged-wal; "+
+		"mailroom --db %[1]s restore BACKUP`, with the last good backup. To save newer data that can still be read, run `sqlite3 %[1]s.damaged .recover`", orchestrator.ShellWord(path))
 }
 
 // Copies reports what killed backups and restores left in the folders.
@@ -140,11 +140,11 @@ func Copies(folders []string, report store.Report) {
 		})
 	}
 	if len(left) == 0 {
-		report("copies", store.Fine, "no killed backup or restore has left one", "")
+		report("copies", store.Fine, "no killed backup or restore has left a copy", "")
 		return
 	}
 	report("copies", store.Problem,
-		fmt.Sprintf("a killed backup or restore has left copies of the database, with its messages, %.1f MB: %s",
+		fmt.Sprintf("a killed backup or restore has left copies of the database and its messages (%.1f MB): %s",
 			float64(bytes)/1e6, strings.Join(left, " ")),
-		"rm -r "+strings.Join(left, " ")+" (or make the next backup to the same folder, which removes them)")
+		"Run `rm -r "+strings.Join(left, " ")+"` (or make the next backup to the same folder, which removes them)")
 }

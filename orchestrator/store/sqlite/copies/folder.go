@@ -48,7 +48,7 @@ func NewFolder(folder, purpose string) (*Folder, error) {
 		}
 		held.Close()
 	}
-	return nil, fmt.Errorf("each folder that was made in %s was removed by others at once", folder)
+	return nil, fmt.Errorf("other programs removed each folder that was created in %s", folder)
 }
 
 func openFolder(path string) (*os.File, error) {
@@ -114,11 +114,11 @@ func EachAbandoned(folder string, f func(path string)) error {
 func Sweep(log *slog.Logger, folder string) {
 	err := EachAbandoned(folder, func(path string) {
 		if err := os.RemoveAll(path); err != nil {
-			log.Warn("what a killed backup or restore left cannot be removed", "path", path, "error", err)
+			log.Warn("cannot remove the remains of a killed backup or restore", "path", path, "error", err)
 		}
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Debug("a folder was not looked through for what killed backups left", "folder", folder, "error", err)
+		log.Debug("cannot search a folder for the remains of killed backups", "folder", folder, "error", err)
 	}
 }
 

@@ -26,8 +26,8 @@ func Still(source, target string) (taken []string, err error) {
 			return taken, err
 		}
 	}
-	return nil, orchestrator.Errorf(orchestrator.Conflict, "%s is being written", strings.Join(taken, ", with ")).
-		WithHint("Make a backup of it with `mailroom --db %s backup FILE`, and restore that",
+	return nil, orchestrator.Errorf(orchestrator.Conflict, "another program is writing to %s", strings.Join(taken, ", with ")).
+		WithHint("To copy it, run `mailroom --db %s backup FILE`, and restore that file",
 			orchestrator.ShellWord(source))
 }
 
@@ -82,12 +82,12 @@ func openSource(path string) (*os.File, error) {
 		return nil, nil
 	case err == nil && !info.Mode().IsRegular():
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s is not a regular file", path).
-			WithHint("It belongs to the backup, which is not whole without it")
+			WithHint("Put a regular file at this path, because the backup is incomplete without it")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: path + " cannot be read", Err: err,
-			Hint: "It belongs to the backup: check its permissions"}
+		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot read " + path, Err: err,
+			Hint: "Check the permissions of this file, which is part of the backup"}
 	}
 	return f, nil
 }
@@ -126,6 +126,6 @@ func sameFile(source, target string) (same bool, err error) {
 
 // notCopied is the error for a copy that cannot be written.
 func notCopied(err error) error {
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the backup cannot be copied", Err: err,
-		Hint: "Check the permissions and the space on the disk"}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot copy the backup", Err: err,
+		Hint: "Check the permissions and the free space on the disk"}
 }

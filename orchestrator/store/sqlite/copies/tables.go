@@ -47,21 +47,21 @@ func Check(c, ours *store.Conn, named string) error {
 	for _, table := range slices.Sorted(maps.Keys(want.columns)) {
 		for _, column := range want.columns[table] {
 			if wrong == "" && !slices.Contains(have.columns[table], column) {
-				wrong = fmt.Sprintf("it has no table %s with a column %s", table, column)
+				wrong = fmt.Sprintf("the file has no table %s with a column %s", table, column)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(want.made)) {
 		if wrong == "" && want.columns[name] == nil && have.made[name] != want.made[name] {
 			kind, _, _ := strings.Cut(want.made[name], " ")
-			wrong = fmt.Sprintf("its %s %s is missing, or another program's", kind, name)
+			wrong = fmt.Sprintf("the %s %s is missing or belongs to another program", kind, name)
 		}
 	}
 	if wrong == "" {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is no backup of a mailroom database: %s", named, wrong).
-		WithHint("Name a file that `mailroom backup` has written")
+	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is not a backup of a Mailroom database: %s", named, wrong).
+		WithHint("Give a file that `mailroom backup` has written")
 }
 
 // Foreign returns the tables, views and triggers of a database that are not Mailroom's, and their definitions, by name.
@@ -102,15 +102,15 @@ func MayReplace(present, backup, ours *store.Conn) error {
 		for _, name := range slices.Sorted(maps.Keys(of)) {
 			if but[name] != of[name] {
 				return orchestrator.Errorf(orchestrator.Conflict, says, name).
-					WithHint("Restore the backup into a file of its own: `mailroom --db OTHER.db restore BACKUP`")
+					WithHint("Restore the backup into a separate file: `mailroom --db OTHER.db restore BACKUP`")
 			}
 		}
 		return nil
 	}
-	if err := refuse("the database holds tables of another program, such as %s, which the backup has not: they would be lost", have, brought); err != nil {
+	if err := refuse("the database has tables of another program, such as %s, that are not in the backup and would be lost", have, brought); err != nil {
 		return err
 	}
-	return refuse("the backup brings tables or triggers that are not Mailroom's, such as %s, and the database has none such", brought, have)
+	return refuse("the backup has tables or triggers of another program, such as %s, that are not in the database", brought, have)
 }
 
 // CountMessages counts the messages of a database, archived ones among them.

@@ -48,8 +48,8 @@ func (k Keeper) CheckConfigured() error {
 		}
 		if !strings.Contains(onOneLine(made), each.text) {
 			return orchestrator.Errorf(orchestrator.Unavailable,
-				"the table %s of the database is not as mailroom makes it", each.table).
-				WithHint("Somebody has changed the file: use another database")
+				"the table %s of the database differs from the table that Mailroom creates", each.table).
+				WithHint("Use another database, because somebody has changed this file")
 		}
 	}
 	return k.checkRows()
@@ -72,7 +72,7 @@ func (k Keeper) checkRows() error {
 		return nil
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database holds rows that somebody wrote by hand, and that its tables do not take: %s",
+		"the database has rows, written with SQL, that violate the constraints of its tables: %s",
 		strings.Join(odd, ", ")).
-		WithHint("Look at each with `sqlite3 FILE \"SELECT * FROM %s\"`, and mend or delete it there. Nothing was changed", odd[0])
+		WithHint("To see each row, run `sqlite3 FILE \"SELECT * FROM %s\"`, and correct or delete the row with SQL. Nothing was changed", odd[0])
 }

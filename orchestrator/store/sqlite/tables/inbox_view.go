@@ -63,7 +63,7 @@ func (k Keeper) takeOverInbox(name, at string) error {
 	}
 	if !slices.Equal(columns, inboxColumns) {
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"the database has a table %s_inbox of its own, which is no inbox of (message_id, payload)", name).
+			"the database already has a table %s_inbox that is not an inbox with the columns message_id and payload", name).
 			WithHint("Rename that table, or choose another name for the agent")
 	}
 	n, err := k.Exec(`

@@ -59,7 +59,7 @@ const applicationID = 0x4d41494c
 var oldestVersion = 12
 
 // ErrForeign is the cause of an error about a database that no mailroom has made.
-var ErrForeign = errors.New("it belongs to another program")
+var ErrForeign = errors.New("the file belongs to another program")
 
 // Keeper keeps the tables of the database that a connection has open: it is what a store.Driver does with them.
 type Keeper struct{ *store.Conn }
@@ -103,8 +103,8 @@ func checkOurs(c *store.Conn) error {
 		return err
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database holds tables of another program, such as %s, and none of Mailroom's", have[0]).
-		WithHint("--db and MAILROOM_DB name another file; `mailroom init` with this one adds Mailroom's tables to it")
+		"the database has tables of another program, such as %s, and none of Mailroom's", have[0]).
+		WithHint("To use another file, set --db or MAILROOM_DB. To add Mailroom's tables to this file, run `mailroom init` with it")
 }
 
 // checkRoom refuses a database of another program before anything is changed in it: one whose agent_message lacks a
@@ -134,7 +134,7 @@ func checkRoom(c *store.Conn, version int) error {
 			if !slices.Contains(columns, want) {
 				return orchestrator.Errorf(orchestrator.Unavailable,
 					"the database has a table agent_message without the column %s", want).
-					WithHint("It belongs to another program. Name another file with --db")
+					WithHint("The table belongs to another program. Give another file with --db")
 			}
 		}
 		have = slices.DeleteFunc(have, func(name string) bool { return name == "agent_message" })
@@ -143,8 +143,8 @@ func checkRoom(c *store.Conn, version int) error {
 	for _, made := range makes().FindAllStringSubmatch(script, -1) {
 		if slices.Contains(have, made[1]) {
 			return orchestrator.Errorf(orchestrator.Unavailable,
-				"the database has something named %s of its own, which mailroom would have to make", made[1]).
-				WithHint("It belongs to another program. Rename it there, or name another file with --db")
+				"the database already has an object named %s, which Mailroom would have to create", made[1]).
+				WithHint("The object belongs to another program. Rename it, or give another file with --db")
 		}
 	}
 	return nil
@@ -181,7 +181,7 @@ func makeTables(c *store.Conn) error {
 	if err := c.Script(`INSERT INTO agent_message (` + list + `) SELECT ` + copied + ` FROM ` + adoptedTable +
 		` ORDER BY rowid;
 		DROP TABLE ` + adoptedTable); err != nil {
-		return fmt.Errorf("taking over the table agent_message: %w", err)
+		return fmt.Errorf("cannot take over the table agent_message: %w", err)
 	}
 	return store.Seed(c)
 }
@@ -231,7 +231,7 @@ func (k Keeper) migrateLocked(made func(id string)) error {
 	}
 	for ; version < Version; version++ {
 		if err := k.Script(migration(version)); err != nil {
-			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
+			return fmt.Errorf("cannot upgrade the tables to version %d: %w", version+1, err)
 		}
 		if version+1 == checkedNext {
 			if err := k.checkRows(); err != nil {
@@ -287,12 +287,12 @@ func CheckVersion(c *store.Conn) (int, error) {
 	case application != 0 && application != applicationID, application == 0 && version != 0:
 		return 0, &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrForeign,
 			Message: fmt.Sprintf("the database has application_id %d and user_version %d", application, version),
-			Hint:    "Name another file with --db",
+			Hint:    "Give another file with --db",
 		}
 	case version > 0 && version < firstVersion:
 		return 0, orchestrator.Errorf(orchestrator.Unavailable,
-			"the database has version %d of the tables; this mailroom can bring version %d and later ones to the present one", version, firstVersion).
-			WithHint("Run `mailroom init` with this database by a mailroom built from the commit %s: it brings the database to a version that this one can use", lastMigrating)
+			"the database has version %d of the tables, but this Mailroom can upgrade only version %d and later", version, firstVersion).
+			WithHint("Build Mailroom from the commit %s, and run its `mailroom init` with this database. The database then has a version that this Mailroom can use", lastMigrating)
 	case version <= Version:
 		return version, nil
 	}

@@ -160,7 +160,7 @@ func TestTooOldVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused(t, path,
-			fmt.Sprintf("the database has version %d of the tables; this mailroom can bring version 9 and later ones",
+			fmt.Sprintf("the database has version %d of the tables, but this Mailroom can upgrade only version 9 and later",
 				version))
 	}
 }
@@ -204,7 +204,7 @@ func TestOddRowsOfOlderVersion(t *testing.T) {
 func TestForeignConfiguration(t *testing.T) {
 	t.Parallel()
 	for statement, reason := range map[string]string{
-		`ALTER TABLE groups RENAME TO old; CREATE TABLE groups (name TEXT PRIMARY KEY, created_at TEXT NOT NULL)`: "the table groups of the database is not as mailroom makes it",
+		`ALTER TABLE groups RENAME TO old; CREATE TABLE groups (name TEXT PRIMARY KEY, created_at TEXT NOT NULL)`: "the table groups of the database differs from the table that Mailroom creates",
 		`PRAGMA ignore_check_constraints = ON; INSERT INTO groups VALUES ('all', '')`:                             "groups WHERE rowid = ",
 	} {
 		f := enginetest.New(t, "a")
@@ -254,7 +254,7 @@ func TestForeignTablesAreRefused(t *testing.T) {
 			if _, err := enginetest.Plain(t, path).Exec(c.statement); err != nil {
 				t.Fatal(err)
 			}
-			refused(t, path, " "+c.says+" of its own")
+			refused(t, path, " an object named "+c.says+",")
 		})
 	}
 }
@@ -292,7 +292,7 @@ func TestWhatIsNoDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, says := range map[string]string{
-		junk: "not a SQLite database", foreign: "without the column", newer: "newer mailroom", other: "another program",
+		junk: "not a SQLite database", foreign: "without the column", newer: "newer Mailroom", other: "another program",
 	} {
 		r := enginetest.Open(t, path)
 		for what, use := range map[string]func() error{

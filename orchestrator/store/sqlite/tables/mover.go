@@ -79,7 +79,7 @@ func (k Keeper) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error
 			args[i] = value
 		}
 		if _, err := k.Exec(insert, args...); err != nil {
-			return fmt.Errorf("a row of %s: %w", t.Name, err)
+			return fmt.Errorf("cannot write a row of %s: %w", t.Name, err)
 		}
 	}
 	return nil
