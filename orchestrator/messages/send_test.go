@@ -64,7 +64,7 @@ func TestReplayOfAnUnknownSender(t *testing.T) {
 	ghost, late := refused("ghost", "builder"), refused("architect", "late")
 	_, err := messages.Replay(t.Context(), f.Ledger, ghost, "")
 	want.Code(t, err, orchestrator.UnknownSender)
-	if !strings.Contains(err.Error(), `nobody is known as "ghost"`) ||
+	if !strings.Contains(err.Error(), `unknown agent "ghost"`) ||
 		!strings.Contains(err.Error(), "mailroom agent add ghost") {
 		t.Error(err)
 	}

@@ -441,7 +441,7 @@ func TestOddConfiguration(t *testing.T) {
 			says += found.Says + "\n"
 		}
 	}
-	for _, part := range []string{"the setting retry.ladder cannot be read", "the setting delivery.claim_size",
+	for _, part := range []string{"cannot read the setting retry.ladder", "the setting delivery.claim_size",
 		"the group b has the name of an agent"} {
 		if !strings.Contains(says, part) {
 			t.Errorf("the doctor does not say %q:\n%s", part, says)

@@ -436,7 +436,7 @@ func TestWhySaysHowTheSessionStands(t *testing.T) {
 	f.Add(agents.Update{Name: "a", StartCommand: new("false")})
 	says("and will be started again immediately")
 	end(sessions.RunEnd{Outcome: "exit status 2", Failed: true, Output: strings.Repeat("ü", 200)})
-	says("it said last: " + strings.Repeat("ü", 150) + ")")
+	says("last output: " + strings.Repeat("ü", 150) + ")")
 	f.Clock.Advance(time.Hour)
 	end(sessions.RunEnd{Outcome: "exit status 0", Output: "fine"})
 	says("after this message was delivered, and has ended (exit status 0)")
