@@ -113,7 +113,7 @@ func mayTell(t *ledger.Tx, sender string) error {
 		return err
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"%[2]s has reached the limit of %[1]d alerts per hour; the alert was not sent", n, sender).
+		"%s has reached the limit of %d alerts per hour; the alert was not sent", sender, maxAlerts).
 		WithHint("Wait, or combine several alerts into one")
 }
 

@@ -146,7 +146,7 @@ func askUser(t *ledger.Tx, d *Draft) (q Question, pushed int, err error) {
 	}
 	if open >= maxOpenQuestions {
 		return q, 0, orchestrator.Errorf(orchestrator.Unavailable,
-			"%[2]s has reached the limit of %[1]d open questions; the question was not asked", open, d.Asker).
+			"%s has reached the limit of %d open questions; the question was not asked", d.Asker, maxOpenQuestions).
 			WithHint("Wait for answers, or cancel some questions. To list them, run `mailroom signal list`. To cancel one, run `mailroom signal cancel ID`")
 	}
 	q = Question{
