@@ -81,7 +81,7 @@ var wantRows = map[string][]string{
 	"dead_letters_by_reason": {
 		"unknown_recipient: unknown recipient \"bilder\" | bilder | 2 | 10:31:00.000Z",
 		"not delivered before it expired at 10:53:00.000Z | archivist | 1 | 10:54:00.000Z",
-		"the folder DIR/late does not exist; make it, and the next attempt gets through | clerk | 1 | 10:10:30.000Z",
+		"the folder DIR/late does not exist; create it before the next attempt | clerk | 1 | 10:10:30.000Z",
 	},
 	"duplicate_deliveries": {
 		"m1-read | 10:00:01.000Z | 10:05:00.000Z | first | intruder",
@@ -102,11 +102,11 @@ var wantRows = map[string][]string{
 		"m1-read | architect | builder | 10:05:00.000Z",
 	},
 	"overdue": {
-		"m13-climbing | builder | archivist | retry | 11:50:00.000Z | 600 | 11:59:00.000Z | the folder DIR/never does not exist; make it, and the next attempt gets through",
+		"m13-climbing | builder | archivist | retry | 11:50:00.000Z | 600 | 11:59:00.000Z | the folder DIR/never does not exist; create it before the next attempt",
 	},
 	"retries_by_recipient": {
-		"archivist | 4 | 2 | the folder DIR/never does not exist; make it, and the next attempt gets through",
-		"clerk | 4 | 2 | the folder DIR/late does not exist; make it, and the next attempt gets through",
+		"archivist | 4 | 2 | the folder DIR/never does not exist; create it before the next attempt",
+		"clerk | 4 | 2 | the folder DIR/late does not exist; create it before the next attempt",
 	},
 	"shown": {},
 	"slowest_deliveries": {
@@ -272,8 +272,8 @@ func TestAuditsAfterRetention(t *testing.T) {
 	h.clock.Advance(8 * 24 * time.Hour)
 	ask[any](h.fixture, "clear_old", `{}`)
 	wantSame(t, "retries_by_recipient", h.audit("retries_by_recipient", "240"), []string{
-		" | 5 | 3 | the folder DIR/late does not exist; make it, and the next attempt gets through",
-		"archivist | 3 | 1 | the folder DIR/never does not exist; make it, and the next attempt gets through",
+		" | 5 | 3 | the folder DIR/late does not exist; create it before the next attempt",
+		"archivist | 3 | 1 | the folder DIR/never does not exist; create it before the next attempt",
 	})
 }
 

@@ -40,11 +40,11 @@ func TestTraceAsATree(t *testing.T) {
 │  └─ created         10:10:00.000Z  +0.000 s
 ├─ deliver_all by first  +0.000 s  took 0.000 s  trace TRACE
 │  ├─ claimed         10:10:00.000Z  +0.000 s  attempt 1
-│  └─ attempt_failed  10:10:00.000Z  +0.000 s  pending → retry  attempt 1  the folder DIR/late does not exist; make it, and the next attempt gets through
+│  └─ attempt_failed  10:10:00.000Z  +0.000 s  pending → retry  attempt 1  the folder DIR/late does not exist; create it before the next attempt
 └─ deliver_all by first  +30.000 s  took 0.000 s  trace TRACE
    ├─ claimed         10:10:30.000Z  +30.000 s  attempt 2
-   ├─ attempt_failed  10:10:30.000Z  +30.000 s  attempt 2  the folder DIR/late does not exist; make it, and the next attempt gets through
-   └─ failed          10:10:30.000Z  +30.000 s  retry → failed  attempt 2  the folder DIR/late does not exist; make it, and the next attempt gets through
+   ├─ attempt_failed  10:10:30.000Z  +30.000 s  attempt 2  the folder DIR/late does not exist; create it before the next attempt
+   └─ failed          10:10:30.000Z  +30.000 s  retry → failed  attempt 2  the folder DIR/late does not exist; create it before the next attempt
    created      10:10:00.000Z (agent_message.created_at)
 `,
 		"m8-crash": `m8-crash  job  architect → press  delivered
@@ -102,7 +102,7 @@ func TestDeletedMessageIsTold(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
 	asked := `{"message_id":"` + h.id("m5-given-up") + `"}`
-	const failure = "late does not exist; make it, and the next attempt gets through\n" // of the folder
+	const failure = "late does not exist; create it before the next attempt\n" // of the folder
 	h.clock.Advance(8 * 24 * time.Hour)
 	ask[any](h.fixture, "clear_old", `{}`)
 	shown, explained := h.tell("m5-given-up"), text(ask[inspection.WhyResult](h.fixture, "why", asked))

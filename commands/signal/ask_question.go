@@ -13,14 +13,14 @@ import (
 // AskQuestionParams ask the person something. Source: document 000, "ask_question".
 type AskQuestionParams struct {
 	Question  string            `json:"question" desc:"the question to ask" check:"private,characters,min=1,max=2000" arg:"rest"`
-	Options   []string          `json:"options,omitempty" desc:"choices, which differ, each of at most 100 characters; left out, or empty: the answer is a text" check:"private,max=5" also:"option"`
-	Context   string            `json:"context,omitempty" desc:"background for the person" check:"private,characters,max=500"`
-	Priority  string            `json:"priority,omitempty" desc:"how the notification comes: low is silent, high stays until the person acts on it; left out: normal" check:"oneof=low|normal|high"`
-	Encrypt   bool              `json:"encrypt,omitempty" desc:"encrypt it end to end, so that only the person's devices can read it" default:"true"`
+	Options   []string          `json:"options,omitempty" desc:"different choices of at most 100 characters each; without any, the answer is a text" check:"private,max=5" also:"option"`
+	Context   string            `json:"context,omitempty" desc:"background information for the person" check:"private,characters,max=500"`
+	Priority  string            `json:"priority,omitempty" desc:"priority of the notification: low is silent, high stays until the person acts on it; default: normal" check:"oneof=low|normal|high"`
+	Encrypt   bool              `json:"encrypt,omitempty" desc:"encrypt the question end to end, so only the person's devices can read it" default:"true"`
 	ThreadID  string            `json:"threadId,omitempty" desc:"thread of follow-up questions" check:"max=256"`
-	InReplyTo string            `json:"inReplyTo,omitempty" desc:"question that this one follows" check:"max=256"`
-	ProjectID string            `json:"projectId,omitempty" desc:"project that it belongs to" check:"max=256"`
-	TTL       parameter.Seconds `json:"ttl,omitempty" desc:"seconds after which it expires unanswered" check:"min=1,max=2592000" default:"604800"`
+	InReplyTo string            `json:"inReplyTo,omitempty" desc:"question that this one follows up on" check:"max=256"`
+	ProjectID string            `json:"projectId,omitempty" desc:"project that the question belongs to" check:"max=256"`
+	TTL       parameter.Seconds `json:"ttl,omitempty" desc:"seconds after which the question expires without an answer" check:"min=1,max=2592000" default:"604800"`
 	Source    string            `json:"source,omitempty" desc:"program that asks; may be left out if the caller's credential names it" check:"agent"`
 }
 
@@ -34,7 +34,7 @@ type AskQuestionResult struct {
 
 var askQuestionCommand = commands.Define(vocabulary, "ask_question", askQuestion).
 	With(commands.Traits{Kind: tracing.Producer, BesideAny: true, Document: true}).
-	Called("ask", "", "Ask the person a question, on the phone or at the desk")
+	Called("ask", "", "Ask the person a question on the phone or at the desk")
 
 // askQuestion is durable when it returns. It seals in this process: what is asked is in clear nowhere else.
 func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (AskQuestionResult, error) {
@@ -56,7 +56,7 @@ func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (As
 
 // Text says it in a sentence.
 func (r AskQuestionResult) Text(w *terminal.Text) {
-	w.Printf("%s is asked (devices: %d). `mailroom signal get_response %s` has the answer.\n",
+	w.Printf("Asked question %s (devices: %d). To get the answer, run `mailroom signal get_response %s`.\n",
 		w.Paint(terminal.Bold, r.QuestionID), r.Devices, r.QuestionID)
 	if r.Note != "" {
 		w.Printf("%s.\n", r.Note)

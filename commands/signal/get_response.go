@@ -13,8 +13,8 @@ import (
 
 // GetResponseParams say which answer is wanted. Source: document 000, "get_response".
 type GetResponseParams struct {
-	QuestionID string            `json:"questionId" desc:"id that ask_question returned" check:"id" arg:"1"`
-	Wait       parameter.Seconds `json:"wait_seconds,omitempty" desc:"how long to wait for the answer when there is none; left out: not at all" check:"min=0,max=55"`
+	QuestionID string            `json:"questionId" desc:"question ID that ask_question returned" check:"id" arg:"1"`
+	Wait       parameter.Seconds `json:"wait_seconds,omitempty" desc:"seconds to wait if there is no answer yet; default: do not wait" check:"min=0,max=55"`
 }
 
 // GetResponseResult says whether there is an answer, and which.

@@ -13,12 +13,12 @@ import (
 // SendAlertParams tell the person something. Source: document 000, "send_alert".
 type SendAlertParams struct {
 	Message   string `json:"message" desc:"text of the alert" check:"private,characters,min=1,max=2000" arg:"rest"`
-	AlertType string `json:"alertType,omitempty" desc:"what kind of alert it is" check:"oneof=error|warning|success|info" default:"info"`
-	Priority  string `json:"priority,omitempty" desc:"how the notification comes: low is silent, high stays until the person acts on it; left out: high for an error, else normal" check:"oneof=low|normal|high"`
+	AlertType string `json:"alertType,omitempty" desc:"kind of alert" check:"oneof=error|warning|success|info" default:"info"`
+	Priority  string `json:"priority,omitempty" desc:"notification: low is silent, high stays until the person acts on it; default: high for an error, otherwise normal" check:"oneof=low|normal|high"`
 	Context   string `json:"context,omitempty" desc:"additional context" check:"private,characters,max=500"`
-	SessionID string `json:"sessionId,omitempty" desc:"session that it belongs to; left out: the caller's" check:"max=256"`
-	Encrypt   bool   `json:"encrypt,omitempty" desc:"encrypt it end to end, so that only the person's devices can read it" default:"true"`
-	Source    string `json:"source,omitempty" desc:"program that sends it; may be left out if the caller's credential names it" check:"agent"`
+	SessionID string `json:"sessionId,omitempty" desc:"session that the alert belongs to; default: the caller's session" check:"max=256"`
+	Encrypt   bool   `json:"encrypt,omitempty" desc:"encrypt the alert end to end, so only the person's devices can read it" default:"true"`
+	Source    string `json:"source,omitempty" desc:"program that sends the alert; may be left out if the caller's credential names it" check:"agent"`
 }
 
 // SendAlertResult names the alert.
@@ -47,15 +47,15 @@ func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAl
 	}
 	return SendAlertResult{told.ID, told.Devices,
 		noteOf(ctx, env, told.Unused, told.Devices, told.Pushed,
-			"No device is there that could show it: it is kept for the first that is approved")}, nil
+			"No device can show the alert. Mailroom keeps it for the first device that you approve")}, nil
 }
 
 // Text says it in a sentence.
 func (r SendAlertResult) Text(w *terminal.Text) {
 	if r.Devices == 0 {
-		w.Printf("%s is kept, and told to nobody yet.\n", w.Paint(terminal.Bold, r.AlertID))
+		w.Printf("Stored alert %s. No device has received it yet.\n", w.Paint(terminal.Bold, r.AlertID))
 	} else {
-		w.Printf("%s is told (devices: %d).\n", w.Paint(terminal.Bold, r.AlertID), r.Devices)
+		w.Printf("Sent alert %s (devices: %d).\n", w.Paint(terminal.Bold, r.AlertID), r.Devices)
 	}
 	if r.Note != "" {
 		w.Printf("%s.\n", r.Note)

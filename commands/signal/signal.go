@@ -41,18 +41,18 @@ func noteOf(ctx context.Context, env commands.Env, unused []string, devices, pus
 		notes = append(notes, nobody)
 	}
 	if len(unused) > 0 {
-		notes = append(notes, "Not used, since the table calls them active and nobody approved them on this machine: "+
+		notes = append(notes, "Mailroom does not use these devices, because they are active in the database but were not approved on this machine: "+
 			strings.Join(unused, ", "))
 	}
 	untrusted, err := env.Ledger.Untrusted(ctx)
 	if err != nil {
-		env.Log.Warn("it could not be looked up whether anything is pushed", "error", err) // it was stored
+		env.Log.Warn("cannot determine whether pushes are sent", "error", err) // it was stored
 	}
 	switch {
 	case untrusted != "":
-		notes = append(notes, "Nothing is pushed "+ledger.UntilTrusted+": "+ledger.NotTrusted)
+		notes = append(notes, "Mailroom sends no pushes "+ledger.UntilTrusted+": "+ledger.NotTrusted)
 	case devices > 0 && pushed == 0:
-		notes = append(notes, "No device can be pushed to now: it shows when the app or the console is opened")
+		notes = append(notes, "No device can receive pushes now. The question or alert appears when the app or the console is opened")
 	}
 	return strings.Join(notes, ". ")
 }

@@ -9,10 +9,10 @@ import (
 	"mailroom/orchestrator/person"
 )
 
-// CancelParams say which question to take back.
+// CancelParams say which question to cancel.
 type CancelParams struct {
-	QuestionID string `json:"questionId" desc:"question to take back" check:"id" arg:"1"`
-	Source     string `json:"source,omitempty" desc:"program that asked it; another's only for administrators" check:"agent"`
+	QuestionID string `json:"questionId" desc:"question to cancel" check:"id" arg:"1"`
+	Source     string `json:"source,omitempty" desc:"program that asked the question; only administrators can name another program" check:"agent"`
 }
 
 // CancelResult says how the question stands.
@@ -37,6 +37,6 @@ func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult
 
 // Text says it in a sentence.
 func (r CancelResult) Text(w *terminal.Text) {
-	w.Printf("%s is %s; its notification goes from the devices that had one.\n", w.Paint(terminal.Bold, r.QuestionID),
+	w.Printf("%s is %s. Mailroom removes its notification from the devices.\n", w.Paint(terminal.Bold, r.QuestionID),
 		r.Status)
 }

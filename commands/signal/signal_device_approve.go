@@ -10,7 +10,7 @@ import (
 
 // DeviceApproveParams say which device may read questions.
 type DeviceApproveParams struct {
-	Fingerprint string `json:"fingerprint" desc:"fingerprint that the phone shows, 16 characters in any case, with or without dashes" check:"min=16,max=64" arg:"rest"`
+	Fingerprint string `json:"fingerprint" desc:"fingerprint that the phone shows: 16 characters, upper or lower case, with or without dashes" check:"min=16,max=64" arg:"rest"`
 }
 
 // DeviceResult is a device as it stands now.

@@ -67,14 +67,14 @@ func deviceList(ctx context.Context, env commands.Env, _ struct{}) (DeviceListRe
 // Text shows a line for each device.
 func (r DeviceListResult) Text(w *terminal.Text) {
 	if len(r.Devices) == 0 {
-		w.Printf("There is no device. `mailroom signal pair` pairs a phone.\n")
+		w.Printf("There are no devices. To pair a phone, run `mailroom signal pair`.\n")
 		return
 	}
 	terminal.TableOf(w, []string{"DEVICE", "NAME", "STATE", "FINGERPRINT", "SEEN", "PUSHED THROUGH", "LAST PUSH"},
 		r.Devices, func(d *Device) []string {
 			state, push := d.State, d.PushHost
 			if d.State == questions.DeviceActive && d.Kind != questions.DeviceNtfy && !d.Approved {
-				state += ", not approved here"
+				state += ", not approved on this machine"
 			}
 			if d.PushProblem != "" {
 				push = "problem: " + d.PushProblem

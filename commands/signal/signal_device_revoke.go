@@ -13,7 +13,7 @@ type DeviceRevokeParams struct {
 }
 
 var deviceRevokeCommand = commands.Define(vocabulary, "signal device revoke", deviceRevoke).
-	With(commands.Traits{Confirm: "This revokes the device {id}, which has to be paired anew to be used again."}).Knowing("id", knownDevices)
+	With(commands.Traits{Confirm: "This revokes the device {id}. To use the device again, you must pair it again."}).Knowing("id", knownDevices)
 
 // deviceRevoke leaves the device what it has read already.
 func deviceRevoke(ctx context.Context, env commands.Env, p DeviceRevokeParams) (DeviceResult, error) {

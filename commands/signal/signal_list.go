@@ -16,10 +16,10 @@ import (
 
 // ListParams select questions.
 type ListParams struct {
-	Status string `json:"status,omitempty" desc:"only those that stand so" check:"oneof=pending|answered|expired|cancelled"`
-	Source string `json:"source,omitempty" desc:"only those of this program; another's only for administrators" check:"agent"`
-	All    bool   `json:"all,omitempty" desc:"those of all programs; only for administrators"`
-	Limit  int    `json:"limit,omitempty" desc:"questions at most, newest first" check:"min=1,max=100" default:"20"`
+	Status string `json:"status,omitempty" desc:"list only questions with this status" check:"oneof=pending|answered|expired|cancelled"`
+	Source string `json:"source,omitempty" desc:"list only questions of this program; only administrators can name another program" check:"agent"`
+	All    bool   `json:"all,omitempty" desc:"list the questions of all programs; only for administrators"`
+	Limit  int    `json:"limit,omitempty" desc:"maximum number of questions, newest first" check:"min=1,max=100" default:"20"`
 }
 
 // Listed is a question. What one says that is encrypted cannot be shown: only the devices can read it.
@@ -68,10 +68,10 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 	switch {
 	case p.All && !env.Caller.Admin:
 		return ListResult{},
-			orchestrator.Errorf(orchestrator.PermissionDenied, "the list of all questions is for administrators").
-				WithHint("Leave all out: then yours are listed")
+			orchestrator.Errorf(orchestrator.PermissionDenied, "only administrators can list the questions of all programs").
+				WithHint("To list your own questions, leave all out")
 	case p.All && p.Source != "":
-		return ListResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "source and all exclude each other")
+		return ListResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "source and all cannot be combined")
 	case p.All:
 		of = ""
 	case !env.Caller.Admin:
@@ -151,7 +151,7 @@ func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) 
 // Text shows a line for each question, or says that there is none.
 func (r ListResult) Text(w *terminal.Text) {
 	if len(r.Questions) == 0 {
-		w.Printf("There are no such questions. `mailroom signal ask_question` asks one.\n")
+		w.Printf("There are no such questions. To ask one, run `mailroom signal ask_question`.\n")
 		return
 	}
 	terminal.TableOf(w, []string{"QUESTION", "SOURCE", "STATUS", "ASKED", "EXPIRES", "PUSHED", "TEXT…"}, r.Questions,

@@ -11,8 +11,8 @@ import (
 
 // NtfyParams say which topic of an ntfy server is told, too.
 type NtfyParams struct {
-	URL    string `json:"url,omitempty" desc:"address of the topic, https://ntfy.sh/TOPIC or one of a server in the setting signal.push_hosts" check:"private,min=1,max=2048" arg:"1"`
-	Token  string `json:"token,omitempty" desc:"token that the server wants" check:"private,min=1,max=1024"`
+	URL    string `json:"url,omitempty" desc:"address of the topic: https://ntfy.sh/TOPIC, or a topic on a server in the setting signal.push_hosts" check:"private,min=1,max=2048" arg:"1"`
+	Token  string `json:"token,omitempty" desc:"token that the server requires" check:"private,min=1,max=1024"`
 	Remove bool   `json:"remove,omitempty" desc:"stop notifying the topic"`
 }
 
@@ -22,7 +22,7 @@ var ntfyCommand = commands.Define(vocabulary, "signal ntfy", ntfy)
 func ntfy(ctx context.Context, env commands.Env, p NtfyParams) (DeviceResult, error) {
 	if p.Remove == (p.URL != "") || p.Remove && p.Token != "" {
 		return DeviceResult{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "say either the url of a topic, or remove")
+			orchestrator.Errorf(orchestrator.InvalidParams, "give either the url of a topic or remove, not both; token requires url")
 	}
 	if err := person.Here(ctx, env.Ledger); err != nil {
 		return DeviceResult{}, err

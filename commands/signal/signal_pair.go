@@ -19,7 +19,7 @@ import (
 
 // PairParams say where the QR code goes besides the terminal.
 type PairParams struct {
-	PNG string `json:"png,omitempty" desc:"file to write the QR code to, as a picture; it must not exist yet" check:"min=1,max=4096"`
+	PNG string `json:"png,omitempty" desc:"PNG file to write the QR code to; the file must not exist yet" check:"min=1,max=4096"`
 }
 
 // PairResult is a code by which one phone becomes a device, and the address that holds it.
@@ -43,19 +43,19 @@ func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, erro
 	}
 	if address == "" {
 		return PairResult{},
-			orchestrator.Errorf(orchestrator.Unavailable, "there is no address at which a phone could reach the app").
+			orchestrator.Errorf(orchestrator.Unavailable, "signal.url is not set, so phones cannot reach the app").
 				WithHint("%s", person.NoAddressHint)
 	}
 	var picture *os.File
 	if p.PNG != "" { // before the code, which would be lost otherwise
 		picture, err = os.OpenFile(p.PNG, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
-			return PairResult{}, orchestrator.Errorf(orchestrator.Conflict, "png: %s exists already", p.PNG).
-				WithHint("Name another file, or remove it")
+			return PairResult{}, orchestrator.Errorf(orchestrator.Conflict, "png: the file %s already exists", p.PNG).
+				WithHint("Give another file, or remove this one")
 		}
 		if err != nil {
 			return PairResult{},
-				&orchestrator.Error{Code: orchestrator.InvalidParams, Message: "png: the file cannot be made", Err: err}
+				&orchestrator.Error{Code: orchestrator.InvalidParams, Message: "png: cannot create the file", Err: err}
 		}
 		defer picture.Close()
 	}
@@ -95,11 +95,11 @@ func (r PairResult) Text(w *terminal.Text) {
 		qrterminal.GenerateHalfBlock(r.URL, qrterminal.M, &picture)
 	}
 	w.Whole(terminal.Painted(picture.String() + "\n"))
-	w.Printf("Scan it with the phone, or open %s there.\n", r.URL)
-	w.Printf("Code: %s, good once until %s. An app on the home screen of an iPhone wants it typed.\n",
+	w.Printf("Scan the QR code with the phone, or open %s on the phone.\n", r.URL)
+	w.Printf("Code: %s, valid for one use until %s. In an app on the home screen of an iPhone, type the code.\n",
 		w.Paint(terminal.Bold, r.Code), r.ExpiresAt)
-	w.Printf("Then compare the fingerprint that the phone shows: `mailroom signal device approve FINGERPRINT`\n")
+	w.Printf("Then approve the fingerprint that the phone shows: `mailroom signal device approve FINGERPRINT`\n")
 	if r.PNG != "" {
-		w.Printf("The picture is in %s. Remove it afterwards.\n", r.PNG)
+		w.Printf("The QR code is in %s. Remove the file after pairing.\n", r.PNG)
 	}
 }

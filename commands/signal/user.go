@@ -36,7 +36,7 @@ type user struct{ ledger *ledger.Ledger }
 // Check accepts no address: there is one person.
 func (user) Check(address string) (string, error) {
 	if address != "" {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "there is one user, who has no address")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent user does not take an address")
 	}
 	return "", nil
 }
@@ -101,7 +101,7 @@ func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error)
 	case orchestrator.PlanApprovalRequest:
 		q.Options, text = verdicts, "May I carry out this plan? "+cmp.Or(said.Plan, text)
 	case orchestrator.ShutdownRequest:
-		q.Options, text = verdicts, "Shut down? "+cmp.Or(said.Reason, m.Summary, m.Sender+" asks for it")
+		q.Options, text = verdicts, "Shut down? "+cmp.Or(said.Reason, m.Summary, "Requested by "+m.Sender)
 	default:
 		text = cmp.Or(said.Question, text)
 		if err := checkQuestion(c.Data, cmp.Or(strings.TrimSpace(text), m.Summary)); err != nil {
@@ -120,24 +120,24 @@ func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error)
 // form that ask_question wants. Its errors repeat nothing of it.
 func checkQuestion(data json.RawMessage, text string) error {
 	if text == "" {
-		return errors.New("it asks nothing: its text is empty")
+		return errors.New("the message contains no question: its text is empty")
 	}
 	var asked map[string]json.RawMessage
 	if json.Unmarshal(data, &asked) != nil { // no object
 		if text == strings.TrimSpace(string(data)) {
-			return errors.New("it asks nothing: its payload is neither a text nor an object")
+			return errors.New("the message contains no question: its payload must be a text or an object")
 		}
 		return nil
 	}
 	var question string
 	if raw, ok := asked["question"]; ok && json.Unmarshal(raw, &question) != nil {
-		return errors.New("question: it is no text")
+		return errors.New("question: must be a text")
 	} else if ok && strings.TrimSpace(question) == "" {
-		return errors.New("question: it is empty")
+		return errors.New("question: must not be empty")
 	}
 	var options []string
 	if raw, ok := asked["options"]; ok && json.Unmarshal(raw, &options) != nil {
-		return errors.New("options: they are no list of texts")
+		return errors.New("options: must be a list of texts")
 	}
 	return person.CheckOptions(options)
 }
@@ -170,7 +170,7 @@ func cut(text string, most int, id string) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
 	}
-	rest := fmt.Sprintf("... (cut; the whole is in %s)", orchestrator.Clip(id))
+	rest := fmt.Sprintf("... (shortened; the full text is in %s)", orchestrator.Clip(id))
 	return string([]rune(text)[:most-utf8.RuneCountInString(rest)]) + rest
 }
 
@@ -228,7 +228,7 @@ func giveBack(ctx context.Context, l *ledger.Ledger, q *questions.Question) erro
 	}
 	if m.Sender != q.Asker { // somebody would read the answer who did not ask
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
-			"message %s is of %s, and question %s was asked by %s: its answer is not sent",
+			"message %s is from %s, but question %s was asked by %s, so the answer was not sent",
 			orchestrator.Clip(q.MessageID), orchestrator.Clip(m.Sender), q.ID, orchestrator.Clip(q.Asker))
 	}
 	if gone { // its key is not here, and will not be
@@ -294,7 +294,7 @@ func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool, c
 	case comment != "":
 		why = &comment
 	case !approve:
-		why = new("The user rejected it. Ask what to change")
+		why = new("The user rejected the request. Ask what to change")
 	}
 	v, err := commands.TeamVerdict(q, approve, why)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 
 // SendMessageParams ask for one message to a teammate, or to all of them. Source: document 001, "Schema".
 type SendMessageParams struct {
-	To      string          `json:"to" desc:"name of a teammate; * is every teammate but yourself, role:ROLE those of a role" check:"min=1,max=261"`
+	To      string          `json:"to" desc:"name of a teammate, * for every other teammate, or role:ROLE for the teammates with a role" check:"min=1,max=261"`
 	Message json.RawMessage `json:"message" desc:"a text, or a protocol object: shutdown_request, shutdown_response, plan_approval_request, plan_approval_response" check:"text|object"`
-	Summary string          `json:"summary,omitempty" desc:"preview in 5 to 10 words; left out, the message's first ten words" check:"max=200"`
+	Summary string          `json:"summary,omitempty" desc:"preview in 5 to 10 words; default: the first ten words of the message" check:"max=200"`
 	ReplyTo string          `json:"reply_to,omitempty" desc:"message that this one answers" check:"id"`
 
-	HoldUnknown bool `json:"hold_unknown,omitempty" desc:"wait for a teammate that nobody knows yet"`
+	HoldUnknown bool `json:"hold_unknown,omitempty" desc:"keep the message until the teammate is added, if the teammate does not exist yet"`
 }
 
 // SendMessageResult says what was sent, and carries the caller's unread messages.
@@ -71,7 +71,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if p.HoldUnknown && (p.To == teams.Teammates || c.request != nil || c.answer != nil) {
 		return SendMessageResult{},
 			orchestrator.Errorf(orchestrator.InvalidParams,
-				"hold_unknown: only a plain message to one teammate waits for it").
+				"hold_unknown: only a plain message to one teammate can wait for an unknown recipient").
 				WithHint("Leave hold_unknown out")
 	}
 	draft := orchestrator.Draft{
@@ -119,7 +119,7 @@ func refuseUUID(ctx context.Context, env commands.Env, to string) error {
 	if !uuid().MatchString(to) {
 		return nil
 	}
-	e := orchestrator.InvalidParam("to", "%q looks like a UUID; teammates are addressed by name, never by id", to)
+	e := orchestrator.InvalidParam("to", "%q looks like a UUID, but must be the name of a teammate", to)
 	members, err := teams.Get(ctx, env.Ledger, env.Caller.Session)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func refuseUUID(ctx context.Context, env commands.Env, to string) error {
 		}
 	}
 	if len(names) == 0 {
-		return e.WithHint("There is no teammate yet; `mailroom agent add NAME` adds one")
+		return e.WithHint("There are no teammates yet. To add one, run `mailroom agent add NAME`")
 	}
 	shown := names[:min(len(names), 20)]
 	e.Details["teammates"] = shown
@@ -146,18 +146,18 @@ func (r SendMessageResult) Text(w *terminal.Text) {
 	}
 	w.Printf("%s to %s is %s: %s\n", w.Paint(terminal.Bold, r.MessageID), to, w.Status(r.Status), r.Summary)
 	if r.Note != "" {
-		w.Printf("It %s.\n", r.Note)
+		w.Printf("The message %s.\n", r.Note)
 	}
 	switch {
 	case r.RequestID != "" && (r.Type == orchestrator.ShutdownRequest || r.Type == orchestrator.PlanApprovalRequest):
-		w.Printf("%s is to answer it under the id %s.\n", r.To, r.RequestID)
+		w.Printf("%s must answer with the request ID %s.\n", r.To, r.RequestID)
 	case r.Presence == string(orchestrator.Stopped):
-		w.Printf("%s\n", w.Paint(terminal.Yellow, r.From+" has stopped: end your process."))
+		w.Printf("%s\n", w.Paint(terminal.Yellow, r.From+" has stopped. End your process."))
 	}
 	if len(r.Stopped) > 0 && r.MulticastID != "" {
-		w.Printf("Left out, since stopped: %s.\n", strings.Join(r.Stopped, ", "))
+		w.Printf("Not sent to stopped teammates: %s.\n", strings.Join(r.Stopped, ", "))
 	} else if len(r.Stopped) > 0 {
-		w.Printf("%s has stopped; the message waits for it.\n", r.To)
+		w.Printf("%s has stopped. The message waits until this agent works again.\n", r.To)
 	}
 	commands.Replied{JoinedThread: r.JoinedThread, OutsideThread: r.OutsideThread}.Text(w)
 	r.Recipient.Text(w)

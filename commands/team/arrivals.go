@@ -54,7 +54,7 @@ func renderedAll(ms []orchestrator.Message) (list []Message) {
 func arrivalsAfter(ctx context.Context, env commands.Env, agent string) Arrivals {
 	a, err := arrivals(ctx, env, agent)
 	if err != nil {
-		env.Log.Warn("unread messages are left for the next answer", "agent", agent, "error", err)
+		env.Log.Warn("cannot read unread messages; the next answer tries again", "agent", agent, "error", err)
 	}
 	return a
 }
@@ -67,7 +67,7 @@ func attend(ctx context.Context, env commands.Env, agent string) (Arrivals, erro
 		return a, err
 	}
 	if err := takePart(ctx, env, agent, true); err != nil {
-		env.Log.Warn("the agent's presence is not up to date", "agent", agent, "error", err)
+		env.Log.Warn("cannot update the presence of the agent", "agent", agent, "error", err)
 	}
 	return a, nil
 }

@@ -66,8 +66,8 @@ func readText(raw json.RawMessage) (string, error) {
 
 // emptyMessage is the error for a message that says nothing.
 func emptyMessage() error {
-	return orchestrator.InvalidParam("message", "it is empty").
-		WithHint("Say something to your teammate, or send a protocol object: %s", strings.Join(protocolTypes, ", "))
+	return orchestrator.InvalidParam("message", "must not be empty").
+		WithHint("Write a text to your teammate, or send a protocol object: %s", strings.Join(protocolTypes, ", "))
 }
 
 // typeOf returns the type that a JSON object names, "" for anything else.
@@ -96,10 +96,10 @@ func readProtocol(object json.RawMessage) (c content, err error) {
 	default:
 		what := "has no type"
 		if kind != "" {
-			what = "has the type " + orchestrator.Clip(kind) + ", which nobody knows"
+			what = "has the unknown type " + orchestrator.Clip(kind)
 		}
 		err = orchestrator.Errorf(orchestrator.InvalidParams, "message: the object %s", what).
-			WithHint("Known are %s; say anything else as plain text", strings.Join(protocolTypes, ", "))
+			WithHint("The known types are %s. Send anything else as plain text", strings.Join(protocolTypes, ", "))
 	}
 	c.kind = kind
 	return c, err
@@ -148,9 +148,9 @@ func readPlanRequest(object json.RawMessage) (content, error) {
 // answering makes the content of an answer. A rejection must say why.
 func answering(q orchestrator.Asked, approve bool, why *string) (content, error) {
 	if key := commands.WhyKey(q.Kind); !approve && (why == nil || strings.TrimSpace(*why) == "") {
-		e := orchestrator.Errorf(orchestrator.InvalidParams, "message: a rejection needs %s", key)
+		e := orchestrator.Errorf(orchestrator.InvalidParams, "message: a rejection must have %s", key)
 		e.Details = map[string]any{"parameter": "message." + key}
-		return content{}, e.WithHint("Say in %s what speaks against it", key)
+		return content{}, e.WithHint("Give the reason in %s", key)
 	}
 	v, err := commands.TeamVerdict(q, approve, why)
 	if err != nil {

@@ -36,8 +36,8 @@ func member(env commands.Env) (string, error) {
 // teammate returns who asks for what only an agent can do, such as ending its turn.
 func teammate(env commands.Env) (string, error) {
 	if env.Caller.Name == "" {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "it is not said which teammate asks").
-			WithHint("Say --as NAME, or set MAILROOM_AGENT")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no teammate is named").
+			WithHint("Pass --as NAME, or set MAILROOM_AGENT")
 	}
 	return env.Caller.Name, nil
 }

@@ -12,7 +12,7 @@ import (
 // IdleParams say why the caller's turn ended, and who is to hear of it.
 type IdleParams struct {
 	Reason string `json:"reason,omitempty" desc:"why the turn ended" check:"max=1024"`
-	Lead   string `json:"lead,omitempty" desc:"agent to tell; left out, the team's lead" check:"agent"`
+	Lead   string `json:"lead,omitempty" desc:"agent to notify; default: the team's lead" check:"agent"`
 }
 
 // IdleResult says who was told, and carries the caller's unread messages.
@@ -54,9 +54,9 @@ func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, erro
 func (r IdleResult) Text(w *terminal.Text) {
 	switch {
 	case r.Notified:
-		w.Printf("%s is %s; %s was told.\n", r.Agent, r.Presence, r.Lead)
+		w.Printf("%s is %s; %s was notified.\n", r.Agent, r.Presence, r.Lead)
 	default:
-		w.Printf("%s is %s since %s; nobody was told now.\n", r.Agent, r.Presence, r.Since)
+		w.Printf("%s has been %s since %s. No notification was sent.\n", r.Agent, r.Presence, r.Since)
 	}
 	r.Arrivals.text(w)
 }

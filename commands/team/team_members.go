@@ -47,11 +47,11 @@ func (r MembersResult) Text(w *terminal.Text) {
 			case m.Lead:
 				part = "lead"
 			case m.BuiltIn:
-				part = "no member"
+				part = "not a member"
 			}
 			plans := ""
 			if m.PlanModeRequired {
-				plans = "to be approved"
+				plans = "need approval"
 			}
 			return []string{m.Name, part, m.Role, string(m.Status), m.Since, plans}
 		})

@@ -101,7 +101,7 @@ func (a *Alert) check() error {
 		return err
 	}
 	if !slices.Contains([]string{"error", "warning", "success", "info"}, a.Type) {
-		return orchestrator.InvalidParam("alertType", "it is none of error, warning, success, info")
+		return orchestrator.InvalidParam("alertType", "must be error, warning, success, or info")
 	}
 	return checkPriority(a.Priority)
 }
@@ -135,9 +135,9 @@ func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 	}
 	identity, err := age.ParseX25519Identity(stored.Identity)
 	if err != nil { // the cause could repeat what stands in it
-		return nil, orchestrator.Errorf(orchestrator.Unavailable, "what stands in %s is no key",
+		return nil, orchestrator.Errorf(orchestrator.Unavailable, "%s does not contain a valid key",
 			filepath.Join(k.path, keptFile)).
-			WithHint("Remove it: another is made. Alerts that were sealed to it are lost")
+			WithHint("Remove the file. Mailroom then makes a new key. Alerts that were encrypted with the old key are lost")
 	}
 	return identity, nil
 }

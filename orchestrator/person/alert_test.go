@@ -30,7 +30,7 @@ func TestApprovedWithoutKeptAlerts(t *testing.T) {
 	p := o.pair()
 	_, err = person.Approve(t.Context(), o.Ledger, p.fingerprint())
 	if want.Code(t, err, orchestrator.PermissionDenied); !strings.Contains(err.Error(),
-		"device "+p.id+" is active, but the alerts") {
+		"device "+p.id+" is active, but the stored alerts") {
 		t.Error(err)
 	}
 	if asked := o.ask(); asked.Devices != 1 {

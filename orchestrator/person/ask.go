@@ -141,7 +141,7 @@ func (q *Question) seal(l *ledger.Ledger, to readers) (questions.Draft, reply, e
 // check validates a question without repeating anything of it.
 func (q *Question) check() error {
 	if q.TTL < minTTL || q.TTL > orchestrator.MaxTTL {
-		return orchestrator.InvalidParam("ttl", "it is out of bounds: 1 second to 30 days")
+		return orchestrator.InvalidParam("ttl", "must be 1 second to 30 days")
 	}
 	if err := checkText("question", q.Question, 1, maxQuestion); err != nil {
 		return err
@@ -159,15 +159,15 @@ func (q *Question) check() error {
 // nothing of them.
 func CheckOptions(options []string) error {
 	if len(options) > maxOptions {
-		return orchestrator.InvalidParam("options", "there are %d; at most %d are allowed", len(options), maxOptions).
-			WithHint("Leave options out to ask for a text")
+		return orchestrator.InvalidParam("options", "there are %d options; the limit is %d", len(options), maxOptions).
+			WithHint("To ask for a text answer, leave options out")
 	}
 	for i, option := range options {
 		if err := checkText("options", option, 1, maxOption); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(options[:i], func(other string) bool { return confusables.LookAlike(other, option) }) {
-			return orchestrator.InvalidParam("options", "two of them are the same, or look the same")
+			return orchestrator.InvalidParam("options", "two options are the same or look the same")
 		}
 	}
 	return nil
@@ -175,20 +175,20 @@ func CheckOptions(options []string) error {
 
 func checkText(parameter, text string, least, most int) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return orchestrator.InvalidParam(parameter, "it is no text")
+		return orchestrator.InvalidParam(parameter, "must be UTF-8 text without NUL characters")
 	}
 	if least > 0 && !confusables.Shows(text) {
-		return orchestrator.InvalidParam(parameter, "it is empty, or nothing of it can be seen")
+		return orchestrator.InvalidParam(parameter, "must contain visible text")
 	}
 	if n := utf8.RuneCountInString(text); n > most {
-		return orchestrator.InvalidParam(parameter, "it has %d characters; at most %d are allowed", n, most)
+		return orchestrator.InvalidParam(parameter, "has %d characters; the limit is %d", n, most)
 	}
 	return nil
 }
 
 func checkPriority(word string) error {
 	if !slices.Contains([]string{"low", "normal", "high"}, word) {
-		return orchestrator.InvalidParam("priority", "it is none of low, normal, high")
+		return orchestrator.InvalidParam("priority", "must be low, normal, or high")
 	}
 	return nil
 }
@@ -262,17 +262,17 @@ func (k *keys) readers(ctx context.Context, l *ledger.Ledger) (to readers, err e
 
 // nobody returns the error for a question that no device could show.
 func (to *readers) nobody() error {
-	e := orchestrator.Errorf(orchestrator.Unavailable, "no device is there that could show it")
+	e := orchestrator.Errorf(orchestrator.Unavailable, "no device can show the question")
 	switch {
 	case len(to.unused) > 0:
-		return e.WithHint("The table calls %s active, but nobody approved it on this machine: %s",
+		return e.WithHint("The database lists these devices as active, but they were not approved on this machine: %s. To approve one: %s",
 			strings.Join(to.unused, ", "), approveHint)
 	case to.waiting:
-		return e.WithHint("A device waits for approval: %s", approveHint)
+		return e.WithHint("A device is waiting for approval. To approve it: %s", approveHint)
 	case to.ntfy:
-		return e.WithHint("ntfy can show only what is not encrypted: say that encrypt is false. Or pair a phone with `mailroom signal pair`")
+		return e.WithHint("The ntfy topic can show only questions that are not encrypted. Set encrypt to false, or pair a phone with `mailroom signal pair`")
 	}
-	return e.WithHint("Pair a phone with `mailroom signal pair`, or a browser in Questions of `mailroom console`")
+	return e.WithHint("Pair a phone with `mailroom signal pair`, or pair a browser on the Questions page of `mailroom console`")
 }
 
 // pinned returns the recipient that was approved for a device; nil if none was, or if the table has another one now.

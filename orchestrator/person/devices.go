@@ -25,8 +25,8 @@ type devicePin struct {
 func Approve(ctx context.Context, l *ledger.Ledger, fingerprint string) (questions.Device, error) {
 	if len(fingerprint) > 64 || len(strings.NewReplacer("-", "", " ", "").Replace(fingerprint)) != 16 {
 		return questions.Device{},
-			orchestrator.InvalidParam("fingerprint", "it has 16 characters, and dashes between them").
-				WithHint("Compare the one that the phone shows, and give all of it")
+			orchestrator.InvalidParam("fingerprint", "must have 16 characters; dashes and spaces are ignored").
+				WithHint("Enter the complete fingerprint that the phone shows")
 	}
 	devices, err := questions.Devices(ctx, l)
 	if err != nil {
@@ -44,21 +44,21 @@ func Approve(ctx context.Context, l *ledger.Ledger, fingerprint string) (questio
 	case 1:
 		return approve(ctx, l, &found[0])
 	case 0:
-		return questions.Device{}, orchestrator.Errorf(orchestrator.NotFound, "no device with this fingerprint waits").
-			WithHint("`mailroom signal device list` lists those that have paired; the phone shows its own fingerprint")
+		return questions.Device{}, orchestrator.Errorf(orchestrator.NotFound, "no paired device has this fingerprint").
+			WithHint("To list the paired devices, run `mailroom signal device list`. The phone shows its own fingerprint")
 	}
 	return questions.Device{},
 		orchestrator.Errorf(orchestrator.Conflict,
-			"%d devices have this fingerprint, of which one at most is the phone: %s", len(ids),
+			"%d devices have this fingerprint, but at most one of them is the phone: %s", len(ids),
 			strings.Join(ids, ", ")).
-			WithHint("Revoke all of them with `mailroom signal device revoke ID`, and pair the phone again")
+			WithHint("Revoke each of them with `mailroom signal device revoke ID`, and then pair the phone again")
 }
 
 func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (questions.Device, error) {
 	if _, err := age.ParseX25519Recipient(waiting.Recipient); err != nil {
 		return *waiting,
-			orchestrator.Errorf(orchestrator.Conflict, "what the device %s calls its key is none", waiting.ID).
-				WithHint("`mailroom signal device revoke %s`, and pair the phone again", waiting.ID)
+			orchestrator.Errorf(orchestrator.Conflict, "the key of the device %s is not valid", waiting.ID).
+				WithHint("Run `mailroom signal device revoke %s`, and then pair the phone again", waiting.ID)
 	}
 	if err := Here(ctx, l); err != nil {
 		return *waiting, err
@@ -86,8 +86,8 @@ func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (
 		return d, &orchestrator.Error{
 			Code: orchestrator.CodeOf(err), Err: err,
 			Message: "the device " + d.ID +
-				" is active, but the alerts that were kept until there was one could not be sealed for it",
-			Hint: "It reads what comes from now on. The daemon tries again each minute; approving it again does, too",
+				" is active, but the stored alerts could not be encrypted for it",
+			Hint: "The device can read new questions and alerts. The daemon tries again every minute. To try again now, approve the device again",
 		}
 	}
 	return d, nil

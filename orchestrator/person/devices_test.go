@@ -48,7 +48,7 @@ func TestNoDevice(t *testing.T) {
 	p := o.pair()
 	_, err := ask(true)
 	want.Code(t, err, orchestrator.Unavailable)
-	if !strings.Contains(err.Error(), "waits for approval") {
+	if !strings.Contains(err.Error(), "is waiting for approval") {
 		t.Errorf("the error is %v", err)
 	}
 	if _, err := person.Revoke(t.Context(), o.Ledger, p.id); err != nil {

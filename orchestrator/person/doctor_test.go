@@ -186,7 +186,7 @@ func TestDoctorKeptAlerts(t *testing.T) {
 		os.WriteFile(kept, []byte(`{"identity":"AGE-SECRET-KEY-1Canary"}`), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	o.finds("key folder", "problem", "is no key")
+	o.finds("key folder", "problem", "does not contain a valid key")
 	for _, f := range person.Doctor(t.Context(), o.Ledger, false) {
 		if strings.Contains(f.Says+f.Do, "Canary") {
 			t.Errorf("the doctor says %+v", f)

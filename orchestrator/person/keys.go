@@ -41,7 +41,7 @@ func openKeys(l *ledger.Ledger, create bool) (*keys, error) {
 	k := &keys{path: l.FilePrefix() + "-signal"}
 	if create {
 		if err := makeFolders(k.path); err != nil {
-			return nil, k.failed("making", "", err)
+			return nil, k.failed("cannot create", "", err)
 		}
 	}
 	info, err := os.Lstat(k.path)
@@ -52,10 +52,10 @@ func openKeys(l *ledger.Ledger, create bool) (*keys, error) {
 		err = k.check("", info, fs.ModeDir)
 	}
 	if err != nil {
-		return nil, k.failed("opening", "", err)
+		return nil, k.failed("cannot open", "", err)
 	}
 	if k.root, err = os.OpenRoot(k.path); err != nil {
-		return nil, k.failed("opening", "", err)
+		return nil, k.failed("cannot open", "", err)
 	}
 	for _, folder := range append([]string{"."}, folders...) {
 		if info, err = k.root.Lstat(folder); err == nil {
@@ -63,7 +63,7 @@ func openKeys(l *ledger.Ledger, create bool) (*keys, error) {
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			k.close()
-			return nil, k.failed("opening", folder, err)
+			return nil, k.failed("cannot open", folder, err)
 		}
 	}
 	return k, nil
@@ -98,18 +98,18 @@ func makeFolders(path string) error {
 func (k *keys) check(name string, info fs.FileInfo, kind fs.FileMode) error {
 	path := filepath.Join(k.path, name)
 	if info.Mode().Type() != kind {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is something else than mailroom keeps there: %s",
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is not the expected kind of file (mode %s)",
 			path, info.Mode()).
-			WithHint("Look who put it there, and remove it")
+			WithHint("Find out who created it, and remove it")
 	}
 	if !store.IsOwn(info) {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s belongs to another user than %d", path, os.Geteuid()).
-			WithHint("Be the user whose keys these are")
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s must belong to the user %d, but belongs to another user", path, os.Geteuid()).
+			WithHint("Run the command as the user who owns the keys")
 	}
 	if !store.IsPrivate(info) {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "others on this machine can reach %s (mode %04o)",
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s must not be accessible to other users, but has mode %04o",
 			path, info.Mode().Perm()).
-			WithHint("chmod go= %s", path)
+			WithHint("Run `chmod go= %s`", path)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func plainID(id string) bool {
 // file returns the name of the file of an id in a folder. Error: invalid_params for what is no id of ours.
 func file(folder, id string) (string, error) {
 	if !plainID(id) {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of a question or a device",
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is not a valid ID of a question or a device",
 			orchestrator.Clip(id))
 	}
 	return filepath.Join(folder, id), nil
@@ -170,10 +170,10 @@ func (k *keys) store(folder, id string, value any, place func(draft, name string
 	}
 	draft := filepath.Join(repliesFolder, draftPrefix+rand.Text()) // where sweep looks for what a killed process left
 	if err := k.writeDraft(draft, content); err != nil {
-		return k.failed("writing", draft, errors.Join(err, k.root.Remove(draft)))
+		return k.failed("cannot write", draft, errors.Join(err, k.root.Remove(draft)))
 	}
 	if err := place(draft, name); err != nil {
-		return k.failed("writing", name, err)
+		return k.failed("cannot write", name, err)
 	}
 	return k.sync(folder)
 }
@@ -193,7 +193,7 @@ func (k *keys) sync(folder string) error {
 		err = errors.Join(f.Sync(), f.Close())
 	}
 	if err != nil {
-		return k.failed("syncing", folder, err)
+		return k.failed("cannot sync", folder, err)
 	}
 	return nil
 }
@@ -211,11 +211,11 @@ func (k *keys) read(folder, id string, into any) error {
 	content, err := k.content(name)
 	if err == nil {
 		if err = json.Unmarshal(content, into); err != nil {
-			err = errors.New("it is not as mailroom writes it") // the cause could repeat what stands in it
+			err = errors.New("the file is not in the format that Mailroom writes") // the cause could repeat what stands in it
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return k.failed("reading", name, err)
+		return k.failed("cannot read", name, err)
 	}
 	return err
 }
@@ -229,7 +229,7 @@ func (k *keys) content(name string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > maxKeyFile {
-		return nil, errors.New("it is too large")
+		return nil, errors.New("the file is too large")
 	}
 	return k.root.ReadFile(name)
 }
@@ -245,7 +245,7 @@ func (k *keys) remove(folder, id string) error {
 
 func (k *keys) removeFile(name string) error {
 	if err := k.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return k.failed("removing", name, err)
+		return k.failed("cannot remove", name, err)
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func (k *keys) names(folder string) (names []string, err error) {
 		names, err = f.Readdirnames(-1)
 	}
 	if err != nil {
-		return nil, k.failed("listing", folder, err)
+		return nil, k.failed("cannot list", folder, err)
 	}
 	return names, nil
 }

@@ -40,7 +40,7 @@ func (p *Phone) Answer(ctx context.Context, l *ledger.Ledger, id string, option 
 	}
 	plain, err := open(q.Body, p.key, maxAnswer)
 	if err != nil {
-		return &orchestrator.Error{Code: orchestrator.Conflict, Message: "the phone cannot open the question", Err: err}
+		return &orchestrator.Error{Code: orchestrator.Conflict, Message: "the phone cannot decrypt the question", Err: err}
 	}
 	var asked sealedQuestion
 	if err := json.Unmarshal(plain, &asked); err != nil {

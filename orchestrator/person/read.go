@@ -66,8 +66,8 @@ func Look(ctx context.Context, l *ledger.Ledger, id string) (Response, error) {
 	if response.asked.MessageID != response.MessageID || response.asked.Asker != response.Asker {
 		return Response{},
 			orchestrator.Errorf(orchestrator.PermissionDenied,
-				"the table says another asker or another message of question %s than it was asked with: its answer is not sent", id).
-				WithHint("Look who writes into the table. The asker can read the answer with `mailroom signal get_response %s`", id)
+				"the asker or the message of question %s was changed in the database, so the answer was not sent", id).
+				WithHint("Find out who changed the table signal_questions. To read the answer, the asker can run `mailroom signal get_response %s`", id)
 	}
 	return response, nil
 }
@@ -109,7 +109,7 @@ func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Quest
 	if caller != "" && caller != secret.Asker { // the table says otherwise, but this file is what the asker left
 		return Response{},
 			orchestrator.Errorf(orchestrator.PermissionDenied,
-				"question %s was asked by another agent, who alone may read its answer", q.ID)
+				"question %s was asked by another agent, and only that agent can read the answer", q.ID)
 	}
 	text, comment, err := secret.open(q.ID, q.Answer)
 	if err != nil {
@@ -124,17 +124,17 @@ func (k *keys) keyMissing(q *questions.Question) error {
 	e := &orchestrator.Error{Code: orchestrator.Conflict, Err: ErrKeyMissing, Details: map[string]any{"answered": true}}
 	switch {
 	case q.ReadAt != "":
-		e.Message, e.Hint = "the answer was read at "+q.ReadAt+", and cannot be read again",
-			"An answer can be read for 10 minutes. Ask again"
+		e.Message, e.Hint = "the answer was read at "+q.ReadAt+" and cannot be read again",
+			"An answer can be read for 10 minutes after it is first read. Ask the question again"
 		e.Details["read_at"] = q.ReadAt
 	case q.ReturnedAt != "":
-		e.Message = "the answer went back as a message at " + q.ReturnedAt + ", and cannot be read again"
+		e.Message = "the answer was sent as a message at " + q.ReturnedAt + " and cannot be read again"
 		e.Hint = "Read the messages of " + orchestrator.Clip(q.Asker)
 		e.Details["returned_at"] = q.ReturnedAt
 	default:
-		e.Code, e.Message = orchestrator.Unavailable, "the question is answered, but nothing in "+k.path+
-			" opens its answer"
-		e.Hint = "Read it on the machine on which it was asked, or ask again"
+		e.Code, e.Message = orchestrator.Unavailable, "the question was answered, but "+k.path+
+			" does not contain the key to the answer"
+		e.Hint = "Read the answer on the machine where the question was asked, or ask again"
 	}
 	return e
 }

@@ -83,18 +83,18 @@ func sealBytes(plain []byte, recipients []age.Recipient) (string, error) {
 func open(sealed string, identity age.Identity, limit int64) ([]byte, error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if err != nil {
-		return nil, errors.New("it is not base64")
+		return nil, errors.New("the content is not valid base64")
 	}
 	r, err := age.Decrypt(bytes.NewReader(raw), identity)
 	if err != nil {
-		return nil, errors.New("it cannot be decrypted")
+		return nil, errors.New("the content cannot be decrypted")
 	}
 	plain, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
-		return nil, errors.New("it cannot be decrypted")
+		return nil, errors.New("the content cannot be decrypted")
 	}
 	if int64(len(plain)) > limit {
-		return nil, errors.New("it is too large")
+		return nil, errors.New("the content is too large")
 	}
 	return plain, nil
 }
@@ -151,7 +151,7 @@ func (k *reply) open(id, given string) (text, comment string, err error) {
 	if k.Identity != "" {
 		identity, err := age.ParseX25519Identity(k.Identity)
 		if err != nil {
-			return "", "", errors.New("the key of its question is damaged")
+			return "", "", errors.New("the key of the question is damaged")
 		}
 		if plain, err = open(given, identity, maxAnswer); err != nil {
 			return "", "", err
@@ -164,7 +164,7 @@ func (k *reply) open(id, given string) (text, comment string, err error) {
 	decoder.DisallowUnknownFields()
 	var a answer
 	if decoder.Decode(&a) != nil || decoder.Decode(new(any)) != io.EOF {
-		return "", "", errors.New("it is not in the form of an answer")
+		return "", "", errors.New("the answer does not have the expected format")
 	}
 	if k.Identity != "" {
 		if err := k.authentic(id, &a); err != nil {
@@ -178,14 +178,14 @@ func (k *reply) open(id, given string) (text, comment string, err error) {
 func (k *reply) authentic(id string, a *answer) error {
 	key, err := base64.RawURLEncoding.DecodeString(k.MAC)
 	if err != nil || len(key) != 32 {
-		return errors.New("the key of its question is damaged")
+		return errors.New("the key of the question is damaged")
 	}
 	mac, err := base64.RawURLEncoding.DecodeString(a.MAC)
 	if err != nil || !hmac.Equal(mac, a.sum(key)) {
-		return errors.New("it was not written by a device that read the question")
+		return errors.New("the answer is not from a device that read the question")
 	}
 	if a.V != 1 || a.ID != id {
-		return errors.New("it answers another question")
+		return errors.New("the answer is for another question")
 	}
 	return k.inTime(a)
 }
@@ -203,18 +203,18 @@ const skew = 10 * time.Minute
 func (k *reply) inTime(a *answer) error {
 	given, err := time.Parse(time.RFC3339Nano, a.Time)
 	if err != nil {
-		return errors.New("its time is none")
+		return errors.New("the time of the answer is not valid")
 	}
 	if ends, err := time.Parse(tracing.Layout, k.ExpiresAt); err != nil {
-		return errors.New("the key of its question is damaged")
+		return errors.New("the key of the question is damaged")
 	} else if given.After(ends.Add(skew)) {
-		return errors.New("it was given after the question had expired")
+		return errors.New("the answer was given after the question expired")
 	}
 	if k.RefusedAt == "" {
 		return nil
 	}
 	if refused, err := time.Parse(tracing.Layout, k.RefusedAt); err != nil || given.Before(refused) {
-		return errors.New("it was given before another one was refused")
+		return errors.New("the answer was given before another answer was refused")
 	}
 	return nil
 }
@@ -237,13 +237,13 @@ func (a *answer) sum(key []byte) []byte {
 func (k *reply) says(a *answer) (text, comment string, err error) {
 	switch {
 	case len(k.Options) > 0 && (a.Option == nil || *a.Option < 0 || *a.Option >= len(k.Options)):
-		return "", "", errors.New("it is none of the options")
+		return "", "", errors.New("the answer is not one of the options")
 	case len(k.Options) > 0 && a.Text == nil:
 		return k.Options[*a.Option], "", nil
 	case len(k.Options) == 0 && (a.Option != nil || a.Text == nil):
-		return "", "", errors.New("it is no text where one was asked for")
+		return "", "", errors.New("the answer must be a text, because the question has no options")
 	case questions.CheckAnswerText(*a.Text) != nil:
-		return "", "", errors.New("its text is empty or too long")
+		return "", "", errors.New("the text of the answer is empty or too long")
 	case len(k.Options) > 0:
 		return k.Options[*a.Option], *a.Text, nil
 	}

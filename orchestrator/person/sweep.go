@@ -61,7 +61,7 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()
 		var trouble orchestrator.Trouble
 		for {
 			if err := sweepAll(ctx, l); ctx.Err() == nil && trouble.Changed(err) && err != nil {
-				log.Warn("what is over could not be removed from the folder of keys, or kept alerts not be sealed for the devices", "error", err)
+				log.Warn("cannot remove old files from the key folder, or cannot encrypt stored alerts for the devices", "error", err)
 			}
 			select {
 			case <-time.After(sweepEvery):

@@ -136,7 +136,7 @@ func TestKeyUntilItWentBack(t *testing.T) {
 	want.Code(t, err, orchestrator.Conflict)
 	o.exec(`UPDATE signal_questions SET read_at = '' WHERE question_id = ?`, asked.ID)
 	_, err = o.get(asked.ID)
-	if want.Code(t, err, orchestrator.Conflict); !strings.Contains(err.Error(), "went back as a message") {
+	if want.Code(t, err, orchestrator.Conflict); !strings.Contains(err.Error(), "was sent as a message") {
 		t.Error(err)
 	}
 }

@@ -31,11 +31,11 @@ func TestOldAndLateAnswers(t *testing.T) {
 	first := at(asked, 0, o.now())
 	o.clock.Advance(time.Minute)
 	o.forge(asked.ID, "garbage")
-	refused(asked, "it is not base64")
+	refused(asked, "the content is not valid base64")
 	o.clock.Advance(time.Minute)
 	second := at(asked, 1, o.now())
 	o.forge(asked.ID, first)
-	refused(asked, "it was given before another one was refused")
+	refused(asked, "the answer was given before another answer was refused")
 	o.forge(asked.ID, second) // at the very moment
 	o.answered(asked.ID, "No")
 
@@ -44,7 +44,7 @@ func TestOldAndLateAnswers(t *testing.T) {
 	ends := o.now().Add(person.DefaultTTL)
 	o.clock.Advance(30 * 24 * time.Hour)
 	o.forge(asked.ID, at(asked, 0, ends.Add(11*time.Minute)))
-	refused(asked, "it was given after the question had expired")
+	refused(asked, "the answer was given after the question expired")
 	asked = o.ask("Yes", "No").Question
 	ends = o.now().Add(person.DefaultTTL)
 	o.clock.Advance(30 * 24 * time.Hour)

@@ -74,14 +74,14 @@ func parseURL(address string) (u *url.URL, why string) {
 	u, err := url.Parse(address)
 	switch {
 	case len(address) > maxEndpoint:
-		return nil, "it is longer than 2048 bytes"
+		return nil, "must be at most 2048 bytes long"
 	case err != nil || u.Hostname() == "" ||
 		strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return nil, "it is no URL"
+		return nil, "must be a URL"
 	case u.User != nil:
-		return nil, "it has a user name in it"
+		return nil, "must not contain a user name"
 	case strings.Contains(address, "#"):
-		return nil, "it has a fragment"
+		return nil, "must not contain a fragment"
 	}
 	return u, ""
 }
@@ -91,20 +91,20 @@ func parseURL(address string) (u *url.URL, why string) {
 func CheckEndpoint(endpoint string, added []string) (host string, err error) {
 	u, why := parseURL(endpoint)
 	if why == "" && u.Scheme != "https" {
-		why = "it is no https URL"
+		why = "must be an https URL"
 	}
 	if why != "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "endpoint: %s", why)
 	}
 	if known, _ := Host(u, added); !known {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "endpoint: %s is no push service that is known",
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "endpoint: %s is not a known push service",
 			orchestrator.Clip(u.Host)).
-			WithHint("If it is one of yours, name it in the setting signal.push_hosts, on this machine only")
+			WithHint("If the server is your own, add its host to the setting signal.push_hosts, which can be changed only on this machine")
 	}
 	if u.Host != canonicalHost(u) {
 		// What we sign is for this host, and push services compare that as text.
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"endpoint: its host is not written as browsers write it")
+			"endpoint: the host must be in the form that browsers use")
 	}
 	return u.Host, nil
 }
@@ -114,25 +114,25 @@ func CheckEndpoint(endpoint string, added []string) (host string, err error) {
 func CheckNtfyURL(address string, added []string, allowPrivate bool) (host string, err error) {
 	u, why := parseURL(address)
 	if why != "" || u.RawQuery != "" || u.ForceQuery {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: it is no address of a topic").
-			WithHint("Write it as in https://ntfy.sh/TOPIC")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: must be the address of a topic").
+			WithHint("Use the form https://ntfy.sh/TOPIC")
 	}
 	topic, ok := strings.CutPrefix(u.EscapedPath(), "/")
 	if !ok || topic == "" || len(topic) > 64 || strings.Trim(topic, "-_"+orchestrator.Alphanumeric) != "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"url: the path must be the topic's name, 1 to 64 letters, digits, - and _").
-			WithHint("Write it as in https://ntfy.sh/TOPIC")
+			"url: the path must be the name of the topic: 1 to 64 letters, digits, - and _").
+			WithHint("Use the form https://ntfy.sh/TOPIC")
 	}
 	host = canonicalHost(u)
 	byHand := host != "" && slices.Contains(added, host)
 	switch {
 	case u.Scheme != "https" && !(u.Scheme == "http" && byHand && allowPrivate):
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: it is no https address").
-			WithHint("http is for a server of your own network: name it in the setting signal.push_hosts and turn signal.allow_private on, on this machine only")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: must be an https address").
+			WithHint("Use http only for a server in your own network. To allow it, add the host to the setting signal.push_hosts and turn on signal.allow_private; both can be changed only on this machine")
 	case !byHand && host != ntfyService:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: %s is no server that is known",
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: %s is not a known server",
 			orchestrator.Clip(u.Host)).
-			WithHint("If it is one of yours, name it in the setting signal.push_hosts, on this machine only")
+			WithHint("If the server is your own, add its host to the setting signal.push_hosts, which can be changed only on this machine")
 	}
 	return host, nil
 }
@@ -149,7 +149,7 @@ func ParseHosts(value string) (hosts []string, err error) {
 		}
 		if host == "" {
 			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-				"%q is no host, as in push.example.com or 10.0.0.5:8443", orchestrator.Clip(part))
+				"%q is not a valid host; use the form push.example.com or 10.0.0.5:8443", orchestrator.Clip(part))
 		}
 		if !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
@@ -167,14 +167,14 @@ func ParseSignalURL(value string) (string, error) {
 	u, err := url.Parse(value)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
 		strings.Trim(u.Path, "/") != "" {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is no address, as in https://phone.example.com",
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is not a valid address; use the form https://phone.example.com",
 			orchestrator.Clip(value))
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	here := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 	if u.Scheme != "https" && !(u.Scheme == "http" && here) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"%q does not begin with https://, without which a phone lets no page receive pushes",
+			"%q must begin with https://, because only https pages can receive pushes on a phone",
 			orchestrator.Clip(value))
 	}
 	return strings.ToLower(u.Scheme + "://" + u.Host), nil

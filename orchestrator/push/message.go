@@ -77,11 +77,11 @@ func CheckKeys(p256dh, auth string) error {
 	}
 	if err != nil {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"p256dh is no public key of the curve P-256 in base64url")
+			"p256dh must be a public key of the curve P-256 in base64url")
 	}
 	if secret, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(auth, "=")); err != nil ||
 		len(secret) != 16 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "auth is not 16 bytes in base64url")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "auth must be 16 bytes in base64url")
 	}
 	return nil
 }

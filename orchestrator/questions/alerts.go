@@ -58,7 +58,7 @@ func AlertUser(ctx context.Context, l *ledger.Ledger, d AlertDraft) (a Alert, pu
 		return a, 0, err
 	}
 	if len(d.Body) > maxSignal {
-		return a, 0, orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; at most %d are allowed",
+		return a, 0, orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; the limit is %d",
 			len(d.Body), maxSignal)
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -113,8 +113,8 @@ func mayTell(t *ledger.Tx, sender string) error {
 		return err
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"%d alerts of %s came within an hour, the limit; nothing was sent", n, sender).
-		WithHint("Wait, or put them together in one")
+		"%s has reached the limit of %d alerts per hour; the alert was not sent", sender, maxAlerts).
+		WithHint("Wait, or combine several alerts into one")
 }
 
 // GetAlert returns an alert by its id. Error: not_found.
@@ -129,7 +129,7 @@ func GetAlert(ctx context.Context, l *ledger.Ledger, id string) (Alert, error) {
 }
 
 func noAlert(id string) error {
-	return orchestrator.Errorf(orchestrator.NotFound, "there is no alert %q", orchestrator.Clip(id))
+	return orchestrator.Errorf(orchestrator.NotFound, "unknown alert %q", orchestrator.Clip(id))
 }
 
 // alertBy finds an alert by a condition that names one.
@@ -153,7 +153,7 @@ func alerts(c *store.Conn, limit int, where, arg string) ([]Alert, error) {
 // which are sealed again for devices that came later. Errors: not_found; conflict if the body is not old any more.
 func ReplaceAlert(ctx context.Context, l *ledger.Ledger, id, old, body string) error {
 	if len(body) > maxSignal {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; at most %d are allowed",
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; the limit is %d",
 			len(body), maxSignal)
 	}
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
@@ -167,7 +167,7 @@ func ReplaceAlert(ctx context.Context, l *ledger.Ledger, id, old, body string) e
 		case err != nil:
 			return err
 		case found:
-			return orchestrator.Errorf(orchestrator.Conflict, "the alert %q was sealed anew by somebody else",
+			return orchestrator.Errorf(orchestrator.Conflict, "another process has already encrypted the alert %q again",
 				orchestrator.Clip(id))
 		}
 		return noAlert(id)

@@ -19,7 +19,7 @@ import (
 // conflict, with the question's status in the error's Details, if the question is not pending.
 func Answer(ctx context.Context, l *ledger.Ledger, id, device, answer string) (q Question, err error) {
 	if len(answer) > maxAnswerBytes || answer == "" {
-		return q, orchestrator.Errorf(orchestrator.InvalidParams, "the answer has %d bytes; it must have 1 to %d",
+		return q, orchestrator.Errorf(orchestrator.InvalidParams, "the answer must have 1 to %[2]d bytes, but has %[1]d",
 			len(answer), maxAnswerBytes)
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -64,22 +64,22 @@ func checkClearAnswer(q *Question, answer string) error {
 		Text   *string `json:"text"`
 	}
 	if err := json.Unmarshal([]byte(q.Body), &asked); err != nil {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the question's body cannot be read")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "cannot read the body of the question")
 	}
 	if err := json.Unmarshal([]byte(answer), &said); err != nil || said.Option == nil && said.Text == nil {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "an answer has an option, a text, or both")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "an answer must have an option, a text, or both")
 	}
 	if err := orchestrator.CheckPairs("answer", []byte(answer)); err != nil {
 		return err
 	}
 	switch {
 	case len(asked.Options) > 0 && (said.Option == nil || *said.Option < 0 || *said.Option >= len(asked.Options)):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "option: the question has options 0 to %d",
+		return orchestrator.Errorf(orchestrator.InvalidParams, "option: must be 0 to %d",
 			len(asked.Options)-1)
 	case len(asked.Options) > 0 && said.Text == nil:
 		return nil
 	case len(asked.Options) == 0 && said.Option != nil:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "option: the question has none")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "option: the question has no options")
 	}
 	return CheckAnswerText(*said.Text)
 }
@@ -89,7 +89,7 @@ func checkClearAnswer(q *Question, answer string) error {
 func CheckAnswerText(text string) error {
 	if strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > 2000 {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"text: the answer is a text of 1 to 2000 characters, not all of them space")
+			"text: must have 1 to 2000 characters, not only spaces")
 	}
 	return nil
 }

@@ -106,8 +106,8 @@ func DevicesIn(c *store.Conn) ([]Device, error) {
 func device(c *store.Conn, id string) (Device, error) {
 	d, found, err := store.First(c, scanDevice, `SELECT `+deviceColumns+` FROM signal_devices WHERE device_id = ?`, id)
 	if err == nil && !found {
-		err = orchestrator.Errorf(orchestrator.NotFound, "there is no device %q", orchestrator.Clip(id)).
-			WithHint("`mailroom signal device list` shows them")
+		err = orchestrator.Errorf(orchestrator.NotFound, "unknown device %q", orchestrator.Clip(id)).
+			WithHint("To list the devices, run `mailroom signal device list`")
 	}
 	return d, err
 }
@@ -116,7 +116,7 @@ func device(c *store.Conn, id string) (Device, error) {
 // reads the database each time, so that a revocation works at once. Error: unauthenticated, which does not say why.
 func DeviceOfToken(ctx context.Context, l *ledger.Ledger, token string) (d Device, err error) {
 	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the device's token is not valid").
-		WithHint("Pair it again: `mailroom signal pair`")
+		WithHint("To pair the device again, run `mailroom signal pair`")
 	if !strings.HasPrefix(token, deviceTokenPrefix) || len(token) > 128 {
 		return d, refused
 	}
@@ -140,7 +140,7 @@ func DeviceOfToken(ctx context.Context, l *ledger.Ledger, token string) (d Devic
 	}
 	if d.SeenAt < orchestrator.Stamp(l.Now().Add(-time.Minute)) {
 		if err := seen(ctx, l, d.ID); err != nil { // a database that cannot be written can be read
-			l.Log.Warn("it could not be noted that a device was there", "device", d.ID, "error", err)
+			l.Log.Warn("cannot record when a device was last seen", "device", d.ID, "error", err)
 		}
 	}
 	return d, nil
@@ -181,11 +181,11 @@ func ActivateDevice(ctx context.Context, l *ledger.Ledger, id, recipient string)
 	return changeDevice(ctx, l, id, func(t *ledger.Tx, d *Device) error {
 		if d.State == DeviceRevoked {
 			return orchestrator.Errorf(orchestrator.Conflict, "the device %s was revoked at %s", id, d.RevokedAt).
-				WithHint("Pair it again: `mailroom signal pair`")
+				WithHint("To pair the device again, run `mailroom signal pair`")
 		}
 		if d.Recipient != recipient {
 			return orchestrator.Errorf(orchestrator.Conflict,
-				"the device %s has another key than the one to be approved", id)
+				"the key of the device %s changed during the approval", id)
 		}
 		if err := t.Run(`UPDATE signal_devices SET state = 'active',
 			approved_at = CASE WHEN state = 'active' THEN approved_at ELSE ? END
@@ -230,7 +230,7 @@ func endUnreadable(t *ledger.Tx) error {
 		`' AND d.approved_at <= signal_questions.created_at)`)
 	for i := range list {
 		if err == nil {
-			err = endQuestion(t, &list[i], Cancelled, "", "no device is left that can read it")
+			err = endQuestion(t, &list[i], Cancelled, "", "no remaining device can read the question")
 		}
 	}
 	return err
@@ -274,7 +274,7 @@ func Subscribe(ctx context.Context, l *ledger.Ledger, device string, s Subscript
 // Unsubscribe ends pushes to a device. Error: not_found.
 func Unsubscribe(ctx context.Context, l *ledger.Ledger, device string) error {
 	_, err := changeDevice(ctx, l, device, func(t *ledger.Tx, d *Device) error {
-		if err := dropPushes(t, device, "the device has unsubscribed"); err != nil {
+		if err := dropPushes(t, device, "the device unsubscribed"); err != nil {
 			return err
 		}
 		if err := t.Run(`UPDATE signal_subscriptions SET endpoint = '', p256dh = '', auth = '' WHERE device_id = ?`,

@@ -66,7 +66,7 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 		return d, "", err
 	}
 	refused := orchestrator.Errorf(orchestrator.PermissionDenied,
-		"the code is wrong, used already or older than five minutes").WithHint("`mailroom signal pair` makes a new one")
+		"the code is wrong, has already been used, or is older than five minutes").WithHint("To make a new code, run `mailroom signal pair`")
 	plain := ungrouped(p.Code)
 	if len(plain) != pairingLength {
 		return d, "", refused
@@ -118,7 +118,7 @@ func checkDeviceName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if name == "" || utf8.RuneCountInString(name) > maxDeviceName || strings.ContainsFunc(name, unicode.IsControl) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"name: it has 1 to %d characters, and no control characters", maxDeviceName)
+			"name: must have 1 to %d characters, without control characters", maxDeviceName)
 	}
 	return name, nil
 }
@@ -232,7 +232,7 @@ func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option i
 		return err
 	}
 	if q.Encrypted {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "an encrypted question is answered in the app")
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "an encrypted question can be answered only in the app")
 	}
 	_, err = Answer(ctx, l, question, ntfyDevice, fmt.Sprintf(`{"option":%d}`, option))
 	return err
@@ -244,7 +244,7 @@ func SignalURL(ctx context.Context, l *ledger.Ledger) (string, error) {
 	conf, err := l.Configuration(ctx)
 	if err == nil && conf.Untrusted != "" {
 		err = orchestrator.Errorf(orchestrator.Unavailable,
-			"the address to which a phone is led comes from this database, which is not trusted: %s", conf.Untrusted).
+			"the address of the phone app comes from this database, which is not trusted: %s", conf.Untrusted).
 			WithHint("%s", ledger.NotTrustedHint)
 	}
 	if err != nil {

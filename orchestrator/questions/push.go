@@ -176,13 +176,13 @@ func deviceGone(t *ledger.Tx, recipient, tried, reason string) (gone bool, err e
 		return false, err
 	}
 	t.AfterCommit(func() {
-		do := "open the app on it, which subscribes anew"
+		do := "open the app on the device; the app then subscribes again"
 		if device == ntfyDevice {
 			do = "mailroom signal ntfy --url ..."
 		}
-		t.Ledger.Log.Error("a device cannot be pushed to any more", "device", device, "reason", reason, "do", do)
+		t.Ledger.Log.Error("can no longer push to a device", "device", device, "reason", reason, "do", do)
 	})
-	if err := dropPushes(t, device, "the device cannot be pushed to any more"); err != nil {
+	if err := dropPushes(t, device, "Mailroom can no longer push to the device"); err != nil {
 		return false, err
 	}
 	return true, t.ConfigChanged()

@@ -113,10 +113,10 @@ func Ask(ctx context.Context, l *ledger.Ledger, d Draft) (q Question, pushed int
 	}
 	if len(d.Body) > maxSignal {
 		return q, 0, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the question has %d bytes; at most %d are allowed", len(d.Body), maxSignal)
+			"the question has %d bytes; the limit is %d", len(d.Body), maxSignal)
 	}
 	if d.TTL < time.Second || d.TTL > orchestrator.MaxTTL {
-		return q, 0, orchestrator.Errorf(orchestrator.InvalidParams, "ttl: %s is out of bounds: 1 second to %s",
+		return q, 0, orchestrator.Errorf(orchestrator.InvalidParams, "ttl: must be 1 second to %[2]s, but is %[1]s",
 			orchestrator.FormatDuration(d.TTL), orchestrator.FormatDuration(orchestrator.MaxTTL))
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -146,8 +146,8 @@ func askUser(t *ledger.Tx, d *Draft) (q Question, pushed int, err error) {
 	}
 	if open >= maxOpenQuestions {
 		return q, 0, orchestrator.Errorf(orchestrator.Unavailable,
-			"%d questions of %s are open, the limit; nothing was asked", open, d.Asker).
-			WithHint("Wait for answers, or take some back: `mailroom signal list`, `mailroom signal cancel ID`")
+			"%s has reached the limit of %d open questions; the question was not asked", d.Asker, maxOpenQuestions).
+			WithHint("Wait for answers, or cancel some questions. To list them, run `mailroom signal list`. To cancel one, run `mailroom signal cancel ID`")
 	}
 	q = Question{
 		ID: d.ID, Asker: d.Asker, Status: Pending, Encrypted: d.Encrypted, Body: d.Body, Priority: d.Priority,
@@ -182,7 +182,7 @@ func checkAsker(t *ledger.Tx, conf *ledger.Config, d *Draft) error {
 		return err
 	}
 	return orchestrator.Errorf(orchestrator.UnknownSender,
-		"the agent %s that sent %s was removed; the one that has the name now is another", d.Asker, d.MessageID)
+		"the agent %s that sent %s was removed; another agent has that name now", d.Asker, d.MessageID)
 }
 
 // traceOf returns the id of the trace in which a question or an alert is made, and names it in the span.
@@ -242,8 +242,8 @@ func readQuestion(c *store.Conn, id string) (Question, error) {
 
 // noQuestion returns the error for an id that names no question, or none that the caller may know of.
 func noQuestion(id string) error {
-	return orchestrator.Errorf(orchestrator.NotFound, "there is no question %q", orchestrator.Clip(id)).
-		WithHint("`mailroom signal list` shows them; they are kept for the time of the setting retention.ended")
+	return orchestrator.Errorf(orchestrator.NotFound, "unknown question %q", orchestrator.Clip(id)).
+		WithHint("To list the questions, run `mailroom signal list`. Finished questions are kept for the time in the setting retention.ended")
 }
 
 // asked reports whether an agent has asked a question itself; a removed agent of the same name does not count. "" is
@@ -378,7 +378,7 @@ func reportUnanswered(t *ledger.Tx, q *Question, why string) error {
 	if !t.Config().Settings.Bounce {
 		return nil
 	}
-	d, err := errorReport(q, orchestrator.MessageExpired, orchestrator.User+" has not answered, and will not: "+why)
+	d, err := errorReport(q, orchestrator.MessageExpired, orchestrator.User+" did not answer: "+why)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (b *returner) returnAnswers(ctx context.Context, l *ledger.Ledger) {
 		err = back.Return(ctx)
 	}
 	if ctx.Err() == nil && b.Changed(err) && err != nil {
-		l.Log.Error("answers of the user could not be sent back; each run tries again", "error", err)
+		l.Log.Error("cannot send the user's answers to the asking agents; the next run tries again", "error", err)
 	}
 }
 
@@ -136,11 +136,11 @@ func answerReturned(t *ledger.Tx, q *Question, failure error) error {
 			return err
 		}
 		t.AfterCommit(func() {
-			t.Ledger.Log.Warn("an answer of the user did not go back", "question", q.ID, "error",
+			t.Ledger.Log.Warn("cannot send an answer of the user to the asking agent", "question", q.ID, "error",
 				failure)
 		})
 		return noteSignal(t, q.ID, tracing.Failed, string(q.Status), string(q.Status),
-			"the answer did not go back: "+failure.Error())
+			"the answer could not be sent: "+failure.Error())
 	}
-	return noteSignal(t, q.ID, tracing.Delivered, string(q.Status), string(q.Status), "the answer went back")
+	return noteSignal(t, q.ID, tracing.Delivered, string(q.Status), string(q.Status), "the answer was sent to the asking agent")
 }

@@ -142,7 +142,7 @@ func TestReadAnswersGoBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ?
-		AND error LIKE '%did not go back%msg-none%'`, q.ID), "failed")
+		AND error LIKE '%could not be sent%msg-none%'`, q.ID), "failed")
 }
 
 // What the user was told is told: neither a push nor a message to the user expires because nobody read it in the table.
@@ -475,7 +475,7 @@ func TestQuestionsOfALostPhone(t *testing.T) {
 	}
 	want.Rows(t, f.Rows(`SELECT recipient, payload ->> 'message' FROM agent_message
 		WHERE message_type = 'error_report'`),
-		"builder user has not answered, and will not: no device is left that can read it")
+		"builder user did not answer: no remaining device can read the question")
 }
 
 // The doctor and `why` know the user and the devices, though they are no agents.

@@ -18,7 +18,7 @@ type (
 // absent is a transport that this system does not have.
 type absent struct{}
 
-var errAbsent = errors.New("this transport is not there on Windows; add the agent on Linux or macOS, or have its messages in the inbox")
+var errAbsent = errors.New("this transport is not available on Windows; add the agent on Linux or macOS, or use the inbox transport")
 
 // Check refuses every address.
 func (absent) Check(string) (string, error) { return "", errAbsent }

@@ -61,7 +61,7 @@ func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status
 	defer cancel(nil)
 	if t.timeout > 0 {
 		bound := cmp.Or(c.bound, t.timeout)
-		timer := time.AfterFunc(bound, func() { cancel(fmt.Errorf("it took longer than %s", bound)) })
+		timer := time.AfterFunc(bound, func() { cancel(fmt.Errorf("the request took longer than %s", bound)) })
 		defer timer.Stop()
 	}
 	r.Header.Set("User-Agent", "mailroom")
@@ -79,7 +79,7 @@ func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status
 func (t *terms) unanswered(ctx context.Context, host string, err error) error {
 	if refused, ok := errors.AsType[*orchestrator.Error](err); ok && refused.Code == orchestrator.PermissionDenied {
 		own := *refused // of a connection that others may wait for
-		return fmt.Errorf("%s was not asked: %w", host, own.WithHint("%s", t.allow))
+		return fmt.Errorf("no request was sent to %s: %w", host, own.WithHint("%s", t.allow))
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("no answer from %s: %w", host, context.Cause(ctx))
@@ -117,7 +117,7 @@ func (t *terms) judge(answer *http.Response) error {
 	case delivered:
 		return nil
 	case code >= 300 && code < 400 && location != "":
-		err = fmt.Errorf("%s answered %s to %s, and redirects are not followed",
+		err = fmt.Errorf("%s answered %s with a redirect to %s; redirects are not followed",
 			answer.Request.URL.Host, status, quote(t.hide(location), maxQuoted))
 		if t.redirected != "" {
 			err = fmt.Errorf("%w; %s", err, t.redirected)

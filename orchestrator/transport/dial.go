@@ -103,11 +103,11 @@ func (c *connections) newPool(allowPrivate bool) *http.Transport {
 func mustBePublic(address string) error {
 	refuse := func(what string) error {
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
-			"%s is %s, and only public addresses are allowed", address, what)
+			"%s is %s; only public addresses are allowed", address, what)
 	}
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return refuse("no address that can be checked")
+		return refuse("not a valid IP address with a port")
 	}
 	ip := at.Addr()
 	for _, n := range specialNetworks() {
@@ -166,12 +166,12 @@ var specialNetworks = sync.OnceValue(func() (list []network) {
 		{"169.254.0.0/16", "a link-local address"},
 		{"172.16.0.0/12", "a private address"},
 		{"192.0.0.0/24", "reserved for protocols"},
-		{"192.0.2.0/24", "an address of documentation"},
+		{"192.0.2.0/24", "a documentation address"},
 		{"192.88.99.0/24", "a 6to4 relay"},
 		{"192.168.0.0/16", "a private address"},
-		{"198.18.0.0/15", "an address of benchmarks"},
-		{"198.51.100.0/24", "an address of documentation"},
-		{"203.0.113.0/24", "an address of documentation"},
+		{"198.18.0.0/15", "a benchmarking address"},
+		{"198.51.100.0/24", "a documentation address"},
+		{"203.0.113.0/24", "a documentation address"},
 		{"224.0.0.0/4", "a multicast address"},
 		{"255.255.255.255/32", "the broadcast address"},
 		{"240.0.0.0/4", "a reserved address"},
@@ -181,13 +181,13 @@ var specialNetworks = sync.OnceValue(func() (list []network) {
 		{"::/96", "an IPv4-compatible address"},
 		{"64:ff9b::/96", "a NAT64 address"},
 		{"64:ff9b:1::/48", "a NAT64 address"},
-		{"100::/64", "an address that discards"},
+		{"100::/64", "a discard-only address"},
 		{"2001::/32", "a Teredo address"},
-		{"2001:2::/48", "an address of benchmarks"},
+		{"2001:2::/48", "a benchmarking address"},
 		{"2001::/23", "reserved for protocols"},
-		{"2001:db8::/32", "an address of documentation"},
+		{"2001:db8::/32", "a documentation address"},
 		{"2002::/16", "a 6to4 address"},
-		{"3fff::/20", "an address of documentation"},
+		{"3fff::/20", "a documentation address"},
 		{"fc00::/7", "a unique local address"},
 		{"fe80::/10", "a link-local address"},
 		{"fec0::/10", "a site-local address"},

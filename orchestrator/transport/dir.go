@@ -54,7 +54,7 @@ const maxFiles = 100
 // whether files can be made in it.
 func (Dir) Check(address string) (string, error) {
 	if strings.ContainsRune(address, 0) {
-		return "", errors.New("a path cannot contain NUL")
+		return "", errors.New("a path must not contain NUL")
 	}
 	path, err := absolute(cmp.Or(address, defaultRoot))
 	if err != nil {
@@ -90,7 +90,7 @@ func (Dir) CheckPlace(agent, root string) error {
 		}
 		there.Close()
 		if err := unix.Access(path, unix.W_OK|unix.X_OK); path != root && err != nil {
-			return fmt.Errorf("nothing can be written into %s: %w", path, err)
+			return fmt.Errorf("cannot write to the folder %s: %w", path, err)
 		}
 	}
 	return nil
@@ -175,7 +175,7 @@ func (d *drop) mark(ctx context.Context, a orchestrator.Attempt) error {
 }
 
 // errNotStaged reports a staged file that is not there.
-var errNotStaged = errors.New("its staged file is gone")
+var errNotStaged = errors.New("the staged file no longer exists")
 
 // move hands over one letter. On an error it stays staged, and the agent's folder as it was.
 func (d *drop) move(l stagedLetter) error {
@@ -193,18 +193,18 @@ func (d *drop) move(l stagedLetter) error {
 		if d.inbox.holds(l.name, l.text) {
 			return d.staging.remove(l.staged) // somebody has put it there already
 		}
-		return fmt.Errorf("%s exists already and is not this message; take it away, and the next attempt gets through",
+		return fmt.Errorf("%s already exists and is not this message; remove it before the next attempt",
 			path)
 	case errors.Is(err, unix.EXDEV):
-		return fmt.Errorf("%s is on another file system than %s, so that no file could arrive whole; give the agent a root of its own",
+		return fmt.Errorf("%s and %s must be on the same file system, because Mailroom moves files in one step; give the agent its own root folder",
 			d.inbox.Name(), d.root.Name())
 	case errors.Is(err, fs.ErrNotExist):
 		if there, err := d.staging.has(l.staged); err == nil && !there {
 			return fmt.Errorf("%w: %s in %s", errNotStaged, l.staged, d.staging.Name())
 		}
-		return fmt.Errorf("%s was removed just now", d.inbox.Name())
+		return fmt.Errorf("%s was removed during the delivery", d.inbox.Name())
 	}
-	return fmt.Errorf("moving a message to %s: %w", path, err)
+	return fmt.Errorf("cannot move a message to %s: %w", path, err)
 }
 
 // sync makes what was handed over durable: first that it is in the agent's folder, then that it is staged no more.
@@ -247,7 +247,7 @@ func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 	}
 	var noted dirNote
 	if json.Unmarshal([]byte(m.Mark), &noted) != nil || !isWord(noted.Owner) || !isWord(noted.Token) {
-		return false, missed(a, "its note cannot be read")
+		return false, missed(a, "the note of the attempt cannot be read")
 	}
 	if slices.Contains(noted.Back, mark(m.ID)) {
 		return false, nil
@@ -273,7 +273,7 @@ func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 			return false, err
 		}
 		if err != nil || !noted.Sentinel.Same(now) {
-			return false, missed(a, d.staging.Name()+" was emptied or made anew since")
+			return false, missed(a, d.staging.Name()+" was emptied or replaced since")
 		}
 	}
 	return true, d.sync()
@@ -300,6 +300,6 @@ func (Dir) ClearStaged(database, address string, recipients []string,
 
 // missed says why it cannot be known what became of a message, and what to do.
 func missed(a orchestrator.Attempt, what string) error {
-	return fmt.Errorf("an attempt to write into %s never reported back, and %s: %w. Ask %s; if the message has not arrived,"+
-		" replay it", filepath.Join(a.Address, a.Recipient), what, orchestrator.ErrUndecidable, a.Recipient)
+	return fmt.Errorf("an attempt to write to %s never reported back, and %s: %w. Ask %s whether the message arrived;"+
+		" if it did not, replay it", filepath.Join(a.Address, a.Recipient), what, orchestrator.ErrUndecidable, a.Recipient)
 }

@@ -109,6 +109,6 @@ func TestDirFolderOnAnotherDisk(t *testing.T) {
 	must(t, os.Mkdir(inbox, 0o700))
 	must(t, unix.Mount(disk, inbox, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { unix.Unmount(inbox, unix.MNT_DETACH) })
-	l.mustFail(t, note("m", `1`), inbox+" is on another file system",
+	l.mustFail(t, note("m", `1`), inbox+" and "+l.root+" must be on the same file system",
 		func() { must(t, unix.Unmount(inbox, unix.MNT_DETACH)) })
 }

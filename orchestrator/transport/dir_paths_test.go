@@ -34,7 +34,7 @@ func TestDirRefusesWhatIsNoFolder(t *testing.T) {
 			inbox := filepath.Join(l.root, "builder")
 			must(t, put(inbox))
 			err := l.try(t, note("m", `1`))
-			if err == nil || !strings.Contains(err.Error(), inbox+" is a link or no folder") {
+			if err == nil || !strings.Contains(err.Error(), inbox+" is a link or is not a folder") {
 				t.Errorf("%v", err)
 			}
 			if len(l.notes) != 0 {
@@ -60,12 +60,12 @@ func TestDirRefusesLinksForRootAndStaging(t *testing.T) {
 	staging := filepath.Join(l.root, transport.StagingFolder)
 	must(t, os.Symlink(outside, staging))
 	if err := l.try(t, note("m", `1`)); err == nil ||
-		!strings.Contains(err.Error(), staging+" is a link or no folder") {
+		!strings.Contains(err.Error(), staging+" is a link or is not a folder") {
 		t.Errorf("%v", err)
 	}
 	must(t, os.RemoveAll(l.root))
 	must(t, os.Symlink(outside, l.root))
-	if err := l.try(t, note("m", `1`)); err == nil || !strings.Contains(err.Error(), l.root+" is a link or no folder") {
+	if err := l.try(t, note("m", `1`)); err == nil || !strings.Contains(err.Error(), l.root+" is a link or is not a folder") {
 		t.Errorf("%v", err)
 	}
 	if got := files(t, outside, "."); len(got) != 0 || len(l.notes) != 0 {

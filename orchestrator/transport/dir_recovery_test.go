@@ -39,7 +39,7 @@ func TestDirForeignFile(t *testing.T) {
 			// The others of the attempt get through, and are not forgotten.
 			err = l.try(t, note("n1", `1`), note("m", `1`), note("n2", `1`))
 			if err == nil ||
-				!strings.Contains(err.Error(), path+" exists already and is not this message; take it away") {
+				!strings.Contains(err.Error(), path+" already exists and is not this message; remove it") {
 				t.Errorf("%v", err)
 			}
 			if now, err := os.Lstat(path); err != nil || !os.SameFile(now, foreign) {
@@ -175,7 +175,7 @@ func TestDirFolderRemovedAndRecreated(t *testing.T) {
 	l.dieAfterMark(t, note("m5", `1`))
 	must(t, os.Rename(l.root, elsewhere))
 	if err := l.try(t, note("m6", `1`)); err == nil ||
-		!strings.Contains(err.Error(), l.root+" does not exist; make it") {
+		!strings.Contains(err.Error(), l.root+" does not exist; create it") {
 		t.Errorf("%v", err)
 	}
 	if found, err := l.recover(t, note("m5", `1`)); found || err == nil || errors.Is(err, orchestrator.ErrUndecidable) {
@@ -306,7 +306,7 @@ func TestDirKeepsWhatItsNoteSpeaksOf(t *testing.T) {
 			return store(ctx, text)
 		}
 		if err := errors.Join(transport.Dir{}.Deliver(t.Context(), a)...); err == nil ||
-			!strings.Contains(err.Error(), "exists already") {
+			!strings.Contains(err.Error(), "already exists") {
 			t.Errorf("%v", err)
 		}
 		l.mustBeStaged(t, "m")
@@ -337,7 +337,7 @@ func TestDirEmptiedDuringAttempt(t *testing.T) {
 		return store(ctx, text)
 	}
 	if err := (transport.Dir{}).Deliver(t.Context(), a)[0]; err == nil ||
-		!strings.Contains(err.Error(), "its staged file is gone") {
+		!strings.Contains(err.Error(), "the staged file no longer exists") {
 		t.Errorf("%v", err)
 	}
 	if found, err := l.recover(t, m); found || err != nil {

@@ -52,7 +52,7 @@ func TestDir(t *testing.T) {
 					must(t, os.Rename(aside, inbox))
 				}
 			},
-			Says: filepath.Join(root, "builder") + " is a link or no folder",
+			Says: filepath.Join(root, "builder") + " is a link or is not a folder",
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (e Exec) Check(address string) (string, error) { return e.CheckIn("", addre
 func (Exec) CheckIn(folder, address string) (string, error) {
 	command := strings.TrimSpace(address)
 	if command == "" {
-		return "", errors.New("a command is missing: write exec:COMMAND")
+		return "", errors.New("no command given; write exec:COMMAND")
 	}
 	return command, program.Check(command, folder)
 }
@@ -149,14 +149,14 @@ func verdict(r *program.Result, messages int) error {
 	case r.Lost == nil && r.Ended == nil && r.Status == 0:
 		return nil
 	case r.Ended != nil:
-		how += fmt.Sprintf(" was told to end (%v): %s", r.Ended, r.How())
+		how += fmt.Sprintf(" was stopped (%v): %s", r.Ended, r.How())
 	case r.Status >= 0 && r.Lost == nil:
 		how += " ended with " + r.How()
 	default:
 		how += ": " + r.How()
 	}
 	if said := orchestrator.LastLines(r.Output); said != "" {
-		how += "; it said: " + said
+		how += "; output: " + said
 	}
 	if errors.Is(r.Ended, program.ErrStopped) {
 		if r.Lost == nil && r.Status == 0 {

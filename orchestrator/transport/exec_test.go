@@ -145,13 +145,13 @@ func TestExecOutcomes(t *testing.T) {
 		"true":              {},
 		"echo done; exit 0": {report: "done\n"},
 		"exit 3":            {says: "the command ended with exit status 3"},
-		"echo doing; echo no disk >&2; exit 1": {says: "the command ended with exit status 1; it said: doing\nno disk",
+		"echo doing; echo no disk >&2; exit 1": {says: "the command ended with exit status 1; output: doing\nno disk",
 			report: "doing\nno disk\n"},
 		"exit 75":                                  {says: "the recipient asked for a later retry: the command ended with exit status 75", later: true},
 		"echo busy; exit 75":                       {says: "exit status 75; it said: busy", report: "busy\n", later: true},
 		"kill -SEGV $$":                            {says: "the command: ended by SIGSEGV"},
-		"exec no-such-program-anywhere":            {says: "exit status 127; it said: "},
-		"yes 0123456789 | head -c 1000000; exit 9": {says: "exit status 9; it said: 0123456789\n0123456789\n"},
+		"exec no-such-program-anywhere":            {says: "exit status 127; output: "},
+		"yes 0123456789 | head -c 1000000; exit 9": {says: "exit status 9; output: 0123456789\n0123456789\n"},
 	} {
 		report, err := execute(t, command, "", note("m-1", "1"), note("m-2", "2"))
 		if (err == nil) != (want.says == "") || err != nil && !strings.Contains(err.Error(), want.says) {

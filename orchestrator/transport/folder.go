@@ -23,7 +23,7 @@ type folder struct{ *os.File }
 func openFolder(path string) (folder, error) {
 	file, err := os.OpenFile(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return folder{}, fmt.Errorf("the folder %s does not exist; make it, and the next attempt gets through", path)
+		return folder{}, fmt.Errorf("the folder %s does not exist; create it before the next attempt", path)
 	}
 	return folder{file}, folderError(path, err)
 }
@@ -49,7 +49,7 @@ func makeFolders(path string) error {
 // folderError explains why something could not be opened as a folder.
 func folderError(path string, err error) error {
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return fmt.Errorf("%s is a link or no folder; put a folder in its place, and the next attempt gets through",
+		return fmt.Errorf("%s is a link or is not a folder; replace it with a folder before the next attempt",
 			path)
 	}
 	return err
@@ -71,7 +71,7 @@ func (f folder) open(name string, flags int) (*os.File, error) {
 			continue
 		}
 		if err != nil {
-			return nil, f.at("opening", name, err)
+			return nil, f.at("cannot open", name, err)
 		}
 		return os.NewFile(uintptr(fd), filepath.Join(f.Name(), name)), nil
 	}
@@ -85,7 +85,7 @@ func (f folder) sub(name string) (folder, error) {
 			break
 		}
 		if err := unix.Mkdirat(int(f.Fd()), name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return folder{}, f.at("making", name, err)
+			return folder{}, f.at("cannot create", name, err)
 		}
 		file, err = f.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
 	}
@@ -101,7 +101,7 @@ func (f folder) stagingFolder() (folder, error) {
 	}
 	info, err := staging.Stat()
 	if err == nil && info.Mode().Perm()&0o022 != 0 {
-		err = fmt.Errorf("others can write to %s, and could put messages of their own into it: chmod 700 %[1]s",
+		err = fmt.Errorf("other users can write to %s and could put their own messages into it; run `chmod 700 %[1]s`",
 			staging.Name())
 	}
 	if err != nil {
@@ -146,7 +146,7 @@ func (f folder) has(name string) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil, f.at("looking at", name, err)
+	return err == nil, f.at("cannot examine", name, err)
 }
 
 // remove removes a file; that it is not there is no error.
@@ -155,7 +155,7 @@ func (f folder) remove(name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return f.at("removing", name, err)
+	return f.at("cannot remove", name, err)
 }
 
 // touch sets the time of a file's last change to now.
@@ -164,7 +164,7 @@ func (f folder) touch(name string) error {
 	if err == nil {
 		err = unix.UtimesNanoAt(int(f.Fd()), name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
 	}
-	return f.at("setting the time of", name, err)
+	return f.at("cannot set the time of", name, err)
 }
 
 // renameChecked does what renameNew does where the system cannot make sure that nothing is replaced: a file that gets

@@ -16,7 +16,7 @@ type Inbox struct{}
 // Check accepts no address.
 func (Inbox) Check(address string) (string, error) {
 	if address != "" {
-		return "", errors.New("the inbox takes no address: write inbox")
+		return "", errors.New("the inbox transport does not take an address; write inbox")
 	}
 	return "", nil
 }
@@ -26,7 +26,7 @@ func (Inbox) MaxBatch() int { return 1000 }
 
 // Deliver is never called: the engine uses DeliverSet.
 func (Inbox) Deliver(_ context.Context, a orchestrator.Attempt) []error {
-	return slices.Repeat([]error{errors.New("the inbox delivers in sets only")}, len(a.Messages))
+	return slices.Repeat([]error{errors.New("the inbox transport delivers only in sets")}, len(a.Messages))
 }
 
 // DeliverSet copies the messages of temp.batch into agent_inbox, in the order in which they are to be read. A message

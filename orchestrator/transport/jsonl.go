@@ -53,9 +53,9 @@ const maxName = 255
 func (JSONL) Check(address string) (string, error) {
 	switch {
 	case address == "":
-		return "", errors.New("a path is missing: write jsonl:PATH")
+		return "", errors.New("no path given; write jsonl:PATH")
 	case strings.ContainsRune(address, 0):
-		return "", errors.New("a path cannot contain NUL")
+		return "", errors.New("a path must not contain NUL")
 	case strings.HasSuffix(address, "/"):
 		return "", fmt.Errorf("%s is a folder; name a file in it", address)
 	}
@@ -64,7 +64,7 @@ func (JSONL) Check(address string) (string, error) {
 		return "", err
 	}
 	if len(filepath.Base(path))+len(lockSuffix) > maxName {
-		return "", fmt.Errorf("the name of %s is too long: at most %d bytes", path, maxName-len(lockSuffix))
+		return "", fmt.Errorf("the file name of %s is too long; the limit is %d bytes", path, maxName-len(lockSuffix))
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if err := mustBeRegular(path, info); err != nil {
@@ -82,9 +82,9 @@ func mayWrite(path string) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("the folder %s does not exist; make it first", path)
+		return fmt.Errorf("the folder %s does not exist; create it first", path)
 	}
-	return fmt.Errorf("%s cannot be written to: %w", path, err)
+	return fmt.Errorf("cannot write to %s: %w", path, err)
 }
 
 // absolute makes a path absolute and follows the links in it; `~/` is the home folder.
@@ -110,7 +110,7 @@ func resolve(path string) (string, error) {
 		return real, err
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return "", fmt.Errorf("%s is a symbolic link to something that is not there", path)
+		return "", fmt.Errorf("%s is a symbolic link to a file that does not exist", path)
 	}
 	folder, err := resolve(filepath.Dir(path))
 	return filepath.Join(folder, filepath.Base(path)), err
@@ -122,9 +122,9 @@ func mustBeRegular(path string, info fs.FileInfo) error {
 	case info.Mode().IsRegular():
 		return nil
 	case info.Mode()&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s has become a symbolic link; name the file that it leads to", path)
+		return fmt.Errorf("%s is now a symbolic link; name the file that it points to", path)
 	case info.IsDir():
-		return fmt.Errorf("%s is a folder and not a regular file; name a file in it", path)
+		return fmt.Errorf("%s is a folder, not a regular file; name a file in it", path)
 	}
 	return fmt.Errorf("%s is not a regular file; a pipe or a device cannot be read back after a crash", path)
 }
@@ -207,7 +207,7 @@ func appendBlock(
 	n, werr := file.Write(b.text[start:])
 	lines = len(b.ends)
 	if werr != nil {
-		werr = fmt.Errorf("writing to %s: %w", a.Address, werr)
+		werr = fmt.Errorf("cannot write to %s: %w", a.Address, werr)
 		var end int
 		lines, end = b.whole(start + n)
 		cut := cutBack(file, size+int64(n), size+int64(max(end-start, 0)))
@@ -220,7 +220,7 @@ func appendBlock(
 	}
 	if err := file.Sync(); err != nil {
 		// Nobody knows what of it will reach the disk. Recover looks, and writes it anew.
-		return 0, errors.Join(werr, fmt.Errorf("syncing %s: %w", a.Address, err))
+		return 0, errors.Join(werr, fmt.Errorf("cannot sync %s: %w", a.Address, err))
 	}
 	return lines, werr
 }
@@ -233,7 +233,7 @@ func cutBack(file *os.File, end, keep int64) error {
 		return err
 	}
 	if info.Size() != end {
-		return fmt.Errorf("%s is written to by a program that does not hold its lock", file.Name())
+		return fmt.Errorf("another program writes to %s without holding its lock", file.Name())
 	}
 	return file.Truncate(keep)
 }
@@ -280,7 +280,7 @@ func endsTorn(file *os.File, size int64) (bool, error) {
 	}
 	last := make([]byte, 1)
 	if _, err := file.ReadAt(last, size-1); err != nil {
-		return false, fmt.Errorf("reading %s: %w", file.Name(), err)
+		return false, fmt.Errorf("cannot read %s: %w", file.Name(), err)
 	}
 	return last[0] != '\n', nil
 }
@@ -304,7 +304,7 @@ func (JSONL) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) 
 	}
 	var from place
 	if err := json.Unmarshal([]byte(m.Mark), &from); err != nil {
-		return false, undecidable(a.Address, "the note of its place cannot be read")
+		return false, undecidable(a.Address, "the note of the attempt cannot be read")
 	}
 	unlock, err := lockFile(ctx, a.Address)
 	if err != nil {
@@ -313,7 +313,7 @@ func (JSONL) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) 
 	defer unlock()
 	file, err := openLines(a.Address, false)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, undecidable(a.Address, "the file is gone")
+		return false, undecidable(a.Address, "the file no longer exists")
 	}
 	if err != nil {
 		return false, err
@@ -332,7 +332,7 @@ func (JSONL) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) 
 	}
 	if !s.found {
 		if !from.conclusive(now, s.first) {
-			return false, undecidable(a.Address, "the file was empty then and has changed since; it may have been emptied")
+			return false, undecidable(a.Address, "the file was empty before the attempt and has changed since, so it might have been emptied")
 		}
 		return false, nil
 	}
@@ -346,10 +346,10 @@ func (JSONL) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) 
 // that failed the system holds it for written: it is synced again only if it is written again.
 func rewrite(file *os.File, text []byte, at int64) error {
 	if _, err := file.WriteAt(text, at); err != nil {
-		return fmt.Errorf("writing to %s: %w", file.Name(), err)
+		return fmt.Errorf("cannot write to %s: %w", file.Name(), err)
 	}
 	if err := file.Sync(); err != nil {
-		return fmt.Errorf("syncing %s: %w", file.Name(), err)
+		return fmt.Errorf("cannot sync %s: %w", file.Name(), err)
 	}
 	return nil
 }

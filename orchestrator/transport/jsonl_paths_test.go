@@ -50,13 +50,13 @@ func TestJSONLMissingFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "later")
 	path := filepath.Join(folder, "b.jsonl")
 	if got, err := (transport.JSONL{}).Check(path); err == nil ||
-		!strings.Contains(err.Error(), folder+" does not exist; make it") {
+		!strings.Contains(err.Error(), folder+" does not exist; create it") {
 		t.Errorf("Check: %q, %v", got, err)
 	}
 	var l notebook
 	m := note("m", `1`)
 	err := transport.JSONL{}.Deliver(t.Context(), l.attempt(path, m))[0]
-	if err == nil || !strings.Contains(err.Error(), folder+" does not exist; make it") {
+	if err == nil || !strings.Contains(err.Error(), folder+" does not exist; create it") {
 		t.Errorf("Deliver: %v", err)
 	}
 	must(t, os.Mkdir(folder, 0o700))

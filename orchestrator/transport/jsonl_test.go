@@ -46,7 +46,7 @@ func TestJSONL(t *testing.T) {
 				must(t, os.Rename(folder, away))
 				return func() { must(t, os.Rename(away, folder)) }
 			},
-			Says: "does not exist; make it",
+			Says: "does not exist; create it",
 		}
 	})
 }

@@ -60,7 +60,7 @@ func writeLine(b *bytes.Buffer, m *orchestrator.Message) error {
 	})
 	if err != nil {
 		b.Truncate(start)
-		return fmt.Errorf("the message cannot be written as JSON: %w", err)
+		return fmt.Errorf("cannot encode the message as JSON: %w", err)
 	}
 	return nil
 }

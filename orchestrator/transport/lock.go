@@ -43,12 +43,12 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 		}
 		side.Close()
 		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil, fmt.Errorf("locking %s: %w", side.Name(), err)
+			return nil, fmt.Errorf("cannot lock %s: %w", side.Name(), err)
 		}
 		select {
 		case <-time.After(lockPoll):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s is held by another program: %w", side.Name(), context.Cause(ctx))
+			return nil, fmt.Errorf("%s is locked by another program: %w", side.Name(), context.Cause(ctx))
 		}
 	}
 }
@@ -83,7 +83,7 @@ func standsAt(file *os.File, name string) bool {
 
 func folderHint(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the folder %s does not exist; make it, and the next attempt gets through",
+		return fmt.Errorf("the folder %s does not exist; create it before the next attempt",
 			filepath.Dir(path))
 	}
 	return err

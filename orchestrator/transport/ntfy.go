@@ -62,8 +62,8 @@ type button struct {
 func (*Ntfy) Check(address string) (string, error) {
 	if address != "ntfy" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"ntfy leads to a person's topic, which is not added as an agent").
-			WithHint("Set the topic: `mailroom signal ntfy URL`")
+			"ntfy is reserved for the user's topic and cannot be the transport of an agent").
+			WithHint("To set the topic, run `mailroom signal ntfy URL`")
 	}
 	return address, nil
 }
@@ -167,7 +167,7 @@ type clearText struct {
 func inClear(p *push.Message, s *push.NtfySecret, n notification) (notification, error) {
 	var text clearText
 	if json.Unmarshal([]byte(p.Body), &text) != nil {
-		return n, errors.New("the body of the push is not what it says")
+		return n, errors.New("the body of the push is not valid")
 	}
 	kind, says := "Question", text.Question
 	if p.Kind == push.Alert {

@@ -44,7 +44,7 @@ func placeOf(file *os.File) (p place, err error) {
 func fingerprint(file *os.File, end int64) (string, error) {
 	tail := make([]byte, min(end, tailLength))
 	if _, err := file.ReadAt(tail, end-int64(len(tail))); err != nil {
-		return "", fmt.Errorf("reading %s: %w", file.Name(), err)
+		return "", fmt.Errorf("cannot read %s: %w", file.Name(), err)
 	}
 	sum := sha256.Sum256(tail)
 	return hex.EncodeToString(sum[:8]), nil
@@ -54,17 +54,17 @@ func fingerprint(file *os.File, end int64) (string, error) {
 // became of it.
 func (p place) stillIn(file *os.File, now place) error {
 	if !p.Same(now.Identity) {
-		return undecidable(file.Name(), "another file has its name now, since it was rotated or made anew")
+		return undecidable(file.Name(), "the file was rotated or replaced, so another file has its name now")
 	}
 	if now.Size < p.Size {
-		return undecidable(file.Name(), fmt.Sprintf("it was cut from %d bytes to %d", p.Size, now.Size))
+		return undecidable(file.Name(), fmt.Sprintf("the file was truncated from %d bytes to %d", p.Size, now.Size))
 	}
 	tail, err := fingerprint(file, p.Size)
 	if err != nil {
 		return err
 	}
 	if tail != p.Tail {
-		return undecidable(file.Name(), "what stood in it was replaced")
+		return undecidable(file.Name(), "the content of the file was replaced")
 	}
 	return nil
 }
@@ -82,6 +82,6 @@ func (p place) conclusive(now place, first []byte) bool {
 
 // undecidable says what happened to the file and what to do.
 func undecidable(path, what string) error {
-	return fmt.Errorf("an attempt to write to %s never reported back, and %s: %w. Look for the message where its lines went;"+
-		" if it is not there, replay it", path, what, orchestrator.ErrUndecidable)
+	return fmt.Errorf("an attempt to write to %s never reported back, and %s: %w. Look for the message in the rotated or replaced file;"+
+		" if the message is missing, replay it", path, what, orchestrator.ErrUndecidable)
 }

@@ -49,8 +49,8 @@ const (
 func (*Push) Check(address string) (string, error) {
 	if id, ok := strings.CutPrefix(address, "d-"); !ok || len(id) > 64 || !isWord(id) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"push leads to devices, which are not added as agents").
-			WithHint("Pair a phone: `mailroom signal pair`")
+			"push is reserved for paired devices and cannot be the transport of an agent").
+			WithHint("To pair a phone, run `mailroom signal pair`")
 	}
 	return address, nil
 }
@@ -105,7 +105,7 @@ func topicOf(id string) string {
 // pushTerms returns the terms of a request to a push service or an ntfy server.
 func pushTerms(a *orchestrator.Attempt, address *url.URL, allowPrivate bool) *terms {
 	return &terms{
-		allowPrivate: allowPrivate, allow: "If that is meant: mailroom setting set signal.allow_private on",
+		allowPrivate: allowPrivate, allow: "To allow it, run `mailroom setting set signal.allow_private on`",
 		timeout: pushTime,
 		gone:    []int{http.StatusNotFound, http.StatusGone}, secrets: secretParts(address), report: a.Report,
 	}
@@ -119,7 +119,7 @@ func (p *Push) send(ctx context.Context, payload []byte, s *push.Secret, o *webp
 	_, err = webpush.SendNotificationWithContext(ctx, payload,
 		&webpush.Subscription{Endpoint: s.Endpoint, Keys: webpush.Keys{P256dh: s.P256dh, Auth: s.Auth}}, o)
 	if err != nil {
-		return 0, fmt.Errorf("the push cannot be encrypted: %w", err)
+		return 0, fmt.Errorf("cannot encrypt the push: %w", err)
 	}
 	return p.connections.do(ctx, made.request, t)
 }
@@ -137,18 +137,18 @@ func (u *unsent) Do(r *http.Request) (*http.Response, error) {
 func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*push.Message, time.Duration, error) {
 	p := new(push.Message)
 	if !utf8.Valid(m.Payload) || json.Unmarshal(m.Payload, p) != nil || p.ID == "" {
-		return nil, 0, errors.New("the message is no push")
+		return nil, 0, errors.New("the message is not a push")
 	}
 	switch p.Kind {
 	case push.Question, push.Alert:
 		_, err := base64.StdEncoding.DecodeString(p.Body)
 		// Nothing that was to be encrypted leaves in clear, whoever wrote the row.
 		if p.Encrypted && err != nil || !p.Encrypted && !json.Valid([]byte(p.Body)) {
-			return nil, 0, errors.New("the body of the push is not what it says")
+			return nil, 0, errors.New("the body of the push is not valid")
 		}
 	case push.Ended, push.Test:
 	default:
-		return nil, 0, fmt.Errorf("there is no push of the kind %.40q", p.Kind)
+		return nil, 0, fmt.Errorf("unknown kind of push %.40q", p.Kind)
 	}
 	if m.ExpiresAt == "" {
 		return p, longestTTL, nil
@@ -159,10 +159,10 @@ func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*push.Message, 
 	}
 	end, err := time.Parse(time.RFC3339, m.ExpiresAt)
 	if err != nil {
-		return nil, 0, errors.New("the message expires at no time that can be read")
+		return nil, 0, errors.New("the expiry time of the message is not valid")
 	}
 	if !end.After(at) {
-		return nil, 0, orchestrator.Errorf(orchestrator.MessageExpired, "it was not sent, since it expired at %s", m.ExpiresAt)
+		return nil, 0, orchestrator.Errorf(orchestrator.MessageExpired, "the push was not sent because it expired at %s", m.ExpiresAt)
 	}
 	return p, min(end.Sub(at), longestTTL), nil
 }
@@ -181,15 +181,15 @@ func subscriptionOf(a *orchestrator.Attempt) (s *push.Secret, endpoint *url.URL,
 	}
 	private, err := base64.RawURLEncoding.DecodeString(s.VAPIDPrivate)
 	if err != nil {
-		return nil, nil, errors.New("the VAPID key is not base64url")
+		return nil, nil, errors.New("the VAPID key must be base64url")
 	}
 	key, err := ecdh.P256().NewPrivateKey(private)
 	if err != nil || base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes()) != s.VAPIDPublic {
-		return nil, nil, errors.New("the VAPID keys are no pair")
+		return nil, nil, errors.New("the VAPID keys do not match")
 	}
 	if !strings.HasPrefix(s.Subscriber, "https://") {
 		// webpush takes others for e-mail addresses, which some services refuse
-		return nil, nil, errors.New("the subscriber is no https URL")
+		return nil, nil, errors.New("the subscriber must be an https URL")
 	}
 	endpoint, err = url.Parse(s.Endpoint)
 	return s, endpoint, err

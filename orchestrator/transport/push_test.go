@@ -193,7 +193,7 @@ func TestPushStatuses(t *testing.T) {
 		want       string // "" is delivered
 	}{
 		{200, "", ""}, {201, "", ""}, {202, "60", ""}, {204, "", ""},
-		{301, "", "answered 301 Moved Permanently to https"}, {302, "", "redirects are not followed"},
+		{301, "", "answered 301 Moved Permanently with a redirect to https"}, {302, "", "redirects are not followed"},
 		{307, "", "redirects are not followed"},
 		{308, "", "redirects are not followed"}, {400, "", "answered 400 Bad Request: over"}, {401, "", "answered 401"},
 		{403, "", "answered 403"},

@@ -22,8 +22,8 @@ import (
 const (
 	// sentinel is a file in the staging folder by which it is known that nobody has emptied that or made it anew.
 	sentinel     = "README"
-	sentinelText = "Messages on their way into the folders beside this one.\n" +
-		"Mailroom moves them by itself: leave them, and this file, where they are.\n"
+	sentinelText = "Mailroom keeps messages here until it moves them to the folders next to this one.\n" +
+		"Do not move or delete the messages or this file.\n"
 )
 
 // drop is an attempt's view of a root: the folders, open, and the note.
@@ -53,7 +53,7 @@ type stagedLetter struct {
 // openDrop opens the folders of an attempt, making what may be made.
 func openDrop(a orchestrator.Attempt) (d *drop, err error) {
 	if name, err := orchestrator.CheckName("recipient", a.Recipient); err != nil || name != a.Recipient {
-		return nil, fmt.Errorf("%q cannot be the name of a folder", a.Recipient)
+		return nil, fmt.Errorf("%q is not a valid folder name", a.Recipient)
 	}
 	d = &drop{}
 	if d.root, err = openFolder(a.Address); err != nil {

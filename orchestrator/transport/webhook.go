@@ -52,32 +52,32 @@ func (*Webhook) Check(address string) (string, error) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, format, args...).WithHint("%s", hint)
 	}
 	if address == "" {
-		return refuse("Write webhook:URL", "an address is missing")
+		return refuse("Write webhook:URL", "no address given")
 	}
 	u, err := url.Parse(address)
 	if err != nil || !utf8.ValidString(address) {
-		return refuse("Write it as in https://example.com/hooks/builder", "the address is not a URL")
+		return refuse("Use the form https://example.com/hooks/builder", "the address must be a URL")
 	}
 	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	defaultPort := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	if defaultPort == "" {
-		return refuse("Write http:// or https://", "the address is no URL of http or https")
+		return refuse("Begin the address with http:// or https://", "the address must be an http or https URL")
 	}
 	if u.User != nil {
-		return refuse("The receiver knows its messages by their signature; if it asks for a key, put that into the path",
-			"the address has a user name or password in it, which would be shown wherever the agent is")
+		return refuse("The receiver can verify messages by their signature. If it requires a key, put the key into the path",
+			"the address must not contain a user name or password, because Mailroom shows the address with the agent")
 	}
 	if u.Fragment != "" {
-		return refuse("Leave out # and what follows it", "the address has a fragment, which is never sent")
+		return refuse("Remove # and the text after it", "the address must not contain a fragment, because fragments are never sent")
 	}
 	host, err := canonicalHost(u.Hostname())
 	if err != nil {
-		return refuse("Write it as in https://example.com/hooks/builder", "%v", err)
+		return refuse("Use the form https://example.com/hooks/builder", "%v", err)
 	}
 	if port := u.Port(); port != "" {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
-			return refuse("A port is 1 to 65535", "port %.20s does not exist", port)
+			return refuse("Use a port from 1 to 65535", "port %.20s is not valid", port)
 		}
 		if port = strconv.FormatUint(n, 10); port != defaultPort {
 			host += ":" + port
@@ -86,13 +86,13 @@ func (*Webhook) Check(address string) (string, error) {
 	u.Host = host
 	u.Path = cmp.Or(u.Path, "/")
 	if strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return refuse("Percent-encode it, a space as %20",
-			"the address has a character after ? that cannot stand there")
+		return refuse("Percent-encode the character; write a space as %20",
+			"the address has a character after ? that must be percent-encoded")
 	}
 	if canonical := u.String(); len(canonical) <= maxAddress {
 		return canonical, nil
 	}
-	return refuse("Use a shorter path", "the address is longer than %d bytes", maxAddress)
+	return refuse("Use a shorter path", "the address must be at most %d bytes long", maxAddress)
 }
 
 // canonicalHost checks a host of a URL, without its port and brackets, and returns it as it stands in one.
@@ -101,17 +101,17 @@ func canonicalHost(host string) (string, error) {
 	case host == "":
 		return "", errors.New("the address has no host")
 	case strings.Contains(host, "%"):
-		return "", errors.New("the address names a network interface (%), which only this machine would understand")
+		return "", errors.New("the address must not name a network interface (%)")
 	case strings.Contains(host, ":"):
 		ip, err := netip.ParseAddr(host)
 		if err != nil {
-			return "", errors.New("the host is no IPv6 address")
+			return "", errors.New("the host is not a valid IPv6 address")
 		}
 		return "[" + ip.String() + "]", nil
 	case !utf8.ValidString(host) || strings.ContainsFunc(host, func(r rune) bool {
 		return r < utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-._", r)
 	}):
-		return "", fmt.Errorf("%.100q is no name of a host", host)
+		return "", fmt.Errorf("%.100q is not a valid host name", host)
 	}
 	return host, nil
 }
@@ -131,15 +131,15 @@ func (w *Webhook) deliver(ctx context.Context, a *orchestrator.Attempt, m *orche
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.Address, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("the address of %s is not a URL", a.Recipient)
+		return fmt.Errorf("the address of %s must be a URL", a.Recipient)
 	}
 	if err := sign(r.Header, a, m.ID, time.Now(), body); err != nil {
 		return err
 	}
 	r.Header.Set("Content-Type", "application/cloudevents+json")
 	_, err = w.connections.do(ctx, r, &terms{
-		allowPrivate: a.AllowPrivate, allow: "If that is meant: mailroom agent add " + a.Recipient + " --allow-private",
-		gone: []int{http.StatusGone}, refused: refusals, redirected: "if that is right, make it the agent's address",
+		allowPrivate: a.AllowPrivate, allow: "To allow it, run `mailroom agent add " + a.Recipient + " --allow-private`",
+		gone: []int{http.StatusGone}, refused: refusals, redirected: "if the new address is correct, make it the agent's address",
 		report: a.Report,
 	})
 	return err
@@ -173,12 +173,12 @@ func keyOf(secret string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(text)
 	switch {
 	case !prefixed || err != nil || base64.StdEncoding.EncodeToString(key) != text:
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the secret is not whsec_ and base64").
-			WithHint("Take the one that the receiver shows, or an empty one to have one made")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the secret must be whsec_ followed by base64").
+			WithHint("Use the secret that the receiver shows, or an empty secret to generate a new one")
 	case len(key) < minSecret || len(key) > maxSecret:
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the secret holds %d bytes; it must be %d to %d",
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the secret has %d bytes, but must have %d to %d",
 			len(key), minSecret, maxSecret).
-			WithHint("Take the one that the receiver shows, or an empty one to have one made")
+			WithHint("Use the secret that the receiver shows, or an empty secret to generate a new one")
 	}
 	return key, nil
 }
@@ -186,9 +186,9 @@ func keyOf(secret string) ([]byte, error) {
 // sign sets the headers by which the receiver knows the message, and that it comes from here and at what time.
 func sign(h http.Header, a *orchestrator.Attempt, id string, now time.Time, body []byte) error {
 	if a.Secret == "" {
-		return orchestrator.Errorf(orchestrator.DeliveryFailed, "there is no secret to sign messages to %s with",
+		return orchestrator.Errorf(orchestrator.DeliveryFailed, "no secret is set to sign messages to %s",
 			a.Recipient).
-			WithHint("Have one made, and give it to the receiver: `mailroom agent add %s --secret ''`", a.Recipient)
+			WithHint("To generate a secret, run `mailroom agent add %s --secret ''`, and give the secret to the receiver", a.Recipient)
 	}
 	key, err := keyOf(a.Secret)
 	if err != nil {
@@ -222,7 +222,7 @@ type cloudEvent struct {
 // to the byte. A message that cannot be written as JSON, or has no id, is an error.
 func encodeEvent(m *orchestrator.Message) ([]byte, error) {
 	if m.ID == "" {
-		return nil, errors.New("the message has no id, by which a repeat could be known")
+		return nil, errors.New("the message has no ID, so the receiver could not recognize a repeat")
 	}
 	var data bytes.Buffer
 	if err := writeLine(&data, m); err != nil {
@@ -240,7 +240,7 @@ func encodeEvent(m *orchestrator.Message) ([]byte, error) {
 	}
 	body, err := orchestrator.JSON(e)
 	if err != nil {
-		return nil, fmt.Errorf("the message cannot be written as a CloudEvent: %w", err)
+		return nil, fmt.Errorf("cannot encode the message as a CloudEvent: %w", err)
 	}
 	return body, nil
 }

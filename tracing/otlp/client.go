@@ -87,7 +87,7 @@ func (c *Client) Send(ctx context.Context, spans ...Spans) (Rejected, error) {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if answer.StatusCode/100 == 2 {
 		if bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
-			return Rejected{}, &Later{Err: errors.New("a page answers, and no receiver of traces: check the address")}
+			return Rejected{}, &Later{Err: errors.New("the server answered with a web page, so it is not a trace receiver; check the address")}
 		}
 		return rejected(text), nil // what it has taken it has taken, even if its answer is cut short
 	}
@@ -179,7 +179,9 @@ type Refused struct {
 	Message string
 }
 
-func (e *Refused) Error() string { return fmt.Sprintf("it answered %d: %s", e.Status, e.Message) }
+func (e *Refused) Error() string {
+	return fmt.Sprintf("the receiver answered %d: %s", e.Status, e.Message)
+}
 
 // Later says that the spans of a request should be sent again: there was no answer, the receiver has no time, or it is
 // not the one that it was thought to be.
@@ -205,10 +207,10 @@ func failure(answer *http.Response, message string) error {
 	status := answer.StatusCode
 	switch {
 	case slices.Contains(soon, status):
-		return &Later{Err: fmt.Errorf("it answered %d: %s", status, message),
+		return &Later{Err: fmt.Errorf("the receiver answered %d: %s", status, message),
 			After: retryAfter(answer.Header.Get("Retry-After"), time.Now())}
 	case status/100 == 3 || slices.Contains(elsewhere, status):
-		return &Later{Err: fmt.Errorf("it answered %d: %s; check the address and the headers", status, message)}
+		return &Later{Err: fmt.Errorf("the receiver answered %d: %s; check the address and the headers", status, message)}
 	}
 	return &Refused{Status: status, Message: message}
 }

@@ -52,8 +52,8 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 	if protocol := specific("PROTOCOL"); endpoint == "" && protocol != "" && protocol != "http/json" &&
 		protocol != "http/protobuf" {
 		return Options{},
-			fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL asks for %q, and mailroom speaks OTLP over HTTP in JSON only: "+
-				"set it to http/json, and the endpoint to the receiver's HTTP port, which usually is 4318; --otlp off sends nothing", Clip(protocol, 40))
+			fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, but Mailroom supports only http/json: "+
+				"set the variable to http/json, and set the endpoint to the HTTP port of the receiver, usually 4318; to send nothing, use --otlp off", Clip(protocol, 40))
 	}
 	if o.Timeout, err = timeout(specific("TIMEOUT")); err != nil {
 		return Options{}, err
@@ -67,7 +67,7 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 		o.Gzip = true
 	default:
 		return Options{},
-			fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q, and not none or gzip", Clip(compression, 40))
+			fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION must be none or gzip, but is %q", Clip(compression, 40))
 	}
 	o.Resource, err = resource(getenv)
 	return o, err
@@ -78,7 +78,7 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 func target(name, endpoint string, base bool) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return "", fmt.Errorf("%s is no URL: write it as in http://localhost:4318", name) // it may hold a password
+		return "", fmt.Errorf("%s must be a URL; use the form http://localhost:4318", name) // it may hold a password
 	}
 	u.Fragment = ""
 	if base && !strings.HasSuffix(u.Path, "/v1/traces") {
@@ -109,7 +109,7 @@ func timeout(text string) (time.Duration, error) {
 	}
 	ms, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || ms < 1 {
-		return 0, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT is %q, and not a number of milliseconds", Clip(text, 40))
+		return 0, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT must be a number of milliseconds, but is %q", Clip(text, 40))
 	}
 	return min(time.Duration(ms)*time.Millisecond, LongestTimeout), nil
 }
@@ -125,7 +125,7 @@ func pairs(name, text string) (map[string]string, error) {
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if key = strings.TrimSpace(key); !found || key == "" || err != nil ||
 			strings.ContainsAny(key+value, "\r\n\x00") {
-			return nil, fmt.Errorf("%s is no list of name=value, separated by commas", name)
+			return nil, fmt.Errorf("%s must be a list of name=value, separated by commas", name)
 		}
 		all[key] = value
 	}
@@ -139,7 +139,7 @@ func headers(text string) (map[string]string, error) {
 	for name, value := range all {
 		if !fieldName().MatchString(name) ||
 			strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-			return nil, fmt.Errorf("%s holds what is no header: write name=value, with %%20 for a space in the value",
+			return nil, fmt.Errorf("%s contains an invalid header; write name=value, with %%20 for a space in the value",
 				variable)
 		}
 	}

@@ -198,7 +198,7 @@ func TestReplayFromThePage(t *testing.T) {
 	d.Until(`document.querySelector(".chip") && document.querySelectorAll("tr[aria-rowindex]").length === 1`)
 	d.Key("j", "Enter")
 	d.Until(`document.querySelector("main h1")?.textContent === "Failed after four attempts"`)
-	d.Reads("does not exist; make it")
+	d.Reads("does not exist; create it")
 	mend()
 	d.Key("r")
 	d.Reads("It is pending again")

@@ -131,7 +131,7 @@ func TestBadDay(t *testing.T) {
 		free: []string{"Run deliver now", "Run it"}, done: func() bool { return r.arrived("tester") == 25 },
 	})
 	frees("a file that is gone", fault{
-		find: []string{"Operations", "Dead letters"}, says: "does not exist; make it", mend: mend,
+		find: []string{"Operations", "Dead letters"}, says: "does not exist; create it", mend: mend,
 		free: []string{"Replay 40…", "Replay 40"}, done: func() bool { r.deliver(); return r.arrived("builder") == 40 },
 	})
 	frees("a webhook that refuses", fault{
