@@ -165,7 +165,7 @@ func (p *MessagesListParams) rows(ctx context.Context, env commands.Env, ms []or
 // Text shows a line for each message, and how far the search has come.
 func (r MessagesListResult) Text(w *terminal.Text) {
 	if r.Count > 0 {
-		terminal.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "SAYS…"}, r.Messages,
+		terminal.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT"}, r.Messages,
 			func(m *Listed) []string {
 				says := m.Says
 				if m.Error != "" && m.Status != orchestrator.Delivered {

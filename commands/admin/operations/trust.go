@@ -55,7 +55,7 @@ func (r TrustResult) Text(w *terminal.Text) {
 	case r.Gone:
 		w.Printf("%s does not exist, and is no longer trusted.\n", r.Database)
 	case !r.Trusted:
-		w.Printf("%s is not trusted: %s. Mailroom does nothing outside the database for it.\n", r.Database, r.Reason)
+		w.Printf("%s is not trusted: %s. Mailroom does not perform its actions outside the database.\n", r.Database, r.Reason)
 	case len(r.Outside) == 0:
 		w.Printf("%s is trusted. It does not act outside the database yet.\n", r.Database)
 	default:
