@@ -22,7 +22,7 @@ func TestConfirmations(t *testing.T) {
 		command, answer, asks string
 		ends                  int
 	}{
-		{"agent remove bob", "n\n", `the agent bob: .* Go on\? \[y/N\] `, 64},
+		{"agent remove bob", "n\n", `the agent bob\. .* Go on\? \[y/N\] `, 64},
 		{"agent remove bob", "\n", `Go on\?`, 64},
 		{"agent remove bob", "\x04", `Go on\?`, 64},
 		{"agent remove bob", "y\n", `Go on\?`, 0},
@@ -36,10 +36,10 @@ func TestConfirmations(t *testing.T) {
 		{"clear_old", "y\n", `Go on\?`, 0},
 		{"clear_old --json", "", "", 0},
 		{"clear_old | cat", "", "", 0},
-		{"dead_letters replay --all", "y\n", `This sends dead letters again: 2\. Go on\?`, 0},
+		{"dead_letters replay --all", "y\n", `This sends 2 dead letters again\. Go on\?`, 0},
 		{"dead_letters replay " + message, "", "", 65}, // it is none
 		{"--db new.db migrate --from \"" + o.db + "\"", "n\n",
-			`from ` + regexp.QuoteMeta(o.db) + ` to .*/new\.db; .* Go on\?`, 64},
+			`from ` + regexp.QuoteMeta(o.db) + ` to .*/new\.db\. .* Go on\?`, 64},
 		{"status", "", "", 0},
 	} {
 		until := ""

@@ -72,7 +72,7 @@ func TestTraceAsATree(t *testing.T) {
    delivered    10:41:00.000Z (agent_message.delivered_at)
 `,
 		"by-hand": `by-hand  architect → builder  pending
-└─ no events yet: it was written by hand, and no delivery run has come by
+└─ no events yet: the message was inserted with SQL, and no delivery run has processed it
 `,
 	} {
 		if got := h.tell(label); got != want {
@@ -88,7 +88,7 @@ func TestTraceOutlivesItsMessage(t *testing.T) {
 	h.clock.Advance(8 * 24 * time.Hour)
 	ask[any](h.fixture, "clear_old", `{}`)
 	got := h.tell("m5-given-up")
-	for _, want := range []string{"deleted by retention; its trace is left\n", "retry → failed",
+	for _, want := range []string{"deleted by retention; its trace still exists\n", "retry → failed",
 		"└─ clear_old by first", "└─ deleted "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
@@ -107,7 +107,7 @@ func TestDeletedMessageIsTold(t *testing.T) {
 	ask[any](h.fixture, "clear_old", `{}`)
 	shown, explained := h.tell("m5-given-up"), text(ask[inspection.WhyResult](h.fixture, "why", asked))
 	for what, want := range map[string]string{
-		shown:     "m5-given-up  report  architect → clerk  deleted by retention; its trace is left\n",
+		shown:     "m5-given-up  report  architect → clerk  deleted by retention; its trace still exists\n",
 		explained: " from architect to clerk was failed.\n",
 	} {
 		if !strings.Contains(what, want) || !strings.Contains(what, failure) {

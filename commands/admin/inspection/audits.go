@@ -89,7 +89,7 @@ func (a *Audit) readHead() error {
 	}
 	a.Notes, a.usesNow = strings.Join(notes, " "), strings.Contains(rest, "?1")
 	if a.About == "" || a.Notes == "" || a.Columns == nil {
-		return fmt.Errorf("its head does not say what it answers, what to make of it, and in which columns")
+		return fmt.Errorf("the header must have a description, notes, and columns")
 	}
 	return nil
 }
@@ -105,11 +105,11 @@ func findAudit(name string) (*Audit, error) {
 		}
 		names[i] = list[i].Name
 	}
-	e := orchestrator.Errorf(orchestrator.NotFound, "there is no named query %q", name)
+	e := orchestrator.Errorf(orchestrator.NotFound, "unknown named query %q", name)
 	if near := nearest.Nearest(folded, names); len(near) > 0 {
 		return nil, e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}
-	return nil, e.WithHint("`mailroom sql --list` lists them")
+	return nil, e.WithHint("To list the named queries, run `mailroom sql --list`")
 }
 
 // namedQuery returns the text of an audit and its parameters. given are the values of the first ones, and the others
@@ -131,8 +131,8 @@ func namedQuery(l *ledger.Ledger, name string, given []string) (query string, pa
 // bind returns the values of ?2, ?3, ...
 func (a *Audit) bind(given []string) (values []any, err error) {
 	if len(given) > len(a.Params) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "params: %s takes %d, and %d were given", a.Name,
-			len(a.Params), len(given))
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "params: %s takes at most %s, but got %d", a.Name,
+			orchestrator.Plural(len(a.Params), "parameter"), len(given))
 	}
 	for i, p := range a.Params {
 		value := p.Default
@@ -141,7 +141,7 @@ func (a *Audit) bind(given []string) (values []any, err error) {
 		}
 		if isCount(p.Default) && !isCount(value) {
 			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-				"params: %s of %s is a whole number from 0 to 1000000, and not %q", p.Name, a.Name, value)
+				"params: %s of %s must be a whole number from 0 to 1000000, but is %q", p.Name, a.Name, value)
 		}
 		values = append(values, value)
 	}

@@ -12,9 +12,9 @@ import (
 
 // DeadLettersGroupsParams select dead letters, and bound the answer.
 type DeadLettersGroupsParams struct {
-	Recipient string `json:"recipient,omitempty" desc:"only those to this name" check:"max=1024"`
-	Error     string `json:"error,omitempty" desc:"only those with an error like this one" check:"max=65536"`
-	Limit     int    `json:"limit,omitempty" desc:"how many groups at most, the largest first" check:"min=1,max=1000" default:"100"`
+	Recipient string `json:"recipient,omitempty" desc:"only dead letters to this recipient" check:"max=1024"`
+	Error     string `json:"error,omitempty" desc:"only dead letters with a similar error" check:"max=65536"`
+	Limit     int    `json:"limit,omitempty" desc:"maximum number of groups, largest first" check:"min=1,max=1000" default:"100"`
 }
 
 // DeadLettersGroupsResult has the groups.
@@ -41,7 +41,7 @@ func (r DeadLettersGroupsResult) Text(w *terminal.Text) {
 			})
 	}
 	if r.More {
-		w.Printf("There are more groups; --limit shows them.\n")
+		w.Printf("There are more groups. To show them, increase --limit.\n")
 	}
 	onlyNewest(w, r.Cut)
 }

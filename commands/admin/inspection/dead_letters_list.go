@@ -12,11 +12,11 @@ import (
 
 // DeadLettersListParams select dead letters.
 type DeadLettersListParams struct {
-	Recipient string `json:"recipient,omitempty" desc:"only those to this name" check:"max=1024"`
-	Sender    string `json:"sender,omitempty" desc:"only those from this name" check:"agent"`
-	Error     string `json:"error,omitempty" desc:"only those with an error like this one" check:"max=65536"`
-	Continue  string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=64"`
-	Limit     int    `json:"limit,omitempty" desc:"how many at most, newest first" check:"min=1,max=1000" default:"50"`
+	Recipient string `json:"recipient,omitempty" desc:"only dead letters to this recipient" check:"max=1024"`
+	Sender    string `json:"sender,omitempty" desc:"only dead letters from this sender" check:"agent"`
+	Error     string `json:"error,omitempty" desc:"only dead letters with a similar error" check:"max=65536"`
+	Continue  string `json:"continue,omitempty" desc:"continue value of the previous answer" check:"max=64"`
+	Limit     int    `json:"limit,omitempty" desc:"maximum number of dead letters, newest first" check:"min=1,max=1000" default:"50"`
 }
 
 // DeadLettersListResult lists dead letters, newest first.
@@ -57,7 +57,7 @@ func (r DeadLettersListResult) Text(w *terminal.Text) {
 			})
 	}
 	if int64(len(r.DeadLetters)) < r.Total {
-		w.Printf("%d of %d; --limit shows more, and --continue %s the next.\n", len(r.DeadLetters), r.Total, r.Continue)
+		w.Printf("Shown: %d of %d. To show more, increase --limit. To show the next ones, use --continue %s.\n", len(r.DeadLetters), r.Total, r.Continue)
 	}
 	onlyNewest(w, r.Cut)
 }
@@ -65,6 +65,6 @@ func (r DeadLettersListResult) Text(w *terminal.Text) {
 // onlyNewest says so where not all dead letters were looked at.
 func onlyNewest(w *terminal.Text, cut bool) {
 	if cut {
-		w.Printf("Only the newest 20,000 dead letters were looked at.\n")
+		w.Printf("Only the newest 20,000 dead letters were searched.\n")
 	}
 }

@@ -2,7 +2,6 @@ package inspection
 
 import (
 	"context"
-	"strconv"
 
 	"mailroom/commands"
 	"mailroom/commands/terminal"
@@ -12,12 +11,12 @@ import (
 
 // DeadLettersReplayParams name a dead letter, or select many.
 type DeadLettersReplayParams struct {
-	MessageID string `json:"message_id,omitempty" desc:"dead letter, or multicast_id of a send to a group" check:"id" arg:"1"`
-	All       bool   `json:"all,omitempty" desc:"replay all that match recipient, sender and error"`
-	Recipient string `json:"recipient,omitempty" desc:"with all: only those to this name" check:"agent"`
-	Sender    string `json:"sender,omitempty" desc:"with all: only those from this name" check:"agent"`
-	Error     string `json:"error,omitempty" desc:"with all: only those with an error like this one" check:"max=65536"`
-	Limit     int    `json:"limit,omitempty" desc:"with all: how many at most" check:"min=1,max=100000" default:"1000"`
+	MessageID string `json:"message_id,omitempty" desc:"ID of the dead letter, or multicast_id of a send to a group" check:"id" arg:"1"`
+	All       bool   `json:"all,omitempty" desc:"replay all dead letters that match recipient, sender, and error"`
+	Recipient string `json:"recipient,omitempty" desc:"with all: only dead letters to this recipient" check:"agent"`
+	Sender    string `json:"sender,omitempty" desc:"with all: only dead letters from this sender" check:"agent"`
+	Error     string `json:"error,omitempty" desc:"with all: only dead letters with a similar error" check:"max=65536"`
+	Limit     int    `json:"limit,omitempty" desc:"with all: maximum number of dead letters" check:"min=1,max=100000" default:"1000"`
 }
 
 // DeadLettersReplayResult says what is pending again. Skipped are those whose recipient or sender nobody knows.
@@ -30,7 +29,7 @@ type DeadLettersReplayResult struct {
 
 var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).
 	With(commands.Traits{
-		Confirm: "This sends dead letters again: {foreseen}.", ConfirmWith: "all",
+		Confirm: "This sends {foreseen} again.", ConfirmWith: "all",
 		Last: func(m *orchestrator.Message, _ string) bool {
 			return m.Status == orchestrator.Failed || m.Status == orchestrator.Expired
 		},
@@ -40,12 +39,12 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 	error) {
 	var r DeadLettersReplayResult
 	if p.All == (p.MessageID != "") {
-		return r, orchestrator.Errorf(orchestrator.InvalidParams, "message_id: name one dead letter, or say all").
-			WithHint("`mailroom dead_letters replay ID`; or `mailroom dead_letters replay --all` with a recipient or a sender")
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "message_id: give either the ID of a dead letter or all").
+			WithHint("Run `mailroom dead_letters replay ID`, or run `mailroom dead_letters replay --all` with a recipient or a sender")
 	}
 	if !p.All && p.Recipient+p.Sender+p.Error != "" {
-		return r, orchestrator.InvalidParam("all", "recipient, sender and error choose among all, and change nothing about one message").
-			WithHint("A message keeps its recipient: send its text anew")
+		return r, orchestrator.InvalidParam("all", "recipient, sender, and error are filters that require all").
+			WithHint("A replay keeps the recipient. To reach another recipient, send the text in a new message")
 	}
 	var ms []orchestrator.Message
 	var err error
@@ -82,7 +81,7 @@ func countReplayed(ctx context.Context, env commands.Env, p DeadLettersReplayPar
 		return "", err
 	}
 	n, err := messages.CountForReplay(ctx, env.Ledger, filter)
-	return strconv.FormatInt(n, 10), err
+	return orchestrator.Plural(int(n), "dead letter"), err
 }
 
 // Text says it in a sentence, and names the messages.
@@ -95,6 +94,6 @@ func (r DeadLettersReplayResult) Text(w *terminal.Text) {
 		commands.TellNoDaemon(w, "they are")
 	}
 	if r.Skipped > 0 {
-		w.Printf("Nobody is known under the names of the skipped ones' recipients or senders; add them with `mailroom agent add NAME`.\n")
+		w.Printf("The skipped dead letters have an unknown sender or recipient. To add the agent, run `mailroom agent add NAME`.\n")
 	}
 }

@@ -14,22 +14,22 @@ import (
 
 // MessagesListParams select messages.
 type MessagesListParams struct {
-	Text        string   `json:"text,omitempty" desc:"what the message says, or its last error, in part" check:"min=1,max=1024" arg:"1" flag:"grep"`
-	Agent       string   `json:"agent,omitempty" desc:"only those to or from this agent" check:"agent"`
-	Sender      string   `json:"sender,omitempty" desc:"only those of this agent" check:"agent" also:"from"`
-	Recipient   string   `json:"recipient,omitempty" desc:"only those to this agent, or to the group of this name" check:"agent" also:"to"`
-	Pair        []string `json:"pair,omitempty" desc:"only those that one of two agents sent to the other" check:"min=2,max=2"`
-	Type        string   `json:"message_type,omitempty" desc:"only those of this type" check:"min=1" also:"type"`
-	Status      string   `json:"status,omitempty" desc:"only those that have this status; live is pending or retry, dead is failed or expired" check:"oneof=pending|retry|delivered|failed|expired|cancelled|live|dead"`
-	ThreadID    string   `json:"thread_id,omitempty" desc:"only those of this thread" check:"min=1,max=256" also:"thread"`
-	Since       string   `json:"since,omitempty" desc:"only those sent since then: a time (RFC 3339), or how long ago, such as 1h" check:"max=64"`
-	Until       string   `json:"until,omitempty" desc:"only those sent until then" check:"max=64"`
-	Archived    bool     `json:"archived,omitempty" desc:"archived ones too"`
-	Before      int64    `json:"before,omitempty" desc:"only those sent before the message with this seq" check:"min=1"`
-	After       int64    `json:"after,omitempty" desc:"only those sent after the message with this seq" check:"min=1"`
-	OldestFirst bool     `json:"oldest_first,omitempty" desc:"in the order in which they were sent"`
-	Limit       int      `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=500" default:"50"`
-	IDs         []string `json:"message_ids,omitempty" desc:"instead of all else: the messages with these ids" check:"max=500"`
+	Text        string   `json:"text,omitempty" desc:"part of the text of the message or of its last error" check:"min=1,max=1024" arg:"1" flag:"grep"`
+	Agent       string   `json:"agent,omitempty" desc:"only messages to or from this agent" check:"agent"`
+	Sender      string   `json:"sender,omitempty" desc:"only messages from this agent" check:"agent" also:"from"`
+	Recipient   string   `json:"recipient,omitempty" desc:"only messages to this agent or group" check:"agent" also:"to"`
+	Pair        []string `json:"pair,omitempty" desc:"only messages between these two agents" check:"min=2,max=2"`
+	Type        string   `json:"message_type,omitempty" desc:"only messages of this type" check:"min=1" also:"type"`
+	Status      string   `json:"status,omitempty" desc:"only messages with this status; live means pending or retry, dead means failed or expired" check:"oneof=pending|retry|delivered|failed|expired|cancelled|live|dead"`
+	ThreadID    string   `json:"thread_id,omitempty" desc:"only messages in this thread" check:"min=1,max=256" also:"thread"`
+	Since       string   `json:"since,omitempty" desc:"only messages sent since this time: RFC 3339, or an age such as 1h" check:"max=64"`
+	Until       string   `json:"until,omitempty" desc:"only messages sent until this time: RFC 3339, or an age such as 1h" check:"max=64"`
+	Archived    bool     `json:"archived,omitempty" desc:"include archived messages"`
+	Before      int64    `json:"before,omitempty" desc:"only messages sent before the message with this seq" check:"min=1"`
+	After       int64    `json:"after,omitempty" desc:"only messages sent after the message with this seq" check:"min=1"`
+	OldestFirst bool     `json:"oldest_first,omitempty" desc:"list the oldest messages first"`
+	Limit       int      `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=500" default:"50"`
+	IDs         []string `json:"message_ids,omitempty" desc:"list the messages with these IDs, and ignore the other parameters" check:"max=500"`
 }
 
 // MessagesListResult lists messages, newest first unless asked otherwise.
@@ -165,7 +165,7 @@ func (p *MessagesListParams) rows(ctx context.Context, env commands.Env, ms []or
 // Text shows a line for each message, and how far the search has come.
 func (r MessagesListResult) Text(w *terminal.Text) {
 	if r.Count > 0 {
-		terminal.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "SAYS…"}, r.Messages,
+		terminal.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT"}, r.Messages,
 			func(m *Listed) []string {
 				says := m.Says
 				if m.Error != "" && m.Status != orchestrator.Delivered {
@@ -180,8 +180,8 @@ func (r MessagesListResult) Text(w *terminal.Text) {
 	}
 	switch {
 	case !r.Complete:
-		w.Printf("The search has come to %s; %s %d goes on from there.\n", w.When(r.Until), on, r.Next)
+		w.Printf("The search stopped at a message sent %s. To continue, add %s %d.\n", w.When(r.Until), on, r.Next)
 	case r.Count == 0:
-		w.Printf("There is no such message.\n")
+		w.Printf("No messages match.\n")
 	}
 }

@@ -32,7 +32,7 @@ func (r RoomResult) Text(w *terminal.Text) {
 				w.When(m.OldestAt), fmt.Sprint(m.Failed)}
 		})
 	if len(r.Pairs) == 0 {
-		w.Printf("\nNobody wrote to anybody since %s.\n", w.When(r.Since))
+		w.Printf("\nNo agent has sent a message since %s.\n", w.When(r.Since))
 		return
 	}
 	w.Printf("\nSince %s:\n", w.When(r.Since))
@@ -42,12 +42,12 @@ func (r RoomResult) Text(w *terminal.Text) {
 				fmt.Sprint(p.Pending), fmt.Sprint(p.Unread), w.When(p.LastAt)}
 		})
 	if r.Cut {
-		w.Printf("There were more messages; these are the newest.\n")
+		w.Printf("There were more messages. The table counts only the newest.\n")
 	}
 	if len(r.Costs) == 0 {
 		return
 	}
-	w.Printf("\nPut into contexts, in this hour of the clock and the one before:\n")
+	w.Printf("\nMessage text added to model contexts in this clock hour and the previous one:\n")
 	terminal.TableOf(w, []string{"FROM", "TO", "MESSAGES", "BYTES", "TOKENS"}, r.Costs, func(p *cost.Pair) []string {
 		return []string{p.Sender, p.Recipient, fmt.Sprint(p.Messages), fmt.Sprint(p.Bytes), fmt.Sprint(p.Tokens)}
 	})

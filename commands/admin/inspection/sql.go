@@ -16,11 +16,11 @@ import (
 
 // SQLParams hold a query, or name one that ships with the product.
 type SQLParams struct {
-	Query  string   `json:"query,omitempty" desc:"one SELECT" check:"min=1,max=100000" arg:"1"`
-	Named  string   `json:"named,omitempty" desc:"audit query that ships with mailroom" check:"min=1,max=64"`
-	Params []string `json:"params,omitempty" desc:"values for ?1, ?2, ... of the query; a named one has defaults"`
+	Query  string   `json:"query,omitempty" desc:"one SELECT statement" check:"min=1,max=100000" arg:"1"`
+	Named  string   `json:"named,omitempty" desc:"name of a built-in audit query" check:"min=1,max=64"`
+	Params []string `json:"params,omitempty" desc:"values for the parameters of the query; the parameters of a named query have defaults"`
 	List   bool     `json:"list,omitempty" desc:"list the named queries"`
-	Limit  int      `json:"limit,omitempty" desc:"rows at most" check:"min=1,max=100000" default:"1000"`
+	Limit  int      `json:"limit,omitempty" desc:"maximum number of rows" check:"min=1,max=100000" default:"1000"`
 }
 
 // SQLResult is a table, or the list of named queries.
@@ -42,15 +42,15 @@ const maxForModels = 1 << 20
 // runSQL answers audits. It cannot write, attach or read credentials, whoever asks.
 func runSQL(ctx context.Context, env commands.Env, p SQLParams) (r SQLResult, err error) {
 	if p.List && (p.Query != "" || p.Named != "" || len(p.Params) > 0) {
-		return r, orchestrator.Errorf(orchestrator.InvalidParams, "list: it goes with no query, named or params")
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "list: cannot be combined with query, named, or params")
 	}
 	if p.List {
 		r.Named = audits()
 		return r, nil
 	}
 	if (p.Query == "") == (p.Named == "") {
-		return r, orchestrator.Errorf(orchestrator.InvalidParams, "query: give a query, or name one").
-			WithHint("`mailroom sql --list` lists the named ones")
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "query: give either a query or the name of a named query").
+			WithHint("To list the named queries, run `mailroom sql --list`")
 	}
 	bound := store.Bound{Rows: p.Limit}
 	if env.Call.Model {
@@ -77,7 +77,7 @@ func runSQL(ctx context.Context, env commands.Env, p SQLParams) (r SQLResult, er
 	table, err := env.Ledger.Query(ctx, query, bound, params...)
 	if own, ok := errors.AsType[*orchestrator.Error](err); ok && p.Named == "" {
 		if audit, nerr := findAudit(strings.TrimSpace(query)); nerr == nil {
-			own.Hint = "That is the name of a query: `mailroom sql --named " + audit.Name + "`"
+			own.Hint = "To run the named query " + audit.Name + ", run `mailroom sql --named " + audit.Name + "`"
 		}
 	}
 	if err != nil {
@@ -128,7 +128,7 @@ func (r SQLResult) Text(w *terminal.Text) {
 	}
 	w.Table(r.Columns, rows)
 	if r.Truncated {
-		w.Printf("There are more rows; --limit shows them, or OFFSET in the query.\n")
+		w.Printf("There are more rows. To show them, increase --limit, or use OFFSET in the query.\n")
 	}
 }
 

@@ -17,10 +17,10 @@ import (
 
 // StatsParams say what traffic to show.
 type StatsParams struct {
-	Since   string `json:"since,omitempty" desc:"how far back, such as 1h, 24h or 7d; at most 90d" check:"max=16" default:"24h"`
-	Every   string `json:"every,omitempty" desc:"length of an interval, such as 10m, 1h or 1d: whole hours, or minutes where --since is at most 48h; left out: about a dozen intervals, or by the hour" check:"max=16"`
-	Agent   string `json:"agent,omitempty" desc:"only what was sent to this recipient, and how much it wrote" check:"agent" arg:"1"`
-	Waiting bool   `json:"waiting,omitempty" desc:"also how many messages waited for each recipient at the end of each interval"`
+	Since   string `json:"since,omitempty" desc:"how far back to count, such as 1h, 24h, or 7d; at most 90d" check:"max=16" default:"24h"`
+	Every   string `json:"every,omitempty" desc:"interval length in whole hours, or in whole minutes if since is at most 48h, such as 10m or 1d; the default depends on since" check:"max=16"`
+	Agent   string `json:"agent,omitempty" desc:"only messages to this recipient, the number that it sent, and the context that messages used" check:"agent" arg:"1"`
+	Waiting bool   `json:"waiting,omitempty" desc:"also count the messages that waited for each recipient at the end of each interval"`
 }
 
 // StatsResult is the traffic of some time.
@@ -61,8 +61,8 @@ func stats(ctx context.Context, env commands.Env, p StatsParams) (r StatsResult,
 func period(param, text string) (time.Duration, error) {
 	d, err := orchestrator.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is no length of time", param, text).
-			WithHint("Write it as 90s, 10m, 1h or 7d")
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s must be a duration, but is %q", param, text).
+			WithHint("Use the form 90s, 10m, 1h, or 7d")
 	}
 	return d, nil
 }
@@ -81,7 +81,7 @@ func interval(since time.Duration) time.Duration {
 // Text shows a line for each recipient, and a bar for each interval.
 func (r StatsResult) Text(w *terminal.Text) {
 	if r.agent != "" && r.Total.Wrote > 0 {
-		w.Printf("%s itself has sent %s since %s.\n", r.agent, orchestrator.Plural(int(r.Total.Wrote), "message"),
+		w.Printf("%s has sent %s since %s.\n", r.agent, orchestrator.Plural(int(r.Total.Wrote), "message"),
 			w.When(r.Since))
 	}
 	if len(r.Recipients) == 0 {
@@ -89,7 +89,7 @@ func (r StatsResult) Text(w *terminal.Text) {
 		if r.agent != "" {
 			toWhom = " to " + r.agent
 		}
-		w.Printf("Nothing has been sent%s since %s.\n", toWhom, w.When(r.Since))
+		w.Printf("No messages have been sent%s since %s.\n", toWhom, w.When(r.Since))
 		r.textContext(w)
 		return
 	}
@@ -116,7 +116,7 @@ func (r StatsResult) Text(w *terminal.Text) {
 		w.Table(append([]string{header[0]}, header[numbers:]...), times)
 	}
 	w.Printf("\n%s\n",
-		w.Paint(terminal.Dim, "Times are of half, of 95 and of 99 percent of the messages. Sent, by "+r.Every+":"))
+		w.Paint(terminal.Dim, "Times are the 50th, 95th, and 99th percentiles. Messages sent in each interval of "+r.Every+":"))
 	most, longest := int64(1), int64(40)
 	if w.Width > 0 {
 		longest = max(10, min(longest, int64(w.Width)-20))
@@ -143,7 +143,7 @@ func (r StatsResult) textContext(w *terminal.Text) {
 	if r.Context == nil || r.Context.Bytes == 0 {
 		return
 	}
-	w.Printf("\nMessages put %s, some %d tokens (a quarter of that), into the context of %s:\n\n", size(r.Context.Bytes),
+	w.Printf("\nMessages added %s to the context of %[3]s, about %[2]d tokens (estimated as bytes / 4):\n\n", size(r.Context.Bytes),
 		r.Context.Tokens, r.agent)
 	lines := r.Context.Lines[:min(len(r.Context.Lines), maxContext)]
 	terminal.TableOf(w, []string{"FROM", "TYPE", "WAY", "MESSAGES", "BYTES", "TOKENS"}, lines, func(l *cost.Line) []string {
@@ -167,7 +167,7 @@ func size(n int64) string {
 
 // sayWaiting shows what waited at the end of each interval, from the first one on.
 func (r StatsResult) sayWaiting(w *terminal.Text, first int) {
-	w.Printf("\n%s\n", w.Paint(terminal.Dim, "Undelivered, or unread in an inbox, at the end of each:"))
+	w.Printf("\n%s\n", w.Paint(terminal.Dim, "Messages undelivered, or unread in an inbox, at the end of each interval:"))
 	header, rows := []string{"UNTIL"}, make([][]string, len(r.Intervals))
 	for i := range rows {
 		rows[i] = []string{"now"}

@@ -28,7 +28,7 @@ func (r StatusResult) Text(w *terminal.Text) {
 	w.Fields(
 		[2]string{"database", r.Database},
 		[2]string{"on disk",
-			fmt.Sprintf("%.1f MB, and %.1f MB of log", float64(r.Bytes)/(1<<20), float64(r.WALBytes)/(1<<20))},
+			fmt.Sprintf("%.1f MB, plus a write-ahead log of %.1f MB", float64(r.Bytes)/(1<<20), float64(r.WALBytes)/(1<<20))},
 		[2]string{"messages",
 			fmt.Sprintf("%d pending, %d retry, %d delivered, %d failed, %d expired, %d cancelled, %d archived",
 				r.Totals["pending"], r.Totals["retry"], r.Totals["delivered"], r.Totals["failed"], r.Totals["expired"],
@@ -38,7 +38,7 @@ func (r StatusResult) Text(w *terminal.Text) {
 	if r.MovedTo != "" {
 		w.Printf("%s\n",
 			w.Paint(terminal.Red,
-				"The database has moved to "+r.MovedTo+": use that from now on. This place takes no writes."))
+				"The database has moved to "+r.MovedTo+". Use the new database: this one is read-only."))
 		return
 	}
 	commands.NotTrusted(w, r.Untrusted)
@@ -49,12 +49,12 @@ func (r StatusResult) Text(w *terminal.Text) {
 	if len(r.Daemons) == 0 {
 		w.Printf("%s\n",
 			w.Paint(terminal.Yellow,
-				"No daemon runs: messages are delivered by deliver_all, or when recipients look for them."))
+				"No daemon is running. Messages are delivered by `mailroom deliver_all`, or when recipients check for them."))
 	}
 	if r.Overdue > 0 {
 		w.Printf("%s\n",
 			w.Paint(terminal.Red,
-				fmt.Sprintf("Overdue: %s; `mailroom sql --named overdue` lists them.",
+				fmt.Sprintf("Overdue: %s. To list them, run `mailroom sql --named overdue`.",
 					orchestrator.Plural(int(r.Overdue), "message"))))
 	}
 	if len(r.Recipients) == 0 {

@@ -17,7 +17,7 @@ import (
 
 // MessageIDParams name a message, or a send to a group.
 type MessageIDParams struct {
-	MessageID string `json:"message_id" desc:"message, or multicast_id of a send to a group" check:"id" arg:"1"`
+	MessageID string `json:"message_id" desc:"ID of the message, or multicast_id of a send to a group" check:"id" arg:"1"`
 }
 
 // TraceResult is the story of each message.
@@ -40,7 +40,7 @@ func trace(ctx context.Context, env commands.Env, p MessageIDParams) (TraceResul
 		for i := range ms {
 			r.Stories[i].Message = ms[i]
 		}
-		r.Rest = env.Rest(r.LeftOut > 0, "call trace with the id of one")
+		r.Rest = env.Rest(r.LeftOut > 0, "call trace with the ID of one message")
 		return r
 	}
 	return answer(env.Shown(messages, answer)).(TraceResult), err
@@ -63,14 +63,14 @@ func writeStory(w *terminal.Text, s *overview.Story) {
 		kind = "  " + m.Type
 	}
 	if s.Gone {
-		status = "deleted by retention; its trace is left"
+		status = "deleted by retention; its trace still exists"
 	}
 	if m.Sender+m.Recipient != "" {
 		kind += "  " + m.Sender + " " + string(w.Sign("→")) + " " + m.Recipient
 	}
 	w.Printf("%s%s  %s\n", w.Paint(terminal.Bold, m.ID), kind, status)
 	if len(s.Events) == 0 {
-		w.Printf("%s no events yet: it was written by hand, and no delivery run has come by\n", w.Sign("└─"))
+		w.Printf("%s no events yet: the message was inserted with SQL, and no delivery run has processed it\n", w.Sign("└─"))
 		return
 	}
 	start := orchestrator.ParseStamp(s.Events[0].At)

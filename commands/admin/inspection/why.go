@@ -34,7 +34,7 @@ func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, e
 	}
 	n := env.Most(len(reasons), func(k int) any { return []any{reasons[:k], commands.Room} })
 	return WhyResult{Reasons: reasons[:n], LeftOut: len(reasons) - n,
-		Rest: env.Rest(n < len(reasons), "call why with the id of one")}, err
+		Rest: env.Rest(n < len(reasons), "call why with the ID of one message")}, err
 }
 
 // Text explains in one screen.

@@ -8,7 +8,7 @@ import (
 
 // CheckpointParams say how far to go.
 type CheckpointParams struct {
-	Truncate bool `json:"truncate,omitempty" desc:"empty the write-ahead log even if it is below the setting wal.limit"`
+	Truncate bool `json:"truncate,omitempty" desc:"empty the write-ahead log even if it is smaller than the setting wal.limit"`
 }
 
 // CheckpointResult tells the sizes of the write-ahead log in bytes.

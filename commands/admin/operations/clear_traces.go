@@ -10,7 +10,7 @@ import (
 
 // ClearTracesParams say what is old.
 type ClearTracesParams struct {
-	OlderThanDays *int `json:"older_than_days,omitempty" desc:"age in days; left out: the setting retention.trace" check:"min=1,max=3650"`
+	OlderThanDays *int `json:"older_than_days,omitempty" desc:"age in days; default: the setting retention.trace" check:"min=1,max=3650"`
 }
 
 // ClearTracesResult counts rows.
@@ -20,7 +20,7 @@ type ClearTracesResult struct {
 }
 
 var clearTracesCommand = commands.Define(vocabulary, "clear_traces", clearTraces).
-	With(commands.Traits{Confirm: "This deletes traces, which nothing brings back."})
+	With(commands.Traits{Confirm: "This permanently deletes traces."})
 
 func clearTraces(ctx context.Context, env commands.Env, p ClearTracesParams) (ClearTracesResult, error) {
 	var age time.Duration

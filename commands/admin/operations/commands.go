@@ -12,7 +12,7 @@ import (
 
 // CommandsParams name one command, or none for the list.
 type CommandsParams struct {
-	Name string `json:"name,omitempty" desc:"command to describe; without it all are listed" check:"max=128" arg:"1"`
+	Name string `json:"name,omitempty" desc:"command to describe; default: list all commands" check:"max=128" arg:"1"`
 }
 
 // CommandsResult is the list, or one command in full.
@@ -68,7 +68,7 @@ func (r CommandsResult) Text(w *terminal.Text) {
 		w.Printf("\nrights: %s %[2]s reads: %[3]s %[2]s writes: %[4]s\n", r.Command.Rights, w.Sign("·"),
 			orNothing(r.Command.Tables.Read), orNothing(r.Command.Tables.Write))
 		if records := r.Command.Tables.Records; len(records) > 0 {
-			w.Printf("and the tables of questions, threads and other records, for what is %s\n",
+			w.Printf("and the tables of questions, threads, and other records that are %s\n",
 				strings.Join(records, " or "))
 		}
 		return

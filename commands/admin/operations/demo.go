@@ -40,7 +40,7 @@ func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error)
 	folder, err := os.MkdirTemp("", "mailroom-demo-")
 	if err != nil {
 		return DemoResult{},
-			&orchestrator.Error{Code: orchestrator.Unavailable, Message: "no temporary folder can be made", Err: err}
+			&orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot create a temporary folder", Err: err}
 	}
 	engine, err := env.Engine.OpenOther(ctx, filepath.Join(folder, "mailroom.db"))
 	if err != nil {
@@ -145,7 +145,7 @@ func (d *demonstration) tell(what func(*terminal.Text)) {
 }
 
 func (d *demonstration) agents() error {
-	d.step("1. Five agents, two of whom cannot be reached yet")
+	d.step("1. Add five agents; two of them cannot be reached yet")
 	for _, folder := range []string{d.late, d.gone} {
 		if err := os.Mkdir(folder, 0o700); err != nil {
 			return err
@@ -167,13 +167,13 @@ func (d *demonstration) agents() error {
 	if err := errors.Join(os.Remove(d.late), os.Remove(d.gone)); err != nil {
 		return err
 	}
-	d.say("the folders of the last two are taken away, so deliveries to them fail")
-	d.say("the retry ladder is shortened from 30s, 60s, 120s to %s", strings.Join(demoLadder, ", "))
+	d.say("removed the folders of the last two agents, so deliveries to them fail")
+	d.say("shortened the retry schedule from 30s, 60s, 120s to %s", strings.Join(demoLadder, ", "))
 	return nil
 }
 
 func (d *demonstration) sends() error {
-	d.step("2. Messages are sent; each is on disk before its sender hears so")
+	d.step("2. Send messages; each one is on disk before its send returns")
 	for _, m := range []struct {
 		id     *string
 		params map[string]any
@@ -226,7 +226,7 @@ type mail struct {
 
 // ladder delivers until nothing waits any more, and removes the cause of the failures in between.
 func (d *demonstration) ladder() error {
-	d.step("3. Delivery; a recipient that fails climbs the ladder")
+	d.step("3. Deliver the messages; failed deliveries are retried")
 	for made := false; ; {
 		var run delivered
 		if err := d.run("deliver_all", map[string]any{}, &run); err != nil {
@@ -245,7 +245,7 @@ func (d *demonstration) ladder() error {
 				return err
 			}
 			made = true
-			d.say("(the folder of project_manager is made now: the cause is gone)")
+			d.say("(created the folder of project_manager, so the next delivery to it succeeds)")
 		}
 		due := ""
 		for _, recipient := range []string{"project_manager", "builder"} {
@@ -275,9 +275,9 @@ func (d *demonstration) sayFailed(e *delivery.FailedAttempt) {
 		d.say("(%s)", e.Message)
 	}
 	d.attempts[e.MessageID]++
-	next := "given up: a dead letter"
+	next := "the message is now a dead letter"
 	if e.RetryAt != "" {
-		next = fmt.Sprintf("the next one is %s later", demoLadder[min(d.attempts[e.MessageID], len(demoLadder))-1])
+		next = fmt.Sprintf("the next attempt is %s later", demoLadder[min(d.attempts[e.MessageID], len(demoLadder))-1])
 	}
 	d.say("%s to %s: attempt %d failed; %s", d.types[e.MessageID], e.Recipient, d.attempts[e.MessageID], next)
 }
@@ -302,7 +302,7 @@ func (d *demonstration) pause(length time.Duration) error {
 }
 
 func (d *demonstration) deadLetter() error {
-	d.step("4. A dead letter told its sender, and can be replayed")
+	d.step("4. Replay a dead letter, after its sender got a report")
 	var reports mail
 	if err := d.run("wait", map[string]any{"recipient": "architect", "timeout": 0}, &reports); err != nil {
 		return err
@@ -320,20 +320,20 @@ func (d *demonstration) deadLetter() error {
 }
 
 func (d *demonstration) reading() error {
-	d.step("5. What is read is read once the answer was written")
+	d.step("5. Read messages; each one is marked as read after it was printed")
 	if err := d.reads("code_developer"); err != nil {
 		return err
 	}
 	if err := d.run("acknowledge", map[string]any{"message_id": d.task}, nil); err != nil {
 		return err
 	}
-	d.say("and acknowledged %s", d.task)
+	d.say("code_developer acknowledged %s", d.task)
 	return d.waiting()
 }
 
 // waiting lets an agent wait for a message that is only sent a moment later.
 func (d *demonstration) waiting() error {
-	d.say("now code_developer waits; its inbox is empty")
+	d.say("code_developer waits for a message; its inbox is empty")
 	sent := make(chan error, 1)
 	time.AfterFunc(300*time.Millisecond, func() {
 		err := errors.New("the sender panicked")
@@ -354,13 +354,13 @@ func (d *demonstration) waiting() error {
 	}
 	for _, m := range got.Messages {
 		late := d.env.Ledger.Now().Sub(orchestrator.ParseStamp(m.CreatedAt)).Round(time.Millisecond)
-		d.say("0.3 s later somebody sends %s, and %s after that code_developer has it: %s", m.Type, late, m.Payload)
+		d.say("0.3 s later orchestrator sends %s; code_developer has it %s later: %s", m.Type, late, m.Payload)
 	}
 	return nil
 }
 
 func (d *demonstration) story() error {
-	d.step("8. The trace of the message that climbed the ladder")
+	d.step("8. The trace of the message that was retried")
 	var story struct {
 		Stories json.RawMessage `json:"stories"`
 	}
@@ -381,10 +381,10 @@ func (d *demonstration) story() error {
 
 // Text ends the narration, which was printed while it happened.
 func (r DemoResult) Text(w *terminal.Text) {
-	w.Printf("\nAll of this is real and still there. Look at it in a browser, where one message still needs you:\n")
+	w.Printf("\nThe database of this demo still exists. To see it in a browser, where one message still needs you, run:\n")
 	db := terminal.Inline(r.Database)
 	w.Whole(terminal.Painted("  mailroom --db " + db + " console\n"))
-	w.Printf("Paired as a desk, that page takes your answers to agents' questions, without a phone. In the terminal:\n")
+	w.Printf("If you pair the browser, you can answer agents' questions on that page without a phone. In the terminal, run:\n")
 	w.Whole(terminal.Painted("  mailroom --db " + db + " status\n  sqlite3 " + db +
 		" 'SELECT * FROM message_trace'\n  cat " + terminal.Inline(r.File) + "\n"))
 }

@@ -12,7 +12,7 @@ const thinking = 400 * time.Millisecond
 
 // question has an agent ask the person who runs it, who answers on a phone.
 func (d *demonstration) question() error {
-	d.step("6. A person is asked, and answers on a phone")
+	d.step("6. An agent asks a person, who answers on a phone")
 	phone, err := d.phone()
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (d *demonstration) question() error {
 		return orchestrator.Errorf(orchestrator.Internal, "%d questions are open; the demo has asked one",
 			len(open.Questions))
 	}
-	d.say("code_developer asks the user; the question goes to the phone encrypted")
+	d.say("code_developer asks the user; Mailroom encrypts the question for the phone")
 	if err := d.pause(thinking); err != nil {
 		return err
 	}
@@ -68,13 +68,13 @@ func (d *demonstration) phone() (person.Phone, error) {
 	if err != nil {
 		return phone, err
 	}
-	d.say("a phone is paired and approved, with the fingerprint %s", fingerprint)
+	d.say("paired and approved a phone with the fingerprint %s", fingerprint)
 	return phone, d.run("signal_device_approve", map[string]any{"fingerprint": fingerprint}, nil)
 }
 
 // thread has three agents talk in a thread, until one of them closes it.
 func (d *demonstration) thread() error {
-	d.step("7. Three agents talk in a thread, and close it")
+	d.step("7. Three agents talk in a thread and close it")
 	var made struct {
 		ID string `json:"threadId"`
 	}
@@ -104,7 +104,7 @@ func (d *demonstration) thread() error {
 		map[string]any{"threadId": made.ID, "summary": "2.4 is tagged."}, nil); err != nil {
 		return err
 	}
-	d.say("orchestrator closes the thread; what was said in it stays")
+	d.say("orchestrator closes the thread; its messages stay in the database")
 	for _, told := range []string{"architect", "code_developer"} {
 		if err := d.run("coral_wait_for_mentions", map[string]any{"agentId": told, "timeoutMs": 0}, nil); err != nil {
 			return err

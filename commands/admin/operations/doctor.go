@@ -16,8 +16,8 @@ type DoctorResult struct {
 
 // DoctorParams say what to look at.
 type DoctorParams struct {
-	Try   bool `json:"try,omitempty" desc:"send a test message through the transport of each agent, and mend paths of connected hosts"`
-	Quick bool `json:"quick,omitempty" desc:"leave out the checks that read every row of a large database, which may take a minute"`
+	Try   bool `json:"try,omitempty" desc:"send a test message through the transport of each agent, and repair paths of connected hosts"`
+	Quick bool `json:"quick,omitempty" desc:"skip the checks that read every row of a large database, which can take a minute"`
 }
 
 // doctorCommand goes on after a check that fails. Without trials it reads only, and over the network it mends no files.
@@ -46,7 +46,7 @@ func brokenSchedules(ctx context.Context, env commands.Env) (found overview.Find
 		}
 	}
 	if found == nil {
-		found.Report("schedule", overview.Fine, "a daemon can run each of them", "")
+		found.Report("schedule", overview.Fine, "a daemon can run every schedule", "")
 	}
 	return found
 }

@@ -16,9 +16,9 @@ import (
 
 // HoldParams name two agents; without them, what is held back is listed.
 type HoldParams struct {
-	Agent string `json:"agent,omitempty" desc:"one agent; without agents, what is held back is listed" check:"agent" arg:"1"`
+	Agent string `json:"agent,omitempty" desc:"one agent; without agents, the holds are listed" check:"agent" arg:"1"`
 	Other string `json:"other,omitempty" desc:"the other agent" check:"agent" arg:"2"`
-	Off   bool   `json:"off,omitempty" desc:"let go what is held back, and let the two go on for an hour"`
+	Off   bool   `json:"off,omitempty" desc:"release the held messages, and do not report or hold the two agents for an hour"`
 }
 
 // HoldResult says what became of what two agents write to each other, or lists what is held back.
@@ -48,7 +48,8 @@ func hold(ctx context.Context, env commands.Env, p HoldParams) (r HoldResult, er
 	case p.Agent == "" && p.Other == "" && !p.Off:
 		return listHolds(ctx, env)
 	case p.Agent == "" || p.Other == "":
-		return r, orchestrator.Errorf(orchestrator.InvalidParams, "name two agents").WithHint("Write `mailroom hold alice bob`")
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "give the names of two agents").
+			WithHint("Use the form `mailroom hold alice bob`")
 	}
 	by := cmp.Or(env.Caller.Asks(), "an administrator")
 	if p.Off {
@@ -78,13 +79,13 @@ func lines(holds []ledger.Hold, held bool) (list []HoldLine) {
 // textHolds lists what is held back.
 func (r HoldResult) textHolds(w *terminal.Text) {
 	if len(r.Holds) == 0 {
-		w.Printf("Nothing is held back.\n")
+		w.Printf("There are no holds.\n")
 		return
 	}
 	terminal.TableOf(w, []string{"AGENTS", "STATE", "UNTIL", "BY"}, r.Holds, func(h *HoldLine) []string {
-		state := "may go on"
+		state := "released"
 		if h.Held {
-			state = "held back"
+			state = "held"
 		}
 		return []string{strings.Join(h.Agents, " and "), state, w.When(h.Until), h.By}
 	})
@@ -99,11 +100,11 @@ func (r HoldResult) Text(w *terminal.Text) {
 	a, b, n := r.Agents[0], r.Agents[1], orchestrator.Plural(r.Waiting, "message")
 	switch {
 	case r.Held:
-		w.Printf("What %s and %s write to each other is held back until %s, or until `mailroom hold %[1]s %[2]s --off`. Waiting: %[4]s.\n",
+		w.Printf("Messages between %s and %s are held until %s. To release them earlier, run `mailroom hold %[1]s %[2]s --off`. Waiting: %[4]s.\n",
 			a, b, r.Until, n)
 	case r.Changed:
-		w.Printf("%s and %s get what they write to each other again, and may go on until %s. Let go: %s.\n", a, b, r.Until, n)
+		w.Printf("Released %[4]s between %[1]s and %[2]s. Until %[3]s, Mailroom does not report the two agents as a loop.\n", a, b, r.Until, n)
 	default:
-		w.Printf("Nothing that %s and %s write to each other is held back, and they may go on until %s.\n", a, b, r.Until)
+		w.Printf("No messages between %s and %s are held. Until %s, Mailroom does not report the two agents as a loop.\n", a, b, r.Until)
 	}
 }

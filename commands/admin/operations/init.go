@@ -17,7 +17,7 @@ import (
 // InitParams say where the project is.
 type InitParams struct {
 	Folder string `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"." arg:"1"`
-	Nested bool   `json:"nested,omitempty" desc:"also below a folder that has a database"`
+	Nested bool   `json:"nested,omitempty" desc:"create a database even if a folder above has one"`
 }
 
 // InitResult says where the database is now.
@@ -41,8 +41,8 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 	above := commands.NearestDatabase(filepath.Dir(filepath.Dir(folder)))
 	if above != "" && !p.Nested && env.Ledger.NoneYet() {
 		return InitResult{},
-			orchestrator.Errorf(orchestrator.Conflict, "this folder uses the database %s already", above).
-				WithHint("Agents in different databases cannot write to each other. If this folder is to have its own: `mailroom init --nested`")
+			orchestrator.Errorf(orchestrator.Conflict, "this folder already uses the database %s", above).
+				WithHint("Agents in different databases cannot write to each other. To give this folder its own database, run `mailroom init --nested`")
 	}
 	created, err := env.Ledger.Store.Create()
 	if err == nil {
@@ -57,7 +57,7 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 	}
 	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
 		if err := os.WriteFile(ignore, []byte("*\n"), 0o600); err != nil {
-			env.Log.Warn("the folder could not be kept out of version control", "error", err)
+			env.Log.Warn("cannot write the .gitignore file that keeps the folder out of version control", "error", err)
 		}
 	}
 	return InitResult{Database: env.Ledger.Path(), Created: created}, nil
@@ -86,12 +86,12 @@ func (r InitResult) Text(w *terminal.Text) {
 		defer w.Printf("%s\n", w.Paint(terminal.Yellow, r.Note))
 	}
 	if !r.Created {
-		w.Printf("%s is there already.\n", r.Database)
+		w.Printf("%s already exists.\n", r.Database)
 		return
 	}
-	found := "Commands run in that project find it by themselves"
+	found := "Commands in this project use it automatically"
 	if filepath.Base(filepath.Dir(r.Database)) != commands.ProjectFolder {
-		found = "Commands find it where --db or MAILROOM_DB names it"
+		found = "To use it, set --db or MAILROOM_DB"
 	}
-	w.Printf("Made %s. %s.\nNext: `mailroom connect HOST`, or `mailroom agent add NAME`.\n", r.Database, found)
+	w.Printf("Made %s. %s.\nNext: `mailroom connect HOST` or `mailroom agent add NAME`.\n", r.Database, found)
 }

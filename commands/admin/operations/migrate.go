@@ -13,7 +13,7 @@ import (
 
 // MigrateParams name the place that the database leaves; the one to which it moves is that of --db.
 type MigrateParams struct {
-	From string `json:"from" desc:"old place: a file, or postgres://USER@HOST/DATABASE" check:"min=1,max=4096"`
+	From string `json:"from" desc:"database to move: a file, or postgres://USER@HOST/DATABASE" check:"min=1,max=4096"`
 }
 
 // MigrateResult says what was moved.
@@ -40,7 +40,7 @@ type MigrateResult struct {
 
 var migrateCommand = commands.Define(vocabulary, "migrate", migrate).With(commands.Traits{
 	HereOnly: true, MakesOne: true,
-	Confirm: "This moves the database from {from} to {database}; the old place takes no messages any more.",
+	Confirm: "This moves the database from {from} to {database}. The old database becomes read-only.",
 })
 
 // migrate opens the old place beside the one of the call.
@@ -67,10 +67,10 @@ func migrate(ctx context.Context, env commands.Env, p MigrateParams) (MigrateRes
 // Text says what a person wants to know of it.
 func (r MigrateResult) Text(w *terminal.Text) {
 	if r.Finished {
-		w.Printf("The database of %s has moved to %s already.\n", terminal.Inline(r.From), terminal.Inline(r.Database))
+		w.Printf("The database %s has already moved to %s.\n", terminal.Inline(r.From), terminal.Inline(r.Database))
 		return
 	}
-	w.Printf("Moved %s from %s to %s, and compared them. Nobody could write for %g s.\n",
+	w.Printf("Moved %s from %s to %s, and verified the copy. Writes were blocked for %g s.\n",
 		orchestrator.Plural(int(r.Rows), "row"),
 		terminal.Inline(r.From), terminal.Inline(r.Database), r.Standstill)
 	for _, t := range r.Tables {
@@ -79,24 +79,24 @@ func (r MigrateResult) Text(w *terminal.Text) {
 		}
 	}
 	if r.Leases > 0 {
-		w.Printf("%s that were being delivered will be delivered again, from here.\n",
+		w.Printf("The move interrupted the delivery of %s. The next delivery run repeats it.\n",
 			orchestrator.Plural(int(r.Leases), "message"))
 	}
 	if r.Hosts > 0 && r.central {
-		w.Printf("%s with files or commands, which are on this machine: they belong to the host %s from now on.\n",
+		w.Printf("Assigned %s with files or commands on this machine to the host %s.\n",
 			orchestrator.Plural(int(r.Hosts), "agent"), r.host)
 	}
 	if len(r.Others) > 0 {
-		w.Printf("A file is for one machine. The files, commands and sessions of these were on others, and are looked for here from now on: %s.\n", terminal.Inline(strings.Join(r.Others, ", ")))
+		w.Printf("A database file is for one machine. From now on, Mailroom expects the files, commands, and sessions of these agents on this machine: %s.\n", terminal.Inline(strings.Join(r.Others, ", ")))
 	}
 	if r.Repaired > 0 {
-		w.Printf("%s could not be kept as they were:\n", orchestrator.Plural(int(r.Repaired), "value"))
+		w.Printf("Mailroom had to change %s:\n", orchestrator.Plural(int(r.Repaired), "value"))
 		for _, line := range r.Repairs {
 			w.Printf("  %s\n", terminal.Inline(line))
 		}
 	}
 	for _, table := range r.Left {
-		w.Printf("The table %s, which is not Mailroom's, was left behind.\n", terminal.Inline(table))
+		w.Printf("The table %s belongs to another program and was not moved.\n", terminal.Inline(table))
 	}
-	w.Printf("The old place can be read and not written. Name the new one with --db or MAILROOM_DB, and start anew what had the old one open.\n")
+	w.Printf("The old database is now read-only. To use the new one, set --db or MAILROOM_DB. Restart all programs that had the old database open.\n")
 }

@@ -36,10 +36,10 @@ func recount(ctx context.Context, env commands.Env, _ struct{}) (RecountResult, 
 // Text names each count that was wrong, and by how much.
 func (r RecountResult) Text(w *terminal.Text) {
 	if len(r.Corrected) == 0 {
-		w.Printf("All counts of status were right.\n")
+		w.Printf("All counts that `mailroom status` shows were correct.\n")
 	}
 	for _, c := range r.Corrected {
 		w.Printf("corrected %s\n", c)
 	}
-	w.Printf("What stats shows was counted anew from the trace.\n")
+	w.Printf("Recounted from the trace the numbers that `mailroom stats` shows.\n")
 }

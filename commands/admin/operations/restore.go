@@ -15,7 +15,7 @@ import (
 // RestoreParams name a backup.
 type RestoreParams struct {
 	File  string `json:"file" desc:"backup to restore" check:"min=1,max=4096" arg:"1"`
-	Force bool   `json:"force,omitempty" desc:"even if undelivered messages are there"`
+	Force bool   `json:"force,omitempty" desc:"restore even if the current database has undelivered messages"`
 }
 
 // RestoreResult says what is there now, how many tokens and phones of the backup are revoked, and where that is which
@@ -35,7 +35,7 @@ type RestoreResult struct {
 
 var restoreCommand = commands.Define(vocabulary, "restore", restore).With(commands.Traits{
 	HereOnly: true, MakesOne: true,
-	Confirm: "This puts the messages of {file} in the place of those that are here.{foreseen}",
+	Confirm: "This replaces all current messages with those in {file}.{foreseen}",
 }).Foreseeing(foreseeRestore)
 
 // restore is one transaction: other processes need not be stopped.
@@ -56,7 +56,7 @@ func foreseeRestore(ctx context.Context, env commands.Env, p RestoreParams) (str
 	if err != nil {
 		return "", err
 	}
-	says := fmt.Sprintf(" It has %s.", orchestrator.Plural(int(found.Messages), "message"))
+	says := fmt.Sprintf(" The backup has %s.", orchestrator.Plural(int(found.Messages), "message"))
 	for _, line := range changes(found) {
 		says += "\n" + line
 	}
@@ -66,10 +66,10 @@ func foreseeRestore(ctx context.Context, env commands.Env, p RestoreParams) (str
 // changes says what a restore takes and brings, in lines.
 func changes(found store.Compared) (lines []string) {
 	if found.Missing > 0 {
-		lines = append(lines, "The backup lacks "+orchestrator.Plural(int(found.Missing), "message")+" of the present database.")
+		lines = append(lines, "The backup does not have "+orchestrator.Plural(int(found.Missing), "message")+" of the current database.")
 	}
 	if len(found.Adds) > 0 {
-		lines = append(lines, "The backup acts outside of the database in ways that the present one does not:")
+		lines = append(lines, "The backup acts outside the database in ways that the current database does not:")
 		for _, does := range found.Adds {
 			lines = append(lines, "  "+strings.ReplaceAll(does, "\n", " "))
 		}
@@ -92,9 +92,9 @@ func (r RestoreResult) Text(w *terminal.Text) {
 		}
 	}
 	if r.Untrusted != "" {
-		w.Printf("The database does nothing outside of itself until `mailroom trust`: %s.\n", r.Untrusted)
+		w.Printf("The database does nothing outside itself until you run `mailroom trust`: %s.\n", r.Untrusted)
 	}
 	if r.Previous != "" {
-		w.Printf("The database as it was before is saved in %s.\n", r.Previous)
+		w.Printf("The previous database is saved in %s.\n", r.Previous)
 	}
 }

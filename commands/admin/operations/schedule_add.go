@@ -12,10 +12,10 @@ import (
 
 // ScheduleAddParams say what to run when.
 type ScheduleAddParams struct {
-	Name    string          `json:"name" desc:"name of the schedule; a known one is replaced" check:"agent|group" arg:"1"`
+	Name    string          `json:"name" desc:"name of the schedule; an existing schedule is replaced" check:"agent|group" arg:"1"`
 	Spec    string          `json:"spec" desc:"cron expression in local time, @every 10m, @daily, or @doorbell" check:"min=1,max=128" arg:"2"`
 	Command string          `json:"command" desc:"command to run" check:"min=1,max=128" arg:"3"`
-	Params  json.RawMessage `json:"params,omitempty" desc:"its parameters as a JSON object" check:"object" default:"{}" arg:"4"`
+	Params  json.RawMessage `json:"params,omitempty" desc:"parameters of the command as a JSON object" check:"object" default:"{}" arg:"4"`
 }
 
 // ScheduleAddResult is the schedule as stored.
@@ -30,7 +30,7 @@ var scheduleAddCommand = commands.Define(vocabulary, "schedule add", scheduleAdd
 func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (ScheduleAddResult, error) {
 	if _, err := commands.ParseSpec(p.Spec, env.Ledger.Now()); err != nil {
 		return ScheduleAddResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "spec", Err: err,
-			Hint:    "Five fields (minute hour day month weekday), @every 10m, @hourly, @daily, or @doorbell",
+			Hint:    "Use five fields (minute hour day month weekday), @every 10m, @hourly, @daily, or @doorbell",
 			Details: map[string]any{"parameter": "spec"}}
 	}
 	d, err := env.Catalogue.Lookup(p.Command)
@@ -48,6 +48,6 @@ func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (Sc
 
 // Text says it in a sentence.
 func (r ScheduleAddResult) Text(w *terminal.Text) {
-	w.Printf("%s runs %s with %s: %s.\n", r.Schedule.Name, r.Schedule.Command, string(r.Schedule.Params),
-		r.Schedule.Spec)
+	w.Printf("Added the schedule %s (%s). It runs %s with %s.\n", r.Schedule.Name, r.Schedule.Spec,
+		r.Schedule.Command, string(r.Schedule.Params))
 }

@@ -62,16 +62,18 @@ func listSchedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedu
 		}
 		_, _, err := env.Catalogue.Runs(&list[i], env.Ledger.Now())
 		if own, ok := errors.AsType[*orchestrator.Error](err); ok {
-			list[i].Problem = "it does not run: " + own.Message // without advice on how to call a command
+			list[i].Problem = "cannot run: " + own.Message // without advice on how to call a command
 		} else if err != nil {
-			list[i].Problem = "it does not run: " + err.Error()
+			list[i].Problem = "cannot run: " + err.Error()
 		}
 	}
 	return list, nil
 }
 
 // removesSchedule is the advice about one that does not run.
-func removesSchedule(name string) string { return "`mailroom schedule remove " + name + "` removes it" }
+func removesSchedule(name string) string {
+	return "To remove the schedule, run `mailroom schedule remove " + name + "`"
+}
 
 // Text shows a table.
 func (r ScheduleListResult) Text(w *terminal.Text) {

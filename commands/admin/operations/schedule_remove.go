@@ -27,5 +27,5 @@ func scheduleRemove(ctx context.Context, env commands.Env, p ScheduleRemoveParam
 
 // Text says it in a sentence.
 func (r ScheduleRemoveResult) Text(w *terminal.Text) {
-	w.Printf("Removed the schedule %s; it runs no more.\n", r.Name)
+	w.Printf("Removed the schedule %s.\n", r.Name)
 }

@@ -13,7 +13,7 @@ import (
 
 // ScheduleRunParams name a schedule.
 type ScheduleRunParams struct {
-	Name string `json:"name" desc:"schedule whose command to run now" check:"agent|group" arg:"1"`
+	Name string `json:"name" desc:"schedule to run now" check:"agent|group" arg:"1"`
 }
 
 // ScheduleRunResult is what the command answered.
@@ -46,8 +46,8 @@ func scheduleRun(ctx context.Context, env commands.Env, p ScheduleRunParams) (r 
 		return r, &orchestrator.Error{Code: orchestrator.Conflict, Message: "the schedule " + s.Name + " cannot run",
 			Err: err, Hint: removesSchedule(s.Name)}
 	case d.Name == "schedule_run":
-		return r, orchestrator.Errorf(orchestrator.Conflict, "the schedule %s runs a schedule itself", s.Name).
-			WithHint("Run that one")
+		return r, orchestrator.Errorf(orchestrator.Conflict, "the schedule %s runs another schedule", s.Name).
+			WithHint("Run the other schedule directly")
 	}
 	if _, err := schedules.ClaimRun(ctx, env.Ledger, s.Name, env.Ledger.Now()); err != nil {
 		return r, err
@@ -66,7 +66,7 @@ func scheduleRun(ctx context.Context, env commands.Env, p ScheduleRunParams) (r 
 
 // Text says it in a sentence, and then what the command says.
 func (r ScheduleRunResult) Text(w *terminal.Text) {
-	w.Printf("%s has run %s in %.1f s.\n", r.Name, r.Command, r.Seconds)
+	w.Printf("The schedule %s ran %s in %.1f s.\n", r.Name, r.Command, r.Seconds)
 	if told, ok := r.ran.Result.(interface{ Text(*terminal.Text) }); ok {
 		told.Text(w)
 	}

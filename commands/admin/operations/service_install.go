@@ -18,11 +18,11 @@ import (
 
 // ServiceInstallParams say how the daemon is to run.
 type ServiceInstallParams struct {
-	Listen string `json:"listen,omitempty" desc:"address of tools and commands over HTTP, such as 127.0.0.1:9464; without it none" check:"max=256"`
-	Phone  string `json:"phone,omitempty" desc:"address of the app for phones, such as 127.0.0.1:8420; without it none" check:"max=256"`
-	Name   string `json:"name,omitempty" desc:"name of the unit: one for each database" check:"agent" default:"mailroom"`
-	Print  bool   `json:"print,omitempty" desc:"show the unit, and change nothing"`
-	Remove bool   `json:"remove,omitempty" desc:"stop the daemon, and remove the unit"`
+	Listen string `json:"listen,omitempty" desc:"address for tools and commands over HTTP, such as 127.0.0.1:9464; default: none" check:"max=256"`
+	Phone  string `json:"phone,omitempty" desc:"address for the phone app, such as 127.0.0.1:8420; default: none" check:"max=256"`
+	Name   string `json:"name,omitempty" desc:"name of the unit; each database needs its own unit" check:"agent" default:"mailroom"`
+	Print  bool   `json:"print,omitempty" desc:"show the unit without changing anything"`
+	Remove bool   `json:"remove,omitempty" desc:"stop the daemon and remove the unit"`
 }
 
 // ServiceInstallResult says what was written and what is left to do.
@@ -44,7 +44,7 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 	folder, err := os.UserConfigDir()
 	if err != nil {
 		return ServiceInstallResult{},
-			orchestrator.Errorf(orchestrator.Unavailable, "the user's folder of configurations is not known: %v", err)
+			orchestrator.Errorf(orchestrator.Unavailable, "cannot find the user's configuration folder: %v", err)
 	}
 	name := p.Name + ".service"
 	r := ServiceInstallResult{Unit: filepath.Join(folder, "systemd", "user", name), Database: env.Ledger.Path(),
@@ -85,7 +85,7 @@ func unitError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.Unavailable, "the unit cannot be changed: %v", err)
+	return orchestrator.Errorf(orchestrator.Unavailable, "cannot change the unit: %v", err)
 }
 
 // unitText is the unit of a daemon: this program, where it lies, under the name that this host has here.
@@ -95,7 +95,7 @@ func unitText(name string, l *ledger.Ledger, p ServiceInstallParams) (string, er
 		program, err = filepath.EvalSymlinks(program)
 	}
 	if err != nil {
-		return "", orchestrator.Errorf(orchestrator.Unavailable, "it cannot be told where this program lies: %v", err)
+		return "", orchestrator.Errorf(orchestrator.Unavailable, "cannot find the path of this program: %v", err)
 	}
 	words := []string{program, "serve", "--db", l.Path(), "--log-level", "info"}
 	if hostname, _ := os.Hostname(); l.Host() != hostname {
@@ -109,7 +109,7 @@ func unitText(name string, l *ledger.Ledger, p ServiceInstallParams) (string, er
 	}
 	for _, word := range words {
 		if strings.ContainsAny(word, "\n\x00") {
-			return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q cannot stand in a unit", word)
+			return "", orchestrator.Errorf(orchestrator.InvalidParams, "a systemd unit cannot contain %q", word)
 		}
 	}
 	return ServiceUnit("Written by `mailroom service install`", name, "of "+l.Path(), words), nil
@@ -136,11 +136,11 @@ func (r ServiceInstallResult) Text(w *terminal.Text) {
 		w.Body("", r.Content)
 		return
 	case r.removed:
-		w.Printf("%s is removed.\n", r.Unit)
+		w.Printf("Removed %s.\n", r.Unit)
 	default:
 		w.Printf("%s runs the daemon of %s.\n", r.Unit, r.Database)
 	}
 	for _, next := range r.Next {
-		w.Printf("Not done, run it yourself: %s\n", next)
+		w.Printf("Not done. Run this command yourself: %s\n", next)
 	}
 }

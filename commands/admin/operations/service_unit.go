@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-const serviceUnit = `# %[1]s. journalctl --user -u %[2]s shows what it says.
+const serviceUnit = `# %[1]s. To see its log, run: journalctl --user -u %[2]s
 [Unit]
 Description=Mailroom, messages between agents, %[3]s
 
@@ -13,12 +13,12 @@ Description=Mailroom, messages between agents, %[3]s
 ExecStart=%[4]s
 Restart=on-failure
 RestartSec=1
-# serve finishes what is claimed and exits within 10 s.
+# serve finishes its current deliveries and exits within 10 s.
 TimeoutStopSec=15
 KillSignal=SIGTERM
-# The sessions of agents that it started (agent add --start) go on when it stops; the next serve finds them.
+# The agent sessions that it started (agent add --start) keep running when it stops. The next serve finds them.
 KillMode=process
-# One of them that is killed for want of memory does not end it.
+# If a session is killed because the machine runs out of memory, the daemon keeps running.
 OOMPolicy=continue
 NoNewPrivileges=true
 LockPersonality=true

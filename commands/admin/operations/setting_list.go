@@ -26,10 +26,10 @@ func (r SettingListResult) Text(w *terminal.Text) {
 		func(s *ledger.Setting) []string {
 			about := s.About
 			if s.Local {
-				about += "; not over the network"
+				about += "; cannot be changed over the network"
 			}
 			if s.Ignored != "" {
-				about += "; ignored, since it cannot be read: " + s.Ignored
+				about += "; the stored value is invalid and ignored: " + s.Ignored
 			}
 			return []string{s.Key, s.Value, s.Bounds, about}
 		})

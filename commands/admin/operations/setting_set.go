@@ -13,7 +13,7 @@ import (
 type SettingSetParams struct {
 	Key     string `json:"key" desc:"setting to change" check:"min=1,max=64" arg:"1"`
 	Value   string `json:"value,omitempty" desc:"new value" check:"max=256" arg:"2"`
-	Default bool   `json:"default,omitempty" desc:"go back to the default"`
+	Default bool   `json:"default,omitempty" desc:"restore the default"`
 }
 
 var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet).Knowing("key", knownSettings)
@@ -23,7 +23,7 @@ var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet).K
 func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (ledger.Setting, error) {
 	if p.Default == (p.Value != "") {
 		return ledger.Setting{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or say default for the default; not both")
+			orchestrator.Errorf(orchestrator.InvalidParams, "value: give either a value or default")
 	}
 	if env.Caller.Remote {
 		setting, err := env.Ledger.Setting(ctx, p.Key)

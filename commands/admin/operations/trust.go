@@ -12,8 +12,8 @@ import (
 
 // TrustParams say what is done about a database; without any it is trusted.
 type TrustParams struct {
-	Show   bool `json:"show,omitempty" desc:"only show what the database does outside itself"`
-	Remove bool `json:"remove,omitempty" desc:"end the trust"`
+	Show   bool `json:"show,omitempty" desc:"only show the actions of the database outside itself"`
+	Remove bool `json:"remove,omitempty" desc:"stop trusting the database"`
 	List   bool `json:"list,omitempty" desc:"list the databases that are trusted on this machine"`
 }
 
@@ -31,7 +31,7 @@ func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult,
 	switch {
 	case p.Remove && (p.Show || p.List):
 		return r, orchestrator.Errorf(orchestrator.InvalidParams,
-			"remove: it does not go with show and list, which change nothing")
+			"remove: cannot be combined with show or list")
 	case p.Show || p.List:
 		r.TrustState, err = schedules.Trusted(ctx, env.Ledger)
 	default:
@@ -53,18 +53,18 @@ func (r TrustResult) Text(w *terminal.Text) {
 	}
 	switch {
 	case r.Gone:
-		w.Printf("%s is gone, and is not trusted any more.\n", r.Database)
+		w.Printf("%s does not exist, and is no longer trusted.\n", r.Database)
 	case !r.Trusted:
-		w.Printf("%s is not trusted: %s. Nothing of what it says is done outside of it.\n", r.Database, r.Reason)
+		w.Printf("%s is not trusted: %s. Mailroom does not perform its actions outside the database.\n", r.Database, r.Reason)
 	case len(r.Outside) == 0:
-		w.Printf("%s is trusted. It says nothing yet that is done outside of it.\n", r.Database)
+		w.Printf("%s is trusted. It does not act outside the database yet.\n", r.Database)
 	default:
-		w.Printf("%s is trusted: all of this is done. `mailroom trust --remove` ends it.\n", r.Database)
+		w.Printf("%s is trusted: Mailroom does all of this. To stop trusting it, run `mailroom trust --remove`.\n", r.Database)
 	}
 	for _, d := range r.Databases {
 		gone := ""
 		if d.Gone {
-			gone = ", which is gone (`mailroom --db PATH trust --remove` takes it off the list)"
+			gone = ", which does not exist (to remove it from the list, run `mailroom --db PATH trust --remove`)"
 		}
 		w.Printf("trusted since %s: %s%s\n", d.Since, d.Path, gone)
 	}

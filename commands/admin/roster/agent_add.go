@@ -13,23 +13,23 @@ import (
 
 // AgentAddParams say what to add, or to change of a known agent. What is left out stays as it is.
 type AgentAddParams struct {
-	Name        string             `json:"name" desc:"name of the agent: a letter, then letters, digits, _ or -" check:"agent" arg:"1"`
-	Role        *string            `json:"role,omitempty" desc:"what it does, in a few words" check:"max=256"`
-	Groups      []string           `json:"group,omitempty" desc:"group to join; may be repeated" check:"agent|group"`
-	Deliver     *string            `json:"deliver,omitempty" desc:"transport: inbox, jsonl:PATH, dir:ROOT, exec:COMMAND or webhook:URL" check:"min=1,max=4112" remote:"inbox|webhook:*"`
-	Fallback    *string            `json:"fallback,omitempty" desc:"jsonl:PATH used when the first transport fails; '' removes it" check:"max=4096" remote:""`
-	Timeout     *parameter.Seconds `json:"timeout,omitempty" desc:"longest delivery attempt; 0 is the setting delivery.timeout" check:"min=0,max=3600"`
-	Batch       *int               `json:"batch,omitempty" desc:"messages of one attempt; 0 is what is usual for the transport, one for exec" check:"min=0,max=1000"`
-	Concurrency *int               `json:"concurrency,omitempty" desc:"commands of an exec agent at the same time; 0 is one" check:"min=0,max=64"`
-	Private     *bool              `json:"allow_private,omitempty" desc:"its webhook may lead to an address of this machine or of a private network" remote:"false"`
-	Secret      *string            `json:"secret,omitempty" desc:"secret that signs the messages to its webhook, whsec_ and base64; an empty text makes a new one" check:"max=128"`
-	Start       *string            `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes it" check:"max=4096" remote:""`
-	PassEnv     *string            `json:"pass_env,omitempty" desc:"variables of the daemon's environment that its commands get, separated by commas; an empty text is all but passwords and keys of mailroom" check:"max=4096" remote:"-"`
-	Host        *string            `json:"host,omitempty" desc:"host that its files and commands are on, in a database on a server; an empty text is any" check:"max=253" remote:""`
-	Wake        *string            `json:"wake,omitempty" desc:"what messages may cost its sessions: now, rest or never, or TYPE=WAKE, separated by commas; an empty text is what senders want" check:"max=1024"`
-	SilentAfter *parameter.Seconds `json:"silent_after,omitempty" desc:"silence after which it counts as lost; 0 is never" check:"min=0,max=2592000"`
-	InboxView   *bool              `json:"inbox_view,omitempty" desc:"make the view NAME_inbox, by which programs read its inbox with plain SQL; false drops it"`
-	PlanMode    *bool              `json:"plan_mode,omitempty" desc:"it must have its plans approved"`
+	Name        string             `json:"name" desc:"name of the agent: a letter followed by letters, digits, _, or -" check:"agent" arg:"1"`
+	Role        *string            `json:"role,omitempty" desc:"short description of the work of the agent" check:"max=256"`
+	Groups      []string           `json:"group,omitempty" desc:"group to join; can be repeated" check:"agent|group"`
+	Deliver     *string            `json:"deliver,omitempty" desc:"transport: inbox, jsonl:PATH, dir:ROOT, exec:COMMAND, or webhook:URL" check:"min=1,max=4112" remote:"inbox|webhook:*"`
+	Fallback    *string            `json:"fallback,omitempty" desc:"jsonl:PATH to use when the transport fails; '' removes the fallback" check:"max=4096" remote:""`
+	Timeout     *parameter.Seconds `json:"timeout,omitempty" desc:"time limit of a delivery attempt; 0 means the setting delivery.timeout" check:"min=0,max=3600"`
+	Batch       *int               `json:"batch,omitempty" desc:"maximum number of messages in one attempt; 0 means the default of the transport, which is 1 for exec" check:"min=0,max=1000"`
+	Concurrency *int               `json:"concurrency,omitempty" desc:"maximum number of commands of an exec agent that run at the same time; 0 means 1" check:"min=0,max=64"`
+	Private     *bool              `json:"allow_private,omitempty" desc:"allow a webhook address on this machine or in a private network" remote:"false"`
+	Secret      *string            `json:"secret,omitempty" desc:"secret that signs the messages to the webhook, whsec_ and base64; an empty text creates a new secret" check:"max=128"`
+	Start       *string            `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes the command" check:"max=4096" remote:""`
+	PassEnv     *string            `json:"pass_env,omitempty" desc:"environment variables that its commands get, separated by commas; empty: all except the database password and trace keys" check:"max=4096" remote:"-"`
+	Host        *string            `json:"host,omitempty" desc:"host of its files and commands, for a database on a server; an empty text means any host" check:"max=253" remote:""`
+	Wake        *string            `json:"wake,omitempty" desc:"wake rules of its sessions: now, rest, never, or TYPE=WAKE, separated by commas; empty: the wake that senders choose" check:"max=1024"`
+	SilentAfter *parameter.Seconds `json:"silent_after,omitempty" desc:"time without a sign of life after which the agent counts as lost; 0 means never" check:"min=0,max=2592000"`
+	InboxView   *bool              `json:"inbox_view,omitempty" desc:"create the view NAME_inbox, in which programs read the inbox with plain SQL; false drops the view"`
+	PlanMode    *bool              `json:"plan_mode,omitempty" desc:"require approval of its plans"`
 }
 
 // AgentResult is one agent.
@@ -62,7 +62,7 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 	r := AgentResult{Agent: agent, Created: created}
 	if p.Start != nil || p.SilentAfter != nil {
 		if r.Note, err = agents.Untold(ctx, env.Ledger, agent.Name); err != nil {
-			env.Log.Warn("it could not be looked up who is told of an agent", "agent", agent.Name, "error", err) // it was added
+			env.Log.Warn("cannot look up the agent that gets reports about another agent", "agent", agent.Name, "error", err) // it was added
 		}
 	}
 	return r, nil
@@ -80,14 +80,14 @@ func (r AgentResult) Text(w *terminal.Text) {
 	}
 	w.Printf("%s %s; its messages go to %s%s.\n", what, r.Agent.Name, r.Agent.Deliver, on)
 	if r.Agent.Wake != "" {
-		w.Printf("What messages may cost its sessions: %s.\n", strings.ReplaceAll(r.Agent.Wake, ",", ", "))
+		w.Printf("Wake rules for its sessions: %s.\n", strings.ReplaceAll(r.Agent.Wake, ",", ", "))
 	}
 	if r.Agent.StartCommand != "" {
-		w.Printf("While `mailroom serve` or `mailroom ralph watch` runs, its messages start, in %s: %s\n",
+		w.Printf("While `mailroom serve` or `mailroom ralph watch` runs, its messages start this command in %s: %s\n",
 			r.Agent.Folder, r.Agent.StartCommand)
 	}
 	if r.Agent.NewSecret != "" {
-		w.Printf("They are signed with %s, which its receiver must know and is not shown again.\n", r.Agent.NewSecret)
+		w.Printf("Messages are signed with the secret %s. Give the secret to the receiver: Mailroom does not show it again.\n", r.Agent.NewSecret)
 	}
 	if r.Note != "" {
 		w.Printf("Note: %s.\n", r.Note)

@@ -12,7 +12,7 @@ import (
 // AgentDisableParams say whose transport is not to be used any more.
 type AgentDisableParams struct {
 	Name string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
-	Why  string `json:"why,omitempty" desc:"why, in a few words; it is shown wherever it is said that the agent is disabled" check:"max=256"`
+	Why  string `json:"why,omitempty" desc:"short reason, shown wherever the agent is listed as disabled" check:"max=256"`
 }
 
 // AgentDisableResult is an agent that is disabled now.
@@ -37,9 +37,9 @@ func (r AgentDisableResult) Text(w *terminal.Text) {
 		return
 	}
 	if r.Agent.KeptBack() {
-		w.Printf("Disabled %[1]s; its messages wait until `mailroom agent enable %[1]s`.\n", r.Agent.Name)
+		w.Printf("Disabled %[1]s. Its messages wait until you run `mailroom agent enable %[1]s`.\n", r.Agent.Name)
 		return
 	}
-	w.Printf("Disabled %[1]s; its messages go to %[2]s until `mailroom agent enable %[1]s`.\n", r.Agent.Name,
+	w.Printf("Disabled %[1]s. Its messages go to %[2]s until you run `mailroom agent enable %[1]s`.\n", r.Agent.Name,
 		r.Agent.Fallback)
 }

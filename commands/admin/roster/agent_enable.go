@@ -28,5 +28,5 @@ func (r AgentEnableResult) Text(w *terminal.Text) {
 		w.Printf("%s is not disabled; its messages go to %s.\n", r.Agent.Name, r.Agent.Deliver)
 		return
 	}
-	w.Printf("Enabled %s; what waited for it goes to %s with the next delivery run.\n", r.Agent.Name, r.Agent.Deliver)
+	w.Printf("Enabled %s. The next delivery run delivers its waiting messages to %s.\n", r.Agent.Name, r.Agent.Deliver)
 }

@@ -14,12 +14,12 @@ import (
 
 // AgentListParams say whom to list.
 type AgentListParams struct {
-	All     bool   `json:"all,omitempty" desc:"list the names that were removed, too"`
-	Search  string `json:"search,omitempty" desc:"only those that have this text in their name, role or host" check:"max=256"`
-	Backlog bool   `json:"backlog,omitempty" desc:"say what waits for each, and since when"`
-	Order   string `json:"order,omitempty" desc:"by name; or as they wait: first who is disabled, then for whom most waits" check:"oneof=name|waiting" default:"name"`
-	Limit   int    `json:"limit,omitempty" desc:"agents at most; left out: all" check:"min=1,max=1000"`
-	Skip    int    `json:"skip,omitempty" desc:"leave out so many of the first" check:"min=0"`
+	All     bool   `json:"all,omitempty" desc:"include removed agents"`
+	Search  string `json:"search,omitempty" desc:"only agents with this text in their name, role, or host" check:"max=256"`
+	Backlog bool   `json:"backlog,omitempty" desc:"show the number and the age of the messages that wait for each agent"`
+	Order   string `json:"order,omitempty" desc:"sort by name; or by waiting: disabled agents first, then agents with the most waiting messages" check:"oneof=name|waiting" default:"name"`
+	Limit   int    `json:"limit,omitempty" desc:"maximum number of agents; default: all" check:"min=1,max=1000"`
+	Skip    int    `json:"skip,omitempty" desc:"number of agents to skip at the start of the list" check:"min=0"`
 }
 
 // AgentListResult lists the agents that are known, behind them the operator and the user, and then who was removed.
@@ -69,14 +69,14 @@ func conceal(caller commands.Caller, a *overview.Standing) {
 func (r AgentListResult) Text(w *terminal.Text) {
 	switch {
 	case r.Total > 0 && len(r.Agents) == 0:
-		w.Printf("There are %s, and --skip leaves them all out.\n", orchestrator.Plural(r.Total, "agent"))
+		w.Printf("There are %s, and --skip skips all of them.\n", orchestrator.Plural(r.Total, "agent"))
 		return
 	case len(r.Agents) == 0:
-		w.Printf("Nobody has that in name, role or host.\n")
+		w.Printf("No agent has this text in its name, role, or host.\n")
 		return
 	case r.Total == len(r.Agents) &&
 		!slices.ContainsFunc(r.Agents, func(a overview.Standing) bool { return !a.BuiltIn }):
-		w.Printf("Nobody is known yet. Add somebody with `mailroom agent add NAME`.\n")
+		w.Printf("There are no agents yet. To add one, run `mailroom agent add NAME`.\n")
 	}
 	headings := []string{"AGENT", "ROLE", "STATUS", "DELIVER", "FALLBACK", "GROUPS"}
 	started := slices.ContainsFunc(r.Agents, func(a overview.Standing) bool { return a.Run != nil })

@@ -15,8 +15,8 @@ import (
 // AgentRemoveParams name the agent to forget.
 type AgentRemoveParams struct {
 	Name       string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
-	Force      bool   `json:"force,omitempty" desc:"turn what is undelivered or unread into dead letters and tell the senders"`
-	DeadLetter bool   `json:"dead_letter,omitempty" desc:"the same as force"`
+	Force      bool   `json:"force,omitempty" desc:"turn undelivered and unread messages into dead letters, and notify their senders"`
+	DeadLetter bool   `json:"dead_letter,omitempty" desc:"same as force"`
 }
 
 // AgentRemoveResult says what became of its mail.
@@ -27,7 +27,7 @@ type AgentRemoveResult struct {
 }
 
 var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove).
-	With(commands.Traits{Confirm: "This removes the agent {name}: what it has not read is lost, and whoever has the name next does not inherit it."})
+	With(commands.Traits{Confirm: "This removes the agent {name}. It can no longer read its messages, and a new agent with this name does not get them."})
 
 func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (AgentRemoveResult, error) {
 	r := AgentRemoveResult{Name: p.Name}
@@ -55,11 +55,11 @@ func (r AgentRemoveResult) Text(w *terminal.Text) {
 	w.Printf("Removed %s.\n", r.Name)
 	switch {
 	case r.DeadLetters == 1:
-		w.Printf("1 message to it is a dead letter now, and its sender is told.\n")
+		w.Printf("1 message to it became a dead letter, and Mailroom notifies the sender.\n")
 	case r.DeadLetters > 1:
-		w.Printf("%d messages to it are dead letters now, and their senders are told.\n", r.DeadLetters)
+		w.Printf("%d messages to it became dead letters, and Mailroom notifies the senders.\n", r.DeadLetters)
 	}
 	if r.SessionPID != 0 {
-		w.Printf("Its session goes on: process %d.\n", r.SessionPID)
+		w.Printf("Its session is still running: process %d.\n", r.SessionPID)
 	}
 }

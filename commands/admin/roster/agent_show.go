@@ -21,7 +21,7 @@ type AgentNameParams struct {
 // AgentShowParams name one agent, and say what to show of it.
 type AgentShowParams struct {
 	Name   string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
-	Lately bool   `json:"lately,omitempty" desc:"who wrote to it, and to whom it wrote, among the newest messages of all; of others only for administrators"`
+	Lately bool   `json:"lately,omitempty" desc:"also show the senders to it and the recipients from it in the newest messages; for other agents, this needs admin rights"`
 }
 
 // AgentShowResult is one agent and what waits for it.
@@ -40,8 +40,8 @@ func agentShow(ctx context.Context, env commands.Env, p AgentShowParams) (AgentS
 	}
 	if p.Lately && !env.Caller.Admin && env.Caller.Name != agent.Name {
 		return AgentShowResult{},
-			orchestrator.Errorf(orchestrator.PermissionDenied, "with whom %s has to do is for administrators",
-				agent.Name).WithHint("Leave lately out")
+			orchestrator.Errorf(orchestrator.PermissionDenied, "only administrators may see the senders and recipients of %s",
+				agent.Name).WithHint("Omit lately")
 	}
 	conceal(env.Caller, &agent)
 	r := AgentShowResult{Backlog: *agent.Backlog}

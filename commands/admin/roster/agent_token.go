@@ -13,11 +13,11 @@ import (
 // AgentTokenParams say for whom to issue a token, or whose to revoke or list.
 type AgentTokenParams struct {
 	Name    string            `json:"name,omitempty" desc:"agent that the token is for" check:"agent" arg:"1"`
-	Admin   bool              `json:"admin,omitempty" desc:"its holder may also run the commands for administrators"`
-	Expires parameter.Seconds `json:"expires,omitempty" desc:"how long it is valid; left out: until it is revoked" check:"min=1,max=315360000"`
-	Revoke  bool              `json:"revoke,omitempty" desc:"revoke all tokens of the agent, or the one with this id, and issue none"`
-	ID      string            `json:"id,omitempty" desc:"with revoke: the one token to revoke, by the id that list shows" check:"min=12,max=12"`
-	List    bool              `json:"list,omitempty" desc:"list the tokens of the agent, or of all without a name, and issue none"`
+	Admin   bool              `json:"admin,omitempty" desc:"also allow the commands for administrators"`
+	Expires parameter.Seconds `json:"expires,omitempty" desc:"how long the token is valid; default: until it is revoked" check:"min=1,max=315360000"`
+	Revoke  bool              `json:"revoke,omitempty" desc:"revoke all tokens of the agent, or the token with the given ID, instead of issuing one"`
+	ID      string            `json:"id,omitempty" desc:"with revoke: ID of the one token to revoke, from the list of tokens" check:"min=12,max=12"`
+	List    bool              `json:"list,omitempty" desc:"list the tokens of the agent, or without a name all tokens, instead of issuing one"`
 }
 
 // AgentTokenResult holds a new token, which is shown this once, or what was asked of the present ones.
@@ -37,12 +37,12 @@ var agentTokenCommand = commands.Define(vocabulary, "agent token", agentToken)
 func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (AgentTokenResult, error) {
 	r := AgentTokenResult{Agent: p.Name}
 	if (p.Revoke || p.List) && (p.Admin || p.Expires > 0 || p.Revoke == p.List) {
-		return r, orchestrator.Errorf(orchestrator.InvalidParams, "revoke and list go alone")
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "revoke and list cannot be combined with each other, with admin, or with expires")
 	}
 	if (p.ID != "") != (p.Revoke && p.Name == "") || p.Name == "" && !p.Revoke && !p.List {
 		return r, orchestrator.Errorf(orchestrator.InvalidParams,
-			"name: name an agent; or list all, or revoke one by its id").
-			WithHint("`mailroom agent token --list` lists the tokens of all")
+			"name: give the name of an agent, or list without a name, or revoke with the ID of a token").
+			WithHint("To list the tokens of all agents, run `mailroom agent token --list`")
 	}
 	switch {
 	case p.ID != "":
@@ -78,11 +78,11 @@ func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (Agen
 func (r AgentTokenResult) Text(w *terminal.Text) {
 	switch {
 	case r.Revoked != nil && r.ID != "":
-		w.Printf("%s of %s is revoked.\n", r.ID, r.Agent)
+		w.Printf("Revoked the token %s of %s.\n", r.ID, r.Agent)
 	case r.Revoked != nil && *r.Revoked == 0:
-		w.Printf("%s has no token that could be revoked.\n", r.Agent)
+		w.Printf("%s has no tokens to revoke.\n", r.Agent)
 	case r.Revoked != nil:
-		w.Printf("Revoked %d tokens of %s.\n", *r.Revoked, r.Agent)
+		w.Printf("Revoked %s of %s.\n", orchestrator.Plural(int(*r.Revoked), "token"), r.Agent)
 	case r.Token == "":
 		terminal.TableOf(w, []string{"TOKEN", "AGENT", "RIGHT", "CREATED", "EXPIRES", "REVOKED"}, r.Tokens,
 			func(t *agents.Token) []string {
@@ -94,9 +94,9 @@ func (r AgentTokenResult) Text(w *terminal.Text) {
 			})
 	default:
 		w.Printf("%s\n", w.Paint(terminal.Bold, r.Token))
-		w.Printf("It speaks for %s and is shown this once. Send it as `Authorization: Bearer ...`.\n", r.Agent)
+		w.Printf("The token acts for %s. Copy it now: Mailroom does not show it again. Send it as `Authorization: Bearer ...`.\n", r.Agent)
 		if !*r.Known {
-			w.Printf("Nobody is known as %s yet; its first act adds it. If the name is mistyped, revoke the token.\n",
+			w.Printf("There is no agent %s yet. Its first action adds it. If the name is mistyped, revoke the token.\n",
 				r.Agent)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // GroupMembersParams name a group and some of its members, or who is to be one.
 type GroupMembersParams struct {
 	Name    string   `json:"name" desc:"name of the group" check:"agent|group" arg:"1"`
-	Members []string `json:"members" desc:"agents, each by its name" check:"agent,min=1" arg:"rest"`
+	Members []string `json:"members" desc:"names of the agents" check:"agent,min=1" arg:"rest"`
 }
 
 // GroupMembersResult is the group as it is now.

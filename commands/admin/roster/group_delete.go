@@ -30,8 +30,8 @@ func groupDelete(ctx context.Context, env commands.Env, p GroupDeleteParams) (Gr
 // Text says it in a sentence.
 func (r GroupDeleteResult) Text(w *terminal.Text) {
 	if len(r.Group.Members) == 0 {
-		w.Printf("The group %s is deleted; it had no members.\n", r.Group.Name)
+		w.Printf("Deleted the group %s. It had no members.\n", r.Group.Name)
 		return
 	}
-	w.Printf("The group %s is deleted; it was: %s.\n", r.Group.Name, strings.Join(r.Group.Members, ", "))
+	w.Printf("Deleted the group %s. Its members were: %s.\n", r.Group.Name, strings.Join(r.Group.Members, ", "))
 }

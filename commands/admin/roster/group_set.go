@@ -13,7 +13,7 @@ import (
 // GroupSetParams say who is in a group.
 type GroupSetParams struct {
 	Name    string   `json:"name" desc:"name of the group" check:"agent|group" arg:"1"`
-	Members []string `json:"members,omitempty" desc:"agents in it, all of them; none empties it" check:"agent" arg:"rest"`
+	Members []string `json:"members,omitempty" desc:"all agents of the group; without agents, the group becomes empty" check:"agent" arg:"rest"`
 }
 
 // GroupSetResult is the group as it is now, and whom it had before.
@@ -38,14 +38,14 @@ func groupSet(ctx context.Context, env commands.Env, p GroupSetParams) (GroupSet
 func (r GroupSetResult) Text(w *terminal.Text) {
 	textOfGroup(w, &r.Group)
 	if r.Replaced != nil && !slices.Equal(*r.Replaced, r.Group.Members) && len(*r.Replaced) > 0 {
-		w.Printf("It was: %s.\n", strings.Join(*r.Replaced, ", "))
+		w.Printf("Members before: %s.\n", strings.Join(*r.Replaced, ", "))
 	}
 }
 
 // textOfGroup says who is in a group.
 func textOfGroup(w *terminal.Text, g *agents.Group) {
 	if len(g.Members) == 0 {
-		w.Printf("%s has no members now; nobody can send to it.\n", g.Name)
+		w.Printf("The group %s has no members now. Nobody can send messages to it.\n", g.Name)
 		return
 	}
 	w.Printf("%s: %s.\n", g.Name, strings.Join(g.Members, ", "))

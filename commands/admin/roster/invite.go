@@ -21,10 +21,10 @@ import (
 
 // InviteParams say who is invited, and how the machine is called where the invitation is used.
 type InviteParams struct {
-	Name      string `json:"name,omitempty" desc:"agent that the place acts for" check:"agent" arg:"1"`
-	Operator  bool   `json:"operator,omitempty" desc:"for the person's own second machine: the place may do all that the console may"`
-	Host      string `json:"host,omitempty" desc:"name or address by which this machine is reached from there" check:"max=253"`
-	Container bool   `json:"container,omitempty" desc:"it is used in a container on this machine: host.docker.internal"`
+	Name      string `json:"name,omitempty" desc:"agent that the other machine or container acts as" check:"agent" arg:"1"`
+	Operator  bool   `json:"operator,omitempty" desc:"for a second machine of yours, which gets all rights of the console"`
+	Host      string `json:"host,omitempty" desc:"host name or address at which the other machine reaches this one" check:"max=253"`
+	Container bool   `json:"container,omitempty" desc:"for a container on this machine, which reaches the machine as host.docker.internal"`
 }
 
 // InviteResult is what to type there.
@@ -41,8 +41,8 @@ const containerHost = "host.docker.internal"
 
 func invite(ctx context.Context, env commands.Env, p InviteParams) (InviteResult, error) {
 	if (p.Name == "") != p.Operator {
-		return InviteResult{}, orchestrator.InvalidParam("name", "name the agent that the place is to act for").
-			WithHint("`mailroom invite NAME`; or, for a second machine of yours, `mailroom invite --operator`")
+		return InviteResult{}, orchestrator.InvalidParam("name", "give either the name of an agent or operator").
+			WithHint("Run `mailroom invite NAME`. For a second machine of yours, run `mailroom invite --operator`")
 	}
 	at, err := listening(ctx, env)
 	if err != nil {
@@ -65,8 +65,8 @@ func invite(ctx context.Context, env commands.Env, p InviteParams) (InviteResult
 		at.Host = net.JoinHostPort(own, at.Port())
 	}
 	if host := at.Hostname(); at.Scheme == "http" && host != "localhost" && !isLoopback(host) {
-		return InviteResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "the daemon at %s has no certificate, so that it is reached from this machine alone", at).
-			WithHint("Start it as `mailroom serve --listen 0.0.0.0:%s`: it then makes a certificate for itself", at.Port())
+		return InviteResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "the daemon at %s has no certificate, so other machines cannot reach it", at).
+			WithHint("Start the daemon with `mailroom serve --listen 0.0.0.0:%s`, which creates a certificate", at.Port())
 	}
 	name := cmp.Or(p.Name, orchestrator.Operator)
 	code, invitation, err := agents.Invite(ctx, env.Ledger, name)
@@ -97,8 +97,8 @@ func listening(ctx context.Context, env commands.Env) (*url.URL, error) {
 		}
 	}
 	if best == nil {
-		return nil, orchestrator.Errorf(orchestrator.Unavailable, "no daemon of this machine listens, so that nobody could join").
-			WithHint("`mailroom serve --listen 0.0.0.0:9464` listens for other machines, and `mailroom serve --listen 127.0.0.1:9464` for this one")
+		return nil, orchestrator.Errorf(orchestrator.Unavailable, "no daemon on this machine listens for connections, so no machine can join").
+			WithHint("To listen for other machines, run `mailroom serve --listen 0.0.0.0:9464`. For this machine only, run `mailroom serve --listen 127.0.0.1:9464`")
 	}
 	return best, nil
 }
@@ -138,5 +138,6 @@ func (r InviteResult) Text(w *terminal.Text) {
 	if r.Agent == orchestrator.Operator {
 		as = "as you, with all rights"
 	}
-	w.Printf("Type this there. Whoever does so first acts %s. It works once, until %s.\n", as, w.When(r.ExpiresAt))
+	w.Printf("Run this command once on the other machine or in the container. The first machine that runs it acts %s. The command expires at %s (%s).\n", as,
+		w.At(orchestrator.ParseStamp(r.ExpiresAt), "15:04"), w.When(r.ExpiresAt))
 }
