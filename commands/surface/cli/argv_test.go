@@ -88,7 +88,7 @@ func TestMistakesAreAnswered(t *testing.T) {
 		"try --word":                             "--word needs a value",
 		"try --word pink":                        `word: must be one of red, green, blue, but is \"pink\"`,
 		"try --yes=maybe":                        "invalid boolean value",
-		"try --batch-size ten":                   `BATCH_SIZE: \"ten\" is not a whole number`,
+		"try --batch-size ten":                   `BATCH_SIZE: must be a whole number (-9 to 1000), but is \"ten\"`,
 		"try --batch-size 1001":                  "-9 to 1000",
 		"try --timeout 1.5s":                     "must be a whole number of seconds",
 		"try --timeout soon":                     "timeout",
