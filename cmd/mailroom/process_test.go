@@ -29,7 +29,7 @@ type office struct {
 	env     []string // beside that of the test
 	phones  string   // where phones keep what they do; that folder if it is ""
 	reaches []string // what agent hosts have in their environment to reach the database
-	network *network // in which its daemons run; nil for that of the test
+	network *namespace // in which its daemons run; nil for that of the test
 }
 
 func newOffice(t *testing.T, agents ...string) *office {
