@@ -24,11 +24,11 @@ import (
 type office struct {
 	t       *testing.T
 	db      string
-	folder  string   // the home of its users, in which the database is that is a file
-	program string   // in the PATH; "" is mailroom
-	env     []string // beside that of the test
-	phones  string   // where phones keep what they do; that folder if it is ""
-	reaches []string // what agent hosts have in their environment to reach the database
+	folder  string     // the home of its users, in which the database is that is a file
+	program string     // in the PATH; "" is mailroom
+	env     []string   // beside that of the test
+	phones  string     // where phones keep what they do; that folder if it is ""
+	reaches []string   // what agent hosts have in their environment to reach the database
 	network *namespace // in which its daemons run; nil for that of the test
 }
 
