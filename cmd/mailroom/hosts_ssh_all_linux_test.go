@@ -14,7 +14,7 @@ import (
 // overSSH puts the database of a desk on another machine, which its hosts reach over ssh, and nobody else has made it there.
 func (k *desk) overSSH() *desk {
 	k.t.Helper()
-	env, sockets := studio(k.t, newNetwork(k.t))
+	env, sockets := studio(k.t, newNamespace(k.t))
 	k.t.Cleanup(func() { endHolders(k.t, sockets+"/mailroom") })
 	k.reaches = env
 	k.env = append(append(k.env, env...), "MAILROOM_DB=ssh://studio"+k.db)
@@ -47,7 +47,7 @@ func TestHostsConverseOverTLS(t *testing.T) {
 func (k *desk) overTLS(agents ...string) *desk {
 	k.t.Helper()
 	address := "127.0.0.1"
-	if k.network = newNetwork(k.t); k.network != nil {
+	if k.network = newNamespace(k.t); k.network != nil {
 		address = k.network.address
 	}
 	_, port, _ := strings.Cut(strings.TrimPrefix(k.serveAt("0.0.0.0:0", "--socket", "off").address, "https://[::]"), ":")

@@ -24,12 +24,12 @@ import (
 type office struct {
 	t       *testing.T
 	db      string
-	folder  string   // the home of its users, in which the database is that is a file
-	program string   // in the PATH; "" is mailroom
-	env     []string // beside that of the test
-	phones  string   // where phones keep what they do; that folder if it is ""
-	reaches []string // what agent hosts have in their environment to reach the database
-	network *network // in which its daemons run; nil for that of the test
+	folder  string     // the home of its users, in which the database is that is a file
+	program string     // in the PATH; "" is mailroom
+	env     []string   // beside that of the test
+	phones  string     // where phones keep what they do; that folder if it is ""
+	reaches []string   // what agent hosts have in their environment to reach the database
+	network *namespace // in which its daemons run; nil for that of the test
 }
 
 func newOffice(t *testing.T, agents ...string) *office {

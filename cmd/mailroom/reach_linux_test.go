@@ -110,6 +110,7 @@ func TestReach(t *testing.T) {
 
 	// As at home.
 	f.does(0, `"success":true`, "send", "bob", "Are the tests green?")
+	f.does(0, `"sender":"alice","recipient":"bob"`, "why", "last")
 	f.does(0, "alice", "whoami")
 	o.run("send", "--as", "bob", "alice", "They are.")
 	f.does(0, "They are.", "read", "--text")

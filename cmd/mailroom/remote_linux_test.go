@@ -20,7 +20,7 @@ import (
 
 // studio makes a machine that the returned environment reaches over ssh by the name studio: Debian's client and server, which
 // speak over a pipe, or from one network namespace to another. sockets is where the client keeps its connection.
-func studio(t *testing.T, network *network) (env []string, sockets string) {
+func studio(t *testing.T, network *namespace) (env []string, sockets string) {
 	t.Helper()
 	for _, program := range []string{"ssh", "/usr/sbin/sshd", "ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {

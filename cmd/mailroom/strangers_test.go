@@ -66,6 +66,8 @@ var idParameters = []anID{
 	{"signal_cancel questionId", `{"questionId":%q}`, "question"},
 	{"ask_question inReplyTo", `{"question":"Now?","inReplyTo":%q}`, "question"},
 	{"ask_question threadId", `{"question":"Now?","threadId":%q}`, "question"},
+	{"why message_id", `{"message_id":%q}`, "message"},
+	{"why message_id", `{"message_id":%q}`, "question"},
 	{"dead_letters_replay message_id", `{"message_id":%q}`, "message"},
 }
 

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"mailroom/commands"
 	"mailroom/commands/terminal"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/overview"
 )
@@ -23,18 +23,26 @@ var whyCommand = commands.Define(vocabulary, "why", why)
 
 func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, error) {
 	reasons, err := overview.Why(ctx, env.Ledger, p.MessageID)
-	if own := env.Caller.Name; err == nil && !env.Caller.Admin {
-		reasons = slices.DeleteFunc(reasons, func(r overview.Reason) bool { return r.Sender != own && r.Recipient != own })
-		for i := range reasons {
-			reasons[i].LastReport = "" // another's program may have printed it
-		}
-		if len(reasons) == 0 {
-			err = messages.NoMessage(p.MessageID)
-		}
+	if !env.Caller.Admin && (err == nil || orchestrator.CodeOf(err) == orchestrator.NotFound) {
+		reasons, err = seenBy(env.Caller.Name, reasons, p.MessageID)
 	}
 	n := env.Most(len(reasons), func(k int) any { return []any{reasons[:k], commands.Room} })
 	return WhyResult{Reasons: reasons[:n], LeftOut: len(reasons) - n,
 		Rest: env.Rest(n < len(reasons), "call why with the ID of one message")}, err
+}
+
+// seenBy leaves the reasons of messages that an agent has sent or received. Error: not_found if there are none.
+func seenBy(agent string, reasons []overview.Reason, id string) (own []overview.Reason, err error) {
+	for _, r := range reasons {
+		if r.Sender == agent || r.Recipient == agent {
+			r.LastReport = "" // another's program may have printed it
+			own = append(own, r)
+		}
+	}
+	if len(own) == 0 {
+		err = messages.NoMessage(id)
+	}
+	return own, err
 }
 
 // Text explains in one screen.

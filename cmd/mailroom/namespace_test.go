@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// network is a network namespace for what runs on another machine, as far as networks can tell.
-type network struct {
+// namespace is a network namespace for what runs on another machine, as far as networks can tell.
+type namespace struct {
 	t             *testing.T
 	name, address string
 }
 
-// newNetwork makes a network namespace, and connects it with this one. It is nil where the test does not run as root.
-func newNetwork(t *testing.T) *network {
+// newNamespace makes a network namespace, and connects it with this one. It is nil where the test does not run as root.
+func newNamespace(t *testing.T) *namespace {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Log("NOT TESTED: over a network, since only root can make one")
@@ -27,7 +27,7 @@ func newNetwork(t *testing.T) *network {
 		return nil
 	}
 	id := rand.Uint32N(1 << 16)
-	n := &network{t, fmt.Sprintf("mailroom-%04x", id), fmt.Sprintf("10.%d.%d.2", 128+id>>8%64, id&255)}
+	n := &namespace{t, fmt.Sprintf("mailroom-%04x", id), fmt.Sprintf("10.%d.%d.2", 128+id>>8%64, id&255)}
 	here, there := fmt.Sprintf("mr%04xa", id), fmt.Sprintf("mr%04xb", id)
 	ip := func(line string) {
 		t.Helper()
@@ -47,7 +47,7 @@ func newNetwork(t *testing.T) *network {
 }
 
 // within has a command run in the network. nil changes nothing.
-func (n *network) within(cmd *exec.Cmd) *exec.Cmd {
+func (n *namespace) within(cmd *exec.Cmd) *exec.Cmd {
 	if n == nil {
 		return cmd
 	}
@@ -57,7 +57,7 @@ func (n *network) within(cmd *exec.Cmd) *exec.Cmd {
 }
 
 // start starts a command in the network, which ends with the test.
-func (n *network) start(cmd *exec.Cmd) {
+func (n *namespace) start(cmd *exec.Cmd) {
 	n.t.Helper()
 	cmd = n.within(cmd)
 	if err := cmd.Start(); err != nil {
