@@ -122,7 +122,7 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, held) VALUES ('held', 'a', ` +
 			recipient + `, '1', 1)`)
 		f.Deliver()
-		cannot("held", "`mailroom cancel held`")
+		cannot("held", "To cancel the message now, run `mailroom cancel held`")
 	}
 }
 
