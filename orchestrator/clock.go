@@ -62,7 +62,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is not a duration such as 30s, 5m, 12h, 7d", s)
+		return 0, fmt.Errorf("%q is not a valid duration; use the form 30s, 5m, 12h, or 7d", s)
 	}
 	return d, nil
 }

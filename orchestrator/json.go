@@ -41,8 +41,8 @@ func CheckPairs(parameter string, text []byte) error {
 	if at < 0 {
 		return nil
 	}
-	return InvalidParam(parameter, "it holds half of a surrogate pair, which is no character").
-		WithHint("%s stands alone. Cut a text between two characters, and not through an emoji, or write \\ufffd there",
+	return InvalidParam(parameter, "the text contains half of a surrogate pair, which is not a valid character").
+		WithHint("The other half of %s is missing. Cut text between two characters, not within an emoji, or replace the half with \\ufffd",
 			text[at:at+escape])
 }
 

@@ -35,7 +35,7 @@ func TestHalfPairs(t *testing.T) {
 	for text, mended := range halves {
 		err := CheckPairs("log", []byte(text))
 		if CodeOf(err) != InvalidParams ||
-			!strings.HasPrefix(err.Error(), "log: it holds half of a surrogate pair, which is no character. \\u") {
+			!strings.HasPrefix(err.Error(), "log: the text contains half of a surrogate pair, which is not a valid character. The other half of \\u") {
 			t.Errorf("%s: %v", text, err)
 		}
 		if got := Mended([]byte(text)); string(got) != mended {

@@ -22,8 +22,8 @@ const User = "user"
 
 // BuiltIns says who is behind the names that always exist and are no agents.
 var BuiltIns = map[string]string{
-	Operator: "whoever types in a shell of this machine",
-	User:     "the person who runs the agents, on a phone",
+	Operator: "the person who runs commands in a shell on this machine",
+	User:     "the person who runs the agents and answers on a phone",
 }
 
 // Auto stands for an agent of its own for each process of an agent host; see hosts.NameOf.
@@ -41,11 +41,11 @@ var ReservedNames = []string{"agent", Auto, Everyone, User, Operator, SystemSend
 // invalid_params.
 func CheckName(kind, name string) (string, error) {
 	if len(name) > maxName {
-		return "", Errorf(InvalidParams, "the %s name has %d bytes; at most %d are allowed", kind, len(name), maxName)
+		return "", Errorf(InvalidParams, "the %s name has %d bytes, but the limit is %d", kind, len(name), maxName)
 	}
 	folded := FoldName(name)
 	if !IsName(folded) {
-		return "", Errorf(InvalidParams, "%q is not a name: it is a letter, then letters, digits, '_' or '-'", name).
+		return "", Errorf(InvalidParams, "%q is not a valid name: a name starts with a letter, followed by letters, digits, '_', or '-'", name).
 			WithHint("%s", plainName(folded))
 	}
 	return folded, nil
@@ -63,7 +63,7 @@ func plainName(text string) string {
 	case len(words) == 1:
 		return "Did you mean " + words[0] + "?"
 	case len(words) > 1 && strings.ContainsAny(text, ",;"):
-		return "Several are written to by a group: `mailroom group set NAME " + strings.Join(words, " ") + "`"
+		return "To send to several agents, create a group: `mailroom group set NAME " + strings.Join(words, " ") + "`"
 	}
 	return ""
 }
@@ -86,7 +86,7 @@ func CheckNewName(kind, name string) (string, error) {
 		return "", err
 	}
 	if slices.Contains(ReservedNames, folded) || strings.HasPrefix(folded, "sqlite_") {
-		return "", Errorf(InvalidParams, "%q is reserved: no %s can have that name", folded, kind)
+		return "", Errorf(InvalidParams, "%q is a reserved name and cannot be used for the %s", folded, kind)
 	}
 	return folded, nil
 }
@@ -127,12 +127,12 @@ func (e *Error) WithUnknown(name string, known []string) *Error {
 // AddIt returns the hint how to add an agent, for a name that nobody has yet.
 func AddIt(name string) string {
 	if slices.Contains(ReservedNames, FoldName(name)) {
-		return "The name is reserved, and cannot be an agent's"
+		return "The name is reserved, so an agent cannot have it"
 	}
 	if !CanBeAgent(name) {
 		return NoAgentsName
 	}
-	return "Add the agent with `mailroom agent add " + name + "`"
+	return "To add the agent, run `mailroom agent add " + name + "`"
 }
 
 // MeantOrAdd returns the hint for the name of an agent that nobody has: the known names that are most similar to it,
@@ -156,8 +156,8 @@ func CheckRecipient(kind, recipient string) (string, error) {
 	}
 	role = FoldRole(role)
 	if role == "" || len(role) > maxRole {
-		return "", Errorf(InvalidParams, "%q names no role: a role has 1 to %d bytes", Clip(recipient), maxRole).
-			WithHint("Write it as in %sreviewer; `mailroom agent list` shows the roles that there are", RolePrefix)
+		return "", Errorf(InvalidParams, "%q is not a valid role: a role must have 1 to %d bytes", Clip(recipient), maxRole).
+			WithHint("Use the form %sreviewer. To list the roles, run `mailroom agent list`", RolePrefix)
 	}
 	return RolePrefix + role, CheckPlain("the role", role)
 }

@@ -23,9 +23,9 @@ func Unseen(r rune) bool {
 func CheckText(what, text string, limit int) error {
 	switch {
 	case len(text) > limit:
-		return Errorf(InvalidParams, "%s has %d bytes; at most %d are allowed", what, len(text), limit)
+		return Errorf(InvalidParams, "%s has %d bytes, but the limit is %d", what, len(text), limit)
 	case strings.ContainsRune(text, 0) || !utf8.ValidString(text):
-		return Errorf(InvalidParams, "%s holds a NUL or is not valid UTF-8", what)
+		return Errorf(InvalidParams, "%s must be valid UTF-8 without NUL characters", what)
 	}
 	return nil
 }
@@ -37,11 +37,11 @@ func CheckPlain(what, text string) error {
 		switch {
 		case r == utf8.RuneError:
 			if _, size := utf8.DecodeRuneInString(text[i:]); size == 1 {
-				return Errorf(InvalidParams, "%s is not valid UTF-8", what)
+				return Errorf(InvalidParams, "%s must be valid UTF-8", what)
 			}
 		case Unseen(r):
-			return Errorf(InvalidParams, "%s holds the character U+%04X, which steers how texts are shown and shows nothing itself", what, r).
-				WithHint("Leave it out: %s is one line of characters that can be seen", what)
+			return Errorf(InvalidParams, "%s contains U+%04X, an invisible character that changes how text is displayed", what, r).
+				WithHint("Remove the character: %s must be one line of visible characters", what)
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ type Returning interface {
 type Slot interface{ Release() }
 
 // ErrNoSlot is what Slotted.Slot returns when as many attempts are under way as the agent allows.
-var ErrNoSlot = errors.New("as many attempts are under way as the agent allows")
+var ErrNoSlot = errors.New("the agent's limit of concurrent attempts is reached")
 
 // Lingerer is a Transport whose Deliver may need longer than others to return once its context has ended.
 type Lingerer interface {
@@ -135,7 +135,7 @@ type Attempt struct {
 // What an error of Deliver can be or wrap. A RetryAfter is another.
 var (
 	// ErrLeaseLost reports that a message was taken over by another worker after its lease ran out.
-	ErrLeaseLost = errors.New("the lease on the message ran out and another worker took it over")
+	ErrLeaseLost = errors.New("the lease on the message expired and another worker claimed the message")
 
 	// ErrUndecidable reports that a crash left it impossible to know whether a message was delivered. It fails at once,
 	// saying so, since trying again could deliver it twice. Source: contract, "What is promised", 2.
@@ -143,10 +143,10 @@ var (
 
 	// ErrTryLater reports that the recipient asks to be tried another time. It costs no rung: the message is due again
 	// after the waits of the ladder, the last of them again and again, until it expires.
-	ErrTryLater = errors.New("the recipient asks to be tried later")
+	ErrTryLater = errors.New("the recipient asked for a later retry")
 
 	// ErrRefused reports that the recipient will never take this message. It fails at once, and its sender is told why.
-	ErrRefused = errors.New("the recipient refuses the message")
+	ErrRefused = errors.New("the recipient rejected the message")
 
 	// ErrNoDevice reports that the user has no device that could show what a message tells. The message waits, at no
 	// cost, until one is approved.
@@ -154,7 +154,7 @@ var (
 
 	// ErrGone reports that the address does not exist any more, and the recipient wants no more messages there. The
 	// agent's transport is disabled; its messages wait until somebody gives it another one.
-	ErrGone = errors.New("the address is gone for good")
+	ErrGone = errors.New("the address no longer exists")
 
 	// ErrStopping is the cause with which an attempt's context ends when its process is about to exit.
 	ErrStopping = errors.New("the process is stopping")

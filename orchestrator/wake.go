@@ -41,12 +41,12 @@ func ParseWakeRules(text string) (WakeRules, error) {
 		}
 		wanted := Wake(strings.ToLower(strings.TrimSpace(wake)))
 		if !slices.Contains(Wakes, wanted) || has && kind == "" || len(kind) > MaxType {
-			return nil, InvalidParam("wake", "%q is no rule", Clip(strings.TrimSpace(rule))).
-				WithHint("Write now, rest or never, for one type as in STATUS=never; separate several by commas")
+			return nil, InvalidParam("wake", "%q is not a valid rule", Clip(strings.TrimSpace(rule))).
+				WithHint("Use now, rest, or never. For one type, use the form STATUS=never. Separate several rules with commas")
 		}
 		if _, twice := rules[kind]; twice {
-			return nil, InvalidParam("wake", "%q has two rules for the same messages", Clip(text)).
-				WithHint("Write one for each type, and one without a type for all others")
+			return nil, InvalidParam("wake", "%q contains two rules for the same messages", Clip(text)).
+				WithHint("Give one rule for each type, and one rule without a type for all other types")
 		}
 		rules[kind] = wanted
 	}

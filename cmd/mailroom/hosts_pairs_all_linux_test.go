@@ -165,7 +165,7 @@ func TestHostsInALoop(t *testing.T) {
 	c.run("hold", "of-pi", "of-claude")
 	notice := c.rows(`SELECT message_id FROM agent_message WHERE message_type = 'held' ORDER BY recipient`) // to of-claude, to of-pi
 	r = c.says(0, r, n)
-	if !strings.Contains(r.text(), "is held back until ") {
+	if !strings.Contains(r.text(), "is held until ") {
 		t.Errorf("the model is not told that its message waits:\n%s", r.text())
 	}
 	c.sees(0, r, notice[1]).says("They hold us back.")

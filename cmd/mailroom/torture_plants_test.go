@@ -249,7 +249,7 @@ var plants = []struct {
 	}},
 	{"message given up as refused, and nobody refused it", "runs", func(s *scene) string {
 		id := s.victim(refusal)
-		s.sql(`UPDATE message_trace SET error = 'the recipient refuses the message' WHERE event = 'attempt_failed'
+		s.sql(`UPDATE message_trace SET error = 'the recipient rejected the message' WHERE event = 'attempt_failed'
 			AND message_id = ?`, id)
 		return id + " was refused "
 	}},

@@ -446,7 +446,7 @@ func TestMalformedMessagesToTheUser(t *testing.T) {
 		}
 		report := m.count(`SELECT payload FROM agent_message WHERE recipient = 'writer'
 			AND message_type = 'error_report' AND reply_to = '` + id + `'`)
-		if !strings.Contains(report, says) || !strings.Contains(report, "refuses the message") ||
+		if !strings.Contains(report, says) || !strings.Contains(report, "rejected the message") ||
 			strings.Contains(report, "Canary") {
 			t.Errorf("%s is answered with %s", payload, report)
 		}

@@ -88,7 +88,7 @@ func TestWebhookAgent(t *testing.T) {
 	answer(http.StatusServiceUnavailable)
 	third := send("busy")
 	o.run("deliver_all")
-	says("its recipient asks for no other attempt within 2m\n", "why", third)
+	says("the recipient asked for no further attempt within 2m\n", "why", third)
 	o.run("cancel", third)
 
 	answer(http.StatusGone)
@@ -97,7 +97,7 @@ func TestWebhookAgent(t *testing.T) {
 	o.run("deliver_all")
 	says("(disabled) webhook:", "agent", "list")
 	says("410 Gone", "agent", "show", "hook")
-	query(`SELECT disabled FROM agents WHERE name = 'hook'`, "gone for good")
+	query(`SELECT disabled FROM agents WHERE name = 'hook'`, "no longer exists")
 	query(`SELECT status FROM agent_message WHERE message_id = '`+second+`'`, "pending")
 
 	// The doctor's own test can find it out, and says what is to be done. It leaves nothing that waits.

@@ -67,7 +67,7 @@ var wantRows = map[string][]string{
 		"system | builder | 1 | 0 | 10:54:00.000Z",
 	},
 	"command_errors": {
-		"10:31:00.000Z | send |  | first | unknown_recipient | nobody is known as recipient \"bilder\". Did you mean builder? The message is kept as dead letter m9-typo | TRACE",
+		"10:31:00.000Z | send |  | first | unknown_recipient | unknown recipient \"bilder\". Did you mean builder? Mailroom keeps the message as dead letter m9-typo | TRACE",
 	},
 	"commands_by_duration": {
 		"deliver_all | 17 | 0 | 0.118 | 2",
@@ -79,7 +79,7 @@ var wantRows = map[string][]string{
 		"m8-crash | press | delivered | 1 | <nil>",
 	},
 	"dead_letters_by_reason": {
-		"unknown_recipient: nobody is known as recipient \"bilder\" | bilder | 2 | 10:31:00.000Z",
+		"unknown_recipient: unknown recipient \"bilder\" | bilder | 2 | 10:31:00.000Z",
 		"not delivered before it expired at 10:53:00.000Z | archivist | 1 | 10:54:00.000Z",
 		"the folder DIR/late does not exist; make it, and the next attempt gets through | clerk | 1 | 10:10:30.000Z",
 	},
@@ -88,7 +88,7 @@ var wantRows = map[string][]string{
 	},
 	"failed_last_day": {
 		"10:54:00.000Z | m11-expired | builder | archivist | note | expired | 0 | not delivered before it expired at 10:53:00.000Z",
-		"10:31:00.000Z | m9-typo | architect | bilder | note | failed | 0 | unknown_recipient: nobody is known as recipient \"bilder\"",
+		"10:31:00.000Z | m9-typo | architect | bilder | note | failed | 0 | unknown_recipient: unknown recipient \"bilder\"",
 		"10:10:30.000Z | m5-given-up | architect | clerk | report | failed | 1 | the folder DIR/late does not exist; make it, and the next attempt gets through",
 	},
 	"leases": {

@@ -53,7 +53,7 @@ func TestTraceAsATree(t *testing.T) {
 ├─ engine of stuck  +0.000 s
 │  └─ claimed         10:20:00.000Z  +0.000 s  attempt 1
 └─ deliver_all by first  +600.000 s  took 2.000 s  trace TRACE
-   ├─ released        10:30:00.000Z  +600.000 s  attempt 1  the lease of stuck ran out: its process died or stalled
+   ├─ released        10:30:00.000Z  +600.000 s  attempt 1  the lease of stuck expired: its process died or stopped responding
    ├─ overdue         10:30:00.000Z  +600.000 s  undelivered since 10:20:00.000Z
    ├─ claimed         10:30:00.000Z  +600.000 s  attempt 1
    └─ delivered       10:30:02.000Z  +602.000 s  pending → delivered  attempt 1

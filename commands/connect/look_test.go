@@ -172,12 +172,12 @@ func TestLookMissesOneHook(t *testing.T) {
 // TestLookSeesWhatIsSwitchedOff: a host that was told to run no hooks, or not to trust the folder.
 func TestLookSeesWhatIsSwitchedOff(t *testing.T) {
 	for _, off := range []struct{ host, file, text, says string }{
-		{"claude", "shop/.claude/settings.json", `{"disableAllHooks":true}`, "hooks are switched off"},
-		{"claude", "home/.claude/settings.json", `{"disableAllHooks":true}`, "hooks are switched off"},
+		{"claude", "shop/.claude/settings.json", `{"disableAllHooks":true}`, "hooks are disabled"},
+		{"claude", "home/.claude/settings.json", `{"disableAllHooks":true}`, "hooks are disabled"},
 		{"gemini", "home/.gemini/settings.json", `{"hooksConfig":{"enabled":false} /* mine */}`,
-			"hooks are switched off"},
+			"hooks are disabled"},
 		{"gemini", "home/.gemini/trustedFolders.json", `{"FOLDER":"DO_NOT_TRUST"}`, "the folder is not trusted"},
-		{"codex", "home/.codex/config.toml", "[features]\nhooks = false\n", "hooks are switched off"},
+		{"codex", "home/.codex/config.toml", "[features]\nhooks = false\n", "hooks are disabled"},
 		{"codex", "home/.codex/config.toml", "[projects.\"FOLDER\"]\ntrust_level = \"untrusted\"\n",
 			"the folder is not trusted"},
 		{"codex", "home/.codex/config.toml", "[", "config.toml: "},

@@ -12,7 +12,7 @@ import (
 // between words.
 func TestDeliverAllTellsWhyWhole(t *testing.T) {
 	t.Parallel()
-	why := "Failed to deliver message after 1 attempt: the recipient refuses the message: 127.0.0.1:8080 answered 400 Bad Request"
+	why := "Failed to deliver message after 1 attempt: the recipient rejected the message: 127.0.0.1:8080 answered 400 Bad Request"
 	var b strings.Builder
 	r := DeliverAllResult{Failed: 1,
 		Errors: []AttemptError{{FailedAttempt: delivery.FailedAttempt{MessageID: "m", Recipient: "hook",

@@ -41,7 +41,7 @@ func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 		adopted := 0
 		for i := range rows {
 			f := &rows[i]
-			failed, err := t.RowSavepoint("adopting it", f.id, func() error { return adoptRow(t, f) })
+			failed, err := t.RowSavepoint("importing it", f.id, func() error { return adoptRow(t, f) })
 			if err != nil {
 				return false, last, err
 			}
@@ -250,9 +250,9 @@ func (f *ForeignRow) Meaning() (orchestrator.Status, string) {
 	case s == "" && traced == "":
 		return orchestrator.Pending, ""
 	case !known(traced): // the engine wrote neither
-		return orchestrator.Pending, fmt.Sprintf("unknown status %q taken as pending", orchestrator.Clip(f.Status))
+		return orchestrator.Pending, fmt.Sprintf("unknown status %q, treated as pending", orchestrator.Clip(f.Status))
 	}
-	return traced, fmt.Sprintf("unknown status %q undone", orchestrator.Clip(f.Status))
+	return traced, fmt.Sprintf("unknown status %q, reset to the previous status", orchestrator.Clip(f.Status))
 }
 
 // known reports whether a status is one of ours.

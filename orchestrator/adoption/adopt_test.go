@@ -154,7 +154,7 @@ func TestAdoptionOfStatuses(t *testing.T) {
 	want.Equal(t, "inbox rows of the one set back by hand",
 		len(f.Rows(`SELECT 1 FROM agent_inbox WHERE message_id = ?`, back)), 1)
 	want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE event = 'adopted' AND error <> '' ORDER BY message_id`),
-		`unknown status "done" undone`, `unknown status "Queued" taken as pending`)
+		`unknown status "done", reset to the previous status`, `unknown status "Queued", treated as pending`)
 }
 
 // A row that breaks its set is found by halving and climbs alone.

@@ -76,7 +76,7 @@ func Around() (seen Seen) {
 	process.Nearest(func(words []string) bool {
 		i := slices.IndexFunc(known, func(h *Host) bool { return h.runs(words) })
 		if i >= 0 {
-			seen = Seen{known[i].Name, "it runs in a process of " + known[i].Name}
+			seen = Seen{known[i].Name, "this command runs in a process of " + known[i].Name}
 		}
 		return i >= 0
 	})
@@ -105,7 +105,7 @@ func Client(name string) Seen {
 	for _, h := range known {
 		for _, begin := range h.clients {
 			if rest, found := strings.CutPrefix(strings.ToLower(name), begin); found && (rest == "" || rest[0] == '-') {
-				return Seen{h.Name, "its client calls itself " + begin}
+				return Seen{h.Name, "the client's name is " + begin}
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func Client(name string) Seen {
 }
 
 // AutoElsewhere says why no session is given an agent of its own by a database on another machine.
-const AutoElsewhere = "the agent auto: sessions are told apart by their processes, which a database on another machine does not see"
+const AutoElsewhere = "the agent auto requires a database on this machine: Mailroom distinguishes sessions by their processes"
 
 // Other reports whether a host was recognized that is another than the one named.
 func (s Seen) Other(host string) bool { return s.Host != "" && s.Host != host }
@@ -121,12 +121,12 @@ func (s Seen) Other(host string) bool { return s.Host != "" && s.Host != host }
 // Own says how the host can have an agent of its own beside another that uses the database.
 func (s Seen) Own(database string) string {
 	if Find(s.Host) != nil {
-		return "To give " + s.Host + " an agent of its own type `mailroom connect " + s.Host +
-			" --as NAME` in the project's folder, or let it work in another folder"
+		return "To give " + s.Host + " its own agent, run `mailroom connect " + s.Host +
+			" --as NAME` in the project's folder, or run it in another folder"
 	}
-	return "To give " + s.Host + " an agent of its own put the server `mailroom mcp --as NAME --db " + database +
-		"` into its own configuration, under another " +
-		"name than mailroom, or let it work in another folder"
+	return "To give " + s.Host + " its own agent, add the server `mailroom mcp --as NAME --db " + database +
+		"` to its configuration under a name " +
+		"other than mailroom, or run it in another folder"
 }
 
 // runs reports whether a command line is the host's.

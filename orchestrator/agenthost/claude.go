@@ -20,7 +20,7 @@ var claude = Host{
 	clients:  []string{"claude-code"},
 
 	Connection: Connection{
-		Asks: "It asks once whether to trust the folder and its MCP server.",
+		Asks: "Claude Code asks once whether to trust the folder and its MCP server.",
 		// The tools stand in a file that a project may share, the hooks in the user's own, which Claude Code keeps out of
 		// version control.
 		Files: []File{
@@ -49,7 +49,7 @@ var claude = Host{
 			Paths: func(p *Place) []string {
 				return append(claudeSettings(&Place{Home: p.Home, User: true}), claudeSettings(p)...)
 			},
-			Names: func(*Place) []string { return []string{"disableAllHooks"} }, Is: true, Says: "hooks are switched off",
+			Names: func(*Place) []string { return []string{"disableAllHooks"} }, Is: true, Says: "hooks are disabled",
 		}},
 		Replaces: pattern.New(`\$\{`),
 		// After two minutes the model goes on without the answer, whatever the configuration has.

@@ -19,7 +19,7 @@ var codex = Host{
 	clients:  []string{"codex-mcp-client"},
 
 	Connection: Connection{
-		Asks: "Trust the folder, and its hooks when it asks for a review: it runs none of them before. They begin with your first prompt.",
+		Asks: "Trust the folder. When Codex asks you to review the hooks, trust the hooks, because until then it does not run them. The hooks start with your first prompt.",
 		Files: []File{
 			{Paths: codexFile("config.toml"), Format: TOML, Servers: "mcp_servers", Optional: []string{"default_tools_approval_mode"},
 				Server: func(s *Server) any {
@@ -43,7 +43,7 @@ var codex = Host{
 		},
 		Off: []Setting{
 			{Paths: codexOwn, Names: func(*Place) []string { return []string{"features", "hooks"} }, Is: false,
-				Says: "hooks are switched off"},
+				Says: "hooks are disabled"},
 			{Paths: codexOwn, Names: inProject([]string{"projects"}, []string{"trust_level"}), Is: "untrusted", Says: "the folder is not trusted"},
 		},
 		Digests: true,

@@ -26,7 +26,7 @@ var copilot = Host{
 	clients:  []string{"copilot-cli", "github-copilot"},
 
 	Connection: Connection{
-		Asks: "Confirm that it trusts the folder: before that it uses neither hooks nor tools.",
+		Asks: "When Copilot asks, confirm that you trust the folder. Until then it does not use hooks or tools.",
 		Files: []File{
 			{Paths: copilotFile(".mcp.json", "mcp-config.json"), Servers: "mcpServers", Entry: copilotEntry,
 				Server: func(s *Server) any {
@@ -44,7 +44,7 @@ var copilot = Host{
 		},
 		Off: []Setting{{
 			Paths: func(p *Place) []string { return []string{filepath.Join(copilotHome(p), "settings.json")} },
-			Names: func(*Place) []string { return []string{"disableAllHooks"} }, Is: true, Says: "hooks are switched off",
+			Names: func(*Place) []string { return []string{"disableAllHooks"} }, Is: true, Says: "hooks are disabled",
 		}},
 		Calls:      CallTime{Key: "timeout", Unit: time.Millisecond, Unsaid: time.Minute},
 		Allows:     []string{"--allow-tool=" + copilotEntry},

@@ -22,7 +22,7 @@ var gemini = Host{
 	clients:  []string{"gemini-cli-mcp-client"},
 
 	Connection: Connection{
-		Asks: "It asks whether to trust the folder, and warns once about new hooks. Without trust it uses neither tools nor hooks. Since June 2026 Google serves it only with an API key or a company's license.",
+		Asks: "Gemini CLI asks whether to trust the folder, and warns once about new hooks. It does not use tools or hooks in a folder that you do not trust. Since June 2026, Google serves it only with an API key or a company's license.",
 		Files: []File{{
 			Paths: func(p *Place) []string { return []string{geminiSettings(p)} }, Format: CommentedJSON, NoMark: true,
 			Servers: "mcpServers", Server: geminiServer, Optional: []string{"trust"},
@@ -39,7 +39,7 @@ var gemini = Host{
 				Names: inProject(nil, nil), Is: "DO_NOT_TRUST", Says: "the folder is not trusted"},
 			{Paths: func(p *Place) []string {
 				return []string{geminiSettings(&Place{Home: p.Home, User: true}), geminiSettings(p)}
-			}, Names: func(*Place) []string { return []string{"hooksConfig", "enabled"} }, Is: false, Says: "hooks are switched off"},
+			}, Names: func(*Place) []string { return []string{"hooksConfig", "enabled"} }, Is: false, Says: "hooks are disabled"},
 		},
 		Replaces: pattern.New(`\$(\w|\{[^}])`),
 		// It waits for ten minutes unless the configuration has less, and that which connect makes for an extension has two.

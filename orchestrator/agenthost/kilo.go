@@ -9,7 +9,7 @@ var kilo = Host{
 	clients:  []string{"kilo"},
 
 	Connection: Connection{
-		Asks: "For any plugin it installs a package from npm's registry, once in each folder; without a network it waits for that.",
+		Asks: "For any plugin, Kilo installs a package from the npm registry, once in each folder. Without a network connection, Kilo waits for the installation.",
 		// It reads opencode.json, too, which counts more than a kilo.json beside it, and less than one in .kilo.
 		Files: []File{
 			{Paths: openCodePaths(".kilo", "kilo", "kilo.json", "kilo.jsonc"), Format: LaxJSON, Servers: "mcp",

@@ -16,7 +16,7 @@ var opencode = Host{
 	clients:  []string{"opencode"},
 
 	Connection: Connection{
-		Asks: "For any plugin it installs a package from npm's registry, once in each folder; without a network it waits for that.",
+		Asks: "For any plugin, OpenCode installs a package from the npm registry, once in each folder. Without a network connection, OpenCode waits for the installation.",
 		Files: []File{
 			{Paths: openCodePaths("", "opencode", "opencode.json", "opencode.jsonc"), Format: LaxJSON, Servers: "mcp",
 				Server: openCodeServer, Rule: &Rule{Object: "permission", Name: "mailroom_*", Ask: "ask"}},

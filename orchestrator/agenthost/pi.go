@@ -16,7 +16,7 @@ var pi = Host{
 	clients:  []string{"pi"},
 
 	Connection: Connection{
-		Asks: "It asks once whether to trust the folder. `pi -p` does not ask: without trust, or --approve, it has neither tools nor messages.",
+		Asks: "Pi asks once whether to trust the folder. `pi -p` does not ask. It has tools and messages only if you trust the folder or pass --approve.",
 		Files: []File{
 			{Paths: piPaths("mcp.json"), Servers: "mcpServers", Server: func(s *Server) any {
 				return struct {

@@ -21,7 +21,7 @@ var qwen = Host{
 	clients:  []string{"qwen-cli-mcp-client"},
 
 	Connection: Connection{
-		Asks: "It may ask whether to trust the folder, and then whether to approve its MCP server.",
+		Asks: "Qwen Code might ask whether to trust the folder, and then whether to approve its MCP server.",
 		Files: []File{{
 			Paths: func(p *Place) []string { return []string{qwenSettings(p)} }, Format: CommentedJSON,
 			Servers: "mcpServers", Server: geminiServer, Optional: []string{"trust"},
@@ -32,7 +32,7 @@ var qwen = Host{
 			Paths: func(p *Place) []string {
 				return []string{qwenSettings(&Place{Home: p.Home, User: true}), qwenSettings(p)}
 			},
-			Names: func(*Place) []string { return []string{"disableAllHooks"} }, Is: true, Says: "hooks are switched off",
+			Names: func(*Place) []string { return []string{"disableAllHooks"} }, Is: true, Says: "hooks are disabled",
 		}},
 		NotAtHome: true,
 		Replaces:  pattern.New(`\$(\w|\{[^}])`),

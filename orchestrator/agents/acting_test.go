@@ -62,7 +62,7 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 	} {
 		var e *orchestrator.Error
 		if err := act(); !errors.As(err, &e) ||
-			!strings.HasPrefix(e.Hint, "Add the agent with `mailroom agent add zzz`") {
+			!strings.HasPrefix(e.Hint, "To add the agent, run `mailroom agent add zzz`") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

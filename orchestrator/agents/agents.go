@@ -85,7 +85,7 @@ func WakeStarter(t *ledger.Tx, recipient string) {
 // Unknown returns the error for a name that no agent has, with this code. It says so if the agent was removed. what
 // begins the message and says whose name it is, as in "lead: "; it may be empty.
 func Unknown(c *store.Conn, code orchestrator.Code, what, name string, conf *ledger.Config) error {
-	return orRemoved(c, name, what, orchestrator.Errorf(code, "%snobody is known as %q", what, name).
+	return orRemoved(c, name, what, orchestrator.Errorf(code, "%sunknown agent %q", what, name).
 		WithUnknown(name, conf.Names).
 		WithHint("%s", orchestrator.MeantOrAdd(name, conf.Names)))
 }
@@ -111,7 +111,7 @@ func orRemoved(c *store.Conn, name, what string, unknown *orchestrator.Error) er
 // Removed returns the error for the name of an agent that was removed at this time. what is as for Unknown.
 func Removed(code orchestrator.Code, what, name, at string) *orchestrator.Error {
 	return orchestrator.Errorf(code, "%s%s", what, wasRemoved(name, at)).
-		WithHint("`mailroom agent add %s` brings it back", name).WithUnknown(name, nil)
+		WithHint("To restore the agent, run `mailroom agent add %s`", name).WithUnknown(name, nil)
 }
 
 // Nobody explains in words why no agent has this name: it was removed, or was never added.
@@ -120,7 +120,7 @@ func Nobody(c *store.Conn, name string) (string, error) {
 	if at != "" {
 		return wasRemoved(name, at), err
 	}
-	return fmt.Sprintf("nobody is known as %q", name), err
+	return fmt.Sprintf("unknown agent %q", name), err
 }
 
 // RemovedAt returns when the agent with this name was removed; "" if none was, or if there is one again.
@@ -135,5 +135,5 @@ func wasRemoved(name, at string) string {
 
 // whoThereIs is the hint for the name of an agent that was looked up in vain.
 func whoThereIs(name string, conf *ledger.Config) string {
-	return cmp.Or(orchestrator.DidYouMean(name, conf.Names), "`mailroom agent list` shows who there is")
+	return cmp.Or(orchestrator.DidYouMean(name, conf.Names), "To list the agents, run `mailroom agent list`")
 }

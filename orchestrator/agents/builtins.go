@@ -43,18 +43,18 @@ func MayReachUser(t *ledger.Tx, d *orchestrator.Draft) (note string, err error) 
 	if !AsksUser(d.Type) {
 		return orchestrator.WaitsForDevice, nil
 	}
-	e := orchestrator.Errorf(orchestrator.Unavailable, "%s has no phone that could show the question; nothing was sent",
+	e := orchestrator.Errorf(orchestrator.Unavailable, "no paired phone can show the question to %s; nothing was sent",
 		orchestrator.User)
 	e.Recipient = orchestrator.User
-	return "", e.WithHint("`mailroom signal pair` adds a phone")
+	return "", e.WithHint("To pair a phone, run `mailroom signal pair`")
 }
 
 // CheckActor returns an error if the name is the user's: nobody acts as the user. Error: unknown_sender.
 func CheckActor(name string) error {
 	if name == orchestrator.User {
 		return orchestrator.Errorf(orchestrator.UnknownSender,
-			"%s is the person who runs the agents, and answers on a phone", orchestrator.User).
-			WithHint("Act as an agent; `mailroom agent list` shows who there is")
+			"%s is the person who runs the agents and answers on a phone, so you cannot act as %[1]s", orchestrator.User).
+			WithHint("Act as an agent. To list the agents, run `mailroom agent list`")
 	}
 	return nil
 }
@@ -62,6 +62,6 @@ func CheckActor(name string) error {
 // NoMember returns the error for a built-in name that was to become part of a group, a session or a thread; of says
 // which.
 func NoMember(name, of string) *orchestrator.Error {
-	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and takes part in no %s", name,
-		orchestrator.BuiltIns[name], of).WithHint("Write to %s by its name", name)
+	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s and cannot be part of a %s", name,
+		orchestrator.BuiltIns[name], of).WithHint("Send to %s directly", name)
 }

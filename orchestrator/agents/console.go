@@ -49,9 +49,9 @@ func CodeWaits(ctx context.Context, l *ledger.Ledger, code string) (bool, error)
 // OpenSession exchanges a code for a session of the console. Of several who try at once, one gets it. Error:
 // unauthenticated, which does not tell whether the code is unknown, used or too old.
 func OpenSession(ctx context.Context, l *ledger.Ledger, code string) (secret string, session Token, err error) {
-	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the code is not valid: it works once, and for %s",
+	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the code is not valid: a code works once, within %s",
 		orchestrator.FormatDuration(CodeLife)).
-		WithHint("`mailroom console` makes a new one")
+		WithHint("To get a new code, run `mailroom console`")
 	if !strings.HasPrefix(code, codePrefix) || len(code) > maxSecret {
 		return "", Token{}, refused
 	}
@@ -79,8 +79,8 @@ func OpenSession(ctx context.Context, l *ledger.Ledger, code string) (secret str
 // which others may use, too.
 func EndSession(ctx context.Context, l *ledger.Ledger, secret string) error {
 	if !strings.HasPrefix(secret, sessionPrefix) {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "this token is no session of the console").
-			WithHint("Forget it where it is stored; `mailroom agent token NAME --revoke` revokes the tokens of an agent")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "this token does not belong to a console login").
+			WithHint("Delete the token from the place where you stored it. To revoke the tokens of an agent, run `mailroom agent token NAME --revoke`")
 	}
 	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		t.KeepSpan()

@@ -50,7 +50,7 @@ func Enable(ctx context.Context, l *ledger.Ledger, name string) (agent ledger.Ag
 			return false, nil
 		}
 		a.Disabled = ""
-		return true, ReleasePutOff(t, a.Name, "its transport is used again")
+		return true, ReleasePutOff(t, a.Name, "the agent's transport was enabled again")
 	})
 }
 
@@ -65,7 +65,7 @@ func changeDisabled(ctx context.Context, l *ledger.Ledger, name string,
 		case known == nil || l.PartOf(name) != nil:
 			return NoAgent(t.Conn, name, conf)
 		case known.BuiltIn:
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s; only an agent can be disabled", name,
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s; you can disable only an agent", name,
 				orchestrator.BuiltIns[name])
 		}
 		a = *known

@@ -32,7 +32,7 @@ func TestDisplayNames(t *testing.T) {
 		{"iso\u2066late", "U+2066"}, {"zero\u200bwidth", "U+200B"}, {"bom\ufeff", "U+FEFF"}, {"line\u2028", "U+2028"},
 		{"par\u2029", "U+2029"},
 		{"tag\U000e0041", "U+E0041"}, {"soft\u00adhyphen", "U+00AD"}, {"filler\u3164", "U+3164"},
-		{"joined 👩\u200d💻", "U+200D"}, {"bad \xff", "UTF-8"}, {"   ", "blank"},
+		{"joined 👩\u200d💻", "U+200D"}, {"bad \xff", "UTF-8"}, {"   ", "visible"},
 		// reserved
 		{"user", "reserved"}, {"User", "reserved"}, {" SYSTEM ", "reserved"}, {"ａｌｌ", "reserved"},
 		{"agent", "reserved"}, {"Operator", "reserved"}, {"uѕеr", "scripts"},
@@ -74,12 +74,12 @@ func TestUnseenCharactersAreRefused(t *testing.T) {
 	for _, bad := range []string{"x\ny", "x\u0085", "\u202ex", "x\u200b", "x\u2028", "x\U000e0041", "\x1b[2J"} {
 		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: bad})
 		want.Code(t, err, orchestrator.InvalidParams)
-		if !strings.Contains(err.Error(), "message_type holds the character U+") {
+		if !strings.Contains(err.Error(), "message_type contains U+") {
 			t.Errorf("a type %+q: %v", bad, err)
 		}
 		_, err = threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: bad, Creator: "a"})
 		want.Code(t, err, orchestrator.InvalidParams)
-		if !strings.Contains(err.Error(), "thread holds the character U+") {
+		if !strings.Contains(err.Error(), "thread contains U+") {
 			t.Errorf("a thread %+q: %v", bad, err)
 		}
 	}

@@ -166,9 +166,9 @@ func DeleteGroup(ctx context.Context, l *ledger.Ledger, name string) (g Group, e
 		return g, err
 	}
 	if name == orchestrator.Everyone || slices.Contains(orchestrator.PresetGroups, name) {
-		return g, orchestrator.Errorf(orchestrator.InvalidParams, "the group %s is always there", name).
+		return g, orchestrator.Errorf(orchestrator.InvalidParams, "%s is a built-in group that you cannot delete", name).
 			WithHint("%s", map[bool]string{
-				true: "Everybody is in it", false: "`mailroom group set " + name + "` empties it",
+				true: "All agents are members of this group", false: "To remove all members, run `mailroom group set " + name + "`",
 			}[name == orchestrator.Everyone])
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -201,7 +201,7 @@ func GroupsWithMembers(conf *ledger.Config) []string {
 func noGroup(conf *ledger.Config, name string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no group %q", name).
 		WithHint("%s", strings.TrimSpace(orchestrator.DidYouMean(name, groupNames(conf))+
-			" `mailroom group list` lists them; `mailroom group set` makes one"))
+			" To list the groups, run `mailroom group list`. To create a group, run `mailroom group set`"))
 }
 
 // joinGroup adds an agent at the end of an existing group, unless it is in it.
@@ -266,7 +266,7 @@ func NobodyIn(conf *ledger.Config, recipient string) error {
 	role, is := strings.CutPrefix(recipient, orchestrator.RolePrefix)
 	if !is {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "the group %s has no members", recipient).
-			WithHint("Add some with `mailroom group add %s AGENT`", recipient)
+			WithHint("To add a member, run `mailroom group add %s AGENT`", recipient)
 	}
 	var known []string
 	for _, name := range conf.Names {
@@ -277,7 +277,7 @@ func NobodyIn(conf *ledger.Config, recipient string) error {
 	slices.Sort(known)
 	e := orchestrator.Errorf(orchestrator.UnknownRecipient, "no agent has the role %q", orchestrator.Clip(role))
 	if len(known) == 0 {
-		return e.WithHint("No agent has a role yet; `mailroom agent add NAME --role %s` gives one",
+		return e.WithHint("No agent has a role yet. To set a role, run `mailroom agent add NAME --role %s`",
 			orchestrator.Clip(role))
 	}
 	shown := known[:min(len(known), 20)]

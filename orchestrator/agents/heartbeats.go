@@ -116,7 +116,7 @@ func Heartbeat(ctx context.Context, l *ledger.Ledger, name string, marks bool) t
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		l.Log.Warn("that an agent was heard of could not be noted", "agent", name, "error", err)
+		l.Log.Warn("cannot record the heartbeat of an agent", "agent", name, "error", err)
 	}
 	return time.Duration(conf.Agents[name].SilentAfter) * time.Second
 }
@@ -168,7 +168,7 @@ func reportSilence(t *ledger.Tx, name string) error {
 	}
 	payload := map[string]any{
 		"agent": name, "silent_since": heardAt, "silent_after_seconds": a.SilentAfter, "status": status,
-		"message": fmt.Sprintf("nothing was heard of %s for more than %s", name,
+		"message": fmt.Sprintf("no sign of life from %s for more than %s", name,
 			orchestrator.FormatDuration(time.Duration(a.SilentAfter)*time.Second)),
 	}
 	if last != "" {
@@ -205,8 +205,8 @@ func Untold(ctx context.Context, l *ledger.Ledger, name string) (note string, er
 	if !SilenceUnreported(conf, name) {
 		return "", nil
 	}
-	return fmt.Sprintf("nobody is told when %s falls silent or its session fails: there is no agent %s. "+
-			"`mailroom agent add %s`, or name another with `mailroom setting set ralph.pm NAME`", name, manager, manager),
+	return fmt.Sprintf("Mailroom cannot notify anyone when %s falls silent or its session fails: there is no agent %s. "+
+			"Run `mailroom agent add %s`, or choose another agent with `mailroom setting set ralph.pm NAME`", name, manager, manager),
 		nil
 }
 
@@ -217,7 +217,7 @@ func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error
 	manager := Manager(conf, about)
 	if manager == "" {
 		t.AfterCommit(func() {
-			t.Ledger.Log.Warn("no other agent has the name that the setting ralph.pm gives, so nobody is told",
+			t.Ledger.Log.Warn("cannot notify anyone: the setting ralph.pm does not name another agent",
 				"ralph.pm", conf.Settings.Manager, "type", kind, "payload", payload,
 				"do", "mailroom agent add "+conf.Settings.Manager+", or mailroom setting set ralph.pm NAME")
 		})

@@ -201,7 +201,7 @@ func TestSilenceIsToldOnce(t *testing.T) {
 	}
 	want.Equal(t, "limit", note.Limit, 600)
 	want.Equal(t, "last message", note.LastID, last)
-	want.Equal(t, "sentence", note.Sentence, "nothing was heard of a for more than 10m")
+	want.Equal(t, "sentence", note.Sentence, "no sign of life from a for more than 10m")
 
 	f.Send("a", "pm")
 	want.Equal(t, "status", f.Standing("a").Status, orchestrator.Working)

@@ -24,12 +24,12 @@ func chooseHost(l *ledger.Ledger, u *Update, a *ledger.Agent) error {
 	}
 	switch {
 	case u.Host != nil && *u.Host != "" && !l.IsCentral():
-		return invalid("a database in a file has one host")
+		return invalid("a database in a file supports only one host")
 	case u.Host != nil && *u.Host != "" && !ledger.IsHostName(*u.Host):
-		return invalid("%q is no name of a host", *u.Host)
+		return invalid("%q is not a valid host name", *u.Host)
 	case u.Host != nil && *u.Host != "" && *u.Host != here && ledger.NeedsHost(l, &named):
-		return invalid("files and commands are named on their host, and this is %s", here).
-			WithHint("Call `mailroom agent add` on %s, or without them to move what the agent has", *u.Host)
+		return invalid("you can set files and commands only on their own host, but this host is %s", here).
+			WithHint("Run `mailroom agent add` on %s, or run it without a file or command to move the existing ones", *u.Host)
 	case u.Host != nil:
 		a.Host = *u.Host
 	case !l.IsCentral():
@@ -53,8 +53,8 @@ func chooseHost(l *ledger.Ledger, u *Update, a *ledger.Agent) error {
 	}
 	if ledger.NeedsHost(l, &kept) {
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"another file or command of %s is on %s, and this one would be here, on %s", a.Name, was, here).
-			WithHint("Call `mailroom agent add` on %s, or name all of them here", was)
+			"%s already has a file or command on %s, but this one would be on %s. All of them must be on one host", a.Name, was, here).
+			WithHint("Run `mailroom agent add` on %s, or give all files and commands in this call", was)
 	}
 	return nil
 }

@@ -212,19 +212,19 @@ func checkDisplayName(j *Joining, conf *ledger.Config, present []Presence) error
 	}
 	look := confusables.LookOf(name)
 	if look.Small == "" {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the display name is blank").
-			WithHint("Choose one that can be seen, or leave it out to be called %s", j.Agent)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the display name must contain a visible character").
+			WithHint("Choose a visible name, or omit it to use the name %s", j.Agent)
 	}
 	if err := confusables.CheckScripts(name); err != nil || look.Like(j.Agent) {
 		return err
 	}
 	taken := func(as string) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%q %s", name, as).
-			WithHint("Choose a name that is not taken for it")
+			WithHint("Choose a name that cannot be confused with it")
 	}
 	for _, reserved := range orchestrator.ReservedNames {
 		if look.Like(reserved) {
-			return taken("is, or looks like, " + reserved + ", which is reserved")
+			return taken("is, or looks like, the reserved name " + reserved)
 		}
 	}
 	for _, other := range conf.Names {
@@ -234,7 +234,7 @@ func checkDisplayName(j *Joining, conf *ledger.Config, present []Presence) error
 	}
 	for _, p := range present {
 		if p.Agent != j.Agent && p.DisplayName != "" && look.Like(p.DisplayName) {
-			return taken("is, or looks like, what another agent, " + p.Agent + ", is called in this session")
+			return taken("is, or looks like, the display name of another agent in this session, " + p.Agent)
 		}
 	}
 	return nil

@@ -35,8 +35,8 @@ func settleSecret(t *ledger.Tx, u *Update, a *ledger.Agent) (made string, err er
 	signer, signs := transport.(signer)
 	if !signs {
 		if u.Secret != nil {
-			return "", orchestrator.Errorf(orchestrator.InvalidParams, "secret: messages to %s are not signed",
-				a.Deliver).WithHint("A secret is for webhook:URL")
+			return "", orchestrator.Errorf(orchestrator.InvalidParams, "secret: Mailroom does not sign messages to %s",
+				a.Deliver).WithHint("Only webhook:URL supports a secret")
 		}
 		return "", nil
 	}

@@ -41,15 +41,15 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 	token Token, err error) {
 	if folded := orchestrator.FoldName(agent); orchestrator.IsBuiltIn(folded) {
 		return "", Token{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "no token speaks as %s, which is %s", folded,
-				orchestrator.BuiltIns[folded]).WithHint("Issue it for an agent of another name")
+			orchestrator.Errorf(orchestrator.InvalidParams, "cannot issue a token for %s, which is %s", folded,
+				orchestrator.BuiltIns[folded]).WithHint("Issue the token for an agent with another name")
 	}
 	if agent, err = orchestrator.CheckNewName("agent", agent); err != nil {
 		return "", Token{}, err
 	}
 	if lifetime < 0 || lifetime > maxTokenLife {
 		return "", Token{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "expires: %s is out of bounds: 1 second to %s",
+			orchestrator.Errorf(orchestrator.InvalidParams, "expires is %s, but must be from 1 second to %s",
 				orchestrator.FormatDuration(lifetime), orchestrator.FormatDuration(maxTokenLife))
 	}
 	secret = NewToken(tokenPrefix)
@@ -67,7 +67,7 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 // mayHaveToken refuses a group, and an agent that was removed.
 func mayHaveToken(t *ledger.Tx, agent string) error {
 	if _, isGroup := t.Config().Groups[agent]; isGroup {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group; a token is for one agent", agent)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group, but a token must be for one agent", agent)
 	}
 	removed, err := RemovedAt(t.Conn, agent)
 	if err == nil && removed != "" {
@@ -105,9 +105,9 @@ func HashToken(secret string) string {
 // for a built-in name. Of those only the operator has credentials: the sessions of the console.
 func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token Token, err error) {
 	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the token is not valid").
-		WithHint("`mailroom agent token NAME` issues one")
+		WithHint("To issue a token, run `mailroom agent token NAME`")
 	if strings.HasPrefix(secret, sessionPrefix) {
-		refused.Hint = "The session is over: `mailroom console` opens another"
+		refused.Hint = "The console login has ended. To log in again, run `mailroom console`"
 	}
 	if !strings.HasPrefix(secret, tokenPrefix) || len(secret) > maxSecret {
 		return Token{}, refused
@@ -182,7 +182,7 @@ func RevokeToken(ctx context.Context, l *ledger.Ledger, id string) (token Token,
 		}
 		if !found || token.ID != id {
 			return orchestrator.Errorf(orchestrator.NotFound, "there is no token %q", id).
-				WithHint("`mailroom agent token --list` lists them")
+				WithHint("To list the tokens, run `mailroom agent token --list`")
 		}
 		if valid = token.RevokedAt == ""; !valid {
 			return nil

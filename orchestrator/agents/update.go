@@ -90,13 +90,13 @@ func checkUpdate(l *ledger.Ledger, u *Update) (err error) {
 		}
 	}
 	if u.Fallback != nil && *u.Fallback != "" && !strings.HasPrefix(*u.Fallback, "jsonl:") {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "fallback %q: a fallback is a file", *u.Fallback).
-			WithHint("Write jsonl:PATH")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "fallback %q: a fallback must be a file", *u.Fallback).
+			WithHint("Use the form jsonl:PATH")
 	}
 	if u.PassEnv != nil {
 		if *u.PassEnv, err = program.CheckPasses(*u.PassEnv); err != nil {
 			return orchestrator.Errorf(orchestrator.InvalidParams, "pass_env: %v", err).
-				WithHint("Write names separated by commas, such as ANTHROPIC_API_KEY,PGPASSWORD; a * at the end of one stands for any rest")
+				WithHint("Separate names with commas, as in ANTHROPIC_API_KEY,PGPASSWORD. A * at the end of a name matches any characters")
 		}
 	}
 	if u.Wake != nil {
@@ -127,9 +127,9 @@ func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error)
 	scheme, address, has := strings.Cut(target, ":")
 	transport := l.Transports[scheme]
 	if transport == nil || slices.Contains(userSchemes, scheme) {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: there is no transport %q for agents", what,
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is not a transport for agents", what,
 			scheme).
-			WithHint("Known: %s", strings.Join(schemes(l), ", "))
+			WithHint("The transports are: %s", strings.Join(schemes(l), ", "))
 	}
 	check := transport.Check
 	if foldered, ok := transport.(orchestrator.Foldered); ok {
@@ -141,8 +141,8 @@ func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error)
 			Err: err}
 	}
 	if canonical != "" && IsOwnFile(l, canonical) {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s %q: that file belongs to the database", what,
-			target).WithHint("Name a file of its own")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s %q: the file belongs to the database", what,
+			target).WithHint("Choose another file")
 	}
 	if !has && canonical == "" {
 		return scheme, nil
@@ -239,9 +239,9 @@ func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 			return ledger.Agent{}, false, err
 		}
 	}
-	reason := "the agent was added, or got another transport"
+	reason := "the agent was added or its transport was changed"
 	if known != nil && u.Deliver == nil {
-		reason = "it was held by hand, though the agent was known"
+		reason = "the message was held with SQL although its recipient exists"
 	} else if err := ReleasePutOff(t, a.Name, reason); err != nil {
 		return ledger.Agent{}, false, err
 	}
@@ -319,9 +319,9 @@ func mayReach(l *ledger.Ledger, a *ledger.Agent) error {
 	transport, address := l.TransportOf(a.Deliver)
 	if reaching, ok := transport.(orchestrator.Reaching); ok && !a.AllowPrivate && reaching.IsPrivate(address) {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"deliver %q: that is this machine or a private network, where no webhook may lead unless it is allowed",
+			"deliver %q: a webhook to this machine or a private network requires permission",
 			a.Deliver).
-			WithHint("If that is meant, allow it: `mailroom agent add %s --deliver %s --allow-private`", a.Name,
+			WithHint("To allow the address, run `mailroom agent add %s --deliver %s --allow-private`", a.Name,
 				orchestrator.ShellWord(a.Deliver))
 	}
 	return nil
@@ -344,9 +344,9 @@ func chooseFolder(l *ledger.Ledger, u *Update, known, a *ledger.Agent) error {
 			a.StartCommand != ""} {
 			if command {
 				return orchestrator.Errorf(orchestrator.Conflict,
-					"the %s command of %s runs in %s, and this one would run here, in %s", kept, a.Name, known.Folder,
+					"the %s command of %s runs in %s, but this one would run in %s", kept, a.Name, known.Folder,
 					u.Folder).
-					WithHint("Call agent add in %s, or name both commands here", known.Folder)
+					WithHint("Run `mailroom agent add` in %s, or give both commands in this call", known.Folder)
 			}
 		}
 	}
@@ -384,7 +384,7 @@ func (u *Update) fits(l *ledger.Ledger, a *ledger.Agent) error {
 	transport, _ := l.TransportOf(a.Deliver)
 	refuse := func(what, hint string) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"%s: it would change nothing for an agent whose messages go to %s", what, a.Deliver).WithHint("%s", hint)
+			"%s: this option has no effect for an agent with the transport %s", what, a.Deliver).WithHint("%s", hint)
 	}
 	_, table := transport.(orchestrator.SetTransport)
 	_, slotted := transport.(orchestrator.Slotted)
@@ -392,13 +392,13 @@ func (u *Update) fits(l *ledger.Ledger, a *ledger.Agent) error {
 	switch {
 	case transport == nil: // of another program
 	case u.Batch != nil && *u.Batch > 1 && (table || transport.MaxBatch() == 1):
-		return refuse("batch", "A batch is for exec:COMMAND, dir:ROOT or jsonl:PATH")
+		return refuse("batch", "Only exec:COMMAND, dir:ROOT, and jsonl:PATH support a batch")
 	case u.Concurrency != nil && *u.Concurrency > 1 && !slotted:
-		return refuse("concurrency", "It is for exec:COMMAND; a session (--start) runs once at a time")
+		return refuse("concurrency", "Only exec:COMMAND supports it. A command for --start runs one session at a time")
 	case u.AllowPrivate != nil && *u.AllowPrivate && !reaching:
-		return refuse("allow_private", "It is for webhook:URL")
+		return refuse("allow_private", "Only webhook:URL supports it")
 	case u.PassEnv != nil && *u.PassEnv != "" && !slotted && a.StartCommand == "":
-		return refuse("pass_env", "It is for exec:COMMAND and start")
+		return refuse("pass_env", "Only exec:COMMAND and a start command support it")
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func (p *pass) restore() error {
 		if rest, ok := strings.CutPrefix(e.Name(), binPrefix); ok {
 			folder, _, _ := strings.Cut(rest, ".")
 			if rerr := p.restoreBin(e.Name(), folder); rerr != nil {
-				err = errors.Join(err, fmt.Errorf("putting back what is in %s: %w", p.path(private, e.Name()), rerr))
+				err = errors.Join(err, fmt.Errorf("cannot restore the files in %s: %w", p.path(private, e.Name()), rerr))
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func (p *pass) restoreBin(name, folder string) error {
 			return err
 		}
 		if info, err := p.root.Lstat(folder); err != nil || !info.IsDir() {
-			return errors.Join(err, fmt.Errorf("%s is no folder", p.path(folder, "")))
+			return errors.Join(err, fmt.Errorf("%s is not a folder", p.path(folder, "")))
 		}
 		in, err := p.root.OpenRoot(folder)
 		if err != nil {

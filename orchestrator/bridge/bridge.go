@@ -151,7 +151,7 @@ func Run(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemons.Heartbeat)
 	defer cancel()
 	if err := daemons.Leave(ending, engine.Ledger); err != nil {
-		w.log.Warn("the watch could not be signed off", "error", err)
+		w.log.Warn("cannot record the end of the watch", "error", err)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, store.ErrOutdated) {
 		err = cause
@@ -204,11 +204,11 @@ func (w *watch) checkReaders(ctx context.Context) error {
 			return nil
 		}
 		if strings.HasPrefix(a.Deliver, scheme) {
-			other = a.Name + " reads below " + a.Deliver[len(scheme):]
+			other = a.Name + " reads from " + a.Deliver[len(scheme):]
 		}
 	}
 	if other != "" {
-		w.log.Warn("no agent reads below this root: nothing is delivered into it", "root", w.root, "elsewhere", other)
+		w.log.Warn("no agent reads from folders in this root, so nothing is delivered into it", "root", w.root, "elsewhere", other)
 	}
 	return err
 }
@@ -224,13 +224,13 @@ func (w *watch) lookAlways(ctx context.Context) {
 		defer heard.Close()
 		w.heard, changes, missed = heard, heard.Events, heard.Errors
 	} else {
-		w.log.Warn("the system does not report changes in folders; they are looked at now and then", "error", err)
+		w.log.Warn("the system does not report changes in folders; Mailroom checks the folders periodically", "error", err)
 	}
 	var trouble orchestrator.Trouble
 	for ctx.Err() == nil {
 		began := time.Now()
 		if err := w.look(ctx); trouble.Changed(err) && err != nil {
-			w.trouble(ctx, "the folders cannot be looked at; they are tried again and again", err)
+			w.trouble(ctx, "cannot read the folders; Mailroom keeps trying", err)
 		}
 		if w.o.Looked != nil {
 			w.o.Looked()
@@ -240,7 +240,7 @@ func (w *watch) lookAlways(ctx context.Context) {
 		case <-time.After(w.pause(time.Since(began))):
 		case <-changes:
 		case err := <-missed:
-			w.log.Debug("something may not have been heard of a folder", "error", err)
+			w.log.Debug("a change in a folder might have been missed", "error", err)
 		}
 		for len(changes) > 0 { // one look is enough for all of them
 			<-changes
@@ -260,7 +260,7 @@ func (w *watch) heed(path string) {
 		return
 	}
 	if err := w.heard.Add(path); err != nil {
-		w.log.Debug("a folder cannot be listened to; it is looked at now and then", "folder", path, "error", err)
+		w.log.Debug("cannot watch a folder for changes; Mailroom checks it periodically", "folder", path, "error", err)
 	}
 }
 
@@ -305,7 +305,7 @@ func (w *watch) beside(ctx context.Context) {
 		return
 	}
 	if err := w.o.Alongside(ctx); err != nil && ctx.Err() == nil {
-		w.log.Error("what runs beside the watch has ended", "error", err)
+		w.log.Error("the task that runs alongside the watch ended", "error", err)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestRootTurnsReadOnly(t *testing.T) {
 		return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 2 &&
 			o.log.told("m2.json") == 1
 	})
-	o.wantRows(`SELECT problem FROM bridge_problems`, "it was taken in, and cannot be removed: read-only file system")
+	o.wantRows(`SELECT problem FROM bridge_problems`, "the message was imported, but its file cannot be removed: read-only file system")
 	must(t, unix.Mount("", o.root, "", unix.MS_BIND|unix.MS_REMOUNT, ""))
 	w.until(func() bool { return !o.exists("qa", "m2.json") && o.count(`SELECT count(*) FROM bridge_problems`) == 0 })
 	want.Equal(t, "taken in", w.stop().TakenIn, 2)

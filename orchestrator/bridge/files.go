@@ -144,7 +144,7 @@ func syncFolder(in *os.Root) error {
 func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file) error {
 	p.now[f.name] = sight{print: f.print()} // to be looked at again, unless something else is found
 	if kind := kindOf(f.info.Mode()); kind != "" {
-		return p.report(ctx, folder, f, errors.New("it is "+kind+", and a message is a regular file"))
+		return p.report(ctx, folder, f, errors.New("a message must be a regular file, but this is "+kind))
 	}
 	text, err := f.read(in, p.isInbox(folder))
 	switch {
@@ -154,7 +154,7 @@ func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file) err
 	case errors.Is(err, errMoved):
 		return nil
 	case errors.Is(err, fs.ErrPermission):
-		return p.report(ctx, folder, f, errors.New("it cannot be read: "+reason(err)))
+		return p.report(ctx, folder, f, errors.New("cannot read the file: "+reason(err)))
 	case err != nil && !errors.Is(err, errLarge):
 		return err
 	}
@@ -187,13 +187,13 @@ func kindOf(mode fs.FileMode) string {
 	case mode&fs.ModeNamedPipe != 0:
 		return "a pipe"
 	}
-	return "no file (" + mode.String() + ")"
+	return "a special file (" + mode.String() + ")"
 }
 
 // errLarge refuses a file that is too large.
-var errLarge = orchestrator.Errorf(orchestrator.InvalidParams, "the file is too large: at most %d bytes are taken in",
+var errLarge = orchestrator.Errorf(orchestrator.InvalidParams, "the file is too large: the limit is %d bytes",
 	maxFile).
-	WithHint("Write the content to another file and send its path")
+	WithHint("Write the content to another file and send the path of that file")
 
 // read returns what is in the file. With sync the file is on disk then, which it must be before it counts as a
 // delivery. Errors: errLarge, and errMoved when another has taken its place.
@@ -228,13 +228,13 @@ func (p *pass) message(folder, name string, text []byte) (in letters.TakenIn, er
 	}
 	if name, err := orchestrator.CheckName("agent", folder); err != nil || name != folder {
 		return in, orchestrator.Errorf(orchestrator.InvalidParams,
-			"%q cannot be the inbox folder of an agent: agents have names of a-z, then a-z, 0-9, _ and -", folder).
-			WithHint("Move it to the folder of its recipient")
+			"%q cannot be the inbox folder of an agent: the name of an agent starts with a-z, followed by a-z, 0-9, _, or -", folder).
+			WithHint("Move the file to the folder of its recipient")
 	}
 	if to, err := orchestrator.CheckName("recipient", l.To); err != nil || to != folder {
-		return in, orchestrator.Errorf(orchestrator.InvalidParams, "to: it is to %s, and stands in the folder %s",
+		return in, orchestrator.Errorf(orchestrator.InvalidParams, "to: the message is to %s, but is in the folder %s",
 			orchestrator.Clip(l.To), folder).
-			WithHint("Move it to the folder of its recipient")
+			WithHint("Move the file to the folder of its recipient")
 	}
 	in = letters.TakenIn{Draft: l.Draft(), ID: l.ID, Path: p.path(folder, name), Target: p.target}
 	says, err := p.check(&l)
@@ -250,13 +250,13 @@ func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err er
 		return "", fmt.Errorf("from: %w", err)
 	}
 	if l.Payload[0] != '{' {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "payload: it is no object").
-			WithHint(`Write {"key": ...}`)
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "payload: must be a JSON object").
+			WithHint(`Use the form {"key": ...}`)
 	}
 	if at, err := time.Parse(time.RFC3339, l.ExpiresAt); err == nil && !at.After(p.engine.Now()) {
 		// a delivery whose row is gone, say
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "expires_at: it expired at %s", l.ExpiresAt).
-			WithHint("Remove it")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "expires_at: the message expired at %s", l.ExpiresAt).
+			WithHint("Remove the file")
 	}
 	from, to := p.agents[sender], p.agents[strings.ToLower(l.To)]
 	if p.strict && from != nil && to != nil {
@@ -285,7 +285,7 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 		return p.report(ctx, folder, f, err)
 	case code == orchestrator.UnknownSender || code == orchestrator.UnknownRecipient:
 		return p.report(ctx, folder, f,
-			fmt.Errorf("%w; --deliver %s is for one that reads below this root", err, p.target))
+			fmt.Errorf("%w; if the agent reads from folders in this root, add --deliver %s", err, p.target))
 	case code == orchestrator.Unavailable && errors.As(err, &refused) && refused.Recipient != "":
 		return p.wait(ctx, folder, f, err)
 	default:
@@ -293,7 +293,7 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	}
 	if !got.Known {
 		p.count(Counts{TakenIn: 1})
-		p.log.Debug("taken in", "path", message.Path, "message_id", message.ID)
+		p.log.Debug("imported", "path", message.Path, "message_id", message.ID)
 	}
 	if message.Done && !got.Placed && !got.Known {
 		p.count(Counts{Acknowledged: 1})
@@ -314,7 +314,7 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	case errors.Is(err, errMoved):
 		return nil
 	default:
-		return p.wait(ctx, folder, f, errors.New("it was taken in, and cannot be removed: "+reason(err)))
+		return p.wait(ctx, folder, f, errors.New("the message was imported, but its file cannot be removed: "+reason(err)))
 	}
 }
 

@@ -316,7 +316,7 @@ func TestAFolderThatIsGone(t *testing.T) {
 		want.Equal(t, "warnings", o.log.told(folder), round)
 	}
 	problem := o.Rows(`SELECT path, problem FROM bridge_problems`)
-	if len(problem) != 1 || !strings.Contains(problem[0], "into which 6 of its messages") {
+	if len(problem) != 1 || !strings.Contains(problem[0], "the folder with 6 delivered messages") {
 		t.Errorf("got %q", problem)
 	}
 	o.write(note("m3", "pm", "developer"), "developer", "m3.json")

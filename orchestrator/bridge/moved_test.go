@@ -77,7 +77,7 @@ func TestCopiedFolder(t *testing.T) {
 			w := o.watch(20 * time.Millisecond)
 			w.until(func() bool { return o.unacknowledged() == 3 })
 			must(t, os.Rename(o.path("qa"), o.path("kept")))
-			w.until(func() bool { return o.log.told("3 of its messages were delivered is gone") == 1 })
+			w.until(func() bool { return o.log.told("the folder with 3 delivered messages was removed") == 1 })
 			must(t, os.Mkdir(o.path("qa"), 0o700))
 			must(t, back(o))
 			must(t, os.RemoveAll(o.path("kept")))

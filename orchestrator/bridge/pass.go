@@ -44,7 +44,7 @@ type pass struct {
 }
 
 // errMoved ends a look during which somebody moved what was looked at. The next one comes soon.
-var errMoved = errors.New("something was moved meanwhile")
+var errMoved = errors.New("a file or folder was moved during the check")
 
 // look looks at every folder of the root, and forgets the problems that are gone.
 func (w *watch) look(ctx context.Context) (err error) {
@@ -159,10 +159,10 @@ func unsettle(files map[string]sight) {
 // rootGone reports that there is no root.
 func (p *pass) rootGone(ctx context.Context) error {
 	problem := letters.Problem{Path: p.path("", ""), Fingerprint: "gone",
-		Problem: "the root of the inbox folders is gone; mount its disk, or make it again with mkdir"}
+		Problem: "the root of the inbox folders does not exist; mount its disk, or create it with mkdir"}
 	news, err := letters.NoteProblem(ctx, p.engine.Ledger, problem)
 	if news {
-		p.log.Warn("the root needs somebody's attention", "path", problem.Path, "problem", problem.Problem)
+		p.log.Warn("the root of the inbox folders has a problem", "path", problem.Path, "problem", problem.Problem)
 	}
 	return err
 }
@@ -179,7 +179,7 @@ func openRoot(path string) (*os.Root, error) {
 	}
 	if opened, err := root.Stat("."); err != nil || !os.SameFile(opened, info) {
 		root.Close()
-		return nil, errors.Join(err, fmt.Errorf("%s is a link, or was moved meanwhile", path))
+		return nil, errors.Join(err, fmt.Errorf("%s is a symbolic link, or was moved during the check", path))
 	}
 	return root, nil
 }
@@ -223,7 +223,7 @@ func (p *pass) strays(ctx context.Context) error {
 		}
 		text, err := f.read(p.root, false)
 		if l, perr := letter.Parse(text); err == nil && perr == nil {
-			problem := fmt.Errorf("it is a message to %s, and stands in no inbox folder. Move it to the folder of its recipient", orchestrator.Clip(l.To))
+			problem := fmt.Errorf("this message to %s is not in an inbox folder. Move it to the folder of its recipient", orchestrator.Clip(l.To))
 			if err := p.report(ctx, "", f, problem); err != nil {
 				return err
 			}
@@ -295,7 +295,7 @@ func (p *pass) open(ctx context.Context, name string) (*os.Root, error) {
 		return nil, err
 	case info.Mode().Type() == fs.ModeSymlink:
 		return nil, p.report(ctx, name, file{info: info},
-			errors.New("it is a symbolic link, and an inbox folder is a folder; nothing is taken from it"))
+			errors.New("an inbox folder must be a folder, but this is a symbolic link; Mailroom does not import from it"))
 	case !info.IsDir():
 		return nil, nil
 	}
@@ -308,7 +308,7 @@ func (p *pass) open(ctx context.Context, name string) (*os.Root, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, p.report(ctx, name, file{info: info}, errors.New("the folder cannot be read: "+reason(err)))
+		return nil, p.report(ctx, name, file{info: info}, errors.New("cannot read the folder: "+reason(err)))
 	case err != nil:
 		return nil, err
 	case !os.SameFile(opened, info):
@@ -335,7 +335,7 @@ func (p *pass) tell(ctx context.Context, folder, name string) error {
 	news, err := letters.NoteProblem(ctx, p.engine.Ledger,
 		letters.Problem{Path: path, Fingerprint: s.print, Problem: s.problem})
 	if news {
-		p.log.Warn("something below the root needs somebody's attention", "path", path, "problem", s.problem)
+		p.log.Warn("a file or folder in the root has a problem", "path", path, "problem", s.problem)
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func parseNote(id, mark string) (folder letter.Identity, name string, err error)
 		return folder, "", err
 	}
 	if name := string(n.File); strings.Contains(name, "/") {
-		return folder, "", fmt.Errorf("%q is no name of a file", name)
+		return folder, "", fmt.Errorf("%q is not a valid file name", name)
 	} else if name != "" {
 		return n.Inbox, name, nil
 	}

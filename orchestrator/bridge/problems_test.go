@@ -29,20 +29,20 @@ type problem struct {
 func problems(outside string) map[string]problem {
 	return map[string]problem{
 		"empty":      {text(""), "the file is empty"},
-		"half":       {text(note("h1", "pm", "developer")[:80]), "the file ends in the middle of its JSON"},
-		"no JSON":    {text("hello"), "the file is not JSON"},
-		"trailing":   {text(note("t1", "pm", "developer") + "{}"), "something follows the JSON object"},
+		"half":       {text(note("h1", "pm", "developer")[:80]), "the file ends before its JSON is complete"},
+		"no JSON":    {text("hello"), "the file is not valid JSON"},
+		"trailing":   {text(note("t1", "pm", "developer") + "{}"), "the file contains text after the JSON object"},
 		"no payload": {text(`{"id":"x","from":"pm","to":"developer","type":"note"}`), "payload: missing"},
 		"twice": {text(`{"id":"x","id":"y","from":"pm","to":"developer","type":"note","payload":{}}`),
-			"id: it is given twice"},
+			"id: the key occurs twice"},
 		"UTF-16":       {text("\xff\xfe{\x00}\x00"), "UTF-16"},
-		"wrong folder": {text(note("w1", "pm", "qa")), "to: it is to qa, and stands in the folder developer"},
-		"no name":      {text(note("w1", "the boss", "developer")), `from: "the boss" is not a name`},
+		"wrong folder": {text(note("w1", "pm", "qa")), "to: the message is to qa, but is in the folder developer"},
+		"no name":      {text(note("w1", "the boss", "developer")), `from: "the boss" is not a valid name`},
 		"bad payload": {text(`{"id":"b1","from":"pm","to":"developer","type":"bug_report","payload":{"taskId":"f","bugs":[{"file":"a","line":"ten","issue":"i"}]}}`),
 			"payload.bugs[0].line"},
-		"expired": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":{},"expires_at":"2025-01-01T00:00:00.000Z"}`), "expires_at: it expired"},
+		"expired": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":{},"expires_at":"2025-01-01T00:00:00.000Z"}`), "expires_at: the message expired"},
 		"no object": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":1}`),
-			"payload: it is no object"},
+			"payload: must be a JSON object"},
 		"no priority": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":{},"priority":"soon"}`),
 			"priority"},
 		"too large": {text(note("l1", "pm", "developer") + strings.Repeat(" ", 5<<20)), "too large"},
@@ -52,16 +52,16 @@ func problems(outside string) map[string]problem {
 		"link out": {func(o *office, path string) {
 			must(o.T,
 				os.Symlink(filepath.Join(outside, "secret.json"), path))
-		}, "it is a symbolic link"},
+		}, "but this is a symbolic link"},
 		"link in": {func(o *office, path string) {
 			o.write(note("li", "pm", "developer"), "elsewhere.txt")
 			must(o.T, os.Symlink("../elsewhere.txt", path))
-		}, "it is a symbolic link"},
-		"folder": {func(o *office, path string) { must(o.T, os.Mkdir(path, 0o700)) }, "it is a folder"},
-		"pipe":   {func(o *office, path string) { must(o.T, syscall.Mkfifo(path, 0o600)) }, "it is a pipe"},
+		}, "but this is a symbolic link"},
+		"folder": {func(o *office, path string) { must(o.T, os.Mkdir(path, 0o700)) }, "but this is a folder"},
+		"pipe":   {func(o *office, path string) { must(o.T, syscall.Mkfifo(path, 0o600)) }, "but this is a pipe"},
 		"half a pair": {text(strings.Replace(note("h1", "pm", "developer"), "{", `{"extra":{"\ud83d":1},`, 1)),
 			"half of a surrogate pair"},
-		"unknown sender": {text(note("u1", "nobody", "developer")), `nobody is known as "nobody"`},
+		"unknown sender": {text(note("u1", "nobody", "developer")), `unknown agent "nobody"`},
 		"id taken":       {text(note("taken", "developer", "developer")), "another message has the id taken"},
 	}
 }
@@ -166,7 +166,7 @@ func TestUnknownAgents(t *testing.T) {
 	got := o.once()
 	want.Equal(t, "taken in", got.TakenIn, 2)
 	want.Equal(t, "problems", got.Problems, 0)
-	want.Equal(t, "warnings", o.log.told("needs somebody's attention"), 2)
+	want.Equal(t, "warnings", o.log.told("has a problem"), 2)
 	o.wantRows(`SELECT path FROM bridge_problems`)
 }
 
@@ -227,7 +227,7 @@ func TestHostileNames(t *testing.T) {
 		o.write("no message", "developer", name)
 	}
 	want.Equal(t, "problems", o.once().Problems, visible)
-	want.Equal(t, "warnings", o.log.told("needs somebody's attention"), visible)
+	want.Equal(t, "warnings", o.log.told("has a problem"), visible)
 	for _, path := range o.Rows(`SELECT path FROM bridge_problems`) {
 		if strings.ContainsAny(path, "\n\x1b") || !utf8.ValidString(path) {
 			t.Errorf("the path %q is shown as it is", path)
@@ -257,8 +257,8 @@ func TestFoldersThatAreNone(t *testing.T) {
 	for path, problem := range map[string]string{
 		o.path("qa"): "symbolic link", o.path("inside"): "symbolic link",
 		o.path("Developer", "m2.json"): "cannot be the inbox folder of an agent",
-		o.path("pm", "m2.json"):        "it is to developer, and stands in the folder pm",
-		o.path("lost.json"):            "stands in no inbox folder",
+		o.path("pm", "m2.json"):        "the message is to developer, but is in the folder pm",
+		o.path("lost.json"):            "is not in an inbox folder",
 	} {
 		got := o.Rows(`SELECT problem FROM bridge_problems WHERE path = ?1`, path)
 		if len(got) != 1 || !strings.Contains(got[0], problem) {
@@ -332,8 +332,8 @@ func TestAnAgentThatIsAdded(t *testing.T) {
 	drop(t, o.path("qa"), "m1", note("m1", "pm", "qa"), "rename")
 	w.until(func() bool { return o.log.told(`add qa`) == 1 })
 	o.wantRows(`SELECT problem FROM bridge_problems`,
-		"nobody is known as \"qa\". Add the agent with `mailroom agent add qa`; --deliver dir:"+
-			o.root+" is for one that reads below this root")
+		"unknown agent \"qa\". To add the agent, run `mailroom agent add qa`; if the agent reads from folders in this root, add --deliver dir:"+
+			o.root)
 	o.add("qa:")
 	w.until(func() bool { return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 1 })
 }
@@ -343,10 +343,10 @@ func TestAnotherRoot(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
 	o.once()
-	want.Equal(t, "told of the root that is read", o.log.told("no agent reads below this root"), 0)
+	want.Equal(t, "told of the root that is read", o.log.told("no agent reads from folders in this root"), 0)
 	options := o.options()
 	options.Root = t.TempDir()
 	_, err := bridge.Once(t.Context(), o.Engine, options)
 	must(t, err)
-	want.Equal(t, "told", o.log.told("elsewhere=qa reads below "+o.root), 1)
+	want.Equal(t, "told", o.log.told("elsewhere=qa reads from "+o.root), 1)
 }

@@ -70,8 +70,8 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string) error {
 		return nil
 	}
 	p.now[""] = sight{print: last, problem: fmt.Sprintf(
-		"the folder into which %d of its messages were delivered is gone. Whether %s has dealt with them cannot be known:"+
-			" `mailroom ralph inbox --agent %[2]s` shows them, and `mailroom ralph ack ID` says that one was dealt with", lost, folder), settled: true}
+		"the folder with %d delivered messages was removed. Mailroom cannot determine whether %s handled them."+
+			" To see the messages, run `mailroom ralph inbox --agent %[2]s`. To mark a message as handled, run `mailroom ralph ack ID`", lost, folder), settled: true}
 	return p.tell(ctx, folder, "")
 }
 

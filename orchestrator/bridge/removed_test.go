@@ -44,7 +44,7 @@ func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 			}
 		case looks == 2:
 			must(t, os.Remove(o.path("qa")))
-		case o.log.told("5 of its messages were delivered is gone") == 1:
+		case o.log.told("the folder with 5 delivered messages was removed") == 1:
 			cancel()
 		}
 	}

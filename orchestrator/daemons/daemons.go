@@ -32,7 +32,7 @@ func Attend(ctx context.Context, l *ledger.Ledger, listening string) (wait func(
 	var trouble orchestrator.Trouble
 	beat := func() {
 		if err := Beat(ctx, l, listening); ctx.Err() == nil && trouble.Changed(err) && err != nil {
-			l.Log.Warn("this process could not be recorded as a daemon", "error", err)
+			l.Log.Warn("cannot record this process as a daemon", "error", err)
 		}
 	}
 	beat()

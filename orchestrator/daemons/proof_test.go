@@ -90,7 +90,7 @@ func TestNoProof(t *testing.T) {
 		}
 		_, err := daemons.Prove(t.Context(), e.Ledger, strings.Repeat("x", 26), "127.0.0.1:1")
 		want.Code(t, err, orchestrator.Unavailable)
-		if !strings.Contains(err.Error(), "daemon.key holds no key") {
+		if !strings.Contains(err.Error(), "daemon.key does not contain a valid key") {
 			t.Error(err)
 		}
 	}

@@ -305,7 +305,7 @@ func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, r
 			e.mu.Unlock()
 		}()
 		if err := e.deliverTo(ctx, recipient, o, r); err != nil && !errors.Is(err, context.Canceled) {
-			e.Log.Error("delivery stopped; the next run goes on", "recipient", recipient, "error", err)
+			e.Log.Error("delivery stopped; the next run continues", "recipient", recipient, "error", err)
 			r.fail(err)
 		}
 	})

@@ -62,12 +62,12 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 		return "", err
 	}
 	t.AfterCommit(func() {
-		t.Ledger.Log.Error("the transport of an agent is disabled; its messages wait until it gets another one",
+		t.Ledger.Log.Error("the transport of an agent is disabled; messages to the agent wait until you set another transport",
 			"agent", a.Name, "transport", a.Deliver, "reason", reason, "do",
 			"mailroom agent add "+a.Name+" --deliver ...")
 	})
 	payload, err := json.Marshal(map[string]any{
-		"message": fmt.Sprintf("the transport of %s is disabled: %s. Its messages wait; give it another one with `mailroom agent add %s --deliver ...`",
+		"message": fmt.Sprintf("the transport of %s is disabled: %s. Messages to the agent are waiting. To set another transport, run `mailroom agent add %s --deliver ...`",
 			a.Name, reason, a.Name),
 		"payload": map[string]any{"agent": a.Name, "deliver": a.Deliver, "reason": reason},
 	})
@@ -101,7 +101,7 @@ func tellAdministrators(t *ledger.Tx, kind string, payload json.RawMessage) erro
 // useFallback hands the messages of a disabled agent to its fallback.
 func useFallback(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 	if c.agent.Fallback == "" {
-		return allOutcomes(c, outcome{givenBack: true, reason: "the agent's transport was disabled meanwhile"})
+		return allOutcomes(c, outcome{givenBack: true, reason: "the agent's transport was disabled in the meantime"})
 	}
 	outcomes := tryTarget(ctx, l, c, c.agent.Fallback)
 	for i := range outcomes {
@@ -119,7 +119,7 @@ func ReleaseToReader(t *ledger.Tx, recipient string) error {
 	if agent := conf.Agents[recipient]; agent == nil || t.Ledger.SetTransport(agent) != nil {
 		return nil // nothing is
 	}
-	return agents.ReleasePutOff(t, recipient, "the agent reads by itself")
+	return agents.ReleasePutOff(t, recipient, "the agent reads its messages directly")
 }
 
 // KeptFrom reports whether ReleaseToReader would make anything due.

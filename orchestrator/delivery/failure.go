@@ -40,7 +40,7 @@ func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt
 		return "", GiveUp(t, m, reason, true)
 	}
 	if asked := min(out.wait, HighestRung(&conf.Settings)); asked > wait {
-		wait, reason = asked, reason+"; its recipient asks for no other attempt within "+
+		wait, reason = asked, reason+"; the recipient asked for no further attempt within "+
 			orchestrator.FormatDuration(asked)
 	}
 	retryAt = orchestrator.Stamp(t.Clock.Add(wait))

@@ -308,7 +308,7 @@ func (b *InboxBatch) failAlone(seq int64, agent *ledger.Agent, cause error) erro
 	if err != nil || len(ms) == 0 {
 		return err
 	}
-	reason := fmt.Sprintf("the inbox refused it: %v", cause)
+	reason := fmt.Sprintf("the inbox rejected the message: %v", cause)
 	if agent.Fallback != "" {
 		b.changed++
 		b.others = append(b.others, agent.Name)

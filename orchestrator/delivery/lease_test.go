@@ -74,7 +74,7 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 					t.Errorf("the doctor afterwards: %+v", says)
 				}
 				want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE event = 'released'`),
-					"a lease without an owner ran out")
+					"a lease without an owner expired")
 			})
 		}
 	}
@@ -131,7 +131,7 @@ func TestLeaseOfAnEndedRow(t *testing.T) {
 		want.Equal(t, "status", f.Message(second).Status, orchestrator.Delivered)
 		want.Equal(t, "lease", f.Message(first).LeaseOwner, "")
 		_, err := messages.Cancel(t.Context(), f.Ledger, first, "")
-		if want.Code(t, err, orchestrator.Conflict); !strings.Contains(err.Error(), "delivered already") {
+		if want.Code(t, err, orchestrator.Conflict); !strings.Contains(err.Error(), "is delivered") {
 			t.Error(err)
 		}
 		want.Equal(t, "next run", f.NextDue(), "")

@@ -105,10 +105,10 @@ func TestNotBeforeBounds(t *testing.T) {
 	}{
 		"thirty days":          {in(30 * 24 * time.Hour), 0, "", "2026-02-01T03:04:05.000Z"},
 		"a time in 30 days":    {at(30 * 24 * time.Hour), 0, "", "2026-02-01T03:04:05.000Z"},
-		"more":                 {in(30*24*time.Hour + time.Second), 0, "at most 30d", ""},
-		"a time beyond":        {at(30*24*time.Hour + time.Second), 0, "at most 30d ahead", ""},
+		"more":                 {in(30*24*time.Hour + time.Second), 0, "0s to 30d", ""},
+		"a time beyond":        {at(30*24*time.Hour + time.Second), 0, "at most 30d in the future", ""},
 		"a past time":          {at(-time.Hour), 0, "", ""},
-		"negative":             {in(-time.Second), 0, "at most 30d", ""},
+		"negative":             {in(-time.Second), 0, "0s to 30d", ""},
 		"within its ttl":       {in(time.Hour), time.Hour + time.Second, "", "2026-01-02T04:04:05.000Z"},
 		"when its ttl is over": {in(time.Hour), time.Hour, "expired", ""},
 	} {
@@ -302,7 +302,7 @@ func TestNotBeforeOfAnswers(t *testing.T) {
 		Sender: "b", Recipient: "a", Type: "note", Delay: time.Hour,
 		ReplyTo: f.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'b'`)[0],
 	})
-	if err != nil || sent.Joined != "" || !strings.Contains(sent.Outside, "wanted later") {
+	if err != nil || sent.Joined != "" || !strings.Contains(sent.Outside, "scheduled for later") {
 		t.Errorf("%+v, %v", sent, err)
 	}
 	asked := f.MustAsk(orchestrator.PlanApproval, "b", "a")

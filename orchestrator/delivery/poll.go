@@ -46,7 +46,7 @@ func Poll(ctx context.Context, l *ledger.Ledger, recipient string, n int) (Backl
 		}
 		b.Pending, b.Unread = int(count)+len(others), int(unread)
 		if b.Pending+b.Unread == 0 && conf.Agents[recipient] == nil {
-			return agents.Unknown(c, orchestrator.UnknownRecipient, "nothing waits for that name: ", recipient, conf)
+			return agents.Unknown(c, orchestrator.UnknownRecipient, "no messages for this name: ", recipient, conf)
 		}
 		list := func(row store.Row) error {
 			m := ledger.ScanMessage(row[2:])

@@ -210,7 +210,7 @@ func TestRetryAfter(t *testing.T) {
 			want.Equal(t, "failed", f.Deliver().Failed, 1)
 			said := "503: overloaded"
 			if wait := test.waits[0]; wait > 30 {
-				said += "; its recipient asks for no other attempt within " +
+				said += "; the recipient asked for no further attempt within " +
 					orchestrator.FormatDuration(time.Duration(wait)*time.Second)
 			}
 			want.Equal(t, "error_message on the ladder", f.Message(id).Error, said)

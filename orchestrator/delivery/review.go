@@ -184,9 +184,9 @@ func endLeases(t *ledger.Tx) (more bool, err error) {
 
 func endLease(t *ledger.Tx, m *orchestrator.Message) error {
 	settings := &t.Config().Settings
-	reason := fmt.Sprintf("the lease of %s ran out: its process died or stalled", m.LeaseOwner)
+	reason := fmt.Sprintf("the lease of %s expired: its process died or stopped responding", m.LeaseOwner)
 	if ledger.IsUnowned(m) {
-		reason = "a lease without an owner ran out"
+		reason = "a lease without an owner expired"
 	}
 	if err := t.Note(ledger.BySeq(m.Seq), tracing.Released, reason); err != nil {
 		return err
@@ -205,7 +205,7 @@ func endLease(t *ledger.Tx, m *orchestrator.Message) error {
 		return nil
 	}
 	_, err := attemptFailed(t, m,
-		&outcome{reason: fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)})
+		&outcome{reason: fmt.Sprintf("the delivering process died %d times while it delivered this message", m.Crashes)})
 	return err
 }
 

@@ -57,7 +57,7 @@ func outcomesOf(ctx context.Context, c *claim, errs []error) []outcome {
 	for i := range outs {
 		switch {
 		case i >= len(errs):
-			outs[i] = outcome{code: orchestrator.DeliveryFailed, reason: "the transport gave no result for the message"}
+			outs[i] = outcome{code: orchestrator.DeliveryFailed, reason: "the transport did not return a result for the message"}
 		case errs[i] == nil:
 			outs[i] = outcome{delivered: true}
 		default:
@@ -121,7 +121,7 @@ func settleOne(t *ledger.Tx, c *claim, m *orchestrator.Message, out *outcome, s 
 	case err != nil:
 		return err
 	case held == 0:
-		return t.Note(ledger.BySeq(m.Seq), tracing.Released, "late result ignored, the lease was lost: "+out.text())
+		return t.Note(ledger.BySeq(m.Seq), tracing.Released, "late result ignored because the lease was lost: "+out.text())
 	case out.delivered:
 		s.delivered++
 		return settleDelivered(t, m, out)

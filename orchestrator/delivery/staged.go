@@ -39,7 +39,7 @@ func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 			continue
 		}
 		if err := clearStagedAt(ctx, l, staging, address, recipients); err != nil {
-			l.Log.Warn("what was left on its way could not be removed", "target", target, "error", err)
+			l.Log.Warn("cannot remove the files of unfinished deliveries", "target", target, "error", err)
 		}
 	}
 }

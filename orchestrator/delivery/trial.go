@@ -18,10 +18,10 @@ import (
 )
 
 // testPayload is the payload of a test message to an agent.
-var testPayload = json.RawMessage(`{"message":"A test of the way to you, sent by mailroom doctor. There is nothing to do about it.","test":true}`)
+var testPayload = json.RawMessage(`{"message":"This is a delivery test by mailroom doctor. You do not need to do anything.","test":true}`)
 
 // testRemark tells a test message in the trace from others.
-const testRemark = "a test message of mailroom doctor"
+const testRemark = "a test message from mailroom doctor"
 
 // trialTimeout bounds the attempt with a test message; an agent's own timeout may be shorter.
 const trialTimeout = 30 * time.Second
@@ -98,12 +98,12 @@ func tryTransport(ctx context.Context, l *ledger.Ledger, agent *ledger.Agent) (T
 	trial := Trial{Agent: agent.Name, Deliver: agent.Deliver}
 	if agent.Disabled != "" {
 		since, why := agent.DisabledSince()
-		trial.Says = "its transport is disabled since " + since + ": " + why
+		trial.Says = "its transport has been disabled since " + since + ": " + why
 		return trial, nil
 	}
 	slot, err := takeSlot(ctx, l, agent.Name)
 	if errors.Is(err, orchestrator.ErrNoSlot) {
-		trial.Says = "as many of its commands are running as it allows"
+		trial.Says = "its limit of concurrent commands is reached"
 		return trial, nil
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 	conf := t.Config()
 	agent := conf.Agents[name]
 	if agent == nil {
-		trial.Says = "it was removed meanwhile"
+		trial.Says = "the agent was removed in the meantime"
 		return nil, nil
 	}
 	switch {
@@ -145,7 +145,7 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 		trial.Says = "this database is not trusted"
 		return nil, nil
 	case agent.Elsewhere():
-		trial.Says = "it is tried on its host, " + agent.Host
+		trial.Says = "test the delivery on the agent's host, " + agent.Host
 		return nil, nil
 	}
 	busy, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND recipient = ? AND sender = ?`,
@@ -154,7 +154,7 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 		return nil, err
 	}
 	if busy > 0 {
-		trial.Says = "a delivery to it is under way"
+		trial.Says = "a delivery to the agent is in progress"
 		return nil, nil
 	}
 	m, err := insertTest(t, agent, conf)
@@ -185,7 +185,7 @@ func insertTest(t *ledger.Tx, agent *ledger.Agent, conf *ledger.Config) (*orches
 		return nil, err
 	}
 	d := orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: agent.Name, Type: orchestrator.TestMessage,
-		Payload: testPayload, Summary: "a test of the way to " + agent.Name}
+		Payload: testPayload, Summary: "delivery test for " + agent.Name}
 	if t.Ledger.PartOf(agent.Name) != nil {
 		if d.Type, d.Payload, err = testPush(id); err != nil {
 			return nil, err

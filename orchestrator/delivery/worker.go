@@ -39,7 +39,7 @@ func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, r *
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("no slot for the commands of %s can be had: %w", recipient, err)
+			return fmt.Errorf("cannot get a slot to run a command of %s: %w", recipient, err)
 		}
 		o.slot = slot
 		claims, err := e.deliverClaims(ctx, recipient, o, r)
@@ -79,7 +79,7 @@ func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options,
 			return claims, nil
 		}
 		if err := e.callHelp(ctx, next.agent, o, r); err != nil {
-			e.Log.Warn("no look for more could be taken", "recipient", recipient, "error", err)
+			e.Log.Warn("cannot check for more messages", "recipient", recipient, "error", err)
 		}
 		held, outcomes = next, attempt(ctx, e.Ledger, next)
 	}
@@ -147,10 +147,10 @@ func attempt(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 }
 
 // errTimeUp is the cause with which an attempt's context ends at the delivery timeout.
-var errTimeUp = errors.New("its time was up")
+var errTimeUp = errors.New("the time limit was reached")
 
 // errCutOff is the cause with which an attempt's context ends when other hosts may soon take this process for dead.
-var errCutOff = errors.New("the database could not be reached for so long that another host delivers in place of this one")
+var errCutOff = errors.New("the database was unreachable for so long that another host now delivers instead of this one")
 
 // attemptContext ends at the delivery timeout, or with known, see store.Store. It ends some time after the process was
 // asked to stop: an attempt under way is finished if it can be.
@@ -193,7 +193,7 @@ func tryFallback(ctx context.Context, l *ledger.Ledger, c *claim, outcomes []out
 		if second.delivered {
 			first.delivered, first.fallback = true, c.agent.Fallback
 		} else {
-			first.reason += "; and the fallback: " + second.reason
+			first.reason += "; fallback: " + second.reason
 			first.permanent = second.permanent
 		}
 	}
@@ -211,7 +211,7 @@ func wroteNothing(ctx context.Context, l *ledger.Ledger, c *claim, m *orchestrat
 	case known && found.delivered:
 		*out = found
 	case known:
-		out.reason += "; no fallback, since it is not known whether it arrived: " + found.reason
+		out.reason += "; fallback not used because the message might have arrived: " + found.reason
 		out.permanent = found.permanent
 	}
 	return !known
@@ -271,7 +271,7 @@ func tryTarget(ctx context.Context, l *ledger.Ledger, c *claim, target string) [
 			outcome{reason: "the file " + address + " belongs to the database", code: orchestrator.DeliveryFailed})
 	}
 	if _, ok := transport.(orchestrator.Slotted); ok && c.slot == nil {
-		return allOutcomes(c, outcome{givenBack: true, reason: "the agent has got another transport meanwhile"})
+		return allOutcomes(c, outcome{givenBack: true, reason: "the agent's transport was changed in the meantime"})
 	}
 	a := newAttempt(l, c, address)
 	a.Mark = func(ctx context.Context, note string) error { return mark(ctx, l, c, target, note) }
@@ -293,13 +293,13 @@ func tryTarget(ctx context.Context, l *ledger.Ledger, c *claim, target string) [
 	}
 	outcomes[0].detail = report.text()
 	for i := 1; i < len(outcomes) && outcomes[0].detail != ""; i++ {
-		outcomes[i].detail = "in one attempt with " + c.messages[0].ID + ", whose trace has what it reported"
+		outcomes[i].detail = "in one attempt with " + c.messages[0].ID + "; for the report, see the trace of that message"
 	}
 	return outcomes
 }
 
 // errStalled reports a transport that did not come back in time. What it may still do concerns nobody.
-var errStalled = errors.New("the transport does not come back")
+var errStalled = errors.New("the transport did not return in time")
 
 // bounded runs a transport in a goroutine of its own, and leaves it behind when it does not come back within some time
 // after ctx has ended. What f sets may be read only when the error is not errStalled.

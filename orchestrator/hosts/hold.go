@@ -63,10 +63,10 @@ func newHold(t *ledger.Tx, a, b, by string) (ledger.Hold, error) {
 		case agent == nil:
 			return ledger.Hold{}, agents.NoAgent(t.Conn, name, conf)
 		case a == b:
-			return ledger.Hold{}, orchestrator.Errorf(orchestrator.InvalidParams, "both agents are %s: name two", a)
+			return ledger.Hold{}, orchestrator.Errorf(orchestrator.InvalidParams, "name two different agents, not %s twice", a)
 		case agent.BuiltIn || agent.Deliver != "inbox":
 			return ledger.Hold{}, orchestrator.Errorf(orchestrator.InvalidParams,
-				"%s is no agent with an inbox: only what two of those write to each other can be held back", name)
+				"%s is not an agent with an inbox; you can hold messages only between two agents with inboxes", name)
 		}
 	}
 	return ledger.Hold{A: min(a, b), B: max(a, b), Since: t.ClockText, Until: orchestrator.Stamp(t.Clock.Add(ledger.MaxHold)),
@@ -81,8 +81,8 @@ func attending(t *ledger.Tx, names ...string) error {
 	}
 	for _, name := range names {
 		if is := known[name]; is != IsWorking && is != IsIdle {
-			return orchestrator.Errorf(orchestrator.Conflict, "%s has no session of an agent host that runs", name).
-				WithHint("Only sessions of agent hosts can be told to wait: stop the program that works as %s", name)
+			return orchestrator.Errorf(orchestrator.Conflict, "%s has no running session of an agent host", name).
+				WithHint("Mailroom can pause only sessions of agent hosts. Stop the program that works as %s", name)
 		}
 	}
 	return nil
@@ -119,7 +119,7 @@ func release(t *ledger.Tx, h *ledger.Hold, by string) (int, error) {
 		if err != nil {
 			return err
 		}
-		return t.NoteOf(m, tracing.Released, "let go by "+by)
+		return t.NoteOf(m, tracing.Released, "released by "+by)
 	})
 }
 
@@ -162,9 +162,9 @@ func reschedule(t *ledger.Tx, m *orchestrator.Message, next, notBefore, heldFrom
 
 // tellHeld tells an agent that what it writes to another is held back, and the other way round.
 func tellHeld(t *ledger.Tx, agent, other string, h *ledger.Hold) error {
-	text, err := json.Marshal(fmt.Sprintf("What you and %s write to each other is held back by %s until %s, or until that is taken "+
-		"back: you have written to each other again and again. Nothing is lost. Do not write to %[1]s, and do not wait for an answer. Go "+
-		"on with your own task, or end your turn and tell your user what is open.", other, h.By, h.Until))
+	text, err := json.Marshal(fmt.Sprintf("Messages between you and %s are held by %s until %s, or until the hold is "+
+		"removed, because you have exchanged many messages. Nothing is lost. Do not write to %[1]s, and do not wait for an answer. Continue "+
+		"with your own task, or end your turn and tell your user which questions are open.", other, h.By, h.Until))
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func TestHold(t *testing.T) {
 	want.Equal(t, "waiting", n, 1)
 	sent, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "alice", Recipient: "bob", Type: "note", TTL: 10 * time.Minute})
 	want.Equal(t, "error", err, nil)
-	if !strings.Contains(sent.Note, "is held back until ") || !strings.Contains(sent.Note, " by a person: do not send it again") {
+	if !strings.Contains(sent.Note, "is held until ") || !strings.Contains(sent.Note, " by a person: do not send it again") {
 		t.Errorf("the sender is told %q", sent.Note)
 	}
 	r.Send("bob", "alice")
@@ -69,11 +69,11 @@ func TestHold(t *testing.T) {
 	got := r.TakeFor("bob", 0)
 	want.Equal(t, "messages to bob", len(got), 2)
 	want.Equal(t, "type", got[0].Type+" "+got[1].ID, hosts.HeldNotice+" "+other)
-	if text := string(got[0].Payload); !strings.Contains(text, "What you and alice write to each other is held back by a person until ") {
+	if text := string(got[0].Payload); !strings.Contains(text, "Messages between you and alice are held by a person until ") {
 		t.Errorf("bob is told %s", text)
 	}
 	want.Equal(t, "messages to alice", len(r.TakeFor("alice", 0)), 1)
-	if why := r.Why(before); !strings.Contains(why.Rule, "what alice and bob write to each other is held back until ") ||
+	if why := r.Why(before); !strings.Contains(why.Rule, "what alice and bob write to each other is held until ") ||
 		why.Fix != "`mailroom hold alice bob --off` lets it go" {
 		t.Errorf("why has %q, %q", why.Rule, why.Fix)
 	}

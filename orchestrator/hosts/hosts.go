@@ -205,7 +205,7 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 	if err != nil && len(a.Messages) > 0 {
 		// The session has them by now, and its next event would count them as seen: they are shown whatever failed
 		// afterwards.
-		l.Log.Warn("what was shown to a session is not counted", "agent", e.Agent, "session", e.Session, "error", err)
+		l.Log.Warn("cannot count the messages that were shown to a session", "agent", e.Agent, "session", e.Session, "error", err)
 		err = nil
 	}
 	if err == nil && quiet && a.Empty() {

@@ -176,7 +176,7 @@ func unreadWith(c *store.Conn, agent string, marks []string) (map[string]orchest
 // recognizeOne notes what a transcript tells of an unread message.
 func recognizeOne(t *ledger.Tx, e *Event, m *orchestrator.Message, sight Sight) error {
 	if sight == Answered {
-		return messages.MarkRead(t, m, t.Now, tracing.Read, "it stands in the transcript of session "+e.Session+
+		return messages.MarkRead(t, m, t.Now, tracing.Read, "found in the transcript of session "+e.Session+
 			", answered")
 	}
 	lease := e.lease()

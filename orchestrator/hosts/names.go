@@ -183,7 +183,7 @@ func endName(t *ledger.Tx, agent string) error {
 	if t.Config().Agents[agent] != nil && !orchestrator.IsBuiltIn(agent) && t.Ledger.PartOf(agent) == nil {
 		_, err := removal.RemoveIn(t, removal.Request{
 			Name: agent, Force: true,
-			Expired: fmt.Sprintf("the session that was the agent %s has ended, and nobody has resumed it for %v",
+			Expired: fmt.Sprintf("the session of the agent %s ended and was not resumed for %v",
 				agent, grace),
 		})
 		return err
@@ -206,6 +206,6 @@ func (e *ender) endNames(ctx context.Context, l *ledger.Ledger) {
 		err = l.Write(ctx, store.Alone, endNames)
 	}
 	if ctx.Err() == nil && e.Changed(err) && err != nil {
-		l.Log.Error("agents of sessions that have ended could not be removed; each run tries again", "error", err)
+		l.Log.Error("cannot remove the agents of ended sessions; each run tries again", "error", err)
 	}
 }

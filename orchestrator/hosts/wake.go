@@ -61,7 +61,7 @@ func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Wai
 		return nil, err
 	}
 	if conf.Agents[e.Agent] == nil {
-		return nil, orchestrator.Errorf(orchestrator.UnknownRecipient, "there is no agent %s", e.Agent)
+		return nil, orchestrator.Errorf(orchestrator.UnknownRecipient, "unknown agent %q", e.Agent)
 	}
 	w := &Waiter{ledger: l, agent: e.Agent, session: e.Session, stays: stays, self: process.Of(os.Getpid())}
 	taken := false

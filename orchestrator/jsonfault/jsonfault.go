@@ -22,22 +22,22 @@ func Of(text []byte) (hint string, err error) {
 	case !errors.As(err, &syntax):
 		return "", err
 	case len(bytes.TrimSpace(text)) == 0:
-		return "It must be JSON", errors.New("there is nothing to read")
+		return "Give valid JSON", errors.New("the text is empty")
 	}
 	if missing, opened := unclosed(text); missing != "" && int(syntax.Offset) >= len(text) {
 		return missingHint(text, missing),
-			fmt.Errorf("it is not JSON: it ends before the %c at character %d is closed", text[opened],
+			fmt.Errorf("not valid JSON: the %c at character %d is not closed", text[opened],
 				characters(text, opened))
 	}
 	at := max(0, min(int(syntax.Offset)-1, len(text)-1))
 	_, expected, _ := strings.Cut(syntax.Error(), "' ")
 	for _, own := range [][2]string{
-		{"looking for beginning of object key string", "where a key in double quotes must begin"},
-		{"looking for beginning of value", "where a value must begin"},
-		{"after object key:value pair", "where a comma or } must stand"},
-		{"after object key", "where a colon must stand"},
-		{"after array element", "where a comma or ] must stand"},
-		{"after top-level value", "after the end of the JSON"},
+		{"looking for beginning of object key string", "but a key in double quotes must start at this position"},
+		{"looking for beginning of value", "but a value must start at this position"},
+		{"after object key:value pair", "but a comma or } is required at this position"},
+		{"after object key", "but a colon is required at this position"},
+		{"after array element", "but a comma or ] is required at this position"},
+		{"after top-level value", "but the JSON ends before this position"},
 	} {
 		expected = strings.Replace(expected, own[0], own[1], 1)
 	}
@@ -47,7 +47,7 @@ func Of(text []byte) (hint string, err error) {
 		shown = strconv.Quote(shown)
 	}
 	return faultHint(text, at),
-		fmt.Errorf("it is not JSON: character %d is %s, %s", characters(text, at), shown,
+		fmt.Errorf("not valid JSON: character %d is %s, %s", characters(text, at), shown,
 			cmp.Or(expected, syntax.Error()))
 }
 
@@ -83,37 +83,37 @@ func unclosed(text []byte) (missing string, opened int) {
 	return "]", open[len(open)-1]
 }
 
-const eatenQuotes = `A shell eats double quotes: put single ones around the JSON, as in '{"a":1}'`
+const eatenQuotes = `The shell removes double quotes: put single quotes around the JSON, as in '{"a":1}'`
 
 // missingHint says what to do about JSON that is not closed.
 func missingHint(text []byte, missing string) string {
 	if bytes.IndexByte(text, '"') < 0 && bytes.IndexByte(text, ':') > 0 {
 		return eatenQuotes
 	}
-	return "Write the " + missing +
-		"; and where a shell has cut the text at a space, put single quotes around all of it"
+	return "Add the missing " + missing +
+		". If the shell cut the text at a space, put single quotes around the whole text"
 }
 
 // faultHint says what to do about JSON with a fault at a byte.
 func faultHint(text []byte, at int) string {
 	switch before := bytes.TrimRight(text[:at], " \t\r\n"); {
 	case !bytes.ContainsAny(bytes.TrimSpace(text)[:1], "{["):
-		return `A bare text needs quotes of its own: '"hello"'`
+		return `Put text in double quotes: '"hello"'`
 	case text[at] == '\n':
-		return `A line break within a text is written \n`
+		return `Write a line break within a text as \n`
 	case text[at] == '\'':
-		return `JSON has double quotes, and the shell's single ones go around all of it: '{"a":"b"}'`
+		return `Use double quotes in JSON, and put single quotes around the whole JSON for the shell: '{"a":"b"}'`
 	case (text[at] == '}' || text[at] == ']') && bytes.HasSuffix(before, []byte(",")):
-		return "Take out the comma before it"
+		return "Remove the comma before this character"
 	case text[at] == '}' && bytes.HasSuffix(before, []byte(":")):
-		return "A value is missing before it"
+		return "Add the missing value before this character"
 	case bytes.HasPrefix(text[at:], []byte("True")), bytes.HasPrefix(text[at:], []byte("False")),
 		bytes.HasPrefix(text[at:], []byte("None")):
-		return "JSON has true, false and null"
+		return "Use true, false, or null"
 	case bytes.IndexByte(text, '"') < 0:
 		return eatenQuotes
 	case json.Valid(before):
-		return "Take it out, and what follows"
+		return "Remove this character and the text after it"
 	}
-	return `Keys and texts stand in double quotes, and commas between the members: '{"a":"b","c":1}'`
+	return `Put keys and texts in double quotes, and separate members with commas: '{"a":"b","c":1}'`
 }

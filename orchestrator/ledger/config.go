@@ -204,7 +204,7 @@ func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
 	for _, def := range settingList {
 		if err := conf.unreadable[def.Key]; err != nil {
 			conf.Odd = append(conf.Odd,
-				fmt.Sprintf("the setting %s cannot be read (%v): its default holds, %s", def.Key, err, def.Default))
+				fmt.Sprintf("cannot read the setting %s (%v): Mailroom uses its default, %s", def.Key, err, def.Default))
 		}
 	}
 	conf.addBuiltIns()
@@ -243,7 +243,7 @@ func (conf *Config) readGroups(c *store.Conn) error {
 		name := row.Text(0)
 		members, again := conf.Groups[name]
 		if !again && conf.Agents[name] != nil {
-			conf.Odd = append(conf.Odd, "the group "+name+" has the name of an agent, which gets what is sent to it")
+			conf.Odd = append(conf.Odd, "the group "+name+" has the name of an agent, so messages to that name go to the agent")
 		}
 		if row[1] != nil { // it has members
 			members = append(members, row.Text(1))

@@ -50,24 +50,24 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	d.IdempotencyKey = cmp.Or(d.IdempotencyKey, d.ID) // a repeat has the same id
 	switch {
 	case d.Priority < -orchestrator.MaxPriority || d.Priority > orchestrator.MaxPriority:
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "priority is %d; it goes from %d to %d", d.Priority,
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "priority is %d, but must be from %d to %d", d.Priority,
 			-orchestrator.MaxPriority, orchestrator.MaxPriority)
 	case d.MaxRetries != nil && (*d.MaxRetries < 0 || *d.MaxRetries > 100):
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "max_retries is %d; it goes from 0 to 100",
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "max_retries is %d, but must be from 0 to 100",
 			*d.MaxRetries)
 	case d.TTL != 0 && (d.TTL < time.Second || d.TTL > orchestrator.MaxTTL):
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ttl_seconds is %d; it goes from 1 to %d",
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ttl_seconds is %d, but must be from 1 to %d",
 			int64(d.TTL/time.Second), int64(orchestrator.MaxTTL/time.Second))
 	case d.Delay < 0 || d.Delay > orchestrator.MaxNotBefore:
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "not_before lies %s ahead; at most %s are allowed",
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "not_before must be from 0s to %[2]s in the future, but is %[1]s",
 			orchestrator.FormatDuration(d.Delay), orchestrator.FormatDuration(orchestrator.MaxNotBefore))
 	case d.AckWithin != 0 && (d.AckWithin < time.Second || d.AckWithin > orchestrator.MaxTTL):
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ack_within is %d; it goes from 1 to %d",
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ack_within is %d, but must be from 1 to %d",
 			int64(d.AckWithin/time.Second), int64(orchestrator.MaxTTL/time.Second))
 	case d.Wake != "" && !slices.Contains(orchestrator.Wakes, d.Wake):
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "wake is %q; it is now, rest or never", d.Wake)
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "wake is %q, but must be now, rest, or never", d.Wake)
 	case d.Action != "" && d.Action != "queue" && d.Action != "interrupt":
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "action is %q; it is queue or interrupt", d.Action)
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "action is %q, but must be queue or interrupt", d.Action)
 	}
 	if d.Presence == "" {
 		return d, nil
@@ -85,22 +85,22 @@ func checkPayload(payload json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage("null"), nil
 	}
 	if len(payload) > orchestrator.MaxPayload {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload has %d bytes; at most %d are allowed",
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload has %d bytes, but the limit is %d",
 			len(payload), orchestrator.MaxPayload).
-			WithHint("Write the content to a file and send its path")
+			WithHint("Write the content to a file and send the path of the file")
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, payload); err != nil {
 		hint, _ := jsonfault.Of(payload)
-		return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err,
+		return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not valid JSON", Err: err,
 			Hint: hint}
 	}
 	if payload = compact.Bytes(); IsDeep(payload) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload has more than %d levels", MaxDepth).
-			WithHint("Send it as text, in a JSON string")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload is nested more than %d levels deep", MaxDepth).
+			WithHint("Send the payload as text, in a JSON string")
 	}
 	if !utf8.Valid(payload) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload is not valid UTF-8")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload must be valid UTF-8")
 	}
 	return payload, orchestrator.CheckPairs("payload", payload)
 }

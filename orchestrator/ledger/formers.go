@@ -65,7 +65,7 @@ func (l *Ledger) CheckSuccession(ctx context.Context, agent, since string) error
 	conf, err := l.Configuration(ctx)
 	if err == nil && conf.Since(agent) > since {
 		err = orchestrator.Errorf(orchestrator.PermissionDenied,
-			"this program was started for an agent %s that was removed; another has its name", agent)
+			"this program was started for a removed agent named %s; a different agent now has that name", agent)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ type Hold struct {
 }
 
 // String says until when and by whom messages are held back.
-func (h *Hold) String() string { return "held back until " + h.Until + " by " + h.By }
+func (h *Hold) String() string { return "held until " + h.Until + " by " + h.By }
 
 // pair returns two names in order.
 func pair(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }

@@ -144,7 +144,7 @@ func (t *Tx) insert(row *Insertion) (err error) {
 	if err := t.TraceCreated(); err != nil || !row.Held {
 		return err
 	}
-	event := t.Event(tracing.Held, "nobody is known as "+row.Recipient)
+	event := t.Event(tracing.Held, "unknown recipient "+row.Recipient)
 	event.MessageID, event.OldStatus, event.NewStatus = row.Id, string(row.Status), string(row.Status)
 	return tracing.Record(t, event)
 }

@@ -179,7 +179,7 @@ func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 	defer cancel()
 	err := l.Write(ctx, store.Shared, func(t *Tx) error { return span.Save(t, t.Clock, l.instance, text) })
 	if err != nil {
-		l.Log.Debug("a command's span could not be written", "command", span.Name, "error", err)
+		l.Log.Debug("cannot write the span of a command", "command", span.Name, "error", err)
 	}
 }
 
@@ -190,7 +190,7 @@ func saveOpen(ctx context.Context, l *Ledger, span *tracing.Span, actor string) 
 	defer cancel()
 	if err := l.Write(ctx, store.Shared, func(t *Tx) error { return span.SaveOpen(t, t.Clock, actor) }); err != nil &&
 		ctx.Err() == nil {
-		l.Log.Debug("a command's span could not be written", "command", span.Name, "error", err)
+		l.Log.Debug("cannot write the span of a command", "command", span.Name, "error", err)
 	}
 }
 

@@ -73,55 +73,55 @@ const (
 // settingList is the catalogue of settings. Source: contract, "The ladder and retention".
 var settingList = []Setting{
 	{Key: "retry.ladder", Default: "30s,60s,120s", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
-		About: "waits before the second, third, ... attempt; the last one repeats",
+		About: "waiting times before the second, third, and later attempts; the last waiting time repeats",
 		parse: func(s *Settings, v string) (err error) { s.Ladder, err = parseLadder(v); return err }},
-	integer("retry.max_retries", "3", 0, 100, "retries of a message that does not say",
+	integer("retry.max_retries", "3", 0, 100, "number of retries of a message that does not set max_retries",
 		func(s *Settings) *int { return &s.MaxRetries }),
 	span("delivery.timeout", "300s", time.Second, time.Hour,
-		"longest delivery attempt, for agents without a timeout of their own",
+		"time limit of a delivery attempt, for agents that do not set a timeout",
 		func(s *Settings) *time.Duration { return &s.deliveryTimeout }),
-	integer("delivery.claim_size", "1000", 1, 10000, "messages taken in one transaction",
+	integer("delivery.claim_size", "1000", 1, 10000, "number of messages that are claimed in one transaction",
 		func(s *Settings) *int { return &s.ClaimSize }),
 	integer("delivery.crashes_per_rung", "3", 1, 100,
-		"deliveries whose process died before that counts as a failed attempt",
+		"number of times that the delivering process of a message may die before that counts as a failed attempt",
 		func(s *Settings) *int { return &s.CrashesPerRung }),
 	span("expiry.undelivered", "7d", time.Minute, 3650*orchestrator.Day,
-		"undelivered messages without a ttl expire after this",
+		"time after which undelivered messages without a ttl expire",
 		func(s *Settings) *time.Duration { return &s.ExpireAfter }),
 	span("overdue.after", "5m", time.Second, 30*orchestrator.Day,
-		"undelivered messages are reported as overdue after this",
+		"time after which undelivered messages are reported as overdue",
 		func(s *Settings) *time.Duration { return &s.OverdueAfter }),
 	span("retention.ended", "7d", 0, 3650*orchestrator.Day,
-		"delivered messages are archived, failed, expired and cancelled ones deleted after this",
+		"time after which delivered messages are archived, and failed, expired, and cancelled messages are deleted",
 		func(s *Settings) *time.Duration { return &s.KeepEnded }),
-	span("retention.archive", "90d", 0, 3650*orchestrator.Day, "archived messages are deleted after this",
+	span("retention.archive", "90d", 0, 3650*orchestrator.Day, "time after which archived messages are deleted",
 		func(s *Settings) *time.Duration { return &s.KeepArchived }),
 	span("retention.trace", "90d", 0, 3650*orchestrator.Day,
-		"the trace of a message is deleted this long after the message",
+		"time after the deletion of a message until its trace is deleted",
 		func(s *Settings) *time.Duration { return &s.KeepTraces }),
 	integer("backlog.limit", "0", 0, math.MaxInt32,
-		"undelivered and unread messages of one recipient at which sends to it are refused; 0: no limit",
+		"number of undelivered and unread messages of one recipient from which Mailroom rejects messages to that recipient; 0: no limit",
 		func(s *Settings) *int { return &s.BacklogLimit }),
-	integer("hops.limit", "64", 1, 10000, "answers to answers before Mailroom calls it a loop",
+	integer("hops.limit", "64", 1, 10000, "number of answers to answers that Mailroom accepts before it reports a loop",
 		func(s *Settings) *int { return &s.MaxHops }),
 	integer("hops.inherited", "64", 1, 10000,
-		"messages that led to one another within ten minutes, without being answers, before a command of an agent may send no more", func(s *Settings) *int { return &s.InheritedHops }),
+		"number of messages that may cause one another within ten minutes, without being answers, before Mailroom rejects further messages from the commands of agents", func(s *Settings) *int { return &s.InheritedHops }),
 	onOff("bounce", "on", "send an error_report to the sender of a message that failed or expired",
 		func(s *Settings) *bool { return &s.Bounce }),
 	onOff("ralph.strict_routes", "off",
-		"ralph messages may only take the routes that their document has for their type",
+		"ralph messages may use only the routes that the specification defines for their type",
 		func(s *Settings) *bool { return &s.strictRoutes }),
 	integer("hook.turns", "12", 1, 1000,
-		"turns that messages may cause in a session of an agent host before its user says something",
+		"number of turns that messages may cause in a session of an agent host before its user enters something",
 		func(s *Settings) *int { return &s.HookTurns }),
 	integer("budget.bytes", "65536", 0, 1<<30,
-		"bytes that messages may put into the context of an agent, in an hour of the clock, without being asked for; the rest is named in digests; 0: any",
+		"number of bytes of unrequested messages that an agent's context may receive in one clock hour; digests list the other messages; 0: no limit",
 		func(s *Settings) *int { return &s.BudgetBytes }),
 	onOff("loop.hold", "off",
-		"`mailroom serve` holds back, for an hour, what two agents write to each other that have exchanged more than 30 messages within ten minutes while no person has said anything to either",
+		"`mailroom serve` holds the messages between two agents for an hour if they exchange more than 30 messages within ten minutes while no person writes to either agent",
 		func(s *Settings) *bool { return &s.HoldLoops }),
 	{Key: "ralph.pm", Default: "pm", Bounds: "the name of an agent, or - for nobody",
-		About: "agent that is told when another is silent past its limit, or its session cannot be started",
+		About: "agent that Mailroom notifies when another agent is silent for longer than its limit, or when the session of an agent cannot be started",
 		parse: func(s *Settings, v string) (err error) {
 			if s.Manager = ""; v != "-" {
 				s.Manager, err = orchestrator.CheckName("ralph.pm", v)
@@ -129,37 +129,37 @@ var settingList = []Setting{
 			return err
 		}},
 	local(integer(ConsolePort, "0", 0, math.MaxUint16,
-		"port of `mailroom console` where no daemon serves it; 0: one is chosen when it is next needed, and kept, since a browser keeps what it stores by address and port",
+		"port of `mailroom console` when no daemon serves it. 0: Mailroom chooses a free port on first use and then keeps it, because browsers store data per address and port",
 		func(s *Settings) *int { return &s.ConsolePort })),
 	{Key: "signal.url", Local: true, Default: "-",
-		Bounds: "an address such as https://phone.example.com (http://localhost:PORT to try it here), or - for none",
-		About:  "where phones reach the app of `mailroom serve --phone`",
+		Bounds: "an address such as https://phone.example.com (http://localhost:PORT for a test on this machine), or - for none",
+		About:  "address at which phones reach the app of `mailroom serve --phone`",
 		parse:  func(s *Settings, v string) (err error) { s.SignalURL, err = push.ParseSignalURL(v); return err }},
 	{Key: "signal.push_hosts", Local: true, Default: "-", Bounds: "hosts separated by commas, or - for none",
-		About: "push services and ntfy servers of your own, besides those of the browsers and ntfy.sh",
+		About: "additional push services and ntfy servers; those of the browsers and ntfy.sh are always allowed",
 		parse: func(s *Settings, v string) (err error) {
 			if s.PushHosts = nil; v != "-" {
 				s.PushHosts, err = push.ParseHosts(v)
 			}
 			return err
 		}},
-	local(onOff("signal.allow_private", "off", "the hosts of signal.push_hosts may be on this machine or in a private network", func(s *Settings) *bool { return &s.AllowPrivatePush })),
+	local(onOff("signal.allow_private", "off", "allow hosts in signal.push_hosts that are on this machine or in a private network", func(s *Settings) *bool { return &s.AllowPrivatePush })),
 	{Key: SignalHost, Local: true, Default: "-", Bounds: "the name of a host, or - for any",
-		About: "where the keys of questions to the user are, in a database on a server: only that host asks and tells the user",
+		About: "host that stores the keys of questions to the user, for a database on a server. Only that host sends questions and alerts to the user",
 		parse: func(s *Settings, v string) error {
 			if s.SignalHost = ""; v != "-" {
 				s.SignalHost = v
 			}
 			if v != "-" && !IsHostName(v) {
-				return fmt.Errorf("%q is no name of a host", v)
+				return fmt.Errorf("%q is not a valid host name", v)
 			}
 			return nil
 		}},
 	{Key: "start.ladder", Default: "5s,30s,2m,10m", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
-		About: "waits before a session that failed is started again; after the last one it is given up until the next message",
+		About: "waiting times before a failed session is restarted; after the last one, Mailroom stops restarting the session until the next message",
 		parse: func(s *Settings, v string) (err error) { s.StartLadder, err = parseLadder(v); return err }},
 	{Key: "wal.limit", Default: "67108864", Bounds: "1048576 to 17179869184 bytes",
-		About: "size of the write-ahead log at which checkpoint truncates it",
+		About: "size of the write-ahead log from which checkpoint truncates the log",
 		parse: func(s *Settings, v string) error {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 1<<20 || n > 16<<30 {
@@ -191,7 +191,7 @@ func onOff(key, preset, about string, field func(*Settings) *bool) Setting {
 	return Setting{Key: key, Default: preset, Bounds: "on or off", About: about,
 		parse: func(s *Settings, v string) error {
 			if v != "on" && v != "off" {
-				return fmt.Errorf("%q is neither on nor off", v)
+				return fmt.Errorf("must be on or off, but is %q", v)
 			}
 			*field(s) = v == "on"
 			return nil
@@ -207,7 +207,7 @@ func span(key, preset string, low, high time.Duration, about string, field func(
 				return err
 			}
 			if d < low || d > high {
-				return fmt.Errorf("%q is not from %s to %s", v, orchestrator.FormatDuration(low),
+				return fmt.Errorf("must be from %[2]s to %[3]s, but is %[1]q", v, orchestrator.FormatDuration(low),
 					orchestrator.FormatDuration(high))
 			}
 			*field(s) = d
@@ -223,12 +223,12 @@ func parseLadder(v string) ([]time.Duration, error) {
 			return nil, err
 		}
 		if d < 10*time.Millisecond || d > orchestrator.Day {
-			return nil, fmt.Errorf("%q is not from 10ms to 24h", part)
+			return nil, fmt.Errorf("each duration must be from 10ms to 24h, but one is %q", part)
 		}
 		rungs = append(rungs, d)
 	}
 	if len(rungs) > 20 {
-		return nil, fmt.Errorf("%d durations are more than 20", len(rungs))
+		return nil, fmt.Errorf("the limit is 20 durations, but there are %d", len(rungs))
 	}
 	return rungs, nil
 }
@@ -262,7 +262,7 @@ func findSetting(key string) (Setting, error) {
 		keys[i] = def.Key
 	}
 	return Setting{}, orchestrator.Errorf(orchestrator.NotFound, "there is no setting %q", key).
-		WithHint("%s", cmp.Or(orchestrator.DidYouMean(key, keys), "`mailroom setting list` lists them"))
+		WithHint("%s", cmp.Or(orchestrator.DidYouMean(key, keys), "To list the settings, run `mailroom setting list`"))
 }
 
 // Settings returns all settings with their present values.

@@ -28,13 +28,13 @@ func (t *Tx) CheckNotBefore(d *orchestrator.Draft) error {
 	due := DueAt(d, t.Clock)
 	switch {
 	case due.After(t.Clock.Add(orchestrator.MaxNotBefore)):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "not_before is %s; it may lie at most %s ahead",
+		return orchestrator.Errorf(orchestrator.InvalidParams, "not_before is %s, but must be at most %s in the future",
 			orchestrator.Stamp(due), orchestrator.FormatDuration(orchestrator.MaxNotBefore))
 	case !due.IsZero() && d.TTL > 0 && !due.Before(t.Clock.Add(d.TTL)):
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"not_before is %s; by then the message has expired, at %s", orchestrator.Stamp(due),
+			"not_before is %s, but the message has expired by then, at %s", orchestrator.Stamp(due),
 			orchestrator.Stamp(t.Clock.Add(d.TTL))).
-			WithHint("Give it a longer ttl_seconds; without one, its seven days begin at not_before")
+			WithHint("Use a larger ttl_seconds, or omit it: the message then expires seven days after not_before")
 	}
 	return nil
 }

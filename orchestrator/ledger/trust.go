@@ -30,9 +30,9 @@ import (
 // NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and UntilTrusted
 // for how long that is so.
 const (
-	NotTrusted     = "this database is not trusted, so it runs no commands and no schedules, writes no files and calls nobody"
-	NotTrustedHint = "`mailroom trust --show` lists what it would do, `mailroom trust` lets it"
-	UntilTrusted   = "until somebody runs `mailroom trust` on this machine"
+	NotTrusted     = "this database is not trusted, so Mailroom does not run its commands and schedules, write files, or call URLs for it"
+	NotTrustedHint = "To list what the database would run, write, and call, run `mailroom trust --show`. To allow it, run `mailroom trust`"
+	UntilTrusted   = "until you run `mailroom trust` on this machine"
 )
 
 // Trust is where a user keeps which databases were made or trusted on this machine.
@@ -43,7 +43,7 @@ type Trust struct {
 }
 
 // errNoFolder is why nothing can be kept.
-var errNoFolder = errors.New("there is no folder for it: neither HOME nor XDG_STATE_HOME is set")
+var errNoFolder = errors.New("no folder for the list of trusted databases: neither HOME nor XDG_STATE_HOME is set")
 
 const (
 	keyFile   = "daemon.key"
@@ -68,7 +68,7 @@ func (t *Trust) Key(create bool) ([]byte, error) {
 		}
 	}
 	if err == nil && len(key) != keyLength {
-		err = fmt.Errorf("%s holds no key: remove it, and the next daemon makes another", path)
+		err = fmt.Errorf("%s does not contain a valid key: remove the file, and the next daemon creates a new key", path)
 	}
 	if err != nil {
 		return nil, err
@@ -185,21 +185,21 @@ func (t *Trust) why(id, path string) string {
 	found, err := t.find(id, path)
 	switch {
 	case err != nil:
-		return "whether it is trusted cannot be read: " + err.Error()
+		return "cannot read the list of trusted databases: " + err.Error()
 	case found.ID != "":
 		return ""
 	}
 	others, _ := t.List()
 	for _, d := range others {
 		if d.ID == id {
-			return "it is trusted at " + d.Path +
-				", and this is a copy of it, or it was moved, or the server has another address here"
+			return "the database is trusted at " + d.Path +
+				", but not at this address: it was copied or moved, or this machine uses another address for the server"
 		}
 	}
 	if t.Folder == "" {
-		return "neither HOME nor XDG_STATE_HOME is set, so that nothing can say that this user made it on this machine"
+		return "neither HOME nor XDG_STATE_HOME is set, so Mailroom cannot check whether this user created the database on this machine"
 	}
-	return "nothing in " + t.Folder + " says that this user made it on this machine"
+	return "there is no record in " + t.Folder + " that this user created the database on this machine"
 }
 
 // TrustedPath returns the path by which the database is trusted. It is the same through whatever links the database was
@@ -262,7 +262,7 @@ func (l *Ledger) TrustNew(id string) {
 	}
 	if err := l.Trust.Add(TrustedDatabase{ID: id, Path: l.TrustedPath(),
 		Since: orchestrator.Stamp(l.now())}); err != nil {
-		l.Log.Warn("it cannot be kept that this database was made here; it runs no commands until `mailroom trust`",
+		l.Log.Warn("cannot record that this database was created on this machine; Mailroom does not run its commands until you run `mailroom trust`",
 			"database", l.Path(), "error", err)
 	}
 }

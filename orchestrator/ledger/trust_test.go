@@ -73,7 +73,7 @@ func copyFile(t *testing.T, from, to string) {
 // kept of it is the user's alone.
 func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 	t.Parallel()
-	const elsewhere = "says that this user made it on this machine"
+	const elsewhere = "that this user created the database on this machine"
 	for name, c := range map[string]struct {
 		make func(t *testing.T, folder string) (path string)
 		says string // "" is trusted
@@ -113,7 +113,7 @@ func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 			}
 			copyFile(t, path, copied)
 			return copied
-		}, "/mailroom.db, and this is a copy of it, or it was moved"},
+		}, "/mailroom.db, but not at this address: it was copied or moved"},
 		"without an id": {func(t *testing.T, folder string) string {
 			path := filepath.Join(t.TempDir(), "mailroom.db")
 			made(t, openWith(t, path, folder))
@@ -218,7 +218,7 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 	if next := state.NextDueAt; next != "" && next <= "2026-01-02T03:04:05.000Z" {
 		t.Errorf("somebody is woken at %s for what waits", next)
 	}
-	if !strings.Contains(state.Untrusted, "says that this user made it on this machine") {
+	if !strings.Contains(state.Untrusted, "that this user created the database on this machine") {
 		t.Errorf("the status says %q", state.Untrusted)
 	}
 	trials, err := delivery.TryTransports(t.Context(), f.Ledger)

@@ -385,7 +385,7 @@ func (t *Tx) RowSavepoint(what, id string, fn func() error) (failed bool, err er
 	if err != nil || cause == nil {
 		return false, err
 	}
-	t.Ledger.Log.Error("a message cannot be changed and is left as it is", "doing", what, "message_id", id, "error",
+	t.Ledger.Log.Error("cannot change a message; it stays unchanged", "doing", what, "message_id", id, "error",
 		cause)
 	return true, nil
 }

@@ -93,9 +93,9 @@ const maxQueries = 4
 func (l *Ledger) EnterQuery() (leave func(), err error) {
 	if l.queries.Add(1) > maxQueries {
 		l.queries.Add(-1)
-		return nil, orchestrator.Errorf(orchestrator.Busy, "%d queries are under way, and no more run at a time",
+		return nil, orchestrator.Errorf(orchestrator.Busy, "%d queries are running, which is the limit",
 			maxQueries).
-			WithHint("Try again when one of them has ended, which takes a minute at most")
+			WithHint("Try again when one of the queries has finished. A query runs for at most one minute")
 	}
 	return sync.OnceFunc(func() { l.queries.Add(-1) }), nil
 }

@@ -20,7 +20,7 @@ type Identity struct {
 func Identify(file *os.File) (id Identity, err error) {
 	var s unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &s); err != nil {
-		return id, fmt.Errorf("looking at %s: %w", file.Name(), err)
+		return id, fmt.Errorf("cannot read the status of %s: %w", file.Name(), err)
 	}
 	return Identity{Device: uint64(s.Dev), Inode: s.Ino, Born: born(file)}, nil
 }

@@ -131,16 +131,16 @@ func (l Letter) Encode() ([]byte, error) {
 		}
 	}
 	if !utf8.Valid(l.Payload) {
-		return nil, errors.New("the payload is not UTF-8")
+		return nil, errors.New("the payload must be UTF-8")
 	}
 	if !json.Valid(l.Payload) {
-		return nil, errors.New("the payload is not JSON")
+		return nil, errors.New("the payload must be valid JSON")
 	}
 	var list []Member
 	taken := map[string]bool{}
 	for _, k := range append(l.columns(), l.extras()...) {
 		if !utf8.ValidString(*k.text) {
-			return nil, fmt.Errorf("%s is not UTF-8: %q", k.key, *k.text)
+			return nil, fmt.Errorf("%s must be UTF-8, but is %q", k.key, *k.text)
 		}
 		value := json.RawMessage(marshal(*k.text))
 		switch {
@@ -162,7 +162,7 @@ func (l Letter) Encode() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, object(list), "", "  "); err != nil {
-		return nil, fmt.Errorf("a key of the message is not JSON: %w", err)
+		return nil, fmt.Errorf("a key of the message is not valid JSON: %w", err)
 	}
 	b.WriteByte('\n')
 	return orchestrator.Mended(b.Bytes()), nil

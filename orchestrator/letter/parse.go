@@ -77,7 +77,7 @@ func (l *Letter) check() error {
 	} {
 		if required.text == "" && required.key == "id" {
 			return fault("id",
-				"missing; it is a text that no other message has, such as msg-developer-20250123-120000-001")
+				"missing; use a text that no other message has, such as msg-developer-20250123-120000-001")
 		}
 		if required.text == "" {
 			return fault(required.key, "missing")
@@ -85,11 +85,11 @@ func (l *Letter) check() error {
 	}
 	switch {
 	case len(l.ID) > maxID:
-		return fault("id", "it has %d bytes; at most %d are allowed", len(l.ID), maxID)
+		return fault("id", "the value has %d bytes, but the limit is %d", len(l.ID), maxID)
 	case strings.ContainsRune(l.ID, utf8.RuneError):
-		return fault("id", "it holds characters that are none")
+		return fault("id", "the value contains invalid characters")
 	case !slices.Contains(orchestrator.Priorities, l.Priority):
-		return fault("priority", "%q is none of %s", orchestrator.Clip(l.Priority),
+		return fault("priority", "%q is not one of %s", orchestrator.Clip(l.Priority),
 			strings.Join(orchestrator.Priorities, ", "))
 	}
 	return nil
@@ -101,10 +101,10 @@ func textOf(m Member) (text string, err error) {
 		return "", nil
 	}
 	if json.Unmarshal(m.Value, &text) != nil {
-		return "", fault(m.Key, "it is not text: %s", orchestrator.Clip(string(m.Value)))
+		return "", fault(m.Key, "the value must be text, but is %s", orchestrator.Clip(string(m.Value)))
 	}
 	if strings.ContainsRune(text, 0) {
-		return "", fault(m.Key, "it holds a NUL")
+		return "", fault(m.Key, "the value must not contain NUL")
 	}
 	return text, nil
 }
@@ -113,11 +113,11 @@ func textOf(m Member) (text string, err error) {
 func members(text []byte) (list []Member, err error) {
 	switch {
 	case bytes.HasPrefix(text, []byte("\xff\xfe")), bytes.HasPrefix(text, []byte("\xfe\xff")):
-		return nil, fault("", "the file is UTF-16; write it as UTF-8")
+		return nil, fault("", "the file must be UTF-8, but is UTF-16")
 	case !utf8.Valid(text):
-		return nil, fault("", "the file is not UTF-8")
+		return nil, fault("", "the file must be UTF-8")
 	case bytes.IndexByte(text, 0) >= 0:
-		return nil, fault("", "the file holds a NUL")
+		return nil, fault("", "the file must not contain NUL")
 	case len(bytes.TrimSpace(text)) == 0:
 		return nil, fault("", "the file is empty")
 	}
@@ -126,7 +126,7 @@ func members(text []byte) (list []Member, err error) {
 	if token, err := dec.Token(); err != nil {
 		return nil, notJSON(err)
 	} else if token != json.Delim('{') {
-		return nil, fault("", "the file is not a JSON object")
+		return nil, fault("", "the file must contain a JSON object")
 	}
 	seen := map[string]string{} // as written, by its small letters
 	for dec.More() {
@@ -138,9 +138,9 @@ func members(text []byte) (list []Member, err error) {
 		folded := strings.ToLower(key)
 		switch first, twice := seen[folded]; {
 		case twice && first == key:
-			return nil, fault(orchestrator.Clip(key), "it is given twice")
+			return nil, fault(orchestrator.Clip(key), "the key occurs twice")
 		case twice: // some readers would take the one, some the other
-			return nil, fault(orchestrator.Clip(key), "it is given twice, also as %s", orchestrator.Clip(first))
+			return nil, fault(orchestrator.Clip(key), "the key occurs twice; the other spelling is %s", orchestrator.Clip(first))
 		}
 		seen[folded] = key
 		var value json.RawMessage
@@ -153,16 +153,16 @@ func members(text []byte) (list []Member, err error) {
 		return nil, notJSON(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fault("", "something follows the JSON object")
+		return nil, fault("", "the file contains text after the JSON object")
 	}
 	return list, nil
 }
 
 func notJSON(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fault("", "the file ends in the middle of its JSON")
+		return fault("", "the file ends before its JSON is complete")
 	}
-	return fault("", "the file is not JSON: %v", err)
+	return fault("", "the file is not valid JSON: %v", err)
 }
 
 // fault returns the error for what is wrong at a path of the file; "" is the whole file.

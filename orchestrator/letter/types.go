@@ -73,7 +73,7 @@ func Check(kind, sender string, payload json.RawMessage) (says orchestrator.Pres
 	dec := json.NewDecoder(strings.NewReader(string(payload)))
 	dec.UseNumber() // a number may be too large for a float64, and is kept as it stands
 	if err := dec.Decode(&value); err != nil {
-		return "", misfit(kind, "payload", "it is not JSON: %v", err)
+		return "", misfit(kind, "payload", "not valid JSON: %v", err)
 	}
 	value = numbered(value)
 	if schema().Validate(value) != nil {
@@ -85,7 +85,7 @@ func Check(kind, sender string, payload json.RawMessage) (says orchestrator.Pres
 	update := value.(map[string]any)
 	if name, err := orchestrator.CheckName("agent", update["agent"].(string)); err != nil ||
 		!strings.EqualFold(name, sender) {
-		return "", misfit(kind, "payload.agent", "%q is not the sender, which is %s",
+		return "", misfit(kind, "payload.agent", "must be the sender %[2]s, but is %[1]q",
 			orchestrator.Clip(update["agent"].(string)), orchestrator.Clip(sender))
 	}
 	return orchestrator.PresenceStatus(update["status"].(string)), nil
@@ -97,7 +97,7 @@ func Misspelt(kind string) string {
 	if _, known := schemas[kind]; known || len(near) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s is a type of your own, so its payload was not checked. Did you mean %s?",
+	return fmt.Sprintf("%s is not a predefined type, so its payload was not checked. Did you mean %s?",
 		orchestrator.Clip(kind), strings.Join(near, " or "))
 }
 
@@ -127,7 +127,7 @@ func locate(kind, path string, s *jsonschema.Schema, value any) error {
 	case map[string]any:
 		for _, key := range s.Required {
 			if _, has := v[key]; !has {
-				return misfit(kind, path+"."+key, "it is missing (%s)", s.Properties[key].Description)
+				return misfit(kind, path+"."+key, "the value is missing (%s)", s.Properties[key].Description)
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
@@ -154,17 +154,17 @@ func complaint(s *jsonschema.Schema, value any) string {
 		for i, word := range s.Enum {
 			words[i] = fmt.Sprintf("%q", word)
 		}
-		return shown + " is not " + strings.Join(words, " or ")
+		return "must be " + strings.Join(words, " or ") + ", but is " + shown
 	}
 	if resolved(&jsonschema.Schema{Type: s.Type}).Validate(value) != nil {
-		return shown + " is not " + map[string]string{
-			"string": "a text", "integer": "a whole number", "array": "a list", "object": "an object",
-		}[s.Type]
+		return "must be " + map[string]string{
+			"string": "text", "integer": "a whole number", "array": "a list", "object": "an object",
+		}[s.Type] + ", but is " + shown
 	}
 	if s.Minimum != nil {
-		return fmt.Sprintf("%s is less than %v", shown, *s.Minimum)
+		return fmt.Sprintf("must be at least %v, but is %s", *s.Minimum, shown)
 	}
-	return "it is empty"
+	return "must not be empty"
 }
 
 // misfit returns the error for what is wrong with the payload of a message of some type, or with its sender or
@@ -172,7 +172,7 @@ func complaint(s *jsonschema.Schema, value any) string {
 func misfit(kind, path, format string, args ...any) error {
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", path, fmt.Sprintf(format, args...))
 	e.Details = map[string]any{"parameter": path}
-	return e.WithHint("`mailroom commands ralph_send` says what %s holds", kind)
+	return e.WithHint("To see the fields of %s, run `mailroom commands ralph_send`", kind)
 }
 
 // routes holds the role that the sender and the recipient of each type must have; "" is any. Source: document 002,
@@ -203,11 +203,11 @@ func CheckRoute(kind string, from, to Party) error {
 			continue
 		}
 		e := orchestrator.Errorf(orchestrator.InvalidParams,
-			"%s: %s is not %s, and only such a %s goes with the type %s",
+			"%s: %s is not %s, but only such a %s can be used with the type %s",
 			end.key, end.party.Name, end.want, map[string]string{"from": "sender", "to": "recipient"}[end.key], kind)
 		e.Details = map[string]any{"parameter": end.key}
-		return e.WithHint("Routes are strict: the sender or the setting ralph.strict_routes wants that. An agent is %s by its name or its role;"+
-			" `mailroom agent list` shows both", end.want)
+		return e.WithHint("Routes are strict because of the sender or the setting ralph.strict_routes. An agent is %s by its name or role."+
+			" To see both, run `mailroom agent list`", end.want)
 	}
 	return nil
 }

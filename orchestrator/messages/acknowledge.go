@@ -23,17 +23,17 @@ func Acknowledge(ctx context.Context, l *ledger.Ledger, id, by string) (m orches
 			return err
 		}
 		if len(ms) > 1 {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s names %d messages; acknowledge your own", id,
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s is the ID of %d messages, but must identify one; acknowledge the message that you received", id,
 				len(ms)).
-				WithHint("`mailroom trace %s` lists them", id)
+				WithHint("To list the messages, run `mailroom trace %s`", id)
 		}
 		m = ms[0]
 		switch {
 		case by != "" && !conf.Got(&m, by):
 			return orchestrator.Errorf(orchestrator.PermissionDenied,
-				"%s was sent to %s; only its recipient can acknowledge it", m.ID, m.Recipient)
+				"%s was sent to %s; only the recipient can acknowledge it", m.ID, m.Recipient)
 		case m.Status != orchestrator.Delivered:
-			return orchestrator.Errorf(orchestrator.Conflict, "%s is %s; only a delivered message can be acknowledged",
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is %s; you can acknowledge only a delivered message",
 				m.ID, m.Status)
 		}
 		return AcknowledgeIn(t, &m, "")
@@ -149,7 +149,7 @@ func reportOneUnacknowledged(t *ledger.Tx, m *orchestrator.Message, within time.
 	if err != nil || answered != 0 {
 		return err
 	}
-	text := fmt.Sprintf("%s has not acknowledged %s within %s; it is %s", m.Recipient, m.ID,
+	text := fmt.Sprintf("%s did not acknowledge %s within %s; the message is %s", m.Recipient, m.ID,
 		orchestrator.FormatDuration(within), standing(m))
 	if err := t.NoteOf(m, tracing.Overdue, text); err != nil {
 		return err

@@ -208,7 +208,7 @@ func TestUnacknowledgedAndUndelivered(t *testing.T) {
 		f.Deliver()
 	}
 	want.Rows(t, f.Rows(`SELECT substr(error, 1, 17) FROM message_trace WHERE event = 'overdue' ORDER BY id`),
-		"b has not acknowl", "undelivered since")
+		"b did not acknowl", "undelivered since")
 }
 
 // A message that was sent while the clock was ahead is reported as long after it was set back as its sender asked for.

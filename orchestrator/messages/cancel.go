@@ -24,7 +24,7 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []o
 			m := &ms[i]
 			if by != "" && !conf.Sent(m, by) {
 				return orchestrator.Errorf(orchestrator.PermissionDenied,
-					"%s was sent by %s; only its sender can cancel it", m.ID, m.Sender)
+					"%s was sent by %s; only the sender can cancel it", m.ID, m.Sender)
 			}
 			if m.LeaseToken != "" || m.Marks != "" ||
 				(m.Status != orchestrator.Pending && m.Status != orchestrator.Retry) {
@@ -47,19 +47,19 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []o
 
 func tooLate(m *orchestrator.Message) error {
 	if ledger.IsUnowned(m) {
-		return orchestrator.Errorf(orchestrator.Conflict, "%s is under a lease without an owner until %s", m.ID,
+		return orchestrator.Errorf(orchestrator.Conflict, "%s has a lease until %s that no process owns", m.ID,
 			m.LeaseUntil).
-			WithHint("`mailroom why %s` says what to do about it", m.ID)
+			WithHint("To see how to fix this, run `mailroom why %s`", m.ID)
 	}
 	if m.LeaseToken != "" {
-		return orchestrator.Errorf(orchestrator.Conflict, "%s is being delivered by %s right now", m.ID, m.LeaseOwner).
-			WithHint("Try again: if the attempt fails, it can be cancelled")
+		return orchestrator.Errorf(orchestrator.Conflict, "%s is currently being delivered by %s", m.ID, m.LeaseOwner).
+			WithHint("Try again later. You can cancel the message if the attempt fails")
 	}
 	if m.Marks != "" && (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"%s may have arrived already: an attempt to deliver it did not report back", m.ID).
-			WithHint("The next delivery run finds out; `mailroom why %s` says when", m.ID)
+			"%s might have arrived: an attempt to deliver it did not report a result", m.ID).
+			WithHint("The next delivery run checks whether it arrived. To see when the run is due, run `mailroom why %s`", m.ID)
 	}
 	return orchestrator.Errorf(orchestrator.Conflict,
-		"%s is %s already; only a pending message or a retry can be cancelled", m.ID, m.Status)
+		"%s is %s; you can cancel only a message with the status pending or retry", m.ID, m.Status)
 }

@@ -98,13 +98,13 @@ func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note str
 		next = link{} // so slow that it harms nobody; it is counted anew
 	case fewest > limit && d.Recipient != orchestrator.Operator && d.Recipient != orchestrator.User:
 		return "", orchestrator.Errorf(orchestrator.Unavailable,
-			"a loop: %d messages have led to one another within ten minutes", next.hops).
-			WithHint("Commands of agents that start each other: `mailroom sql --named busiest_pairs` names them. Ten minutes after the first message the next ones may follow. The setting hops.inherited is the limit")
+			"loop detected: %d messages caused one another within ten minutes", next.hops).
+			WithHint("The commands of agents start each other. To list the agents, run `mailroom sql --named busiest_pairs`. You can send again ten minutes after the first message. The setting hops.inherited is the limit")
 	}
 	shown, err := c.ofSession(t, d.Sender)
 	if shown.hops > limit {
 		shown.hops = limit
-		note = fmt.Sprintf("is one of more than %d messages in a row without a word of a person; ask one before you go on", limit)
+		note = fmt.Sprintf("is one of more than %d messages in a row without input from a person; ask a person before you continue", limit)
 	}
 	if shown.hops > next.hops {
 		next = shown

@@ -89,7 +89,7 @@ func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []or
 			}
 			if by != "" && !conf.Sent(m, by) {
 				return orchestrator.Errorf(orchestrator.PermissionDenied,
-					"%s was sent by %s; only its sender can replay it", m.ID, m.Sender)
+					"%s was sent by %s; only the sender can replay it", m.ID, m.Sender)
 			}
 			if err := replay(t, m); err != nil {
 				return err
@@ -98,7 +98,7 @@ func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []or
 		}
 		if len(replayed) == 0 {
 			return orchestrator.Errorf(orchestrator.Conflict,
-				"%s is %s; only a failed or expired message can be replayed", ms[0].ID, ms[0].Status)
+				"%s is %s; you can replay only a failed or expired message", ms[0].ID, ms[0].Status)
 		}
 		return nil
 	})

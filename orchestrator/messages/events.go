@@ -45,14 +45,14 @@ func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {
 		return Cursor{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of an event", orchestrator.Clip(text)).
-				WithHint("Send the id of the last event that you have seen, 0 for all there are, or none for what happens from now on")
+			orchestrator.Errorf(orchestrator.InvalidParams, "%q is not a valid event ID", orchestrator.Clip(text)).
+				WithHint("Send the ID of the last event that you have seen, 0 for all events, or no ID for only new events")
 	}
 	newest, err := newestID(ctx, l)
 	if err == nil && id > newest {
 		err = orchestrator.Errorf(orchestrator.InvalidParams,
-			"there is no event %d, the newest is %d: it is of another database", id, newest).
-			WithHint("Begin anew, without an id")
+			"there is no event %d, the newest is %d: the ID belongs to another database", id, newest).
+			WithHint("Start again without an ID")
 	}
 	return Cursor{id}, err
 }

@@ -62,7 +62,7 @@ func ExampleSend_refused() {
 	}
 	// Output:
 	// nobody has that name
-	// nobody is known as recipient "code_develper"
+	// unknown recipient "code_develper"
 	// true
 }
 

@@ -56,7 +56,7 @@ func FindOwn(c *store.Conn, conf *ledger.Config, id, by string) ([]orchestrator.
 // NoMessage returns the not_found error for the id of a message that does not exist, or that whoever asks may not see.
 func NoMessage(id string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no message %q", orchestrator.Clip(id)).
-		WithHint("`mailroom list` finds what an agent has sent or got")
+		WithHint("To list the messages that an agent sent or received, run `mailroom list`")
 }
 
 // Find returns the messages that an id stands for: one message, all of a send to a group, or a post and its mentions.

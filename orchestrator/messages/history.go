@@ -152,8 +152,8 @@ func boundary(l *ledger.Ledger, name, text string) (string, error) {
 	if ago, err := orchestrator.ParseDuration(text); err == nil {
 		return orchestrator.Stamp(l.Now().Add(-ago)), nil
 	}
-	return "", orchestrator.InvalidParam(name, "%q is no time", orchestrator.Clip(text)).
-		WithHint("Give a time such as 2025-10-26T10:30:00Z, or how long ago: 90s, 30m, 2h, 7d")
+	return "", orchestrator.InvalidParam(name, "%q is not a valid time", orchestrator.Clip(text)).
+		WithHint("Use a time such as 2025-10-26T10:30:00Z, or a duration before now, such as 90s, 30m, 2h, or 7d")
 }
 
 // Receipts returns the receipts of each of the messages, in their order.

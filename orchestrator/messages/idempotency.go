@@ -117,7 +117,7 @@ func firstResult(t *ledger.Tx, d *orchestrator.Draft) (first earlier, err error)
 		return first, idTaken(d.ID) // nobody but us has called it a key
 	default:
 		return first, orchestrator.Errorf(orchestrator.Conflict,
-			"the idempotency key %q was used by %s for another message", d.IdempotencyKey, d.Sender).
+			"the idempotency key %q is already in use: %s used it for another message", d.IdempotencyKey, d.Sender).
 			WithHint("Use a new key for a new message")
 	}
 	if first.Refused == nil {
@@ -193,6 +193,6 @@ func sentAs(m *orchestrator.Message) orchestrator.Sent {
 
 // idTaken is the error for an id that another message has, whoever wrote that one.
 func idTaken(id string) error {
-	return orchestrator.Errorf(orchestrator.Conflict, "another message has the id %s", orchestrator.Clip(id)).
-		WithHint("Give this one an id of its own, or none: it gets one then")
+	return orchestrator.Errorf(orchestrator.Conflict, "another message has the ID %s", orchestrator.Clip(id)).
+		WithHint("Use a different ID, or omit the ID, and Mailroom assigns one")
 }

@@ -92,7 +92,7 @@ func ShownElsewhere(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) erro
 		return err
 	}
 	return t.NoteOf(m, tracing.Shown, "before, in session "+l.Session+" of "+l.Holder+
-		", which goes on; not yet confirmed")
+		", which is still running; not yet confirmed")
 }
 
 // lend writes the lease of a reader on a message.

@@ -30,9 +30,9 @@ func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrat
 		case len(ms) == 0:
 			return NoMessage(id)
 		case len(ms) > 1:
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s names %d messages; release one of them", id,
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s is the ID of %d messages, but must identify one", id,
 				len(ms)).
-				WithHint("`mailroom trace %s` lists them", id)
+				WithHint("To list the messages, run `mailroom trace %s`", id)
 		}
 		m = ms[0]
 		if released, err = handBack(t, &m, by); err != nil {
@@ -61,13 +61,13 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 	switch {
 	case m.Status != orchestrator.Delivered:
 		return false, orchestrator.Errorf(orchestrator.Conflict,
-			"%s is %s; only a message that was read can be handed back", m.ID, m.Status)
+			"%s is %s; you can release only a message that was read", m.ID, m.Status)
 	case m.IsOwnCopy():
-		return false, orchestrator.Errorf(orchestrator.Conflict, "%s is what %s sent itself, which nobody reads", m.ID,
+		return false, orchestrator.Errorf(orchestrator.Conflict, "%s is the copy that its sender %s keeps; it cannot be released", m.ID,
 			m.Sender)
 	case m.AcknowledgedAt != "":
 		return false, orchestrator.Errorf(orchestrator.Conflict,
-			"%s was acknowledged at %s; only a message that was not can be handed back", m.ID, m.AcknowledgedAt)
+			"%s was acknowledged at %s; you can release only a message that was not acknowledged", m.ID, m.AcknowledgedAt)
 	}
 	why := handedBack + "its reader; unread again"
 	if by == "" {
@@ -89,8 +89,8 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 		return false, nil
 	case !stands:
 		return false, orchestrator.Errorf(orchestrator.Conflict,
-			"%s does not stand in the inbox of %s (any more), so that it cannot be handed back", m.ID, m.Recipient).
-			WithHint("Read messages leave the inbox when they are archived; `mailroom trace %s` still shows it", m.ID)
+			"%s is not in the inbox of %s, so it cannot be released", m.ID, m.Recipient).
+			WithHint("Archiving removes read messages from the inbox. To see the message, run `mailroom trace %s`", m.ID)
 	}
 	t.Wake(m.Recipient)
 	m.ReadAt = ""

@@ -82,8 +82,8 @@ func CheckHops(t *ledger.Tx, conf *ledger.Config, m *orchestrator.Message) error
 		return nil
 	}
 	return orchestrator.Errorf(orchestrator.Conflict,
-		"a loop: this would be answer number %d to one message; at most %d are allowed", answers, limit).
-		WithHint("Let somebody end the conversation, or start a new one without reply_to")
+		"loop detected: this would be answer number %d in a chain of answers, but the limit is %d", answers, limit).
+		WithHint("End the conversation, or start a new one without reply_to")
 }
 
 // OwnToAnswer returns the message that an agent answers: its own copy, if it has one. An agent can answer what it has
@@ -105,9 +105,9 @@ func OwnToAnswer(c *store.Conn, conf *ledger.Config, id, by string) (m orchestra
 	}
 	switch {
 	case own < 0:
-		return m, orchestrator.Errorf(orchestrator.NotFound, "reply_to: %s has sent and got no message %q", by,
+		return m, orchestrator.Errorf(orchestrator.NotFound, "reply_to: %s has not sent or received a message %q", by,
 			orchestrator.Clip(id)).
-			WithHint("Name the id of a message that you got, or of a post in a thread of yours")
+			WithHint("Use the ID of a message that you received, or of a post in a thread that you take part in")
 	case posted:
 		return ms[0], nil
 	}
@@ -121,7 +121,7 @@ func CheckAnswered(conf *ledger.Config, m *orchestrator.Message, recipient strin
 		return nil
 	}
 	return orchestrator.Errorf(orchestrator.UnknownRecipient,
-		"reply_to: the agent %s of the message %s was removed; the one that has the name now is another",
+		"reply_to: the agent %s of the message %s was removed, and a different agent now has that name",
 		recipient, orchestrator.Clip(m.ID)).
-		WithHint("Leave reply_to out to write to that one")
+		WithHint("To write to the current agent, omit reply_to")
 }

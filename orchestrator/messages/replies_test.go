@@ -180,9 +180,9 @@ func TestRepliesJoinTheirThread(t *testing.T) {
 	want.Equal(t, "with a thread of its own", outside(func(d *orchestrator.Draft) { d.ThreadID = "deploy" }), "")
 	want.Equal(t, "outside of threads", outside(func(d *orchestrator.Draft) { d.Direct = true }), "")
 	want.Equal(t, "to somebody else", outside(func(d *orchestrator.Draft) { d.Recipient = "c" }),
-		"c takes no part in the thread of the message answered")
+		"c does not take part in the thread of the answered message")
 	want.Equal(t, "from somebody else", outside(func(d *orchestrator.Draft) { d.Sender = "c" }),
-		"c takes no part in the thread of the message answered")
+		"c does not take part in the thread of the answered message")
 	f.CloseThread(th.ID)
 	if why := outside(func(*orchestrator.Draft) {}); !strings.Contains(why, "was closed at") {
 		t.Errorf("to a closed one: %q", why)

@@ -132,7 +132,7 @@ func withheld(outs []Outcome) []Outcome {
 	for i := range outs {
 		if outs[i].Refused == nil {
 			outs[i] = Outcome{Refused: orchestrator.Errorf(orchestrator.Conflict,
-				"not sent, since another message of the atomic batch was refused")}
+				"not sent because another message of the atomic batch was rejected")}
 		}
 	}
 	return outs
@@ -193,8 +193,8 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (out Outcome, err error) {
 		return out, agents.NobodyIn(conf, d.Recipient)
 	case isGroup && d.ID != "":
 		return out, orchestrator.Errorf(orchestrator.InvalidParams,
-			"id: %s is several agents, and each of them gets a message with an id of its own", d.Recipient).
-			WithHint("Leave the id out, or name one agent")
+			"id: %s refers to several agents, and the message to each agent has its own ID", d.Recipient).
+			WithHint("Omit the ID, or give one agent")
 	}
 	note, err := Inherit(t, conf, d)
 	if err != nil {
@@ -212,7 +212,7 @@ func takeBack(t *ledger.Tx, d *orchestrator.Draft, letter *orchestrator.Message)
 	}
 	_, err := t.ChangeStatus(ledger.BySeq(letter.Seq), ledger.Change{
 		To: orchestrator.Cancelled, Event: tracing.Cancelled,
-		Failure: "its sender has sent it again under the same idempotency key",
+		Failure: "the sender sent the message again with the same idempotency key",
 	})
 	return err
 }
@@ -357,7 +357,7 @@ const ownCopy = "its sender's own copy"
 func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *orchestrator.Message,
 	code orchestrator.Code, role, name string) (Outcome, error) {
 	known := slices.Concat(conf.Names, agents.GroupsWithMembers(conf))
-	refusal := orchestrator.Errorf(code, "nobody is known as %s %q", role, name).WithUnknown(name, known)
+	refusal := orchestrator.Errorf(code, "unknown %s %q", role, name).WithUnknown(name, known)
 	hint := cmp.Or(orchestrator.DidYouMean(name, known), orchestrator.AddIt(name)+".")
 	if name == "human" || name == "person" {
 		hint = "The person who runs the agents is `" + orchestrator.User + "`."
@@ -375,7 +375,7 @@ func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *or
 	} else if id, err = bury(t, conf, d, string(code)+": "+refusal.Message); err != nil {
 		return Outcome{}, err
 	}
-	refusal.WithHint("%s The message is kept as dead letter %s", hint, id)
+	refusal.WithHint("%s Mailroom keeps the message as dead letter %s", hint, id)
 	refusal.MessageID, refusal.Recipient = id, d.Recipient
 	return Outcome{Refused: refusal}, nil
 }
@@ -416,9 +416,9 @@ func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string, spared
 		}
 		if n >= int64(limit) {
 			e := orchestrator.Errorf(orchestrator.Unavailable,
-				"%s has %d undelivered and unread messages, its limit; nothing was sent", recipient, n)
+				"%s has %d undelivered and unread messages, which is the limit; nothing was sent", recipient, n)
 			e.Recipient = recipient
-			return e.WithHint("Try again later; `mailroom status` shows the backlog, the setting backlog.limit the limit")
+			return e.WithHint("Try again later. To see the backlog, run `mailroom status` (the limit is the setting backlog.limit)")
 		}
 	}
 	return nil

@@ -229,7 +229,7 @@ func TestNeedsOfPeople(t *testing.T) {
 		got = append(got, n.Code+" "+n.About+": "+n.Says+"; "+n.Because)
 	}
 	want.Rows(t, got,
-		"disabled w: The transport of w is disabled, and 1 message waits for another; 410 Gone: the address is gone for good",
+		"disabled w: The transport of w is disabled, and 1 message waits for another; 410 Gone: the address no longer exists",
 		"unread operator: Mail for whoever runs Mailroom is unread; agents write to operator",
 		"question builder: builder asks something that only a paired device can read; it is open until 2026-01-02T04:04:05.000Z")
 	f.Clock.Advance(30 * orchestrator.Day)

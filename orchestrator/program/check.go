@@ -28,15 +28,15 @@ const checkTime = 10 * time.Second
 func Check(text, folder string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return errors.New("a command is missing: write what the shell is to run")
+		return errors.New("no command given: give a shell command to run")
 	case text[0] == '-':
-		return fmt.Errorf("the command %q begins with -, which the shell takes for an option of its own", text)
+		return fmt.Errorf("the command %q must not start with -, because the shell would treat it as an option", text)
 	case strings.ContainsRune(text, 0):
-		return errors.New("a command cannot contain NUL")
+		return errors.New("a command must not contain NUL")
 	case !utf8.ValidString(text):
 		return errors.New("a command must be UTF-8")
 	case len(text) > maxText:
-		return fmt.Errorf("the command has %d bytes; at most %d, so write it into a script and name that", len(text),
+		return fmt.Errorf("the command has %d bytes, but the limit is %d: write the command into a script, and give the path of the script", len(text),
 			maxText)
 	}
 	if err := checkFolder(folder); err != nil {
@@ -57,7 +57,7 @@ func Check(text, folder string) error {
 		return checkFile(word, folder)
 	}
 	if _, err := shell(folder, "-c", `command -v "$1"`, "sh", word); word != "" && err != nil {
-		return fmt.Errorf("the command %s is not found; install it, or write its path", word)
+		return fmt.Errorf("command %s not found; install the program, or give its path", word)
 	}
 	return nil
 }
@@ -86,14 +86,14 @@ func checkFile(word, folder string) error {
 		if absolute, err := filepath.Abs(path); err == nil {
 			path = absolute
 		}
-		return fmt.Errorf("the command %s is not found: there is no %s; relative paths begin in the agent's folder",
+		return fmt.Errorf("command %s not found: %s does not exist; relative paths start in the agent's folder",
 			word, path)
 	case err != nil:
-		return fmt.Errorf("the command %s: %w", word, err)
+		return fmt.Errorf("cannot check the command %s: %w", word, err)
 	case info.IsDir():
-		return fmt.Errorf("the command %s is a folder; name a program", word)
+		return fmt.Errorf("the command %s is a folder; give the path of a program", word)
 	case unix.Access(path, unix.X_OK) != nil:
-		return fmt.Errorf("the command %s may not be run: chmod +x %s", word, path)
+		return fmt.Errorf("the command %s is not executable; run chmod +x %s", word, path)
 	}
 	return nil
 }

@@ -49,9 +49,9 @@ func CheckPasses(list string) (string, error) {
 		case name == "":
 			continue
 		case !passable().MatchString(name):
-			return "", fmt.Errorf("%q is no name of a variable", name)
+			return "", fmt.Errorf("%q is not a valid variable name", name)
 		case isOfMessage(strings.TrimSuffix(name, "*")):
-			return "", fmt.Errorf("%s describes a message, and is set for each", name)
+			return "", fmt.Errorf("%s is reserved: Mailroom sets the variable for each message", name)
 		}
 		names = append(names, name)
 	}

@@ -54,7 +54,7 @@ func (t *Tails) String() string {
 	for i := 0; i < utf8.UTFMax-1 && last != "" && !utf8.RuneStart(last[0]); i++ {
 		last, left = last[1:], left+1
 	}
-	return fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", readable(head), left, readable(last))
+	return fmt.Sprintf("%s\n[... %d bytes omitted ...]\n%s", readable(head), left, readable(last))
 }
 
 func readable(text string) string {
@@ -126,12 +126,12 @@ func cutLog(path string, limit, keep int64) (removed int64, err error) {
 		return 0, err
 	}
 	if _, err := file.WriteAt([]byte(logCut), TailSize); err != nil {
-		return 0, fmt.Errorf("cutting the log: %w", err)
+		return 0, fmt.Errorf("cannot shorten the log: %w", err)
 	}
 	end, err := io.Copy(io.NewOffsetWriter(file, int64(TailSize+len(logCut))),
 		io.NewSectionReader(file, info.Size()-keep, 2*keep))
 	if err != nil {
-		return 0, fmt.Errorf("cutting the log: %w", err)
+		return 0, fmt.Errorf("cannot shorten the log: %w", err)
 	}
 	end += int64(TailSize + len(logCut))
 	return info.Size() - end, file.Truncate(end)

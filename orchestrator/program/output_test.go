@@ -62,7 +62,7 @@ func checkTails(t fataler, got, text string) {
 		return
 	}
 	before, after, found := strings.Cut(got, "\n[... ")
-	number, after, found2 := strings.Cut(after, " bytes left out ...]\n")
+	number, after, found2 := strings.Cut(after, " bytes omitted ...]\n")
 	var left int
 	if _, err := fmt.Sscan(number, &left); !found || !found2 || err != nil {
 		t.Fatalf("no note in %.100q: %v", got, err)

@@ -67,12 +67,12 @@ func (r *Result) How() string {
 	how := fmt.Sprintf("exit status %d", r.Status)
 	switch {
 	case r.Lost != nil:
-		how = "its end was not seen: " + r.Lost.Error()
+		how = "exit status unknown: " + r.Lost.Error()
 	case r.Signal != 0:
 		how = "ended by " + unix.SignalName(r.Signal)
 	}
 	if r.Killed && r.Signal != syscall.SIGKILL {
-		how += "; SIGKILL was sent, since not all of it ended on SIGTERM"
+		how += "; some of its processes ignored SIGTERM and were killed with SIGKILL"
 	}
 	return how
 }
@@ -124,7 +124,7 @@ func Start(ctx context.Context, c Command) (r *Running, err error) {
 	if err := r.start(gate); err != nil {
 		c.Slot.drop()
 		out.close()
-		return nil, fmt.Errorf("starting the command: %w", err)
+		return nil, fmt.Errorf("cannot start the command: %w", err)
 	}
 	out.closeOurs()
 	unhook := context.AfterFunc(ctx, func() { r.End(context.Cause(ctx)) })
@@ -159,11 +159,11 @@ func checkFolder(folder string) error {
 	info, err := os.Stat(folder)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("the folder %s, in which the command runs, does not exist; make it, or give the agent another one", folder)
+		return fmt.Errorf("the folder of the command, %s, does not exist; create it, or set another folder for the agent", folder)
 	case err != nil:
-		return fmt.Errorf("the folder in which the command runs: %w", err)
+		return fmt.Errorf("cannot read the folder of the command: %w", err)
 	case !info.IsDir():
-		return fmt.Errorf("%s, in which the command runs, is not a folder; give the agent another one", folder)
+		return fmt.Errorf("the path %s is not a folder, so the command cannot run in it; set another folder for the agent", folder)
 	}
 	return nil
 }

@@ -47,8 +47,8 @@ func TestHow(t *testing.T) {
 		"exit status 3":    {Status: 3},
 		"ended by SIGSEGV": {Status: -1, Signal: unix.SIGSEGV},
 		"ended by SIGKILL": {Status: -1, Signal: unix.SIGKILL, Killed: true},
-		"exit status 0; SIGKILL was sent, since not all of it ended on SIGTERM": {Killed: true},
-		"its end was not seen: no": {Lost: errors.New("no")},
+		"exit status 0; some of its processes ignored SIGTERM and were killed with SIGKILL": {Killed: true},
+		"exit status unknown: no": {Lost: errors.New("no")},
 	} {
 		if got := r.How(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -174,12 +174,12 @@ func TestNotStarted(t *testing.T) {
 		c   program.Command
 	}{
 		"too late": {ended, program.Command{}},
-		"missing, in which the command runs, does not exist; make it": {t.Context(),
+		"missing, does not exist; create it": {t.Context(),
 			program.Command{Folder: filepath.Join(folder, "missing")}},
 		"is not a folder": {t.Context(), program.Command{Folder: file}},
-		"the command's output": {t.Context(),
+		"the output of the command": {t.Context(),
 			program.Command{Log: filepath.Join(folder, "missing", "log")}},
-		"the slot of the command was given up": {t.Context(), program.Command{Slot: slot}},
+		"the slot was released before": {t.Context(), program.Command{Slot: slot}},
 	} {
 		try.c.Text = "touch " + filepath.Join(folder, "ran")
 		if _, err := program.Run(try.ctx, try.c); err == nil || !strings.Contains(err.Error(), want) {
@@ -356,7 +356,7 @@ func TestLogIsBounded(t *testing.T) {
 	}
 	output := r.Wait().Output
 	before, rest, _ := strings.Cut(output, "\n[... ")
-	number, after, _ := strings.Cut(rest, " bytes left out ...]\n")
+	number, after, _ := strings.Cut(rest, " bytes omitted ...]\n")
 	left, err := strconv.Atoi(number)
 	must(t, err)
 	printed := len("first\nlast\n") + 3*lines*length

@@ -37,10 +37,10 @@ type Slot struct {
 // does not wait: orchestrator.ErrNoSlot says that somebody has it.
 func TakeSlot(folder, name string) (*Slot, error) {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00") {
-		return nil, fmt.Errorf("a slot cannot be named %q", name)
+		return nil, fmt.Errorf("%q is not a valid slot name", name)
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("the folder for the locks of running commands: %w", err)
+		return nil, fmt.Errorf("cannot open the folder for the locks of running commands: %w", err)
 	}
 	unlock, err := guard(folder)
 	if err != nil {
@@ -51,7 +51,7 @@ func TakeSlot(folder, name string) (*Slot, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if err != nil {
-			return nil, fmt.Errorf("the lock of a running command: %w", err)
+			return nil, fmt.Errorf("cannot open the lock of a running command: %w", err)
 		}
 		err = lock(file)
 		if errors.Is(err, orchestrator.ErrNoSlot) && leftOver(file) {
@@ -91,7 +91,7 @@ const (
 func guard(folder string) (unlock func(), err error) {
 	file, err := os.Open(folder)
 	if err != nil {
-		return nil, fmt.Errorf("the folder for the locks of running commands: %w", err)
+		return nil, fmt.Errorf("cannot open the folder for the locks of running commands: %w", err)
 	}
 	err = lock(file)
 	for i := 1; i < guardTries && errors.Is(err, orchestrator.ErrNoSlot); i++ {
@@ -142,7 +142,7 @@ func lock(file *os.File) error {
 		return orchestrator.ErrNoSlot
 	}
 	if err != nil {
-		return fmt.Errorf("locking %s: %w", file.Name(), err)
+		return fmt.Errorf("cannot lock %s: %w", file.Name(), err)
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (s *Slot) hold(cmd *exec.Cmd) (*gate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.released {
-		return nil, errors.New("the slot of the command was given up before it started")
+		return nil, errors.New("the slot was released before the command started")
 	}
 	g, err := newGate(s.file, cmd)
 	if err != nil {
@@ -226,7 +226,7 @@ func (h *holders) write(file *os.File) error {
 		_, err = file.WriteAt(fmt.Appendf(nil, "%-*s\n", holdersSize-1, text), 0)
 	}
 	if err != nil {
-		return fmt.Errorf("noting who has the lock of a running command: %w", err)
+		return fmt.Errorf("cannot record the owner of the lock of a running command: %w", err)
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ const gated = `read -r MAILROOM_GO <&4 && exec 4<&- && exec /bin/sh -c "$1"`
 func newGate(slot *os.File, cmd *exec.Cmd) (*gate, error) {
 	theirs, ours, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("preparing the command: %w", err)
+		return nil, fmt.Errorf("cannot prepare the command: %w", err)
 	}
 	cmd.Args = []string{cmd.Args[0], "-c", gated, "sh", cmd.Args[2]}
 	cmd.ExtraFiles = []*os.File{slot, theirs} // 3 and 4

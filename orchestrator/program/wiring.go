@@ -31,7 +31,7 @@ func (r *Running) wire() (w *wiring, err error) {
 	w = &wiring{log: r.command.Log, ended: make(chan struct{}), read: make(chan struct{})}
 	if r.command.Input != nil {
 		if w.input, err = inputFile(r.command.Input); err != nil {
-			return nil, fmt.Errorf("preparing the command's standard input: %w", err)
+			return nil, fmt.Errorf("cannot prepare the standard input of the command: %w", err)
 		}
 		r.cmd.Stdin = w.input
 	}
@@ -42,7 +42,7 @@ func (r *Running) wire() (w *wiring, err error) {
 	}
 	if err != nil {
 		w.close()
-		return nil, fmt.Errorf("preparing the command's output: %w", err)
+		return nil, fmt.Errorf("cannot prepare the output of the command: %w", err)
 	}
 	r.cmd.Stdout, r.cmd.Stderr = w.output, w.output
 	return w, nil
@@ -127,10 +127,10 @@ func (w *wiring) collect() string {
 func (w *wiring) collectLog() string {
 	text, err := readLog(w.log, w.cut)
 	if err != nil {
-		return "its output cannot be read: " + err.Error()
+		return "cannot read the output of the command: " + err.Error()
 	}
 	if _, err := cutLog(w.log, TailSize+int64(len(logCut))+TailSize, TailSize); err != nil {
-		slog.Default().Warn("the log of a command cannot be cut", "log", w.log, "error", err)
+		slog.Default().Warn("cannot shorten the log of a command", "log", w.log, "error", err)
 	}
 	return text
 }

@@ -56,7 +56,7 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (
 	for i := range ms {
 		if !conf.Sent(&ms[i], waiter) {
 			return nil, orchestrator.Errorf(orchestrator.PermissionDenied,
-				"%s was sent by %s; only its sender can wait for the answer", ms[i].ID, ms[i].Sender)
+				"%s was sent by %s; only the sender can wait for the answer", ms[i].ID, ms[i].Sender)
 		}
 		if !ms[i].IsPost() && ms[i].Recipient != waiter {
 			names = append(names, ms[i].Recipient)
@@ -126,7 +126,7 @@ func withdrawWait(ctx context.Context, l *ledger.Ledger, o *Options, failure err
 	ctx, cancel := ledger.Afterwards(ctx, failure, l.Busy)
 	defer cancel()
 	if err := l.Write(ctx, store.Shared, func(t *ledger.Tx) error { return endWait(t, o.edges) }); err != nil {
-		l.Log.Warn("a wait that has ended still counts in the search for circles, until its timeout", "error", err)
+		l.Log.Warn("cannot record the end of a wait; circle detection counts the wait until its timeout", "error", err)
 	}
 }
 
@@ -289,12 +289,12 @@ func closesCircle(chain []hop) error {
 			others = append(others, h.agent+" since "+h.since)
 		}
 	}
-	e := orchestrator.Errorf(orchestrator.Conflict, "this wait would close a circle: %s",
+	e := orchestrator.Errorf(orchestrator.Conflict, "this wait would complete a circle of waiting agents: %s",
 		strings.Join(names, " waits for "))
 	e.Details = map[string]any{"circle": names}
 	if len(others) == 0 {
-		return e.WithHint("Wait for somebody else, or without naming anybody")
+		return e.WithHint("Wait for another agent, or wait without naming an agent")
 	}
-	return e.WithHint("Already waiting: %s. Send %s what it waits for first", strings.Join(others, ", "),
+	return e.WithHint("Already waiting: %s. First send %s the message that it waits for", strings.Join(others, ", "),
 		names[len(names)-2])
 }

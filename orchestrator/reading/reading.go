@@ -166,7 +166,7 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 const notWritten = "the answer could not be written; unread again"
 
 // notMarked is why a message is unread again though its answer was written.
-const notMarked = "a trigger refuses that it is marked as read; unread again"
+const notMarked = "a trigger prevents marking the message as read; unread again"
 
 // Written notes that the answer with messages that Wait has returned under a lease with a Writer was written: they are
 // read, or under the rest of their lease. What has been given back, acknowledged or cleared away meanwhile stays so. A

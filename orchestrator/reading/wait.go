@@ -90,8 +90,8 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	}
 	if recipient == orchestrator.User {
 		return nil, false,
-			orchestrator.Errorf(orchestrator.PermissionDenied, "messages to %s go to that person's phone",
-				orchestrator.User).WithHint("`mailroom signal pair` adds a phone")
+			orchestrator.Errorf(orchestrator.PermissionDenied, "messages to %s go to the phone of that person",
+				orchestrator.User).WithHint("To pair a phone, run `mailroom signal pair`")
 	}
 	names, err := awaited(ctx, l, recipient, &o)
 	if err != nil {
@@ -99,7 +99,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	}
 	if o.Posts && o.Filter != (Filter{}) { // one cursor for each thread cannot say which of its posts were passed over
 		return nil, false,
-			orchestrator.Errorf(orchestrator.InvalidParams, "a wait for any post of one's threads cannot filter")
+			orchestrator.Errorf(orchestrator.InvalidParams, "a wait for posts of all your threads cannot use a filter")
 	}
 	if ledger.Proved(ctx, recipient) {
 		if err := register(ctx, l, recipient); err != nil {
@@ -370,15 +370,15 @@ func (o *Options) checkLease() error {
 	case o.Lease.For == 0:
 		return nil
 	case o.Lease.For < messages.MinReadingLease || o.Lease.For > messages.MaxReadingLease:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "lease: %s is not between %s and %s", o.Lease.For,
+		return orchestrator.Errorf(orchestrator.InvalidParams, "lease is %s, but must be from %s to %s", o.Lease.For,
 			orchestrator.FormatDuration(messages.MinReadingLease),
 			orchestrator.FormatDuration(messages.MaxReadingLease))
 	case o.Peek:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "lease: messages that are only looked at are not taken").
-			WithHint("Leave the lease out, or mark what you get as read")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "lease: messages that stay unread cannot have a lease").
+			WithHint("Omit the lease, or mark the messages as read")
 	case o.Posts:
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"lease: posts of threads have none; one cursor for each thread says what was read")
+			"lease: posts of threads cannot have a lease, because each thread records only up to which post you have read")
 	}
 	return nil
 }

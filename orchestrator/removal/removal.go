@@ -52,8 +52,8 @@ func RemoveIn(t *ledger.Tx, r Request) (failed int, err error) {
 		return 0, err
 	}
 	if orchestrator.IsBuiltIn(r.Name) {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s is always there: it is %s", r.Name,
-			orchestrator.BuiltIns[r.Name]).WithHint("It cannot be removed")
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "cannot remove %s, which is %s", r.Name,
+			orchestrator.BuiltIns[r.Name]).WithHint("Built-in names cannot be removed")
 	}
 	a := t.Config().Agents[r.Name]
 	if a == nil || t.Ledger.PartOf(r.Name) != nil {
@@ -109,28 +109,28 @@ func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 	var helps []string
 	if undelivered+unread > later+out {
 		helps = append(helps,
-			fmt.Sprintf("Deliver them and have %[1]s read them (`mailroom wait --recipient %[1]s`)", name))
+			fmt.Sprintf("Deliver the messages and read them as %[1]s (`mailroom wait --recipient %[1]s`)", name))
 	}
 	if out > 0 {
 		helps = append(helps,
-			fmt.Sprintf("Confirm what a reader holds under a lease (`mailroom acknowledge ID`), or hand it back to be read "+
+			fmt.Sprintf("Acknowledge the messages that a reader has under a lease (`mailroom acknowledge ID`), or make them unread "+
 				"(`mailroom mail release --all --agent %s`)", name))
 	}
 	if later > 0 {
 		helps = append(helps,
-			fmt.Sprintf("Cancel what is not to be delivered before a later time (`mailroom cancel ID`, and "+
-				"`mailroom poll --recipient %s` lists it)", name))
+			fmt.Sprintf("Cancel the messages that are scheduled for later (to list them, run "+
+				"`mailroom poll --recipient %s`, and to cancel one, `mailroom cancel ID`)", name))
 	}
 	mail := orchestrator.Plural(int(undelivered), "undelivered message") + " and " +
-		orchestrator.Plural(int(unread), "unread one")
+		orchestrator.Plural(int(unread), "unread message")
 	if undelivered == 0 {
 		mail = orchestrator.Plural(int(unread), "unread message")
 	} else if unread == 0 {
 		mail = orchestrator.Plural(int(undelivered), "undelivered message")
 	}
 	return orchestrator.Errorf(orchestrator.Conflict, "%s has %s", name, mail).
-		WithHint("%s; or give them up, which tells their senders: `mailroom agent remove %s --force`",
-			strings.Join(helps, "; "), name)
+		WithHint("%s. Or discard the messages and notify their senders: `mailroom agent remove %s --force`",
+			strings.Join(helps, ". "), name)
 }
 
 // keepRemoved notes that an agent was removed, and forgets which keys it has sent with and whose acknowledgements it

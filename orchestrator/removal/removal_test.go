@@ -38,7 +38,7 @@ func wantRemoved(t *testing.T, err error, code orchestrator.Code) {
 	want.Code(t, err, code)
 	var e *orchestrator.Error
 	if !errors.As(err, &e) || !strings.Contains(e.Message, `"b" was removed at 2026-01-02T03:04:05.000Z`) ||
-		!strings.Contains(e.Hint, "`mailroom agent add b` brings it back") {
+		!strings.Contains(e.Hint, "To restore the agent, run `mailroom agent add b`") {
 		t.Errorf("%v; hint %q", err, e.Hint)
 	}
 }
@@ -61,7 +61,7 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 
 	_, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"})
 	want.Code(t, err, orchestrator.Conflict)
-	if !strings.Contains(err.Error(), "2 undelivered messages and 4 unread ones") {
+	if !strings.Contains(err.Error(), "2 undelivered messages and 4 unread messages") {
 		t.Error(err)
 	}
 	want.Equal(t, "status after a refusal", f.Message(pending).Status, orchestrator.Pending)
@@ -102,10 +102,10 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 	t.Parallel()
 	const (
-		read    = "have b read them (`mailroom wait --recipient b`)"
-		confirm = "(`mailroom acknowledge ID`), or hand it back to be read (`mailroom mail release --all --agent b`)"
-		cancel  = "(`mailroom cancel ID`, and `mailroom poll --recipient b` lists it)"
-		force   = "; or give them up, which tells their senders: `mailroom agent remove b --force`"
+		read    = "read them as b (`mailroom wait --recipient b`)"
+		confirm = "(`mailroom acknowledge ID`), or make them unread (`mailroom mail release --all --agent b`)"
+		cancel  = "(to list them, run `mailroom poll --recipient b`, and to cancel one, `mailroom cancel ID`)"
+		force   = ". Or discard the messages and notify their senders: `mailroom agent remove b --force`"
 	)
 	for _, c := range []struct{ shown, later, unread bool }{
 		{shown: true}, {later: true}, {unread: true}, {shown: true, later: true, unread: true},
@@ -133,7 +133,7 @@ func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 		}
 		f.Clock.Advance(2 * time.Hour)
 		_, err = removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"})
-		if !errors.As(err, &e) || !strings.HasPrefix(e.Hint, "Deliver them and "+read+force) {
+		if !errors.As(err, &e) || !strings.HasPrefix(e.Hint, "Deliver the messages and "+read+force) {
 			t.Errorf("%+v: two hours later the hint is %q", c, e.Hint)
 		}
 	}

@@ -108,7 +108,7 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 		f.Deliver()
 		failed := f.Message("given up")
 		want.Equal(t, "status of the one to "+recipient, failed.Status, orchestrator.Failed)
-		want.Equal(t, "its error", failed.Error, fmt.Sprintf("nobody is known as %q", failed.Recipient))
+		want.Equal(t, "its error", failed.Error, fmt.Sprintf("unknown agent %q", failed.Recipient))
 		cannot("given up", "send it again")
 		if recipient != "'system'" { // which sends the report that answers it, and whose name is said to be reserved
 			for _, receipt := range f.Why("given up").Receipts {
@@ -441,7 +441,7 @@ func TestOddConfiguration(t *testing.T) {
 			says += found.Says + "\n"
 		}
 	}
-	for _, part := range []string{"the setting retry.ladder cannot be read", "the setting delivery.claim_size",
+	for _, part := range []string{"cannot read the setting retry.ladder", "the setting delivery.claim_size",
 		"the group b has the name of an agent"} {
 		if !strings.Contains(says, part) {
 			t.Errorf("the doctor does not say %q:\n%s", part, says)

@@ -104,7 +104,7 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState, error) {
 	if l.Trust == nil {
 		return TrustState{},
-			orchestrator.Errorf(orchestrator.Unavailable, "this program asks of no database whether it is trusted")
+			orchestrator.Errorf(orchestrator.Unavailable, "this program does not check whether databases are trusted")
 	}
 	if _, err := Trusted(ctx, l); err != nil { // where there is no database, none is made only to be trusted
 		if _, missing := os.Stat(l.Path()); !trusted && errors.Is(missing, fs.ErrNotExist) {
@@ -150,13 +150,13 @@ func forgetGone(l *ledger.Ledger, err error) (TrustState, error) {
 	case n == 0:
 		return TrustState{}, err
 	}
-	return TrustState{Database: l.Path(), Reason: "it is gone: there is no file at its path", Gone: true,
+	return TrustState{Database: l.Path(), Reason: "the database does not exist: there is no file at its path", Gone: true,
 		Outside: []Outside{}}, nil
 }
 
 func trustNotKept(l *ledger.Ledger, err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable,
-		Message: "it cannot be kept whether the database is trusted", Err: err,
+		Message: "cannot record whether the database is trusted", Err: err,
 		Hint: "Check the folder " + l.Trust.Folder}
 }
 

@@ -27,7 +27,7 @@ func schedules(c *store.Conn) ([]orchestrator.Schedule, error) {
 		}
 		if !json.Valid(s.Params) || !utf8.Valid(s.Params) {
 			// shown as a text: they would make a list of schedules no JSON
-			s.Params, s.Problem = orchestrator.JSONString(string(s.Params)), "it does not run: its params are not JSON"
+			s.Params, s.Problem = orchestrator.JSONString(string(s.Params)), "the schedule does not run: its params are not valid JSON"
 		}
 		return s
 	}, `SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`)
@@ -96,7 +96,7 @@ func unknown(c *store.Conn, name string) error {
 		return err
 	}
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no schedule %q", name).
-		WithHint("%s", cmp.Or(orchestrator.DidYouMean(name, names), "`mailroom schedule list` lists them"))
+		WithHint("%s", cmp.Or(orchestrator.DidYouMean(name, names), "To list the schedules, run `mailroom schedule list`"))
 }
 
 // ClaimRun notes that this daemon runs a schedule for the time at. mine is false if another daemon has noted that time,

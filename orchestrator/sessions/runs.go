@@ -195,9 +195,9 @@ func runSpan(ctx context.Context, t *ledger.Tx, agent string) *tracing.Span {
 // runLost ends a run whose process died before it could note the end. One that had no pid yet was not started, for all
 // that is known.
 func runLost(t *ledger.Tx, agent string, run *Run, output string) error {
-	run.State, run.Outcome = Ended, "unknown: the process that watched it died"
+	run.State, run.Outcome = Ended, "unknown: the process that monitored the session died"
 	if run.PID == 0 {
-		run.State, run.Outcome = Failed, "it is not known whether it was started: the process that was about to died"
+		run.State, run.Outcome = Failed, "unknown whether the session started: the process that was starting it died"
 	}
 	span := runSpan(context.Background(), t, agent)
 	span.Set("pid", run.PID)
@@ -268,13 +268,13 @@ func endRun(t *ledger.Tx, b *Begun, e RunEnd) error {
 			return err
 		}
 		if idle {
-			e.Failed, e.Outcome = true, e.Outcome+", but it has read none of its messages"
+			e.Failed, e.Outcome = true, e.Outcome+", but the agent has not read any of its messages"
 		}
 	}
 	failure := ""
 	if e.Failed {
 		if said := strings.Join(strings.Fields(orchestrator.LastLines(e.Output)), " "); said != "" {
-			e.Outcome += "; it said last: " + said
+			e.Outcome += "; last output: " + said
 		}
 		failure = e.Outcome
 	}
@@ -324,7 +324,7 @@ func storeEnd(t *ledger.Tx, b *Begun, e RunEnd) error {
 	}
 	return agents.TellManager(t, "agent_failed", b.Agent.Name, map[string]any{
 		"agent": b.Agent.Name, "outcome": e.Outcome, "failures": failures, "last_message_id": b.MessageID,
-		"message": fmt.Sprintf("the session of %s failed %s in a row and is not started again until there is a new message for it", b.Agent.Name, orchestrator.Plural(int(failures), "time")),
+		"message": fmt.Sprintf("the session of %s failed %s in a row, and Mailroom does not restart it until the agent gets a new message", b.Agent.Name, orchestrator.Plural(int(failures), "time")),
 	})
 }
 

@@ -431,12 +431,12 @@ func TestWhySaysHowTheSessionStands(t *testing.T) {
 	says("with a, through wire:a", "the session of a is started for it by")
 	end(sessions.RunEnd{Outcome: "exit status 1", Failed: true, Output: "left out " + strings.Repeat("ü", 200) +
 		"\none\n\ntwo ü\n"})
-	says("failed (exit status 1; it said last: one two ü) and is started again at 20",
+	says("failed (exit status 1; last output: one two ü) and is started again at 20",
 		"What it printed is in "+sessions.Output(f.Ledger, "a"))
 	f.Add(agents.Update{Name: "a", StartCommand: new("false")})
 	says("and is started again at once")
 	end(sessions.RunEnd{Outcome: "exit status 2", Failed: true, Output: strings.Repeat("ü", 200)})
-	says("it said last: " + strings.Repeat("ü", 150) + ")")
+	says("last output: " + strings.Repeat("ü", 150) + ")")
 	f.Clock.Advance(time.Hour)
 	end(sessions.RunEnd{Outcome: "exit status 0", Output: "fine"})
 	says("when it was there, and has ended (exit status 0)")

@@ -97,7 +97,7 @@ func Ask(ctx context.Context, l *ledger.Ledger, q Request) (sent Sent, err error
 func CheckProtocol(d orchestrator.Draft) (orchestrator.Draft, error) {
 	if toSeveralInTeam(&d) {
 		return d, orchestrator.Errorf(orchestrator.InvalidParams,
-			"%s cannot be broadcast: one teammate has to answer for itself", d.Type).WithHint("Name one teammate")
+			"%s cannot be broadcast: it must go to one teammate", d.Type).WithHint("Name one teammate")
 	}
 	return checkInTeam(d)
 }
@@ -148,10 +148,10 @@ func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) 
 	}
 	for _, q := range open {
 		if q.kind == kind && q.requester == d.Sender {
-			e := orchestrator.Errorf(orchestrator.Conflict, "%s has not answered the %s of %s yet", d.Recipient,
+			e := orchestrator.Errorf(orchestrator.Conflict, "%s has not yet answered your %s %s", d.Recipient,
 				request(q.kind), q.id)
 			e.Details = map[string]any{"request_id": q.id}
-			return e.WithHint("Remind %s of %s with a plain message", d.Recipient, q.id)
+			return e.WithHint("To remind %s of %s, send a plain message", d.Recipient, q.id)
 		}
 	}
 	if kind != orchestrator.Shutdown {
@@ -160,7 +160,7 @@ func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) 
 	if stopped, err := stopped(t.Conn, d.SessionID, d.Recipient); err != nil || stopped == nil {
 		return err
 	}
-	return orchestrator.Errorf(orchestrator.Conflict, "%s has stopped already", d.Recipient)
+	return orchestrator.Errorf(orchestrator.Conflict, "%s has already stopped", d.Recipient)
 }
 
 // request is the message_type of a request, and response that of its answer.
@@ -192,8 +192,8 @@ func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 		return sent, err
 	}
 	if d.ReplyTo != "" && d.ReplyTo != q.messageID {
-		return sent, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: the message of %s is %s", q.id,
-			q.messageID).WithHint("Leave reply_to out: request_id says what is answered")
+		return sent, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: the message of the request %s is %s", q.id,
+			q.messageID).WithHint("Omit reply_to: request_id identifies the request")
 	}
 	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true // a request is read in any session, so it can be answered from any
 	out, err := sendToTeam(t, &d)
@@ -227,7 +227,7 @@ func answerable(t *ledger.Tx, a *Reply) (requestOf, error) {
 		return q, orchestrator.Errorf(orchestrator.NotFound, "there is no request %q", a.RequestID).
 			WithHint("%s", hintOpen(d.Sender, open))
 	case q.responder == d.Sender && q.kind != a.Kind:
-		return q, orchestrator.Errorf(orchestrator.InvalidParams, "%s is a %s, which takes no %s", q.id,
+		return q, orchestrator.Errorf(orchestrator.InvalidParams, "%s is a %s, so a %s cannot answer it", q.id,
 			request(q.kind), response(a.Kind)).
 			WithHint("Answer with a %s", response(q.kind))
 	}
@@ -253,13 +253,13 @@ func takesPart(t *ledger.Tx, q *requestOf, agent string) (bool, error) {
 // hintOpen says which requests an agent could answer.
 func hintOpen(responder string, open []requestOf) string {
 	if len(open) == 0 {
-		return "No request to " + responder + " is open"
+		return "There are no open requests to " + responder
 	}
 	var list []string
 	for _, q := range open[:min(len(open), 10)] {
-		list = append(list, q.id+" ("+request(q.kind)+" of "+q.requester+")")
+		list = append(list, q.id+" ("+request(q.kind)+" from "+q.requester+")")
 	}
-	return "Open to " + responder + ": " + strings.Join(list, ", ")
+	return "Open requests to " + responder + ": " + strings.Join(list, ", ")
 }
 
 // answerByReply turns a plain answer to a message that carries a request into the answer that a teammate would have
@@ -285,7 +285,7 @@ func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
 		return refusal
 	case !ledger.DueAt(d, t.Clock).IsZero():
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"not_before: an answer to a team's request decides it at once").WithHint("Send it when it is to be decided")
+			"not_before: an answer to a team request takes effect immediately and cannot be scheduled").WithHint("Send the answer when it should take effect")
 	}
 	d.Type, d.Payload, d.Summary, d.SessionID, d.Direct = v.Type, v.Payload, v.Summary, q.session, true
 	re.Stored = func(sent *orchestrator.Sent) error { return decide(t, &q, v.Approve, sent) }
@@ -296,18 +296,18 @@ func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
 func (q *requestOf) refuses(sender, recipient string) error {
 	switch {
 	case q.responder != sender:
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent to %s; only its recipient can answer it",
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent to %s; only the recipient can answer it",
 			q.id, q.responder)
 	case !q.void && q.status != requestOpen:
 		return orchestrator.Errorf(orchestrator.Conflict, "%s was %s at %s", q.id, q.status, q.answeredAt)
 	case q.void:
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"%s is not open: its message %s reached nobody, or %s was removed since", q.id, q.messageID, q.requester).
-			WithHint("`mailroom why %s` says what became of it", q.messageID)
+			"%s is not open: its message %s did not reach anyone, or %s was removed", q.id, q.messageID, q.requester).
+			WithHint("To see what happened to the message, run `mailroom why %s`", q.messageID)
 	case q.requester != recipient:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "to: %s was asked by %s, and the answer goes there",
+		return orchestrator.Errorf(orchestrator.InvalidParams, "to: the request %s was made by %s, so the answer must go to that agent",
 			q.id, q.requester).
-			WithHint("Send it to %s", q.requester)
+			WithHint("Send the answer to %s", q.requester)
 	}
 	return nil
 }

@@ -147,11 +147,11 @@ func checkInTeam(d orchestrator.Draft) (_ orchestrator.Draft, err error) {
 		return d, err
 	}
 	if toSeveralInTeam(&d) && d.ReplyTo != "" {
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: an answer goes to one teammate").
-			WithHint("Name the one who wrote %s", orchestrator.Clip(d.ReplyTo))
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: an answer must go to one teammate").
+			WithHint("Give the teammate who wrote %s", orchestrator.Clip(d.ReplyTo))
 	}
 	if d.Recipient == d.Sender {
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s would write to itself", d.Sender).
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s cannot write to itself", d.Sender).
 			WithHint("Name a teammate")
 	}
 	return d, nil
@@ -181,8 +181,8 @@ func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (out outcome, err error) {
 	if toSeveralInTeam(d) {
 		sent.Sent, sent.Stopped, err = broadcast(t, d)
 	} else if _, isGroup := agents.Members(t.Config(), d.Recipient); isGroup {
-		err = orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group, no teammate", d.Recipient).
-			WithHint("Write to %s for the whole team", Teammates)
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group, not a teammate", d.Recipient).
+			WithHint("To write to the whole team, use %s", Teammates)
 	} else {
 		var direct messages.Outcome
 		if direct, err = messages.SendIn(t, d); err == nil && direct.Refused == nil {
@@ -229,9 +229,9 @@ func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, sto
 	}
 	if len(recipients) == 0 {
 		e := orchestrator.Errorf(orchestrator.InvalidParams,
-			"nobody would get it: the team of session %s has no other member that has not stopped", d.SessionID)
+			"there are no recipients: all other members of the team of session %s have stopped, or there are none", d.SessionID)
 		return sent, stopped,
-			e.WithHint("`mailroom team members` lists the team; `mailroom group set %s` makes it", d.SessionID)
+			e.WithHint("To list the team, run `mailroom team members`. To create it, run `mailroom group set %s`", d.SessionID)
 	}
 	if err := messages.CheckBacklog(t, conf, recipients, ""); err != nil {
 		return sent, stopped, err

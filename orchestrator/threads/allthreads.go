@@ -45,7 +45,7 @@ func placesAfter(c *store.Conn, after string) (list []place, next string, err er
 	before := int64(math.MaxInt64)
 	if isLate {
 		if before, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, "", orchestrator.Errorf(orchestrator.InvalidParams, "no answer says to continue at %q",
+			return nil, "", orchestrator.Errorf(orchestrator.InvalidParams, "cannot continue at %q: use a value from a previous answer",
 				orchestrator.Clip(after))
 		}
 	}

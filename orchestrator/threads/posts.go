@@ -171,8 +171,8 @@ func postDirectly(t *ledger.Tx, p *PostDraft, a *answered) (posted Posted, err e
 	if a.writer == orchestrator.SystemSender || a.writer == p.Sender ||
 		strings.HasPrefix(a.writer, orchestrator.ThreadPrefix) {
 		return posted, orchestrator.Errorf(orchestrator.InvalidParams,
-			"reply_to: nobody gets an answer to %s outside of a thread", a.replyTo).
-			WithHint("Name the thread to post in, or direct:NAME for one agent")
+			"reply_to: you can answer %s only in a thread", a.replyTo).
+			WithHint("Give the thread to post in, or direct:NAME to write to one agent")
 	}
 	d := orchestrator.Draft{
 		Sender: p.Sender, Recipient: a.writer, Type: p.Type, ReplyTo: a.replyTo, SessionID: p.Session,
@@ -216,9 +216,9 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	}
 	switch {
 	case !ledger.DueAt(d, t.Clock).IsZero():
-		re.Outside = "it is wanted later, and what is posted in a thread stands there at once"
+		re.Outside = "the answer is scheduled for later, but posts in a thread appear immediately"
 	case re.IsGroup:
-		re.Outside = d.Recipient + " is several agents, which take part in no thread together"
+		re.Outside = d.Recipient + " refers to several agents, but only a single agent can take part in a thread"
 	default:
 		re.Outside = cmp.Or(th.shutsOut(d.Sender), th.shutsOut(re.Recipients[0]))
 	}
@@ -238,9 +238,9 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 func (th *Thread) shutsOut(agent string) string {
 	switch {
 	case th.Status != Open:
-		return "the thread of the message answered was closed at " + th.ClosedAt
+		return "the thread of the answered message was closed at " + th.ClosedAt
 	case !th.Has(agent):
-		return agent + " takes no part in the thread of the message answered"
+		return agent + " does not take part in the thread of the answered message"
 	}
 	return ""
 }

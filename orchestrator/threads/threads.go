@@ -113,7 +113,7 @@ func Create(ctx context.Context, l *ledger.Ledger, d Draft) (th Thread, err erro
 func checkParticipant(name string) (string, error) {
 	name, err := orchestrator.CheckName("participant", name)
 	if err == nil && name == orchestrator.User {
-		err = agents.NoMember(name, "thread").WithHint("Post in direct:%s, or write to %s by its name", name, name)
+		err = agents.NoMember(name, "thread").WithHint("Post in direct:%s, or send to %s directly", name, name)
 	}
 	return name, err
 }
@@ -121,7 +121,7 @@ func checkParticipant(name string) (string, error) {
 // checkThreadName refuses a name that no thread can have.
 func checkThreadName(name string) error {
 	if name == "" {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the thread needs a name")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the thread must have a name")
 	}
 	if err := orchestrator.CheckText("the name of the thread", name, orchestrator.MaxKey); err != nil {
 		return err
@@ -173,7 +173,7 @@ func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent st
 			return err
 		}
 		if !th.Has(agent) {
-			return orchestrator.Errorf(orchestrator.NotFound, "%s takes no part in %s", agent, th.ID).
+			return orchestrator.Errorf(orchestrator.NotFound, "%s does not take part in %s", agent, th.ID).
 				WithHint("%s", orchestrator.DidYouMean(agent, th.Names()))
 		}
 		t.KeepSpan()
@@ -251,7 +251,7 @@ func openThread(t *ledger.Tx, c *Change) (Thread, error) {
 	case c.By == "" && (!found || th.Session != orchestrator.FoldName(c.Session)):
 		return th, orchestrator.Errorf(orchestrator.NotFound, "there is no thread %q in the session %s",
 			orchestrator.Clip(c.Thread), orchestrator.Clip(c.Session)).
-			WithHint("create_thread answers with the id of the thread it makes; it may be in another session")
+			WithHint("Use the ID that create_thread returned. The thread might be in another session")
 	case th.Status != Open:
 		return th, orchestrator.Errorf(orchestrator.Conflict, "%s was closed at %s", th.ID, th.ClosedAt).
 			WithHint("Start a new thread")

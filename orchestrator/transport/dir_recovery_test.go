@@ -278,7 +278,7 @@ func TestDirGivesUpCleanly(t *testing.T) {
 			t.Errorf("Recover: %v, %v", found, err)
 		}
 		a.Mark = func(context.Context, string) error {
-			t.Error("it was marked after its time was up")
+			t.Error("it was marked after the time limit was reached")
 			return nil
 		}
 	}

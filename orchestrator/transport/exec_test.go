@@ -97,7 +97,7 @@ func TestExecCheck(t *testing.T) {
 		t.Errorf("%q, %v", command, err)
 	}
 	if _, err := (transport.Exec{}).Check("./handler"); err == nil ||
-		!strings.Contains(err.Error(), "relative paths begin in the agent's folder") {
+		!strings.Contains(err.Error(), "relative paths start in the agent's folder") {
 		t.Errorf("in another folder: %v", err)
 	}
 }
@@ -147,7 +147,7 @@ func TestExecOutcomes(t *testing.T) {
 		"exit 3":            {says: "the command ended with exit status 3"},
 		"echo doing; echo no disk >&2; exit 1": {says: "the command ended with exit status 1; it said: doing\nno disk",
 			report: "doing\nno disk\n"},
-		"exit 75":                                  {says: "the recipient asks to be tried later: the command ended with exit status 75", later: true},
+		"exit 75":                                  {says: "the recipient asked for a later retry: the command ended with exit status 75", later: true},
 		"echo busy; exit 75":                       {says: "exit status 75; it said: busy", report: "busy\n", later: true},
 		"kill -SEGV $$":                            {says: "the command: ended by SIGSEGV"},
 		"exec no-such-program-anywhere":            {says: "exit status 127; it said: "},
@@ -168,7 +168,7 @@ func TestExecOutcomes(t *testing.T) {
 		}
 	}
 	if _, err := execute(t, "true", filepath.Join(t.TempDir(), "missing"), note("m", "1")); err == nil ||
-		!strings.Contains(err.Error(), "make it") {
+		!strings.Contains(err.Error(), "create it") {
 		t.Errorf("a folder that is missing: %v", err)
 	}
 }

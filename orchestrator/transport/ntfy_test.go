@@ -288,8 +288,8 @@ func TestNtfyStatuses(t *testing.T) {
 	}{
 		{200, "", "", 1}, {202, "", "", 1}, {301, "", "redirects are not followed", 1},
 		{307, "", "redirects are not followed", 1},
-		{401, "", "answered 401", 1}, {403, "", "answered 403 Forbidden: sorry", 1}, {404, "", "gone for good", 1},
-		{410, "60", "gone for good", 1},
+		{401, "", "answered 401", 1}, {403, "", "answered 403 Forbidden: sorry", 1}, {404, "", "no longer exists", 1},
+		{410, "60", "no longer exists", 1},
 		{413, "", "answered 413", 2}, {429, "", "answered 429", 1}, {429, "60", "retry after 1m0s", 1},
 		{503, "7", "retry after 7s", 1},
 		{500, "60", "answered 500", 1}, {507, "", "answered 507", 1},

@@ -197,7 +197,7 @@ func TestPushStatuses(t *testing.T) {
 		{307, "", "redirects are not followed"},
 		{308, "", "redirects are not followed"}, {400, "", "answered 400 Bad Request: over"}, {401, "", "answered 401"},
 		{403, "", "answered 403"},
-		{404, "60", "gone for good: example.com"}, {410, "", "gone for good: example.com"},
+		{404, "60", "no longer exists: example.com"}, {410, "", "no longer exists: example.com"},
 		{413, "60", "answered 413 Request Entity Too Large: over"},
 		{429, "", "answered 429 Too Many Requests: over"}, {429, "7", "retry after 7s: example.com"},
 		{429, soon, "retry after"},

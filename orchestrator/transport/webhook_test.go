@@ -262,7 +262,7 @@ func TestWebhookStatuses(t *testing.T) {
 		{307, "", "answered 307 Temporary Redirect to http"}, {308, "", "answered 308 Permanent Redirect to http"},
 		{400, "", "answered 400 Bad Request: over"}, {401, "", "answered 401"},
 		{404, "60", "answered 404 Not Found: over"},
-		{405, "", "answered 405"}, {410, "60", "gone for good: example.com"}, {413, "", "answered 413"},
+		{405, "", "answered 405"}, {410, "60", "no longer exists: example.com"}, {413, "", "answered 413"},
 		{415, "", "answered 415"},
 		{422, "9", "answered 422"}, {429, "", "answered 429 Too Many Requests: over"},
 		{429, "7", "retry after 7s: example.com"}, {500, "60", "answered 500 Internal Server Error: over"},

@@ -100,7 +100,7 @@ func TestASessionOutlivesItsWatchdog(t *testing.T) {
 				fmt.Sprintf("%q",
 					f.Rows(`SELECT json_extract(attributes, '$.outcome'), json_extract(attributes, '$.output')
 				FROM command_trace WHERE name = 'start builder' AND status = 'ERROR'`)),
-				`["unknown: the process that watched it died I am builder\nstill here\nstill here\n"]`)
+				`["unknown: the process that monitored the session died I am builder\nstill here\nstill here\n"]`)
 		})
 	}
 }

@@ -64,7 +64,7 @@ func (w *Watchdog) note(ctx context.Context, what, agent string, write func() er
 		return err
 	}, backoff.WithContext(patience, ctx))
 	if err != nil {
-		w.Log.Error("it could not be noted "+what, "agent", agent, "error", err)
+		w.Log.Error("cannot record "+what, "agent", agent, "error", err)
 	}
 }
 
@@ -81,7 +81,7 @@ func (w *Watchdog) endForeign(s *sessions.Session) {
 	since, asked := w.asked[s.Agent]
 	if !asked {
 		w.asked[s.Agent] = time.Now()
-		w.Log.Info("ending a session that another process started, since its agent has stopped", "agent", s.Agent,
+		w.Log.Info("ending a session that another process started because its agent has stopped", "agent", s.Agent,
 			"pid", pid)
 	}
 	program.EndGroup(pid, asked && time.Since(since) >= w.Grace)

@@ -58,7 +58,7 @@ func Run(ctx context.Context, l *ledger.Ledger, log *slog.Logger) error {
 func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()) {
 	return orchestrator.Background(ctx, "watchdog", log, func(ctx context.Context) {
 		if err := Run(ctx, l, log); err != nil && ctx.Err() == nil {
-			log.Error("the sessions of agents are not looked after", "error", err)
+			log.Error("the sessions of agents are not monitored", "error", err)
 		}
 	})
 }
@@ -141,10 +141,10 @@ func (w *Watchdog) complain(ctx context.Context, agent string, err error) {
 	}
 	w.said[agent] = err.Error()
 	if agent == "" {
-		w.Log.Warn("the sessions of agents cannot be looked after", "error", err)
+		w.Log.Warn("cannot monitor the sessions of agents", "error", err)
 		return
 	}
-	w.Log.Error("the session of an agent cannot be started", "agent", agent, "error", err)
+	w.Log.Error("cannot start the session of an agent", "agent", agent, "error", err)
 }
 
 func (w *Watchdog) own(agent string) *program.Running {
@@ -174,7 +174,7 @@ func (w *Watchdog) endStopped(s *sessions.Session) {
 		return // at our first look it stopped before us, and what runs began since
 	}
 	for _, r := range program.EndAll(w.key(s.Agent), program.ErrStopped) {
-		w.Log.Info("ending a command, since its agent has stopped", "agent", s.Agent, "pid", r.PID())
+		w.Log.Info("ending a command because its agent has stopped", "agent", s.Agent, "pid", r.PID())
 	}
 }
 
@@ -201,8 +201,8 @@ func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 	running, err := program.Start(ctx, w.command(begun, slot))
 	if err != nil {
 		defer slot.Release()
-		w.Log.Error("the session of an agent cannot be started", "agent", s.Agent, "error", err)
-		return w.sessions.End(ctx, begun, sessions.RunEnd{Outcome: "it was not started: " + err.Error(), Failed: true})
+		w.Log.Error("cannot start the session of an agent", "agent", s.Agent, "error", err)
+		return w.sessions.End(ctx, begun, sessions.RunEnd{Outcome: "not started: " + err.Error(), Failed: true})
 	}
 	w.Log.Info("started a session", "agent", s.Agent, "pid", running.PID(), "message_id", begun.MessageID, "unread",
 		begun.Unread)

@@ -131,7 +131,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 	for name, fail := range map[string]func(a *actor){
 		"exit status 7":    func(a *actor) { a.end("exit", 7) },
 		"ended by SIGKILL": func(a *actor) { a.end("crash") },
-		"exit status 0, but it has read none of its messages": func(a *actor) { a.end("exit", 0) },
+		"exit status 0, but the agent has not read any of its messages": func(a *actor) { a.end("exit", 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +157,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 				fail(a)
 				f.until(fmt.Sprint(i+1),
 					`SELECT failures FROM agent_runs WHERE agent = 'builder' AND state <> 'running'`)
-				want.Equal(t, "outcome", f.run("builder").Outcome, name+"; it said last: I am builder")
+				want.Equal(t, "outcome", f.run("builder").Outcome, name+"; last output: I am builder")
 			}
 			want.Equal(t, "state", f.run("builder").State, sessions.GivenUp)
 			f.Clock.Advance(24 * time.Hour)
@@ -170,7 +170,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 			reasons, err := overview.Why(t.Context(), f.Ledger, id)
 			if err != nil ||
 				!strings.Contains(reasons[0].Rule,
-					"was given up after 5 failures ("+name+"; it said last: I am builder)") {
+					"was given up after 5 failures ("+name+"; last output: I am builder)") {
 				t.Errorf("why says %+v, %v", reasons, err)
 			}
 			f.task("builder")

@@ -127,7 +127,7 @@ func TestSettings(t *testing.T) {
 		return s.Value
 	}
 	d := r.opens(1440, true, "/operations/settings")
-	d.Reads("waits before the second, third, ... attempt")
+	d.Reads("waiting times before the second, third, and later attempts")
 	d.pictured("settings-dark")
 	change := func(to string) {
 		d.Eval(`document.querySelector("[aria-label='Change retry.ladder']").click()`, nil)
@@ -136,7 +136,7 @@ func TestSettings(t *testing.T) {
 		d.Click("Change it")
 	}
 	change("soon")
-	d.Reads(`"soon" is not a duration`)
+	d.Reads(`"soon" is not a valid duration`)
 	d.Click("Leave it")
 	d.Until(`!document.querySelector("dialog")`)
 	change("5s,30s")

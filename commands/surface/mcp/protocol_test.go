@@ -294,22 +294,22 @@ func TestAdviceWithoutAShell(t *testing.T) {
 	}
 	for _, c := range []struct{ tool, args, agent, administrator string }{
 		{
-			"get_message", `{"message_id":"m"}`, `"hint":"search_messages finds what an agent has sent or got"`,
-			`"hint":"search_messages finds what an agent has sent or got"`,
+			"get_message", `{"message_id":"m"}`, `"hint":"To list the messages that an agent sent or received, run search_messages"`,
+			`"hint":"To list the messages that an agent sent or received, run search_messages"`,
 		},
 		{
 			"send", `{"recipient":"builders","message_type":"x"}`,
-			`"hint":"Tell the person who runs you: Add some with ` + "`mailroom group add builders AGENT`" + `"`,
-			`"hint":"Add some with group_add (name: builders, members: AGENT)"`,
+			`"hint":"Tell the person who runs you: To add a member, run ` + "`mailroom group add builders AGENT`" + `"`,
+			`"hint":"To add a member, run group_add (name: builders, members: AGENT)"`,
 		},
 		{"send", `{"recipient":"full","message_type":"x"}`, `"hint":"Try again later"`,
-			`"hint":"Try again later; status shows the backlog, the setting backlog.limit the limit"`},
+			`"hint":"Try again later. To see the backlog, run status (the limit is the setting backlog.limit)"`},
 		{"send", `{"recipient":"role:x","message_type":"x"}`, `"hint":"No agent has a role yet"`,
-			`"hint":"No agent has a role yet; agent_add (name: NAME, role: x) gives one"`},
+			`"hint":"No agent has a role yet. To set a role, run agent_add (name: NAME, role: x)"`},
 		{"release", `{}`, `"hint":"Name one message, or say all; not both"`,
 			`"hint":"Name one message, or say all; not both"`},
-		{"read_thread", `{"thread_id":"t"}`, `"hint":"list_threads lists yours; any`,
-			`"hint":"list_threads lists yours; any`},
+		{"read_thread", `{"thread_id":"t"}`, `"hint":"To list your threads, run list_threads. Any`,
+			`"hint":"To list your threads, run list_threads. Any`},
 	} {
 		for _, admin := range []bool{false, true} {
 			want := c.agent
@@ -344,7 +344,7 @@ func TestAdviceWhereLessIsOffered(t *testing.T) {
 	}
 	status, text := e.Run(e.Token("builder", true), "agent_add",
 		`{"name":"hook","deliver":"webhook:http://127.0.0.1/x"}`)
-	const allow = "If that is meant, allow it: `mailroom agent add hook --deliver webhook:http://127.0.0.1/x --allow-private`"
+	const allow = "To allow the address, run `mailroom agent add hook --deliver webhook:http://127.0.0.1/x --allow-private`"
 	if status != 400 ||
 		!strings.Contains(text, `"hint":"Only somebody on the daemon's machine can do that. `+allow+`"`) {
 		t.Errorf("a private address over HTTP: %d %s", status, text)
@@ -352,7 +352,7 @@ func TestAdviceWhereLessIsOffered(t *testing.T) {
 	onTheMachine := surface.NewOffer(surfacetest.Catalogue(), commands.Caller{Admin: true})
 	hint := onTheMachine.WithoutShell(&orchestrator.Error{Code: orchestrator.InvalidParams,
 		Hint: allow}).(*orchestrator.Error).Hint
-	if hint != "If that is meant, allow it: agent_add (name: hook, deliver: webhook:http://127.0.0.1/x, allow_private: true)" {
+	if hint != "To allow the address, run agent_add (name: hook, deliver: webhook:http://127.0.0.1/x, allow_private: true)" {
 		t.Errorf("a private address over MCP on the machine itself: %s", hint)
 	}
 	env := e.Env

@@ -19,8 +19,8 @@ const (
 	cannotTell = "cannot tell whether"
 	foundLater = "an earlier attempt had delivered it"
 	putOff     = "put off until "
-	refuses    = "the recipient refuses the message"
-	asks       = "; its recipient asks for no other attempt within "
+	refuses    = "the recipient rejected the message"
+	asks       = "; the recipient asked for no further attempt within "
 	tookLonger = "the attempt took longer than "
 	manyDied   = "the delivering process died "
 )
