@@ -57,7 +57,7 @@ var ralphExample = example{
 			"taskId": "feat-001",
 			"bugs": [
 				{ "file": "file.ts", "line": "10", "issue": "Bug description" }
-			]}}`, `{"success":false,"error":"invalid_params","message":"payload.bugs[0].line: \"10\" is not a whole number","parameter":"payload.bugs[0].line"}`, ""},
+			]}}`, `{"success":false,"error":"invalid_params","message":"payload.bugs[0].line: must be a whole number, but is \"10\"","parameter":"payload.bugs[0].line"}`, ""},
 		{"qa", "send", `{"to":"pm","type":"validation_passed","payload":{
 			"taskId": "feat-001",
 			"results": {

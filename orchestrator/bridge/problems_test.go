@@ -348,5 +348,5 @@ func TestAnotherRoot(t *testing.T) {
 	options.Root = t.TempDir()
 	_, err := bridge.Once(t.Context(), o.Engine, options)
 	must(t, err)
-	want.Equal(t, "told", o.log.told("elsewhere=qa reads below "+o.root), 1)
+	want.Equal(t, "told", o.log.told("elsewhere=qa reads from "+o.root), 1)
 }

@@ -25,15 +25,15 @@ func TestCheck(t *testing.T) {
 		`"$HOME/no-such-tool"`: "", "$EDITOR x": "", "PATH=/nowhere no-such-tool": "", "(no-such-tool)": "",
 		"`no-such-tool`": "", "~nobody-at-all/x": "", "A=1": "",
 		// And what is wrong with others.
-		"": "missing", " \n\t": "missing", "cat\x00": "NUL", "cat \xff": "UTF-8",
-		"cat " + strings.Repeat("x", 4096): "at most 4096",
+		"": "no command given", " \n\t": "no command given", "cat\x00": "NUL", "cat \xff": "UTF-8",
+		"cat " + strings.Repeat("x", 4096): "the limit is 4096",
 		"cat 'half":                        "cannot read the command", "cat (": "cannot read the command",
 		"cat | | sort":    "cannot read the command",
 		"no-such-tool -x": "no-such-tool not found", "A=1 no-such-tool": "no-such-tool not found",
 		"./no-such-tool":         folder + "/no-such-tool does not exist",
 		"~/no-such-tool-at-home": "not found", "./plain": "chmod +x " + folder + "/plain", "./bin": "is a folder",
-		"/no/such/tool": "there is no /no/such/tool",
-		"-c cat":        "begins with -", "--no-such-tool": "begins with -", "./plain/x": "not a directory",
+		"/no/such/tool": "/no/such/tool does not exist",
+		"-c cat":        "must not start with -", "--no-such-tool": "must not start with -", "./plain/x": "not a directory",
 	} {
 		err := program.Check(text, folder)
 		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {

@@ -168,7 +168,7 @@ func TestExecOutcomes(t *testing.T) {
 		}
 	}
 	if _, err := execute(t, "true", filepath.Join(t.TempDir(), "missing"), note("m", "1")); err == nil ||
-		!strings.Contains(err.Error(), "make it") {
+		!strings.Contains(err.Error(), "create it") {
 		t.Errorf("a folder that is missing: %v", err)
 	}
 }

@@ -92,7 +92,7 @@ func TestMistakesAreAnswered(t *testing.T) {
 		"try --batch-size 1001":                  "-9 to 1000",
 		"try --timeout 1.5s":                     "must be a whole number of seconds",
 		"try --timeout soon":                     "timeout",
-		"try --payload {n:1}":                    "it is not JSON",
+		"try --payload {n:1}":                    "not valid JSON",
 		"try --payload @/nowhere":                "no such file",
 		"try --payload - --output yaml":          "must be json or text",
 		"--as ../x try":                          "is not a name",

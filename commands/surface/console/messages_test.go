@@ -160,7 +160,7 @@ func TestMessagesFilter(t *testing.T) {
 		d.Until(`document.querySelector(".stream .foot code, .stream .empty") && ` + rows + ` === "` + found + `"`)
 	}
 	d.Open(r.Address + "/messages?since=never")
-	d.Reads("is no time")
+	d.Reads("is not a valid time")
 
 	// What comes while a slow search is under way is shown once that has ended.
 	d.Open(r.Address + "/messages")
