@@ -101,11 +101,11 @@ var shellOnly = []struct{ path, hint string }{
 	{"commands/surface/cli/database.go", ""}, {"commands/surface/cli/start.go", ""}, {"commands/surface/cli/confirm.go", ""}, {"commands/surface/cli/jq.go", ""},
 	{"commands/surface/cli/invoke.go", ""}, {"commands/surface/cli/completion.go", ""},
 	{"orchestrator/router/file_client.go", ""}, {"commands/surface/listener/socket.go", ""}, {"commands/surface/cli/join.go", ""}, {"commands/surface/cli/remote.go", ""}, {"commands/surface/remote/", ""},
-	{"commands/surface/web/gate.go", "Start the daemon with --host"}, {"commands/surface/mcp/arrive.go", ""},
+	{"commands/surface/web/gate.go", "Start `mailroom serve` with --host"}, {"commands/surface/mcp/arrive.go", ""},
 	{"sqlite/backup.go", ""}, {"orchestrator/store/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/tables/migrate.go", ""}, {"sqlite/file.go", ""},
 	{"sqlite/store.go", "Give a file with --db"}, {"orchestrator/bridge/", ""},
 	{"sqlite/dialect.go", "Give another file with --db"},
-	{"orchestrator/move/", ""}, {"commands/run.go", "Name the agent in"}, {"commands/team/team.go", "Say --as NAME"}, // --as is also of the MCP server
+	{"orchestrator/move/", ""}, {"commands/run.go", "Name the agent in"}, {"commands/team/team.go", "Pass --as NAME"}, // --as is also of the MCP server
 }
 
 // TestHintsWithoutAShell: each hint in the source names commands and flags that there are, within backquotes, so that

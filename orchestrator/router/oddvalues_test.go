@@ -108,7 +108,7 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 		f.Deliver()
 		failed := f.Message("given up")
 		want.Equal(t, "status of the one to "+recipient, failed.Status, orchestrator.Failed)
-		want.Equal(t, "its error", failed.Error, fmt.Sprintf("nobody is known as %q", failed.Recipient))
+		want.Equal(t, "its error", failed.Error, fmt.Sprintf("unknown agent %q", failed.Recipient))
 		cannot("given up", "If the message is still needed, send it again")
 		if recipient != "'system'" { // which sends the report that answers it, and whose name is said to be reserved
 			for _, receipt := range f.Why("given up").Receipts {
