@@ -28,7 +28,7 @@ func TestFrame(t *testing.T) {
 		document.body.append(link);
 		link.click();
 	})()`, nil)
-	d.Reads("There is no question xyz here")
+	d.Reads("There is no question xyz")
 	d.Key("?")
 	d.Until(`document.querySelector("#keys[open]")`)
 	d.Key("Escape")
