@@ -238,7 +238,7 @@ func TestManyAgents(t *testing.T) {
 		agents.Disabling{Agent: "agent-00500", Why: "its disk is full"}); err != nil {
 		t.Fatal(err)
 	}
-	d.Reads("One of these 100 agents needs a look")
+	d.Reads("One of these 100 agents needs attention")
 	d.Click("Next")
 	d.Reads("101 to 200 of 10,002")
 	d.Type("Find a name, a role, or a host", "agent-09999")

@@ -27,7 +27,7 @@ func TestWaterfall(t *testing.T) {
 		d.Until(`document.querySelector("main h1")?.textContent === "Failed 46 times, waiting for a retry"`)
 		d.Reads("Due, but not attempted yet")
 		d.Reads("Waited 2 min to retry")
-		d.Reads("46 alike")
+		d.Reads("46 identical")
 		for _, what := range []string{"to scale", "shorten waits", "Show 44 similar attempts"} {
 			if width == 390 && what == "Show 44 similar attempts" {
 				continue

@@ -56,7 +56,7 @@ function sentenceOf(agent, backlog) {
   const { name, run, role } = agent;
   if (agent.disabled) {
     const { at, why } = disabledSince(agent.disabled);
-    return ["disabled", `${name} is disabled`, `Mailroom has delivered nothing to it since ${clock(at)}: ${why || "no reason was given"}.${wait} When you enable the agent, it gets the waiting messages in order.`];
+    return ["disabled", `${name} is disabled`, `Mailroom has delivered nothing to it since ${clock(at)}. ${why ? `Reason: ${why}` : "No reason was given"}.${wait} When you enable the agent, it gets the waiting messages in order.`];
   }
   const { name: shape } = standing(agent);
   if (agent.state === "session_failed" || agent.state === "given_up") {
