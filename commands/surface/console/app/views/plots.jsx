@@ -29,7 +29,7 @@ function brokeAt(traffic, needs) {
   if (!first) return null;
   const begin = Date.parse(traffic.intervals[0].at), step = stepOf(traffic), end = begin + step * traffic.intervals.length;
   const x = (100 * (Math.floor((Date.parse(first.since) - begin) / step) * step)) / (end - begin);
-  return x < 0 || x > 100 ? null : { x: round(x), says: first.code === "failed" ? `${first.about} starts to fail` : `${first.about} is disabled`, at: first.since };
+  return x < 0 || x > 100 ? null : { x: round(x), says: first.code === "failed" ? `${short(first.about)} starts to fail` : `${short(first.about)} is disabled`, at: first.since };
 }
 
 const stepOf = ({ intervals: i }) => (i.length > 1 ? Date.parse(i[1].at) - Date.parse(i[0].at) : 60_000);

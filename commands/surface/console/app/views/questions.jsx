@@ -80,7 +80,7 @@ export function Questions({ rest: [id] }) {
 // NotOpen says where the question is that the address names, if it is not among those that are open.
 function NotOpen({ id, question }) {
   if (question?.status === "pending") return null;
-  return <div class="problem note" role="status"><p>{question ? `The question ${id} is no longer open. Its status is ${question.status}.` : `There is no question ${id}. It might have been deleted, or it might be in another database.`} <a href="/questions">All questions</a></p></div>;
+  return <div class="problem note" role="status"><p>{question ? `The question ${id} is no longer open. Its status is ${question.status}.` : `The question ${id} is not among the newest ${most} questions. It might be older, deleted, or in another database.`} <a href="/questions">All questions</a></p></div>;
 }
 
 // Open lists what can be answered, the oldest first. On a paired desk a question that ends while one looks at it stays, and says what became of it.

@@ -93,7 +93,7 @@ function Took({ row }) {
       if (row.lease_until) return "in progress";
       const ahead = Date.parse(row.next_attempt_at || 0) - now.value;
       if (ahead > 0) return `${row.status === "retry" ? "retry" : "due"} in ${span(ahead)}`;
-      return row.status === "retry" ? "due" : row.created_at ? `waiting ${since(row.created_at)}` : "waiting";
+      return row.status === "retry" ? "due" : row.created_at ? `waits ${since(row.created_at)}` : "waits";
   }
   return null;
 }
