@@ -111,13 +111,13 @@ function headline(data) {
 // lead says how long the first has waited, and where it can be answered.
 function lead(data, devices, desk) {
   const first = data?.questions.at(-1), active = (devices?.devices ?? []).filter((d) => d.state === "active");
-  const since = age(first?.createdAt), waited = !first ? "" : since === "now" ? "The first arrived just now. " : `The first has waited ${since}. `;
+  const since = age(first?.createdAt), waited = !first ? "" : since === "now" ? "The oldest question arrived just now. " : `The oldest question has waited ${since}. `;
   if (!devices) return waited;
   if (!active.length) return `${waited}No device is paired, so nobody can answer.`;
   const here = desk.state === "active", others = active.filter((d) => d.id !== desk.device?.id);
   const where = !here ? (others.length === 1 ? `on ${others[0].name}` : `on one of ${plural(others.length, "device")}`)
     : others.length ? `in this browser or on ${others.length === 1 ? others[0].name : plural(others.length, "other device")}` : "in this browser";
-  return `${waited}${first ? "Answer" : "You can answer questions"} ${where}.${active.length > 1 ? " The first answer counts for all devices." : ""}`;
+  return `${waited}${first ? "Answer it" : "You can answer questions"} ${where}.${active.length > 1 ? " The first answer counts for all devices." : ""}`;
 }
 
 function Devices({ of, desk, reload }) {

@@ -107,7 +107,7 @@ function Tokens() {
             setAsking(null);
             if (done) tokens.reload();
           }}>
-          <p>Mailroom rejects the next request with this token. You cannot undo this, but you can issue another token.</p>
+          <p>Mailroom rejects requests with this token from now on. You cannot undo this, but you can issue another token.</p>
           {isMine(asking) && <p class="warn">This page uses this session, so you are logged out. To start another session, run <code>mailroom console</code>.</p>}
         </Confirm>
       )}
