@@ -107,7 +107,7 @@ func TestChromiumAlert(t *testing.T) {
 	}
 	h.run("signal", "device", "revoke", device)
 	page.Eval(`void dispatchEvent(new Event("focus"))`, nil)
-	page.Reads("Not paired any more")
+	page.Reads("No longer paired")
 	out, err := h.command("signal", "ask-question", "--as", "builder", "--question", "Anybody there?").Output()
 	if err == nil || !bytes.Contains(out, []byte(`"unavailable"`)) {
 		t.Errorf("a question for nobody: %s %v", out, err)

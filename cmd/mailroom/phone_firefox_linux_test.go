@@ -41,7 +41,7 @@ func TestFirefoxQuestion(t *testing.T) {
 	taken := h.ask(words["question"]+" once more?", "--options", "one", "--options", "other")
 	asked := desktop.Shown()
 	h.run("signal", "cancel", taken, "--as", "builder")
-	h.ends(desktop, "Cancelled by the asker", asked)
+	h.ends(desktop, "Canceled by the asker", asked)
 	if got := h.response(taken); got["answered"] != false || got["status"] != "cancelled" {
 		t.Errorf("the asker of a cancelled question is told %v", got)
 	}

@@ -134,29 +134,29 @@ func TestAgentIsAddedAndChanged(t *testing.T) {
 	d.Click("Add an agent")
 	d.Type("Name", "carol")
 	d.Type("Role", "tests")
-	d.Click("a command or a file of the machine")
+	d.Click("a command or a file on the machine")
 	d.Reads("mailroom agent add carol --deliver exec:COMMAND")
-	d.Click("its inbox, where it reads")
+	d.Click("its inbox")
 	d.Click("Add")
 	d.Until(`location.pathname === "/agents/carol" && document.querySelector("main h1")?.innerText === "carol"`)
 	d.Click("Change…")
 	d.Type("Role", " what others write")
-	d.Type("Minutes of silence after which it counts as lost", "10")
+	d.Type("Minutes of silence before the agent counts as lost", "10")
 	d.Click("Change")
 	d.Reads("Tests what others write.")
 	d.Reads("lost after 10 min")
 	d.Click("Change…")
-	d.Type("Minutes of silence after which it counts as lost", "e") // no number, and not nothing
+	d.Type("Minutes of silence before the agent counts as lost", "e") // no number, and not nothing
 	d.Click("Change")
 	d.Until(`document.querySelector("dialog input:invalid")`)
-	d.Click("Leave it")
+	d.Click("Go back")
 	d.Until(`!document.querySelector("dialog")`)
 	d.Click("Change…")
 	d.Click("a webhook")
 	d.Type("Address", "ftp://nowhere")
 	d.Click("Change")
 	d.Until(`document.querySelector("dialog [role=alert]")`)
-	d.Click("Leave it")
+	d.Click("Go back")
 	if a, err := agents.Get(t.Context(), r.Router.Ledger, "carol"); err != nil || a.Deliver != "inbox" ||
 		a.SilentAfter != 600 || a.Role != "tests what others write" {
 		t.Errorf("%+v, %v", a, err)
@@ -178,10 +178,10 @@ func TestPresenceOverTime(t *testing.T) {
 	r.sql(`INSERT INTO host_sessions (agent, session, program, state, started_at, seen_at)
 		VALUES ('bob', 's', 'codex', 'idle', ?1, ?2)`, hour(2), orchestrator.Stamp(now))
 	d := r.opens(1440, false, "/agents/bob")
-	d.Reads("in 3 of 24 hours it sent 4 · read 2 · silent for 3 h at most, until ")
+	d.Reads("active in 3 of 24 hours sent 4 · read 2 · longest silence 3 h, until ")
 	d.Until(`document.querySelectorAll(".there rect.c-strong").length === 3 && document.querySelectorAll(".there rect.c-ok").length === 1`)
 	d.Click("hour")
-	d.Reads("in 1 of 12 intervals of 5 min it sent 1")
+	d.Reads("active in 1 of 12 intervals of 5 min sent 1")
 }
 
 // What agents call themselves is text; who has no right is told so; and what is not there says what helps.
@@ -207,10 +207,10 @@ func TestAgentsInTheirStates(t *testing.T) {
 	s.Open(r.Address + "/agents/ann")
 	s.Type("Token", r.Token("ann", false))
 	s.Click("Log in")
-	s.Reads("only an administrator changes agents")
+	s.Reads("only an administrator can change agents")
 	s.Until(`document.querySelector("main .three [role=alert]")`) // the tokens
 	s.Reads("only administrators can run agent_token")
-	s.Reads("Not heard of yet")
+	s.Reads("Mailroom has not heard from it yet")
 }
 
 // With thousands of agents the list is as quick as with ten: it has pages, and a search.
@@ -238,10 +238,10 @@ func TestManyAgents(t *testing.T) {
 		agents.Disabling{Agent: "agent-00500", Why: "its disk is full"}); err != nil {
 		t.Fatal(err)
 	}
-	d.Reads("One of these 100 agents needs a look")
+	d.Reads("One of these 100 agents needs attention")
 	d.Click("Next")
 	d.Reads("101 to 200 of 10,002")
-	d.Type("Find a name, a role or a host", "agent-09999")
+	d.Type("Find a name, a role, or a host", "agent-09999")
 	d.Until(`document.querySelectorAll("main tbody tr").length === 1`)
 	d.Reads("One agent with “agent-09999”")
 	d.Key("Escape", "j", "Enter")

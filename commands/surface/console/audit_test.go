@@ -80,11 +80,11 @@ func TestQueryByHand(t *testing.T) {
 	ask("SELECT hash FROM tokens")
 	d.Until(`document.querySelector(".answer [role=alert]") && !document.querySelector(".btn.first[disabled]")`)
 	ask("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) SELECT i FROM n")
-	d.Reads("There are more than these 1,000")
+	d.Reads("There are more rows than these 1,000")
 	d.Click("Show 800 more of 1,000")
 	d.Until(`document.querySelectorAll("tbody tr").length === 1000`)
 	d.Eval(`document.querySelector("a[href='/audit/overdue']").click()`, nil)
-	d.Reads("This audit finds nothing.")
+	d.Reads("The audit found no rows.")
 	d.Eval(`history.back()`, nil)
 	d.Until(`document.querySelector("textarea")?.value.startsWith("WITH RECURSIVE")`)
 	if conf, err := r.Router.Ledger.Configuration(t.Context()); err != nil || conf.Agents["architect"] == nil {
@@ -113,5 +113,5 @@ func TestAuditOnAPhone(t *testing.T) {
 	s.Open(r.Address + "/audit")
 	s.Type("Token", r.Token("ann", false))
 	s.Click("Log in")
-	s.Reads("You are logged in as ann, which is no administrator")
+	s.Reads("You are logged in as ann, which is not an administrator")
 }

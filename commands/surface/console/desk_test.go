@@ -118,7 +118,7 @@ func TestDesk(t *testing.T) {
 	}
 	d.Until(`document.querySelectorAll(".choice").length === 2`)
 	d.Key("?")
-	d.Reads("its option of that place")
+	d.Reads("choose the option with that number")
 	d.Key("Escape", "2")
 	d.Key("j", "2")
 	d.Reads("Your answer: Keep it")
@@ -169,12 +169,12 @@ func TestDeskRefused(t *testing.T) {
 	r.pairs(d.Page)
 	d.takesBackFor(0)
 	question := r.asks("ann", "Shall it fly?", "Let it fly", "Keep it")
-	d.Click("Add a word")
-	d.Type("Goes with the option that you press", "but slowly")
+	d.Click("Add a comment")
+	d.Type("Sent with the option that you press", "but slowly")
 	const answers = `((asked) => (window.fetch = (path, o) => path.endsWith("/answer") ? (window.fetch = asked, %s) : asked(path, o), null))(fetch)`
 	d.Eval(fmt.Sprintf(answers, `Promise.resolve(Response.json({ error: "unavailable", message: "The disk is full.", hint: "Make room." }, { status: 503 }))`), nil)
 	d.Click("Let it fly")
-	d.Reads("Your answer was not taken: Let it fly: but slowly")
+	d.Reads("Your answer was not accepted: Let it fly: but slowly")
 	d.Reads("The disk is full. Make room.")
 	d.Until(`document.querySelector("textarea").value === "but slowly"`)
 
@@ -184,7 +184,7 @@ func TestDeskRefused(t *testing.T) {
 	if got := r.does("get_response", fmt.Sprintf(`{"questionId":%q}`, question)); got["answered"] != false {
 		t.Errorf("ann gets %v of a forged answer", got)
 	}
-	d.Reads("It did not pass the check of who asked, so that the question is open again.")
+	d.Reads("The answer failed the check of the agent that asked, so the question is open again.")
 	d.Reads("mailroom trace " + question)
 	d.Until(`document.querySelector("textarea").value === "but slowly"`)
 	d.Click("Let it fly")
@@ -225,12 +225,12 @@ func TestTwoDesks(t *testing.T) {
 	one.Reads("Asked before")
 	one.Until(`document.querySelector(".ask .who").innerText === "ann"`) // who sealed it
 	two.Until(`document.querySelector(".ask .who").innerText === "bob"`) // which the table says
-	two.Reads("It was asked before this desk was paired.")
+	two.Reads("The question was asked before you paired this desk.")
 	if shows(two.Page, "Asked before the second") {
 		t.Error("a desk reads what was asked before it was paired")
 	}
 	r.does("signal_cancel", fmt.Sprintf(`{"questionId":%q}`, early))
-	one.Reads("Cancelled by the asker")
+	one.Reads("Canceled by the asker")
 	one.Until(`document.querySelector(".answered .agent").innerText === "ann"`)
 	one.takesBackFor(0)
 	two.takesBackFor(0)
@@ -271,13 +271,13 @@ func TestDeskEnds(t *testing.T) {
 	r.asks("ann", "Shall the canary fly?", "Yes")
 	d.takesBackFor(never)
 	d.Eval(`((clear) => (window.cleared = new Set(), window.clearInterval = (id) => (cleared.add(id), clear(id)), null))(clearInterval)`, nil)
-	d.Click("Add a word")
-	d.Type("Goes with the option that you press", "but softly")
+	d.Click("Add a comment")
+	d.Type("Sent with the option that you press", "but softly")
 	d.Click("Yes")
 	d.Reads("Your answer: Yes: but softly")
 	r.does("signal_device_revoke", fmt.Sprintf(`{"id":%q}`, id)) // which cancels the question: no other device reads it
 	d.Reads("This desk was revoked")
-	d.Reads("Your answer to ann was not taken, since this desk was revoked: Yes: but softly")
+	d.Reads("Your answer to ann was not accepted, because this desk was revoked: Yes: but softly")
 	if shows(d.Page, "canary") {
 		t.Error("a desk that was revoked still shows what is encrypted")
 	}
@@ -295,13 +295,13 @@ func TestDeskEnds(t *testing.T) {
 	d.Click("Unpair this desk…")
 	d.Click("Unpair")
 	d.Eval(`refuse()`, nil)
-	d.Reads("This desk stays paired, since an answer was not taken: The disk is full.")
-	d.Click("Leave it")
-	d.Reads("Your answer was not taken: Yes")
+	d.Reads("This desk stays paired, because an answer was not accepted: The disk is full.")
+	d.Click("Go back")
+	d.Reads("Your answer was not accepted: Yes")
 	d.Click("Yes")
 	d.Reads("Your answer: Yes")
 	d.Click("Unpair this desk…")
-	d.Reads("Open questions that no other device can read are cancelled.")
+	d.Reads("Mailroom cancels open questions that no other device can read.")
 	d.Click("Unpair")
 	d.Reads("This browser is not paired.")
 	if kept := d.kept(); kept != "" {
@@ -389,8 +389,8 @@ func TestDeskAndSessions(t *testing.T) {
 
 	r.asks("ann", "And again?", "Yes")
 	d.Reads("And again?")
-	d.Click("Add a word")
-	d.Type("Goes with the option that you press", "quite so")
+	d.Click("Add a comment")
+	d.Type("Sent with the option that you press", "quite so")
 	if _, err := agents.RevokeTokens(t.Context(), r.Router.Ledger, "operator"); err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +412,7 @@ func TestDeskNotOffered(t *testing.T) {
 	d.Reads("This page is not at its usual address")
 	r.keepsAddress()
 	r.browserWith(d, r.Token("ann", true))
-	d.Reads("A session that mailroom console opens can pair this browser.")
+	d.Reads("To pair this browser, log in with mailroom console.")
 	d.Until(`![...document.querySelectorAll("button")].some((b) => b.innerText === "Pair this desk")`)
 }
 

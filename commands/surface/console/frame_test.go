@@ -28,7 +28,7 @@ func TestFrame(t *testing.T) {
 		document.body.append(link);
 		link.click();
 	})()`, nil)
-	d.Reads("There is no question xyz here")
+	d.Reads("The question xyz is not among the newest")
 	d.Key("?")
 	d.Until(`document.querySelector("#keys[open]")`)
 	d.Key("Escape")

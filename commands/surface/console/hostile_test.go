@@ -285,7 +285,7 @@ func TestHostileMasses(t *testing.T) {
 	d.Until(`document.querySelector(".out.long")?.textContent.startsWith("[[[")`)
 	d.Eval(`((asked) => (window.fetch = (path, o) => path.endsWith("/trace") ? Promise.resolve(Response.json({})) : asked(path, o), null))(fetch)`, nil)
 	d.visits("/messages/m1")
-	d.Reads("This cannot be shown") // what the page does not expect ends the view, not the page
+	d.Reads("Cannot show this view") // what the page does not expect ends the view, not the page
 	d.Key("g", "a")
 	d.Until(`document.querySelector(".roster")`)
 	d.Key("/")

@@ -173,7 +173,7 @@ func TestOlderDatabase(t *testing.T) {
 	server.Close()
 	d.Until(`document.querySelector(".live.offline")`)
 	d.Click("Pending 1")
-	d.Reads("The daemon cannot be reached.")
+	d.Reads("Cannot reach the daemon.")
 	r.sql(`DELETE FROM message_trace WHERE id > 1`)
 	r.sql(`DELETE FROM agent_message WHERE payload = '"undone"'`)
 	server, err = web.Listen(t.Context(), r.Env,
@@ -183,7 +183,7 @@ func TestOlderDatabase(t *testing.T) {
 	}
 	t.Cleanup(server.Close)
 	d.Until(`document.querySelector(".live[title]")`)
-	d.Reads("No message fits") // which is asked again without being told to
+	d.Reads("No messages match") // which is asked again without being told to
 	r.Address = own
 	r.send("ann", "bob", "note", `"of a new time"`)
 	d.Until(rows + ` === "of a new time"`)
@@ -201,7 +201,7 @@ func TestSentBeforeTheStream(t *testing.T) {
 	})(fetch, new Promise((f) => (window.release = f)))`, nil)
 	s.Type("Token", r.Token("ann", true))
 	s.Click("Log in")
-	s.Reads("No message was sent yet")
+	s.Reads("There are no messages yet")
 	r.send("ann", "bob", "note", `"early"`)
 	s.Eval(`window.release()`, nil)
 	s.Until(rows + ` === "early"`)

@@ -82,7 +82,7 @@ func TestMessagesLive(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
 	d := r.opens(1440, false, "/messages")
-	d.Reads("No message was sent yet")
+	d.Reads("There are no messages yet")
 	d.Until(`document.querySelector(".live[title]")`)
 	d.Eval(`((asked, left) => { // the first look fails
 		window.fetch = (path, o) => path.endsWith("/messages_list") && left-- > 0 ? Promise.resolve(Response.json({ error: "busy", message: "The database is busy." }, { status: 503 })) : asked(path, o);
@@ -106,7 +106,7 @@ func TestMessagesLive(t *testing.T) {
 	d.Eval(`Object.defineProperty(navigator, "clipboard", {})`, nil) // as at an address that is no https
 	d.Key("c")
 	d.Until(`getSelection().toString().startsWith("mailroom why msg-")`)
-	d.Reads("copy it by hand")
+	d.Reads("Copy it manually")
 	d.pictured("copied-by-hand")
 
 	// The plot above the table begins where the first of today's messages was sent, also hours after it was opened.
@@ -150,7 +150,7 @@ func TestMessagesFilter(t *testing.T) {
 	d.Eval(`history.back()`, nil)
 	d.Until(rows + `.split("|").length === 3 && location.search === ""`)
 	d.Click("Pending 0")
-	d.Reads("No message fits")
+	d.Reads("No messages match")
 	for filter, found := range map[string]string{
 		"pair=bob,carol": "something else", "to=bob&since=1h": "something else|the disk is full",
 		"agent=carol":                 "something else",
@@ -201,22 +201,22 @@ func TestReplayFromThePage(t *testing.T) {
 	d.Reads("does not exist; create it")
 	mend()
 	d.Key("r")
-	d.Reads("It is pending again")
+	d.Reads("The message becomes pending again")
 	d.Click("Replay")
-	d.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered"`)
+	d.Until(`document.querySelector("main h1")?.textContent === "Waiting for delivery"`)
 	d.Reads("Replayed by operator")
 	r.deliver()
-	d.Until(`document.querySelector("main h1")?.textContent === "Delivered at the fifth attempt"`)
-	d.Reads("too late to cancel: it is delivered")
+	d.Until(`document.querySelector("main h1")?.textContent === "Delivered on the fifth attempt"`)
+	d.Reads("too late to cancel: the message is delivered")
 
 	r.send("ann", "bob", "task", `"not wanted"`)
 	d.Open(r.Address + "/messages?status=live")
 	d.Until(`document.querySelectorAll("tr.is-pending").length === 1`)
 	d.Key("j", "Enter")
-	d.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered"`)
+	d.Until(`document.querySelector("main h1")?.textContent === "Waiting for delivery"`)
 	d.Key("x")
 	d.Click("Cancel the message")
-	d.Until(`document.querySelector("main h1")?.textContent === "Taken back before it was delivered"`)
+	d.Until(`document.querySelector("main h1")?.textContent === "Canceled before delivery"`)
 }
 
 // The operator acknowledges mail of their own from the page, and nobody else's; what was read is made unread again.
@@ -232,9 +232,9 @@ func TestReadMail(t *testing.T) {
 	d := r.opens(1440, false, "/messages?from=ann")
 	d.Until(rows + ` === "for bob|for you"`)
 	d.Key("j", "Enter")
-	d.Until(`document.querySelector("main h1")?.textContent === "Delivered, and read" && !document.body.innerText.includes("Acknowledge a")`)
+	d.Until(`document.querySelector("main h1")?.textContent === "Delivered and read" && !document.body.innerText.includes("Acknowledge a")`)
 	d.Click("Make unread")
-	d.Reads("If it has begun to act on it, it may do so twice")
+	d.Reads("it might act on it twice")
 	d.Eval(`document.querySelector("dialog .btn.first").click()`, nil)
 	d.Until(`document.querySelector("main h1")?.textContent === "Delivered"`)
 	d.Key("Escape")
@@ -242,9 +242,9 @@ func TestReadMail(t *testing.T) {
 	d.Key("j", "Enter")
 	d.Until(`document.querySelector("main h1")?.textContent === "Delivered" && document.querySelector(".out.long")?.textContent === "for you"`)
 	d.Key("a")
-	d.Reads("ann sees that you have dealt with it")
+	d.Reads("ann sees that you have handled the message")
 	d.Click("Acknowledge")
-	d.Until(`document.querySelector("main h1")?.textContent === "Delivered, and acknowledged"`)
+	d.Until(`document.querySelector("main h1")?.textContent === "Delivered and acknowledged"`)
 }
 
 // Several that failed are marked and replayed at once.
@@ -271,7 +271,7 @@ func TestReplayOfMarked(t *testing.T) {
 	d.Open(r.Address + "/messages")
 	d.Until(`document.querySelector(".live[title]") && document.querySelectorAll(".stream tr.is-cancelled").length > 30`)
 	d.Key("End")
-	d.Reads("706 messages, and no more")
+	d.Reads("706 messages in total")
 	d.Key("End")
 	d.Until(`document.querySelector("tr.is-failed a.pair")`)
 	d.Eval(`document.querySelector("tr.is-failed a.pair").click()`, nil)
@@ -279,7 +279,7 @@ func TestReplayOfMarked(t *testing.T) {
 	d.Eval(asking, nil)
 	d.Key("r")
 	d.Click("Replay")
-	d.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered" && window.asked.includes("/v1/commands/now")`) // after the event
+	d.Until(`document.querySelector("main h1")?.textContent === "Waiting for delivery" && window.asked.includes("/v1/commands/now")`) // after the event
 	d.Key("Escape")
 	d.Until(`document.querySelectorAll("tr.is-pending").length === 3`)
 	d.Key("Home")
@@ -293,7 +293,7 @@ func TestReplayOfMarked(t *testing.T) {
 	d.Key("End")
 	d.Until(`document.querySelectorAll("tr.is-retry").length === 3`)
 	d.Open(r.Address + "/messages/nosuch")
-	d.Reads("There is no such message")
+	d.Reads("Message not found")
 }
 
 // hostileTexts are texts that would do something if a page took them for more than text.
@@ -334,7 +334,7 @@ func TestHostileMessages(t *testing.T) {
 				continue
 			}
 			d.Open(fmt.Sprint(r.Address, "/messages/m", i))
-			d.Until(`document.querySelector("main h1")?.textContent === "Refused when it was sent" && document.querySelector("main .tree, main .out.long")`)
+			d.Until(`document.querySelector("main h1")?.textContent === "Rejected when it was sent" && document.querySelector("main .tree, main .out.long")`)
 			d.Until(`document.querySelector(".head dd").textContent.trim()`)
 			harmless(t, d, fmt.Sprint("message ", i))
 		}

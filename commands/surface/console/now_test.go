@@ -143,7 +143,7 @@ func TestNow(t *testing.T) {
 	where := `[...document.querySelectorAll("svg.room a")].map((a) => a.getAttribute("href") + a.querySelector("circle").getAttribute("cx") + " " + a.querySelector("circle").getAttribute("cy")).sort().join()`
 	d.Eval(where, &places[0])
 	d.Click("6 hours")
-	d.Until(`location.search === "?span=6h" && document.querySelector(".plot h3").textContent === "Delivered, in 5 minutes"`)
+	d.Until(`location.search === "?span=6h" && document.querySelector(".plot h3").textContent === "Delivered per 5 minutes"`)
 	d.Click("as a list")
 	d.Until(`location.search === "?span=6h&room=list" && !document.querySelector("svg.room") && document.querySelector("table.pairs td.bad")`)
 	d.Click("as a picture")
@@ -169,12 +169,12 @@ func TestWelcome(t *testing.T) {
 	enginetest.OfAFile(t, "the doctor has more to say of the tests' server, which writes without care")
 	r := newRoom(t)
 	d := r.opens(1440, false, "/")
-	d.Reads("nobody is in it yet")
+	d.Reads("There are no agents yet")
 	d.Eval(`document.body.dataset.loaded = "once"`, nil)
 	r.does("agent_add", `{"name":"ann"}`)
-	d.Reads("one agent is in it")
+	d.Reads("There is one agent")
 	r.does("agent_add", `{"name":"bob"}`)
-	d.Reads("nobody has written yet")
+	d.Reads("There are no messages yet")
 	r.note("ann", "bob", "hello")
 	d.Reads("Nothing needs you")
 	r.does("agent_add", `{"name":"filed","deliver":"jsonl:`+filepath.Join(t.TempDir(), "filed.jsonl")+`"}`)
@@ -203,7 +203,7 @@ func TestPalette(t *testing.T) {
 	d.Until(`document.querySelector(".palette [aria-selected=true] b")?.textContent === "bob"`)
 	d.Key("Enter")
 	d.Until(`location.pathname === "/agents/bob" && !document.querySelector(".palette")`)
-	d.Click("Find an id, an agent, a word")
+	d.Click("Find an ID, an agent, or a word")
 	d.Type("What to find", id)
 	d.Until(`document.querySelector(".palette [role=option] b")?.textContent === "` + id + `"`)
 	d.Key("ArrowDown", "ArrowUp", "Enter")
@@ -228,7 +228,7 @@ func TestPalette(t *testing.T) {
 	d.Until(`document.querySelector(".palette [aria-selected=true] b")?.textContent === "` + asked + `"`)
 	d.Key("Enter")
 	d.Until(`location.pathname === "/messages/` + asked +
-		`" && document.querySelector("main h1")?.textContent === "Waits for a person’s answer"`)
+		`" && document.querySelector("main h1")?.textContent === "Waiting for a person’s answer"`)
 }
 
 // attends has an agent work in a session of an agent host, which is this process.
@@ -261,9 +261,9 @@ func loop(t *testing.T) (*room, *desk) {
 func TestLoopGoesOn(t *testing.T) {
 	t.Parallel()
 	_, d := loop(t)
-	d.Click("Let them go on…")
-	d.Reads("Let ann and bob go on?")
-	d.Click("Let them go on")
+	d.Click("Let them continue…")
+	d.Reads("Let ann and bob continue?")
+	d.Click("Let them continue")
 	d.Until(`!document.querySelector(".needs")?.innerText.includes("ann and bob have exchanged")`)
 }
 
@@ -274,7 +274,7 @@ func TestHoldThroughThePage(t *testing.T) {
 	r, d := loop(t)
 	d.Reads("ann and bob have exchanged 32 messages within ten minutes")
 	d.Click("Hold…")
-	d.Reads("Hold what ann and bob write to each other?")
+	d.Reads("Hold the messages between ann and bob?")
 	d.Click("Hold")
 	d.Reads("Messages between ann and bob are held back until")
 	d.Until(`document.querySelector(".needs").innerText.includes("Held") && document.querySelector(".needs").innerText.includes("0 messages wait")`)
@@ -293,9 +293,9 @@ func TestHoldThroughThePage(t *testing.T) {
 	for _, name := range []string{"ann", "bob"} {
 		want.Equal(t, "what "+name+" gets", fmt.Sprint(waits(name)), fmt.Sprint([]string{hosts.HeldNotice}))
 	}
-	d.Click("Let them go on…")
-	d.Click("Let them go on")
-	d.Until(`!document.querySelector(".needs")?.innerText.includes("is held back")`)
+	d.Click("Let them continue…")
+	d.Click("Let them continue")
+	d.Until(`!document.querySelector(".needs")?.innerText.includes("are held back")`)
 	r.does("deliver_all", `{}`)
 	want.Equal(t, "what bob gets", fmt.Sprint(waits("bob")), "[note]")
 }
@@ -321,7 +321,7 @@ func TestCosts(t *testing.T) {
 	d.Until(`location.search === "?room=costs" && document.querySelector("table.pairs")?.innerText.replace(/\s+/g, " ").includes("4.0 kB 1,000")`)
 	for _, dark := range []bool{false, true} {
 		small := r.opens(360, dark, "/agents/bob")
-		small.Reads("What messages put into its context")
+		small.Reads("Text that messages added to its context")
 		small.Until(`document.querySelector("svg.context rect") && document.querySelector("table.context")?.innerText.includes("shown")`)
 		if n := small.tooWide(); n > 0 {
 			t.Errorf("the agent is %d pixels too wide for a phone", n)

@@ -82,7 +82,7 @@ func TestReplayDeadLettersFromThePage(t *testing.T) {
 	odd := r.givesUp("architect", "tester", oddText)
 
 	d := r.opens(1440, false, "/operations/dead-letters")
-	d.Reads("Five messages were given up")
+	d.Reads("Five dead letters")
 	d.Reads(oddText)
 	d.pictured("dead-letters")
 	d.Click("By error")
@@ -93,19 +93,19 @@ func TestReplayDeadLettersFromThePage(t *testing.T) {
 	d.Reads("This sends 3 messages to ")
 	d.pictured("replay")
 	d.Click("Replay 3")
-	d.Reads("3 messages sent again.")
+	d.Reads("3 messages replayed.")
 	if got := fmt.Sprint(r.statuses(a, b, mine, other, odd)); got != "[pending pending pending failed failed]" {
 		t.Errorf("after a replay by error they are %s", got)
 	}
 	d.Click("By recipient")
-	d.Reads("Two messages were given up")
+	d.Reads("Two dead letters")
 	d.Eval(`[...document.querySelectorAll(".row .btn")].find((b) => b.closest("section").querySelector("h2").innerText === "tester").click()`, nil)
 	d.Reads("This sends 1 message to tester again.")
-	d.Click("Leave it")
+	d.Click("Go back")
 	d.Until(`!document.querySelector("dialog")`)
 	d.Click("Replay all…")
 	d.Click("Replay 2")
-	d.Reads("Nothing was given up")
+	d.Reads("There are no dead letters")
 	if got := fmt.Sprint(r.statuses(other, odd)); got != "[pending pending]" {
 		t.Errorf("after a replay of all they are %s", got)
 	}
@@ -137,7 +137,7 @@ func TestSettings(t *testing.T) {
 	}
 	change("soon")
 	d.Reads(`"soon" is not a valid duration`)
-	d.Click("Leave it")
+	d.Click("Go back")
 	d.Until(`!document.querySelector("dialog")`)
 	change("5s,30s")
 	d.Reads("Changed: ")
@@ -172,8 +172,8 @@ func TestSettingsWithoutADaemon(t *testing.T) {
 	d.Until(`document.querySelector(".live.offline")`)
 	d.Eval(`document.querySelector("[aria-label='Change retry.ladder']").click()`, nil)
 	d.Click("Change it")
-	d.Until(`document.querySelector("dialog [role=alert]")?.innerText.includes("The daemon cannot be reached.")`)
-	d.Click("Leave it")
+	d.Until(`document.querySelector("dialog [role=alert]")?.innerText.includes("Cannot reach the daemon.")`)
+	d.Click("Go back")
 	d.Until(`!document.querySelector("dialog")`)
 	d.Reads("30s,60s,120s")
 }
@@ -202,7 +202,7 @@ func TestScheduleFromThePage(t *testing.T) {
 	d.Eval(`document.querySelector("[aria-label='Run odd now']").click()`, nil)
 	d.Click("Run it")
 	d.Until(`document.querySelector("dialog [role=alert]")`)
-	d.Click("Leave it")
+	d.Click("Go back")
 	d.Until(`[...document.querySelectorAll(".row")].find((row) => row.innerText.startsWith("odd"))?.innerText.includes("failed ")`)
 	d.pictured("schedules")
 
@@ -223,14 +223,14 @@ func TestDoctorAndTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := r.opens(1440, false, "/operations/doctor")
-	d.Reads("nothing was sent")
-	d.Reads("Session of the console, this page")
+	d.Reads("Mailroom sent no messages")
+	d.Reads("Console session, this page")
 	d.pictured("doctor")
 	if n := r.tests(); n != 0 {
 		t.Errorf("looking sent %d test messages", n)
 	}
 	d.Click("Test each transport…")
-	d.Reads("A test message is a real one")
+	d.Reads("A test message is a real message")
 	d.Click("Test them")
 	d.Reads("sent each agent a test message")
 	if n := r.tests(); n != 2 {

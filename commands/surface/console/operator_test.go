@@ -127,7 +127,7 @@ func TestBadDay(t *testing.T) {
 	d := r.opens(1440, false, "/")
 	frees := func(name string, f fault) { d.frees(t, r.Address+"/", name, f) }
 	frees("nothing delivers", fault{
-		find: []string{"Operations", "Schedules"}, says: "No daemon runs, so nothing of this runs by itself",
+		find: []string{"Operations", "Schedules"}, says: "No daemon is running, so no schedule runs automatically",
 		free: []string{"Run deliver now", "Run it"}, done: func() bool { return r.arrived("tester") == 25 },
 	})
 	frees("a file that is gone", fault{
@@ -139,12 +139,12 @@ func TestBadDay(t *testing.T) {
 		free: []string{"Replay 1…", "Replay 1"}, done: func() bool { r.deliver(); return r.arrived("deploy") == 1 },
 	})
 	frees("an agent that is disabled", fault{
-		find: []string{"Give an address"}, says: "410 Gone: this hook was removed",
+		find: []string{"Set an address"}, says: "410 Gone: this hook was removed",
 		free: []string{"Enable…", "Enable"}, done: func() bool { r.deliver(); return r.arrived("billing") == 6 },
 	})
 	frees("a question that nobody answers", fault{
 		find: []string{"Answer"}, says: "Ship 2.4?",
-		free: []string{"Take it back…", "Take it back"}, done: func() bool {
+		free: []string{"Cancel the question…", "Cancel the question"}, done: func() bool {
 			q, err := questions.Get(t.Context(), r.Router.Ledger, asked.ID)
 			return err == nil && q.Status == questions.Cancelled
 		},
@@ -189,9 +189,9 @@ func TestKeyboardAlone(t *testing.T) {
 	d.Until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)
 	d.tabsTo(t, "Replay")
 	d.Key("Enter")
-	d.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered"`)
+	d.Until(`document.querySelector("main h1")?.textContent === "Waiting for delivery"`)
 	r.deliver()
-	d.Until(`document.querySelector("main h1")?.textContent === "Delivered at the fifth attempt"`)
+	d.Until(`document.querySelector("main h1")?.textContent === "Delivered on the fifth attempt"`)
 	d.Key("g", "n")
 	d.Until(`location.pathname === "/" && !document.querySelector(".needs .state.failed")`)
 	var mouse []string
@@ -230,13 +230,13 @@ func TestTwoPages(t *testing.T) {
 	one, other, third := r.opens(1440, false, "/messages?status=dead"), r.opens(1440, true, "/operations/dead-letters"),
 		r.opens(1440, false, "/")
 	third.Until(`document.querySelector(".needs .state.failed")`)
-	other.Reads("One message was given up")
+	other.Reads("One dead letter")
 	one.Until(`document.querySelector(".live[title]") && document.querySelectorAll("tr.is-failed").length === 1`)
 	one.Key("j", "Enter")
 	one.Until(`document.querySelector("main h1")?.textContent === "Failed after four attempts"`)
 	other.Click("Replay 1…")
 	other.Click("Replay 1")
-	one.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered"`)
+	one.Until(`document.querySelector("main h1")?.textContent === "Waiting for delivery"`)
 	one.Reads("Replayed by operator")
 	third.Until(`!document.querySelector(".needs .state.failed")`)
 	one.Key("x")

@@ -39,7 +39,7 @@ func TestQuestions(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
 	d := r.opens(1440, false, "/questions")
-	d.Reads("No question waits for you")
+	d.Reads("No questions wait for you")
 	d.Reads("mailroom signal pair")
 	asked := r.ask("ann", false,
 		map[string]any{"question": "Ship it " + hostile, "options": []string{"Yes", "<b>No</b>"},
@@ -51,11 +51,11 @@ func TestQuestions(t *testing.T) {
 	d.Reads("1 encrypted question")
 	d.Reads("<b>No</b>")
 	d.Reads("<i>It is tagged.</i>")
-	d.Click("Take it back…")
-	d.Reads("ann is told that it was cancelled")
-	d.Click("Take it back")
+	d.Click("Cancel the question…")
+	d.Reads("notifies ann that the question was canceled")
+	d.Click("Cancel the question")
 	d.Reads("One question waits for you")
-	d.Until(`document.querySelector(".answered").innerText.includes("taken back")`)
+	d.Until(`document.querySelector(".answered").innerText.includes("canceled")`)
 	if q, err := questions.Get(t.Context(), r.Router.Ledger, asked.ID); err != nil || q.Status != questions.Cancelled {
 		t.Errorf("%+v, %v", q, err)
 	}

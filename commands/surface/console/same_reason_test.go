@@ -18,21 +18,21 @@ func TestReplayForTheSameReason(t *testing.T) {
 	other := r.givesUp("architect", "builder", "exit status 2: no such file")
 
 	d := r.opens(1440, false, "/")
-	d.Click("See the 2")
+	d.Click("See all 2")
 	d.Until(`location.pathname === "/operations/dead-letters" && document.querySelector("main h1")?.textContent === "Two messages to builder failed for the same reason"`)
 	d.Until(`document.querySelectorAll(".letters li").length === 2 && document.querySelectorAll(".rows > .row").length === 1`)
 	d.Reads(oddText)
 	d.pictured("same-reason")
 	d.Click("All dead letters")
-	d.Reads("Three messages were given up")
+	d.Reads("Three dead letters")
 	d.Eval(`history.back()`, nil)
 	d.Open(r.Address + "/messages/" + a)
-	d.Reads("1 more message to builder failed for the same reason: see the 2.")
+	d.Reads("1 more message to builder failed for the same reason. See all 2")
 	d.pictured("message-same-reason")
 	d.Click("Replay all 2…")
 	d.Reads("This sends 2 messages to builder again.")
 	d.Click("Replay 2")
-	d.Until(`document.querySelector("main h1").textContent === "Waits to be delivered" && !document.querySelector("dialog")`)
+	d.Until(`document.querySelector("main h1").textContent === "Waiting for delivery" && !document.querySelector("dialog")`)
 	if got := fmt.Sprint(r.statuses(a, b, other)); got != "[pending pending failed]" {
 		t.Errorf("after a replay for the same reason they are %s", got)
 	}
@@ -44,16 +44,16 @@ func TestReplayForTheSameReason(t *testing.T) {
 		t.Errorf("of one that failed alone the page says %q", says)
 	}
 	d.Open(r.Address + "/agents/builder")
-	d.Reads("1 message failed for good, the last with “exit status 2: no such file”: see it.")
+	d.Reads("1 message failed for good. The last error was “exit status 2: no such file”. See the message")
 	d.Click("Replay 1…")
 	d.Click("Replay 1")
-	d.Reads("1 message sent again. See whether they arrive")
+	d.Reads("1 message replayed. See the messages")
 	d.Until(`![...document.querySelectorAll(".head button")].some((b) => b.textContent.startsWith("Replay"))`)
 	if got := fmt.Sprint(r.statuses(other)); got != "[pending]" {
 		t.Errorf("after a replay of all of builder's it is %s", got)
 	}
 	d.Open(r.Address + "/operations/dead-letters?to=builder")
-	d.Reads("None of these is left")
+	d.Reads("None of these dead letters is left")
 	for _, width := range []int64{360, 1440} {
 		r.givesUp("architect", "builder", locked(1234))
 		d := r.opens(width, true, "/operations/dead-letters?to=builder")

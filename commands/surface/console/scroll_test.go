@@ -81,7 +81,7 @@ func TestMessagesScroll(t *testing.T) {
 	d.shows(n, 1)
 	d.scrolls(t, n, 20_000, through)
 	if through == n {
-		d.Reads(fmt.Sprintf("%d,000 messages, and no more", n/1000))
+		d.Reads(fmt.Sprintf("%d,000 messages in total", n/1000))
 	}
 	for _, place := range []int{0, through / 2, through - 1, 3 * through / 4, 10, 0} {
 		// of rows that were dropped meanwhile

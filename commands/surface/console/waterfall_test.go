@@ -24,16 +24,16 @@ func TestWaterfall(t *testing.T) {
 		d := r.opens(width, width == 390, "/messages?status=live")
 		d.Until(`document.querySelector("tr.is-retry")`)
 		d.Key("j", "Enter")
-		d.Until(`document.querySelector("main h1")?.textContent === "Failed 46 times, and is tried again"`)
-		d.Reads("Due, and nobody has taken it")
-		d.Reads("2 min on the ladder")
-		d.Reads("46 alike")
-		for _, what := range []string{"to scale", "shorten waits", "44 alike: show them"} {
-			if width == 390 && what == "44 alike: show them" {
+		d.Until(`document.querySelector("main h1")?.textContent === "Failed 46 times, waiting for a retry"`)
+		d.Reads("Due, but not attempted yet")
+		d.Reads("Waited 2 min to retry")
+		d.Reads("46 identical")
+		for _, what := range []string{"to scale", "shorten waits", "Show 44 similar attempts"} {
+			if width == 390 && what == "Show 44 similar attempts" {
 				continue
 			}
-			if what == "44 alike: show them" {
-				d.Until(`[...document.querySelectorAll(".wf button")].some((b) => / alike: show them/.test(b.textContent))`)
+			if what == "Show 44 similar attempts" {
+				d.Until(`[...document.querySelectorAll(".wf button")].some((b) => /^Show .* similar attempts/.test(b.textContent))`)
 				d.Eval(`document.querySelector(".wf button").click()`, nil)
 				d.Until(`document.querySelectorAll(".wf .lab .state.failed").length === 46`)
 			} else {

@@ -26,8 +26,8 @@ function Choices({ id, question, options, draft, onAnswer }) {
       {row("choices", list.filter(({ rank }) => rank !== "apart"))}
       {row("choices apart", list.filter(({ rank }) => rank === "apart"))}
       <details class="fold" open={draft !== undefined}>
-        <summary class="btn quiet">Add a word</summary>
-        <label for={`${id}-text`}>Goes with the option that you press</label>
+        <summary class="btn quiet">Add a comment</summary>
+        <label for={`${id}-text`}>Sent with the option that you press</label>
         <Words id={id} draft={draft} field={field} />
       </details>
     </div>
@@ -70,7 +70,7 @@ export function Held({ answer, options = [], until, onUndo }) {
         <button type="button" class="btn" onClick={() => back(false)}>Undo</button>
         {option !== undefined && !answer.text && (
           <button type="button" class="btn quiet" onClick={() => back(true)}>
-            {refuses(option) ? "Say why" : "Add a word"}
+            {refuses(option) ? "Say why" : "Add a comment"}
           </button>
         )}
       </div>

@@ -74,7 +74,7 @@ func TestAccessible(t *testing.T) {
 	tb.accessible("no questions")
 	eval[bool](tb, `navigator.serviceWorker.dispatchEvent(new Event("controllerchange"))`)
 	m.fillAll(tb, d)
-	tb.press("Add a word")
+	tb.press("Add a comment")
 	tb.accessible("questions")
 	tb.network(false)
 	tb.halt()
@@ -98,7 +98,7 @@ func TestAccessible(t *testing.T) {
 	if _, err := questions.RevokeDevice(t.Context(), m.Ledger, d.ID); err != nil {
 		t.Fatal(err)
 	}
-	tb.sees("Not paired any more")
+	tb.sees("No longer paired")
 	tb.accessible("revoked")
 }
 
@@ -120,6 +120,6 @@ func (m *machine) fillAll(tb *tab, d questions.Device) {
 	if _, err := questions.Cancel(m.t.Context(), m.Ledger, over.id, "builder"); err != nil {
 		m.t.Fatal(err)
 	}
-	tb.sees("Cancelled by the asker")
+	tb.sees("Canceled by the asker")
 	tb.shows("This cannot be read on this device.")
 }

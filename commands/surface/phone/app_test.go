@@ -123,7 +123,7 @@ func TestTypingSurvives(t *testing.T) {
 	if _, err := questions.Cancel(t.Context(), m.Ledger, other.id, "builder"); err != nil {
 		t.Fatal(err)
 	}
-	tb.sees("Cancelled by the asker")
+	tb.sees("Canceled by the asker")
 	if got := eval[string](tb, `document.activeElement.value`); got != "half of" {
 		t.Errorf("the field with the focus has %q", got)
 	}
@@ -161,7 +161,7 @@ func TestUnreadable(t *testing.T) {
 	d.Recipient = stranger
 	tb.sees("This cannot be read on this device.")
 	m.ask(d, true, said{"question": "in another's place", "id": "q-01ARZ3NDEKTSV4RRFFQ69G5FAV", "options": []string{"yes"}})
-	tb.sees("what is inside belongs to something else")
+	tb.sees("the contents belong to another item")
 	tb.hides("in another's place")
 }
 
@@ -236,7 +236,7 @@ func TestLostRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	tb.press("still")
-	tb.shows("Cancelled by the asker before your answer arrived")
+	tb.shows("Canceled by the asker before your answer arrived")
 }
 
 // TestRevoked: a revoked device says so, and begins anew with nothing of what it had.
@@ -249,7 +249,7 @@ func TestRevoked(t *testing.T) {
 	if _, err := questions.RevokeDevice(t.Context(), m.Ledger, d.ID); err != nil {
 		t.Fatal(err)
 	}
-	tb.sees("Not paired any more")
+	tb.sees("No longer paired")
 	tb.press("Remove and pair again")
 	tb.shows("Pair this device")
 	if left := eval[int](tb, kept); left != 0 {
@@ -265,7 +265,7 @@ func TestUnpair(t *testing.T) {
 	tb.press("Settings")
 	tb.press("Unpair this device")
 	tb.press("Unpair")
-	tb.shows("Shown by mailroom signal pair")
+	tb.shows("To get a code, run mailroom signal pair")
 	if d := m.device(); d.State != "revoked" {
 		t.Errorf("the device is %s", d.State)
 	}

@@ -57,7 +57,7 @@ func TestHosts(t *testing.T) {
 	check(here, local, 200)
 	check(here, slices.Concat(named, foreign), 403)
 	check(there, slices.Concat(local, named, foreign), 403)
-	if !strings.Contains(there.logged(), "signal.url") || !strings.Contains(there.logged(), "unencrypted") || strings.Contains(here.logged(), "WARN") {
+	if !strings.Contains(there.logged(), "signal.url") || !strings.Contains(there.logged(), "not encrypted") || strings.Contains(here.logged(), "WARN") {
 		t.Errorf("the logs are %s and %s", here.logged(), there.logged())
 	}
 	for _, h := range []*home{here, there} {

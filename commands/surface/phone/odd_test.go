@@ -23,7 +23,7 @@ func TestFailedCard(t *testing.T) {
 	})()`)
 	m.ask(d, true, said{"question": "A bad one"})
 	m.ask(d, true, said{"question": "A good one", "options": []string{"good"}})
-	tb.sees("This cannot be shown: it is bad.")
+	tb.sees("Cannot show this item: it is bad.")
 	tb.sees("A good one")
 	tb.press("good")
 	tb.shows("You answered: good")
@@ -166,7 +166,7 @@ func TestSubscribesAnew(t *testing.T) {
 	for n, at := range []string{"2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"} {
 		problem(at + " the push service says 410")
 		tb.refreshed()
-		tb.shows("This device rings when")
+		tb.shows("This device shows a notification for each")
 		if d := m.device(); d.PushProblem != "" || d.PushHost != "fcm.googleapis.com" {
 			t.Errorf("the device is %+v", d)
 		}

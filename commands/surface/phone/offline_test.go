@@ -33,9 +33,9 @@ func TestOfflineStart(t *testing.T) {
 	m.down()
 	tb.do(chromedp.Reload())
 	tb.shows("Are we offline?")
-	tb.shows("Mailroom cannot be reached. What you see is from")
+	tb.shows("Cannot reach Mailroom. This page shows the data from")
 	tb.press("yes")
-	tb.shows("It will be sent when there is a connection. A try to send it broke off")
+	tb.shows("The app sends the answer when there is a connection. An attempt to send it was interrupted")
 	tb.do(chromedp.Reload())
 	tb.shows("Your answer: yes")
 	m.upAgain()
@@ -55,7 +55,7 @@ func TestOfflineTooLate(t *testing.T) {
 	tb.sees("Too late?")
 	tb.network(false)
 	tb.press("no")
-	tb.shows("Kept on this device. It will be sent when there is a connection.")
+	tb.shows("Saved on this device. The app sends the answer when there is a connection.")
 	if _, err := questions.Answer(t.Context(), m.Ledger, q.id, d.ID, "by another"); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestOfflineSync(t *testing.T) {
 	tb.freeze()
 	m.down()
 	tb.press("later")
-	tb.shows("It will be sent when there is a connection.")
+	tb.shows("The app sends the answer when there is a connection.")
 	m.upAgain()
 	tb.command(chromedp.Call(tb.ctx, serviceworker.DispatchSyncEvent, serviceworker.DispatchSyncEventParams{
 		Origin: m.listen.Address, RegistrationID: w.registration, Tag: "answers",

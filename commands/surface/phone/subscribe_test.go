@@ -30,7 +30,7 @@ func TestSubscribe(t *testing.T) {
 	}
 	tb.press("Settings")
 	tb.press("Turn on notifications")
-	tb.shows("This device rings when")
+	tb.shows("This device shows a notification for each")
 	raw, err := base64.RawURLEncoding.DecodeString(key)
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +99,8 @@ func TestApple(t *testing.T) {
 	}))
 	tb.command(chromedp.Call(tb.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `delete window.PushManager`}))
 	tb.do(chromedp.Navigate(m.listen.Address + "/pair#c=" + code))
-	tb.shows("install the app first: Share, then Add to Home Screen")
-	tb.shows("Type this code there: " + code)
+	tb.shows("install the app first: tap Share, then Add to Home Screen")
+	tb.shows("Type this code into the app: " + code)
 	tb.press("Pair this device")
 	tb.sees("Approve this device")
 	d := m.device()
@@ -110,6 +110,6 @@ func TestApple(t *testing.T) {
 	if _, err := person.Approve(t.Context(), m.Engine.Ledger, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
-	tb.sees("This device rings only for installed apps.")
+	tb.sees("This device shows notifications only for installed apps.")
 	tb.hides("Turn on notifications")
 }

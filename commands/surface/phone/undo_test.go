@@ -157,7 +157,7 @@ func TestCancelledWhileHeld(t *testing.T) {
 	if _, err := questions.Cancel(t.Context(), m.Ledger, q.id, "builder"); err != nil {
 		t.Fatal(err)
 	}
-	tb.sees("Cancelled by the asker before your answer arrived")
+	tb.sees("Canceled by the asker before your answer arrived")
 	tb.hides("Undo")
 }
 
@@ -167,11 +167,11 @@ func TestWordBeside(t *testing.T) {
 	m := newMachine(t)
 	tb, d := m.pair()
 	tb.halt()
-	const label = "Goes with the option that you press"
+	const label = "Sent with the option that you press"
 	for _, encrypted := range []bool{true, false} {
 		q := m.ask(d, encrypted, said{"question": "Deploy?", "options": []string{"Yes", "No"}})
 		tb.sees("Deploy?")
-		tb.press("Add a word")
+		tb.press("Add a comment")
 		tb.fill(label, "but only on staging")
 		tb.answers("Yes")
 		tb.shows("You answered: Yes: but only on staging")

@@ -14,7 +14,7 @@ func (tb *tab) unpair() {
 	tb.press("Settings")
 	tb.press("Unpair this device")
 	tb.press("Unpair")
-	tb.shows("Shown by mailroom signal pair")
+	tb.shows("To get a code, run mailroom signal pair")
 }
 
 // refreshing has the page look for news, with a fetch(path, options) of the test's, which gets to ask the daemon by `ask`
@@ -82,7 +82,7 @@ func TestUnpairWhileRefreshing(t *testing.T) {
 			if left := eval[int](tb, kept); left != 0 {
 				t.Errorf("%d things are kept after all was removed:\n%s", left, tb.text())
 			}
-			tb.shows("Shown by mailroom signal pair")
+			tb.shows("To get a code, run mailroom signal pair")
 		})
 	}
 }

@@ -153,7 +153,7 @@ func TestNotification(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.push(said{"kind": "ended", "id": q.id, "status": "cancelled"})
-	for _, got := range w.shown(`list.length === 2 && list.some((n) => n.Body === "Cancelled by the asker")`) {
+	for _, got := range w.shown(`list.length === 2 && list.some((n) => n.Body === "Canceled by the asker")`) {
 		if got.Tag == q.id && (len(got.Actions) > 0 || !got.Silent || got.RequireInteraction) {
 			t.Errorf("shown is %+v", got)
 		}

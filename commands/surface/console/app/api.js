@@ -38,8 +38,8 @@ async function ask(method, path, { body, signal, bare, headers, keepalive, slow 
     text = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    if (error.name === "TimeoutError") throw new Failure("late", "The daemon has not answered for two minutes.", "What it was asked may be done, wholly or in part. See what `mailroom doctor` says, then try again.", 0);
-    throw new Failure("offline", "The daemon cannot be reached.", "Start it again with `mailroom serve`, or open this page with `mailroom console`.", 0);
+    if (error.name === "TimeoutError") throw new Failure("late", "The daemon has not answered for two minutes.", "The daemon might have carried out the request completely or in part. To check the database, run `mailroom doctor`. Then try again.", 0);
+    throw new Failure("offline", "Cannot reach the daemon.", "Start the daemon with `mailroom serve`, or open this page again with `mailroom console`.", 0);
   }
   let answer = null;
   try {
@@ -48,7 +48,7 @@ async function ask(method, path, { body, signal, bare, headers, keepalive, slow 
     // no JSON
   }
   if (response.ok && answer) return answer;
-  throw new Failure(answer?.error ?? "internal", answer?.message ?? `The answer cannot be read (status ${response.status}).`, answer?.hint ?? "", response.status, answer ?? {});
+  throw new Failure(answer?.error ?? "internal", answer?.message ?? `Cannot read the response of the daemon (HTTP status ${response.status}).`, answer?.hint ?? "", response.status, answer ?? {});
 }
 
 // run runs a command, such as run("trace", {message_id}), and returns its result.
@@ -91,7 +91,7 @@ export async function* events(after, signal) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failure("offline", "The daemon cannot be reached.", "", 0);
+    throw new Failure("offline", "Cannot reach the daemon.", "", 0);
   }
   if (!response.ok) {
     const answer = await response.json().catch(() => null);

@@ -13,9 +13,9 @@ export function Boundary({ children }) {
   if (!error) return children;
   return (
     <section class="lede" role="alert">
-      <h1>This cannot be shown</h1>
-      <p>It is an error of the page: {String(error.message ?? error).slice(0, 300)}</p>
-      {path[0] === "messages" && path[1] && <p><a href={to(path, { as: "text" })}>The message with its payload as text</a></p>}
+      <h1>Cannot show this view</h1>
+      <p>The page has a bug: {String(error.message ?? error).slice(0, 300)}</p>
+      {path[0] === "messages" && path[1] && <p><a href={to(path, { as: "text" })}>Show the message with its payload as text</a></p>}
       <p><button class="btn" type="button" onClick={again}>Try again</button></p>
     </section>
   );

@@ -45,7 +45,7 @@ function Rail({ current }) {
       </nav>
       <footer>
         <p title={me.value.database}>{me.value.project}</p>
-        <p>{me.value.agent}{me.value.admin ? "" : ", without an administrator’s rights"}</p>
+        <p>{me.value.agent}{me.value.admin ? "" : ", not an administrator"}</p>
         <p class="keep"><kbd>?</kbd> <button class="link" type="button" onClick={() => (keysOpen.value = true)}>keys</button></p>
         <p class="keep"><button class="link" type="button" onClick={leave}>Log out</button></p>
       </footer>
@@ -67,7 +67,7 @@ const states = { live: "Live", paused: "Paused", offline: "Offline since", ended
 function Live() {
   const { state, since } = connection.value;
   return (
-    <span class={`live ${state}`} role="status" title={state === "live" ? "Connected. At most 4 updates a second." : undefined}>
+    <span class={`live ${state}`} role="status" title={state === "live" ? "Connected. The page updates at most 4 times a second." : undefined}>
       <i />{states[state]}{state === "offline" && <time class="muted">{clock(new Date(since).toISOString())}</time>}
     </span>
   );
@@ -99,9 +99,9 @@ function Keys() {
     <dialog id="keys" ref={dialog} aria-labelledby="keys-h" onClose={() => (keysOpen.value = false)}>
       <form method="dialog"><div class="bar"><h2 id="keys-h">Keys</h2><button class="btn quiet">Close <kbd>Esc</kbd></button></div></form>
       <div class="keys">
-        {part("Go", goKeys)}
-        {part("Look", [["/", "find, or filter"], ["t", "times: local or UTC"], ["?", "this list"]])}
-        {listed.value.length > 0 && part("Here", listed.value)}
+        {part("Go to", goKeys)}
+        {part("All views", [["/", "find or filter"], ["t", "switch between local time and UTC"], ["?", "list the keys"]])}
+        {listed.value.length > 0 && part("This view", listed.value)}
       </div>
     </dialog>
   );
@@ -118,13 +118,13 @@ function App() {
   const View = place && views[first];
   return (
     <>
-      <a class="skip" href="#main">Skip to the content</a>
+      <a class="skip" href="#main">Skip to content</a>
       <Rail current={first} />
       <div class="sheet">
-        <Top word={place?.word ?? "Nothing here"} address={place?.address} rest={place ? rest : []} />
+        <Top word={place?.word ?? "Not found"} address={place?.address} rest={place ? rest : []} />
         <main id="main" class="page" tabIndex={-1}>
           {connection.value.state === "ended" && <Ended />}
-          {View ? <Boundary><View rest={rest} /></Boundary> : <section class="lede"><h1>There is nothing at this address</h1><p><a href="/">Now</a> shows what there is.</p></section>}
+          {View ? <Boundary><View rest={rest} /></Boundary> : <section class="lede"><h1>This page does not exist</h1><p>Go to <a href="/">Now</a>.</p></section>}
         </main>
       </div>
       <nav class="tabs" aria-label="Views">
@@ -144,7 +144,7 @@ function center(tab) {
 
 const Ended = () => (
   <div class="problem" role="alert">
-    <p>This session is over: it was revoked, or twelve hours have passed. What you typed here stays.</p>
+    <p>This session is over, because it was revoked or is older than twelve hours. The page keeps the text that you typed.</p>
     <Again />
   </div>
 );
@@ -166,7 +166,7 @@ function Gate({ failure, onToken }) {
   const enter = async (event) => {
     event.preventDefault();
     if (!typed.trim()) {
-      setRefused({ message: "The field is empty.", hint: "Paste into it what `mailroom console --print` prints, or an administrator’s token." });
+      setRefused({ message: "The field is empty.", hint: "Paste the address that `mailroom console --print` prints, or an administrator’s token." });
       return;
     }
     try {
@@ -181,9 +181,9 @@ function Gate({ failure, onToken }) {
   return (
     <main class="gate" id="main">
       <h1>Mailroom</h1>
-      <p>Run <code>mailroom console</code> in the folder of your project. It opens this page with you logged in.</p>
+      <p>Run <code>mailroom console</code> in your project’s folder. The command opens this page and logs you in.</p>
       <Problem failure={refused ?? failure} />
-      <p class="muted">Or paste what <code>mailroom console --print</code> prints, or an administrator’s token, as <code>mailroom agent token NAME --admin</code> issues it.</p>
+      <p class="muted">Or paste the address that <code>mailroom console --print</code> prints, or an administrator’s token. To issue a token, run <code>mailroom agent token NAME --admin</code>.</p>
       <form onSubmit={enter}>
         <input class="field-text" type="password" autocomplete="off" aria-label="Token" value={typed} onInput={(e) => setTyped(e.target.value)} />
         <button class="btn">Log in</button>
@@ -204,7 +204,7 @@ async function start() {
     failure = error;
     if (error.status === 401 && !code) {
       dropToken();
-      failure = { message: error.message, hint: "`mailroom agent token NAME --admin` issues one. `mailroom console` needs none." };
+      failure = { message: error.message, hint: "To log in without a token, run `mailroom console`. To issue a token, run `mailroom agent token NAME --admin`." };
     }
   }
   const root = document.getElementById("app");

@@ -47,7 +47,7 @@ export function Problem({ failure, retry, stale }) {
     return (
       <div class="problem note" role="alert">
         <p>{failure.message}</p>
-        <p>You are logged in as {me.value.agent}, which is no administrator. <code>mailroom console</code> opens this page as one.</p>
+        <p>You are logged in as {me.value.agent}, which is not an administrator. To open this page as an administrator, run <code>mailroom console</code>.</p>
       </div>
     );
   }
@@ -81,7 +81,7 @@ export function Again({ onDone = () => {} }) {
   };
   return (
     <>
-      <p>Log in again with what <code>mailroom console --print</code> prints, or with a token:</p>
+      <p>Log in again with the address that <code>mailroom console --print</code> prints, or with a token:</p>
       <div class="acts">
         <input class="field-text" type="password" autocomplete="off" aria-label="Address or token" value={typed} onInput={(e) => setTyped(e.target.value)} onKeyDown={key} />
         <button class="btn" type="button" disabled={!typed.trim()} onClick={enter}>Log in</button>
@@ -131,7 +131,7 @@ export function Command({ text: command }) {
 export function ByHand({ text, refused }) {
   const code = useRef();
   useEffect(() => getSelection().selectAllChildren(code.current), [refused]);
-  return <span class="by-hand"><code ref={code}>{text}</code><span class="muted" role="status">This browser does not let the page copy. The command is selected: copy it by hand.</span></span>;
+  return <span class="by-hand"><code ref={code}>{text}</code><span class="muted" role="status">The browser blocked copying. The command is selected. Copy it manually.</span></span>;
 }
 
 // Loaded shows what a command answers (see useCommand) once it is there: its error above, the old data in grey while it cannot be
@@ -170,7 +170,7 @@ export function Confirm({ title, children, word, danger = false, act, onDone }) 
         <Problem failure={failure} />
         {failure?.status === 401 && <Again onDone={() => setFailure(null)} />}
         <div class="acts">
-          <button class="btn quiet" type="button" onClick={() => dialog.current.close()}>Leave it</button>
+          <button class="btn quiet" type="button" onClick={() => dialog.current.close()}>Go back</button>
           <button class={danger ? "btn danger" : "btn first"} disabled={busy}>{word}</button>
         </div>
       </form>

@@ -17,23 +17,23 @@ const bad = true, warn = true;
 const standings = {
   disabled: ({ disabled }) => ({ name: "disabled", word: disabled ? `disabled since ${at(disabledSince(disabled).at)}` : "disabled", bad }),
   session_failed: ({ run }) => ({ name: "failed", word: run ? `its last session failed, ${at(run.since)}` : "its session failed", bad }),
-  given_up: ({ run }) => ({ name: "failed", word: run ? `its sessions were given up, ${at(run.since)}` : "sessions given up", bad }),
+  given_up: ({ run }) => ({ name: "failed", word: run ? `not restarted since ${at(run.since)}` : "not restarted", bad }),
   fails: () => ({ name: "failed", word: "messages to it failed", bad }),
-  unread: () => ({ name: "silent", word: "reads no mail", warn }),
+  unread: () => ({ name: "silent", word: "does not read messages", warn }),
   silent: ({ status_since: since }) => ({ name: "silent", word: since ? `silent since ${at(since)}` : "silent", warn }),
-  retries: ({ backlog }) => ({ name: "retry", word: backlog ? `${plural(backlog.retry, "message waits", "messages wait")} for another attempt` : "tried again", warn }),
-  waiting: () => ({ name: "working", word: "waits for mail" }),
-  working: (agent) => ({ name: "working", word: agent.run?.state === "running" ? `its session runs since ${at(agent.run.started_at)}` : `working · heard ${ago(agent.heard_at)}` }),
+  retries: ({ backlog }) => ({ name: "retry", word: backlog ? `${plural(backlog.retry, "message waits", "messages wait")} for a retry` : "retrying", warn }),
+  waiting: () => ({ name: "working", word: "waits for messages" }),
+  working: (agent) => ({ name: "working", word: agent.run?.state === "running" ? `its session has run since ${at(agent.run.started_at)}` : `working · heard ${ago(agent.heard_at)}` }),
   idle: ({ status_since: since }) => ({ name: "idle", word: since ? `idle since ${at(since)}` : "idle" }),
   stopped: ({ status_since: since }) => ({ name: "stopped", word: since ? `stopped since ${at(since)}` : "stopped" }),
   active: ({ heard_at: heard }) => ({ name: "working", word: `active · heard ${ago(heard)}` }),
   quiet: ({ heard_at: heard }) => ({ name: "idle", word: `quiet · heard ${ago(heard)}` }),
-  "": () => ({ name: "idle", word: "not heard of yet" }),
+  "": () => ({ name: "idle", word: "not heard from yet" }),
 };
 
 // standing says how an agent is.
 export function standing(agent) {
-  if (agent.known === false) return { name: "stopped", word: "nobody’s name" };
+  if (agent.known === false) return { name: "stopped", word: "unknown name" };
   if (agent.built_in && agent.role && !standings[agent.state](agent).bad) return { name: "idle", word: agent.role };
   return (standings[agent.state] ?? standings[""])(agent);
 }

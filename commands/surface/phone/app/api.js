@@ -7,7 +7,7 @@ export class Offline extends Error {}
 // Refused is an answer of the daemon that is not a success. answer.status is what became of a question (409).
 export class Refused extends Error {
   constructor(code, answer) {
-    super([answer.message, answer.hint].filter(Boolean).join(". ") || `the answer was HTTP ${code}`);
+    super([answer.message, answer.hint].filter(Boolean).join(". ") || `the daemon responded with HTTP status ${code}`);
     this.code = code;
     this.answer = answer;
   }

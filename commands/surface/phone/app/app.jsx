@@ -43,7 +43,7 @@ const guard = (work) => async (...given) => {
   try {
     await work(...given);
   } catch (error) {
-    state.problem = error instanceof Offline ? "Mailroom cannot be reached. Try again when there is a connection." : error.message;
+    state.problem = error instanceof Offline ? "Cannot reach Mailroom. Try again when you have a connection." : error.message;
     announce(state.problem);
   }
   await show();
@@ -62,7 +62,7 @@ const give = guard(async (id) => {
   state.stay.add(id);
   if (!record.queued) return announce(record.problem ?? fate(record, chosen(record, read.get(id).what)));
   state.online = false;
-  announce("No connection. Your answer is kept and will be sent later.");
+  announce("No connection. The app keeps your answer and sends it later.");
   await sendWithoutPage();
 });
 
@@ -111,7 +111,7 @@ const act = {
     state.drafts.delete(id);
     focus(id);
     if (!state.records.some((record) => record.id === id && record.queued)) return; // it could not be kept, as the page says
-    announce("Your answer is sent in five seconds, unless you undo it.");
+    announce("The app sends your answer in five seconds, unless you undo it.");
     sendDue();
     await sendWithoutPage();
   },
@@ -199,7 +199,7 @@ async function startWorker() {
   if (!("serviceWorker" in navigator)) return;
   const policy = globalThis.trustedTypes?.createPolicy("mailroom", {
     createScriptURL: (url) => {
-      if (url !== "/sw.js") throw new TypeError(`${url} is no script of this app`);
+      if (url !== "/sw.js") throw new TypeError(`${url} is not a script of this app`);
       return url;
     },
   });

@@ -15,7 +15,7 @@ export function Whole({ as: Tag = "article", record, children }) {
   const item = Tag === "li";
   return (
     <Tag class={item ? "line" : "card"} id={item ? undefined : record.id} tabindex="-1">
-      <p>This cannot be shown: {error.message}.</p>
+      <p>Cannot show this item: {error.message}.</p>
     </Tag>
   );
 }
@@ -24,7 +24,7 @@ export function Whole({ as: Tag = "article", record, children }) {
 export const Unreadable = ({ why }) => (
   <div class="unreadable">
     <p>This cannot be read on this device.</p>
-    <p class="muted">It was sealed for other devices, or changed on its way: {why}.</p>
+    <p class="muted">It was encrypted for other devices, or it was changed on the way: {why}.</p>
   </div>
 );
 
@@ -59,7 +59,7 @@ export function Question({ record, said, act }) {
       </header>
       {what ? <p class="asked" id={`${record.id}-asked`}>{what.question}</p> : <Unreadable why={why} />}
       {what && <Background what={what} />}
-      {record.problem && <p class="notice bad">The answer was not taken: {record.problem}</p>}
+      {record.problem && <p class="notice bad">Your answer was not accepted: {record.problem}</p>}
       {record.reopened && <p class="notice">Your answer did not pass the asker's check. Please answer again.</p>}
       {sending ? <p class="fate">Sending your answer: {chosen({ answer: sending }, what)}</p>
         : <Foot record={record} said={said} act={act} />}
@@ -87,8 +87,8 @@ const Waiting = ({ record: { id, answer, tried }, what, act }) => (
   <div class="notice">
     <p class="fate"><Icon name="offline" />Your answer: {chosen({ answer }, what)}</p>
     <p>
-      Kept on this device. It will be sent when there is a connection.
-      {tried && " A try to send it broke off, so it may have arrived already."}
+      Saved on this device. The app sends the answer when there is a connection.
+      {tried && " An attempt to send it was interrupted, so it might have arrived already."}
     </p>
     {!tried && (
       <button type="button" class="btn" onClick={() => act.undo(id, answer.text ? answer : undefined)}>

@@ -8,7 +8,7 @@ export async function enrol(name, register) {
   const answer = await register(recipient);
   // The print is that of the key here, and not what the daemon says it is: comparing it is what approval is for.
   const print = await fingerprint(recipient);
-  if (answer.fingerprint !== print) throw new Error(`the daemon took another key for this device (${answer.fingerprint})`);
+  if (answer.fingerprint !== print) throw new Error(`the daemon stored a different key for this device (fingerprint ${answer.fingerprint})`);
   await store.put("device", { id: answer.device, name, token: answer.token, state: "waiting", fingerprint: print });
   navigator.storage?.persist?.().catch(() => {}); // Firefox asks the person first, who may never answer
 }

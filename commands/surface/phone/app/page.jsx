@@ -29,7 +29,7 @@ export function Page({ act }) {
         <span id="connection" class="chip" hidden={state.online}>Offline</span>
       </header>
       <div id="fresh" class="notice" hidden={!state.fresh}>
-        <p>A newer version of this page is ready.</p>
+        <p>A newer version of this app is ready.</p>
         <button id="reload" type="button" class="btn" onClick={() => location.reload()}>Load it</button>
       </div>
       <main>{paired ? <View key={view()} act={act} /> : <><Entrance act={act} /><Problem /></>}</main>
@@ -62,8 +62,8 @@ const Empty = ({ children }) => <p class="empty">{children}</p>;
 
 const Stale = () => !state.online && (
   <p class="notice">
-    <Icon name="offline" /> Mailroom cannot be
-    reached. {state.refreshed && `What you see is from ${when(state.refreshed)}. `}Answers are kept and sent later.
+    <Icon name="offline" /> Cannot reach
+    Mailroom. {state.refreshed && `This page shows the data from ${when(state.refreshed)}. `}The app keeps your answers and sends them later.
   </p>
 );
 
@@ -106,7 +106,7 @@ function Alerts({ act }) {
 
 function History({ act }) {
   const over = state.records.filter((r) => r.kind === "alert" || r.status !== "pending");
-  const nothing = "Nothing yet. What you answered and what you were told is kept here, on this device only.";
+  const nothing = "Nothing yet. The app keeps your answers and your alerts here, on this device only.";
   if (!over.length) return <><Title name="history" /><Empty>{nothing}</Empty></>;
   return (
     <>

@@ -30,22 +30,22 @@ export function Pair({ code, onDone }) {
     setBusy(true);
     setProblem("");
     try {
-      if (!(await supported())) throw new Error("this browser cannot make the key that is needed (X25519). A newer version can");
+      if (!(await supported())) throw new Error("this browser cannot create an X25519 key, which pairing requires. Use a newer version of the browser");
       await enrol(name, (recipient) => call("POST", "/api/pair", { code: canonical(typed.code.value), name, recipient }));
       await onDone();
     } catch (error) {
-      setProblem(error instanceof Refused ? error.message : `It could not be paired: ${error.message}.`);
+      setProblem(error instanceof Refused ? error.message : `Pairing failed: ${error.message}.`);
       setBusy(false);
     }
   };
   return (
     <section class="card">
       <h1>Pair this device</h1>
-      <p>Agents ask and alert you here. What they say is encrypted for this device.</p>
+      <p>Agents ask you questions and send you alerts here. Mailroom encrypts them for this device.</p>
       {onApple() && !installed() && <Install code={code} />}
       <form onSubmit={submit} novalidate>
         <label for="code">Code</label>
-        <p class="muted hint" id="code-hint">Shown by <code>mailroom signal pair</code> on your machine.</p>
+        <p class="muted hint" id="code-hint">To get a code, run <code>mailroom signal pair</code> on your machine.</p>
         <input id="code" name="code" defaultValue={canonical(code)} required maxlength="20" autocomplete="off" autocapitalize="characters"
           spellcheck={false} placeholder="ABCD-EFGH-JKLM" class="code" />
         <label for="name">Name of this device</label>
@@ -61,8 +61,8 @@ export function Pair({ code, onDone }) {
 // installed first and paired then.
 const Install = ({ code }) => (
   <div class="notice">
-    <p>To be rung on this device, install the app first: Share, then Add to Home Screen. Open it from there and pair it there.</p>
-    {code && <p>Type this code there: <strong class="code">{canonical(code)}</strong></p>}
+    <p>To get notifications on this device, install the app first: tap Share, then Add to Home Screen. Open the app from the home screen, and pair it there.</p>
+    {code && <p>Type this code into the app: <strong class="code">{canonical(code)}</strong></p>}
   </div>
 );
 
@@ -70,11 +70,11 @@ const Install = ({ code }) => (
 export const Waiting = ({ device, cancel }) => (
   <section class="card">
     <h1>Approve this device</h1>
-    <p>Its fingerprint:</p>
+    <p>The fingerprint of this device:</p>
     <p class="fingerprint">{device.fingerprint}</p>
-    <p>On your machine, compare it and run:</p>
+    <p>On your machine, compare the fingerprint and run this command:</p>
     <pre tabindex="0" aria-label="Command to run"><code>mailroom signal device approve {device.fingerprint}</code></pre>
-    <p class="muted">This page goes on by itself as soon as that is done.</p>
+    <p class="muted">After that, this page continues automatically.</p>
     <button type="button" class="btn" onClick={cancel}>Cancel</button>
   </section>
 );
@@ -82,8 +82,8 @@ export const Waiting = ({ device, cancel }) => (
 // Revoked is the view of a device that the daemon no longer knows.
 export const Revoked = ({ again }) => (
   <section class="card">
-    <h1>Not paired any more</h1>
-    <p><Icon name="info" /> This device was revoked or unpaired. To use it again, pair it with a new code; what it keeps is removed first.</p>
+    <h1>No longer paired</h1>
+    <p><Icon name="info" /> This device was revoked or unpaired. To use it again, pair it with a new code. The app first removes all its data from this device.</p>
     <button type="button" class="btn first" onClick={again}>Remove and pair again</button>
   </section>
 );

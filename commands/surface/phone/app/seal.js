@@ -64,9 +64,9 @@ export async function open(item) {
       throw new Unreadable(error.message);
     }
   }
-  if (said?.v !== 1) throw new Unreadable("it is of a version that this app does not know");
-  if (said.id !== item.id || said.kind !== item.kind) throw new Unreadable("what is inside belongs to something else");
-  if (!wellFormed(said)) throw new Unreadable("it is not in the form of one");
+  if (said?.v !== 1) throw new Unreadable("this app does not support its version");
+  if (said.id !== item.id || said.kind !== item.kind) throw new Unreadable("the contents belong to another item");
+  if (!wellFormed(said)) throw new Unreadable("the format of the contents is not valid");
   const answerable = typeof said.reply === "string" && typeof said.mac === "string";
   if (item.encrypted && item.kind === "question" && !answerable) throw new Unreadable("it cannot be answered");
   const priority = ["low", "normal", "high"].includes(said.priority) ? said.priority : "normal";

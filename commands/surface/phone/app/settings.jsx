@@ -2,21 +2,21 @@
 import { useRef } from "preact/hooks";
 import { obstacle } from "./push.js";
 
-const reason = "With notifications a question rings here even when this page is closed. The push service sees only encrypted data; this device decrypts it.";
+const reason = "With notifications, questions reach you even when this page is closed. The push service sees only encrypted data. This device decrypts it.";
 
 // ringing says what the state of being rung is: {words, button, press} for the cards; act has ring, quiet and again.
 function ringing(device, act) {
   switch (obstacle()) {
     case "install":
-      return { words: "This device rings only for installed apps. Share, then Add to Home Screen; open the app from there and pair it there." };
+      return { words: "This device shows notifications only for installed apps. Tap Share, then Add to Home Screen. Open the app from the home screen, and pair it there." };
     case "unsupported":
-      return { words: "This browser has no push messages. Questions appear while this page is open." };
+      return { words: "This browser does not support push notifications. Questions appear only while this page is open." };
     case "denied":
-      return { words: "Notifications are blocked for this site. Allow them in the browser's settings for this site; until then questions appear only while this page is open." };
+      return { words: "Notifications are blocked for this site. Allow them in the browser's settings for this site. Until then, questions appear only while this page is open." };
   }
   if (Notification.permission !== "granted" || device.push === "none") return { words: reason, button: "Turn on notifications", press: act.ring };
-  if (device.push?.startsWith("problem")) return { words: `The last push failed (${device.push}).`, button: "Subscribe anew", press: act.again };
-  return { words: "This device rings when a question or an alert comes.", button: "Turn off notifications", press: act.quiet, on: true };
+  if (device.push?.startsWith("problem")) return { words: `The last push failed (${device.push.replace(/^problem: /, "")}).`, button: "Subscribe again", press: act.again };
+  return { words: "This device shows a notification for each question and alert.", button: "Turn off notifications", press: act.quiet, on: true };
 }
 
 const Card = ({ title, words, button, press, later }) => (
@@ -30,7 +30,7 @@ const Card = ({ title, words, button, press, later }) => (
   </section>
 );
 
-const install = (act) => ({ words: "As an app it starts from your home screen.", button: "Install", press: act.install });
+const install = (act) => ({ words: "If you install the app, you can start it from your home screen.", button: "Install", press: act.install });
 
 // Steps are the cards above the questions until they are done or put off.
 export function Steps({ state: { device, putOff, prompt }, act }) {
@@ -53,7 +53,7 @@ export const Settings = ({ state: { device, prompt }, act }) => (
       <dl>
         <dt>Name</dt><dd>{device.name}</dd>
         <dt>Fingerprint</dt><dd class="mono">{device.fingerprint}</dd>
-        <dt>Id</dt><dd class="mono">{device.id}</dd>
+        <dt>ID</dt><dd class="mono">{device.id}</dd>
       </dl>
     </section>
     <Card title="Notifications" {...ringing(device, act)} />
@@ -67,11 +67,11 @@ function Unpair({ act }) {
   return (
     <section class="card">
       <h2>Unpair</h2>
-      <p>Removes this device from Mailroom, and everything from this device.</p>
+      <p>Removes this device from Mailroom, and removes all data of the app from this device.</p>
       <button type="button" class="btn danger" onClick={() => dialog.current.showModal()}>Unpair this device</button>
       <dialog ref={dialog} aria-labelledby="unpair-title">
         <h2 id="unpair-title">Unpair this device?</h2>
-        <p>Its key and everything that it keeps are removed. Questions that are open stay open on your other devices.</p>
+        <p>The app removes its key and all its data from this device. Open questions stay open on your other devices. Mailroom cancels questions that no other device can read.</p>
         <div class="acts">
           <button type="button" class="btn danger" onClick={() => (dialog.current.close(), act.unpair())}>Unpair</button>
           <button type="button" class="btn" onClick={() => dialog.current.close()}>Keep it</button>

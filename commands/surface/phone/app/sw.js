@@ -13,7 +13,7 @@ const shell = ["/", "/app.js", "/age.js", "/style.css", "/manifest.webmanifest",
 
 const trusted = globalThis.trustedTypes?.createPolicy("mailroom", {
   createScriptURL: (url) => {
-    if (url !== "/age.js") throw new TypeError(`${url} is no script of this app`);
+    if (url !== "/age.js") throw new TypeError(`${url} is not a script of this app`);
     return url;
   },
 });
@@ -53,7 +53,7 @@ addEventListener("push", (event) => event.waitUntil(pushed(event.data)));
 async function pushed(data) {
   try {
     const said = data.json();
-    if (said.kind === "test") await notify("Mailroom reaches this device", { body: "This is a test.", tag: "test" });
+    if (said.kind === "test") await notify("Mailroom can reach this device", { body: "This is a test notification.", tag: "test" });
     if (said.kind === "ended") await showEnd(said);
     if (said.kind === "question" || said.kind === "alert") await showNew(said);
   } catch (error) {
@@ -63,7 +63,7 @@ async function pushed(data) {
 
 async function showNew({ id, kind, ciphertext, text }) {
   const device = await store.get("device");
-  if (!device) throw new Error("this device was unpaired while it was on its way");
+  if (!device) throw new Error("this device was unpaired before the push arrived");
   let item = { id, kind, encrypted: text === undefined, ciphertext, text };
   if (!ciphertext && !text) item = await signals.ask(id);
   if (item.id !== id || item.kind !== kind) return;
@@ -122,7 +122,7 @@ async function showEnd({ id, status }) {
   await signals.showing(async () => {
     const record = await store.change(id, (known) => (known?.status === "pending" ? signals.ended(known, status) : undefined));
     const [shown] = await registration.getNotifications({ tag: id });
-    const [title, options] = [shown?.title ?? "A question has ended", { body: fate(record ?? { status }), tag: id, silent: true, data: { id } }];
+    const [title, options] = [shown?.title ?? "A question was closed", { body: fate(record ?? { status }), tag: id, silent: true, data: { id } }];
     if (shown && !record?.mine) await notify(title, options);
     else if (await onApple()) await flash(title, options);
     else shown?.close();

@@ -6,14 +6,14 @@ export function fate(record, chosen) {
   switch (record.status) {
     case "answered":
       if (record.mine) return chosen === undefined ? "Answered on this device" : `You answered: ${chosen}`;
-      if (record.tried) return "Already answered, perhaps by your own answer when the connection broke";
+      if (record.tried) return "Already answered, possibly by your own answer when the connection failed";
       return record.answer ? "Answered on another device before your answer arrived" : "Answered on another device";
     case "expired":
       return record.answer ? "Expired before your answer arrived" : "Expired without an answer";
     case "cancelled":
-      return record.answer ? "Cancelled by the asker before your answer arrived" : "Cancelled by the asker";
+      return record.answer ? "Canceled by the asker before your answer arrived" : "Canceled by the asker";
     default:
-      return "No longer there";
+      return "No longer available";
   }
 }
 

@@ -44,7 +44,7 @@ export async function hold(id, says, done) {
   const question = wasRead(id);
   try {
     const device = await store.get("device");
-    if (!question || !device) throw new Failure("unpaired", "This browser is not paired any more.", "Pair it anew, or answer on another device.");
+    if (!question || !device) throw new Failure("unpaired", "This browser is no longer paired.", "Pair it again, or answer on another device.");
     body = await sealAnswer(question.item, question.what, says);
     token = device.token;
   } catch (failure) {
@@ -95,7 +95,7 @@ export function refuseHeld() {
 export function reopened(id, asked) {
   const { says, taken } = answerTo(id);
   if (!(taken < asked)) return;
-  put(id, { state: "refused", says, failure: new Failure("refused", "It did not pass the check of who asked, so that the question is open again.", `Answer once more. \`mailroom trace ${id}\` says what was wrong.`) });
+  put(id, { state: "refused", says, failure: new Failure("refused", "The answer failed the check of the agent that asked, so the question is open again.", `Answer again. To see the reason, run \`mailroom trace ${id}\`.`) });
 }
 
 // forgetAnswers forgets all of them.

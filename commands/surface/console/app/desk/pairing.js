@@ -31,11 +31,11 @@ export async function look(signal) {
 
 // obstacle says why this browser cannot be paired, with commands in backquotes; "" if it can.
 export async function obstacle() {
-  if (me.value.agent !== "operator") return "You are logged in with a token of an agent. A session that `mailroom console` opens can pair this browser.";
+  if (me.value.agent !== "operator") return "You are logged in with an agent’s token. To pair this browser, log in with `mailroom console`.";
   if (!me.value.keeps_address) {
-    return "This page is not at its usual address: the port is taken, or none was chosen. A browser keeps keys for one address, and would not find them the next time. Free the port of `mailroom setting get console.port`, and open the page again.";
+    return "This page is not at its usual address, because another program uses the port of the console, or no port is set. A browser stores keys for one address and cannot find them at another address. To see the port, run `mailroom setting get console.port`. Free the port, and open the page again.";
   }
-  if (!(await supported())) return "This browser cannot make the key that is needed (X25519). A newer version can.";
+  if (!(await supported())) return "This browser cannot create an X25519 key, which pairing requires. Use a newer version of the browser.";
   return "";
 }
 
@@ -54,7 +54,7 @@ export const pair = (name) => enrol(name, (recipient) => askAsDevice("", "POST",
 export async function unpair() {
   const refusal = (await releaseAll()).find(Boolean), device = await store.get("device");
   if (refusal?.status === 401) await whoAmI(); // which fails if it is the session that is over
-  else if (refusal) throw new Failure(refusal.code, `This desk stays paired, since an answer was not taken: ${refusal.message}`, refusal.hint);
+  else if (refusal) throw new Failure(refusal.code, `This desk stays paired, because an answer was not accepted: ${refusal.message}`, refusal.hint);
   try {
     if (device) await askAsDevice(device.token, "DELETE", "device");
   } catch (failure) {

@@ -11,13 +11,13 @@ import { Replay, alike } from "./operations/deadletters.jsx";
 // possible says of each act why it cannot be done now; "" if it can.
 function possible(story) {
   const m = story.message, live = m.status === "pending" || m.status === "retry", dead = m.status === "failed" || m.status === "expired";
-  const gone = story.gone ? "it is deleted" : m.archived_at ? "it is archived" : "";
+  const gone = story.gone ? "the message is deleted" : m.archived_at ? "the message is archived" : "";
   const shown = story.receipts.some((r) => r.what === "shown");
   return {
-    replay: gone || (dead ? "" : "nothing to replay: it has not failed"),
-    cancel: gone || (live ? (m.lease_until ? "it is being delivered right now" : "") : dead ? "nothing to cancel: no attempt is planned" : m.status === "cancelled" ? "it is taken back already" : "too late to cancel: it is delivered"),
-    release: gone || (m.status !== "delivered" ? "it is not delivered" : m.acknowledged_at ? "it is acknowledged" : m.read_at || shown ? "" : "it is unread"),
-    acknowledge: gone || (m.recipient !== "operator" ? "only its recipient acknowledges it" : m.status !== "delivered" ? "it is not delivered" : m.acknowledged_at ? "it is acknowledged" : ""),
+    replay: gone || (dead ? "" : "the message has not failed"),
+    cancel: gone || (live ? (m.lease_until ? "a delivery is in progress" : "") : dead ? "no further attempt is planned" : m.status === "cancelled" ? "the message is already canceled" : "too late to cancel: the message is delivered"),
+    release: gone || (m.status !== "delivered" ? "the message is not delivered" : m.acknowledged_at ? "the message is acknowledged" : m.read_at || shown ? "" : "the message is unread"),
+    acknowledge: gone || (m.recipient !== "operator" ? "only its recipient can acknowledge the message" : m.status !== "delivered" ? "the message is not delivered" : m.acknowledged_at ? "the message is already acknowledged" : ""),
   };
 }
 
@@ -54,23 +54,23 @@ function Ask({ act, m, onDone }) {
   switch (act) {
     case "replay": return (
       <Confirm title="Replay this message?" word="Replay" act={() => run("dead_letters_replay", id)} onDone={onDone}>
-        <p>It is pending again, and gets {plural(m.max_retries + 1, "attempt")}, as a new one does: {m.recipient} gets it as soon as its transport takes it. What was tried before stays in the trace.</p>
+        <p>The message becomes pending again and gets {plural(m.max_retries + 1, "attempt")}, like a new message. Mailroom delivers it to {m.recipient} as soon as the transport accepts it. The trace keeps the earlier attempts.</p>
       </Confirm>
     );
     case "cancel": return (
-      <Confirm title="Take this message back?" word="Cancel the message" danger act={() => run("cancel", id)} onDone={onDone}>
-        <p>It is not delivered any more, and {m.recipient} never sees it. This cannot be undone; {m.sender} can send it again.</p>
+      <Confirm title="Cancel this message?" word="Cancel the message" danger act={() => run("cancel", id)} onDone={onDone}>
+        <p>Mailroom does not deliver the message, and {m.recipient} never sees it. You cannot undo this, but {m.sender} can send the message again.</p>
       </Confirm>
     );
     case "release": return (
       <Confirm title="Make this message unread?" word="Make unread" act={() => run("release", id)} onDone={onDone}>
-        <p>{m.recipient} reads it again, with the next look into its inbox. If it has begun to act on it, it may do so twice.</p>
+        <p>{m.recipient} gets the message again when it next reads its inbox. If {m.recipient} has already started to act on the message, it might act on it twice.</p>
       </Confirm>
     );
   }
   return (
     <Confirm title="Acknowledge this message?" word="Acknowledge" act={() => run("acknowledge", id)} onDone={onDone}>
-      <p>{m.sender} sees that you have dealt with it. It counts as read, too.</p>
+      <p>{m.sender} sees that you have handled the message. The message also counts as read.</p>
     </Confirm>
   );
 }

@@ -5,7 +5,7 @@ import { run } from "../api.js";
 import { Command, Confirm } from "../parts.jsx";
 import { quoted } from "../words.js";
 
-const kinds = { inbox: "its inbox, where it reads", webhook: "a webhook", here: "a command or a file of the machine" };
+const kinds = { inbox: "its inbox", webhook: "a webhook", here: "a command or a file on the machine" };
 
 const kindOf = (deliver) => (deliver === "inbox" ? "inbox" : deliver.startsWith("webhook:") ? "webhook" : "here");
 
@@ -27,15 +27,15 @@ export function ChangeAgent({ agent, onDone }) {
   return (
     <Confirm title={agent ? `Change ${agent.name}` : "Add an agent"} word={agent ? "Change" : "Add"} act={act} onDone={(done) => onDone(done ? result.agent.name : "", result?.agent.webhook_secret)}>
       <div class="form">
-        {!agent && <Field label="Name" value={name} set={setName} hint="A letter, then letters, digits, _ or -." />}
-        <Field label="Role" value={role} set={setRole} hint="What it does, in a few words." />
+        {!agent && <Field label="Name" value={name} set={setName} hint="A letter, followed by letters, digits, _, or -." />}
+        <Field label="Role" value={role} set={setRole} hint="Describe in a few words what the agent does." />
         <fieldset>
-          <legend>Its messages go to</legend>
+          <legend>Deliver its messages to</legend>
           {Object.entries(kinds).map(([value, word]) => <label><input type="radio" name="kind" checked={kind === value} onChange={() => setKind(value)} />{word}</label>)}
         </fieldset>
-        {kind === "webhook" && <Field label="Address" value={url} set={setUrl} hint="https://… Its receiver proves messages by a secret, which is shown once." />}
-        {kind === "here" && <div><p class="muted">Which commands run and which files are written is decided on the machine itself. Run this there:</p><Command text={command} /></div>}
-        <Field label="Minutes of silence after which it counts as lost" value={silent} set={setSilent} hint="Empty: never." type="number" />
+        {kind === "webhook" && <Field label="Address" value={url} set={setUrl} hint="https://… The receiver verifies messages with a secret. Mailroom shows the secret only once." />}
+        {kind === "here" && <div><p class="muted">You can set commands and files only on the machine itself. Run this command on that machine:</p><Command text={command} /></div>}
+        <Field label="Minutes of silence before the agent counts as lost" value={silent} set={setSilent} hint="For no limit, leave this empty." type="number" />
       </div>
     </Confirm>
   );

@@ -34,7 +34,7 @@ function Page({ data, reload }) {
   return (
     <>
       <Head agent={agent} backlog={backlog} reload={reload} onSecret={setSecret} />
-      {secret && <div class="problem note" role="status"><p>Messages to its webhook are signed with this secret. Its receiver must know it, and it is not shown again:</p><p><code>{secret}</code></p></div>}
+      {secret && <div class="problem note" role="status"><p>Mailroom signs messages to the webhook with this secret. Give the secret to the receiver now, because Mailroom does not show it again:</p><p><code>{secret}</code></p></div>}
       <div class="three">
         <Transport agent={agent} />
         <Sessions agent={agent} backlog={backlog} />
@@ -56,20 +56,20 @@ function sentenceOf(agent, backlog) {
   const { name, run, role } = agent;
   if (agent.disabled) {
     const { at, why } = disabledSince(agent.disabled);
-    return ["disabled", `${name} is disabled`, `Nothing is delivered to it since ${clock(at)}: ${why || "it is not said why"}.${wait} Enabled, it gets them, in their order.`];
+    return ["disabled", `${name} is disabled`, `Mailroom has delivered nothing to it since ${clock(at)}. ${why ? `Reason: ${why}` : "No reason was given"}.${wait} When you enable the agent, it gets the waiting messages in order.`];
   }
   const { name: shape } = standing(agent);
   if (agent.state === "session_failed" || agent.state === "given_up") {
-    const next = run.next_at ? ` It is started again at ${clock(run.next_at)}.` : run.state === "given_up" ? " It is started again when there is a new message." : "";
-    return ["failed", `The sessions of ${name} fail`, `${plural(run.failures, "run")} in a row failed, the last at ${clock(run.since)}${run.outcome ? `: ${run.outcome}` : ""}.${next}${wait}`];
+    const next = run.next_at ? ` Mailroom starts it again at ${clock(run.next_at)}.` : run.state === "given_up" ? " Mailroom starts it again when a new message arrives." : "";
+    return ["failed", `The sessions of ${name} fail`, `${run.failures === 1 ? "The last run failed" : `${count(run.failures)} runs in a row failed, most recently`} at ${clock(run.since)}${run.outcome ? `: ${run.outcome}` : ""}.${next}${wait}`];
   }
-  if (agent.state === "silent") return [shape, `${name} is silent`, `Nothing was heard of it since ${clock(agent.status_since)}, though it was at work.${wait}`];
-  if (agent.state === "retries") return [shape, `${plural(backlog.retry, "message waits", "messages wait")} for another attempt`, `What ${name} should get did not arrive; the next attempt is at ${clock(backlog.next_attempt_at)}.`];
+  if (agent.state === "silent") return [shape, `${name} is silent`, `Mailroom has not heard from it since ${clock(agent.status_since)}, although it was working.${wait}`];
+  if (agent.state === "retries") return [shape, `${plural(backlog.retry, "message waits", "messages wait")} for a retry`, `Delivery to ${name} failed. The next attempt is at ${clock(backlog.next_attempt_at)}.`];
   const says = role ? `${role[0].toUpperCase()}${role.slice(1).replace(/\.$/, "")}.` : "";
   if (agent.built_in) return ["idle", name, says];
-  const does = { working: "is at work", idle: "is idle", stopped: "has stopped" }[agent.status];
-  if (does && agent.state === agent.status) return [shape, `${name} ${does}`, `${says} Since ${clock(agent.status_since)}.${wait}`];
-  const heard = agent.heard_at ? `Last heard ${ago(agent.heard_at)}.` : "Not heard of yet.";
+  const does = { working: ["is working", "Working"], idle: ["is idle", "Idle"], stopped: ["has stopped", "Stopped"] }[agent.status];
+  if (does && agent.state === agent.status) return [shape, `${name} ${does[0]}`, `${says} ${does[1]} since ${clock(agent.status_since)}.${wait}`];
+  const heard = agent.heard_at ? `Mailroom last heard from it ${ago(agent.heard_at)}.` : "Mailroom has not heard from it yet.";
   return [shape, name, `${says} ${heard}${wait}`];
 }
 
@@ -94,13 +94,13 @@ function Head({ agent, backlog, reload, onSecret }) {
             {agent.disabled && <button class="btn first" type="button" disabled={!may} onClick={() => setAsks("enable")}>Enable…</button>}
             <button class="btn" type="button" disabled={!may} onClick={() => setAsks("change")}>Change…</button>
             {!agent.disabled && <button class="btn" type="button" disabled={!may} onClick={() => setAsks("disable")}>Disable…</button>}
-            {!may && <span class="why-not">only an administrator changes agents</span>}
+            {!may && <span class="why-not">only an administrator can change agents</span>}
           </div>
         )}
       </div>
       <p class="say">{says}</p>
       {total > 0 && (
-        <p><b class="bad">{plural(total, "message failed for good", "messages failed for good")}</b>{groups[0].error && <>, {groups.length > 1 ? "most" : "the last"} with “{excerpt(groups[0].error)}”</>}: <a class="link" href={lettersAt(agent.name)}>see {total === 1 ? "it" : "them"}</a>.</p>
+        <p><b class="bad">{plural(total, "message failed for good", "messages failed for good")}</b>. {groups[0].error && <>The {groups.length > 1 ? "most common" : "last"} error was “{excerpt(groups[0].error)}”. </>}<a class="link" href={lettersAt(agent.name)}>{total === 1 ? "See the message" : "See the messages"}</a></p>
       )}
       {replayed && <p role="status">{replayed}</p>}
       {agent.note && <p class="warn">{agent.note}</p>}
@@ -122,8 +122,8 @@ function Disable({ agent, onDone }) {
   const [why, setWhy] = useState(""), inbox = agent.deliver === "inbox";
   return (
     <Confirm title={`Disable ${agent.name}?`} word="Disable" danger act={() => run("agent_disable", why.trim() ? { name: agent.name, why: why.trim() } : { name: agent.name })} onDone={onDone}>
-      <p>{agent.fallback && !inbox ? `Its messages go to ${agent.fallback}` : "Its messages wait, and none is lost"}, until it is enabled again. No session is started for it. What it reads by itself it still gets.</p>
-      <div class="form"><label class="line">Why<input class="field-text" aria-label="Why" value={why} maxLength={200} autocomplete="off" onInput={(e) => setWhy(e.target.value)} /><small class="muted">It is shown wherever it is said that {agent.name} is disabled.</small></label></div>
+      <p>Until you enable the agent again, {agent.fallback && !inbox ? `Mailroom delivers its messages to ${agent.fallback}` : "its messages wait, and none is lost"}. Mailroom starts no session for it. The agent can still read messages itself.</p>
+      <div class="form"><label class="line">Why<input class="field-text" aria-label="Why" value={why} maxLength={200} autocomplete="off" onInput={(e) => setWhy(e.target.value)} /><small class="muted">Mailroom shows this reason wherever it shows that {agent.name} is disabled.</small></label></div>
     </Confirm>
   );
 }
@@ -132,7 +132,7 @@ const place = ({ deliver }) => (deliver === "inbox" ? "its inbox" : deliver);
 
 const Enable = ({ agent, backlog, onDone }) => (
   <Confirm title={`Enable ${agent.name}?`} word="Enable" act={() => run("agent_enable", { name: agent.name })} onDone={onDone}>
-    <p>{backlog.pending + backlog.retry ? `${plural(backlog.pending + backlog.retry, "message that waits is", "messages that wait are")} delivered to ${place(agent)}, the oldest first.` : `What is sent to it from now on goes to ${place(agent)}.`}{agent.deliver !== "inbox" && " If its address is gone for good, the first attempt disables it again."}</p>
+    <p>{backlog.pending + backlog.retry ? `Mailroom delivers ${plural(backlog.pending + backlog.retry, "waiting message")} to ${place(agent)}, the oldest first.` : `Mailroom delivers new messages to ${place(agent)}.`}{agent.deliver !== "inbox" && " If the address responds that it no longer exists, the first attempt disables the agent again."}</p>
   </Confirm>
 );
 
@@ -142,30 +142,30 @@ const Fact = ({ term, children }) => (children || children === 0 ? <><dt>{term}<
 function Transport({ agent }) {
   return (
     <section><h2>Transport</h2><dl class="facts">
-      <Fact term="Goes to"><code>{agent.deliver}</code></Fact>
+      <Fact term="Address"><code>{agent.deliver}</code></Fact>
       <Fact term="Fallback">{agent.fallback ? <code>{agent.fallback}</code> : <span class="muted">none</span>}</Fact>
       <Fact term="Timeout">{agent.timeout_seconds ? `${agent.timeout_seconds} s` : ""}</Fact>
-      <Fact term="At a time">{agent.concurrency > 1 ? plural(agent.concurrency, "command") : ""}</Fact>
+      <Fact term="Concurrency">{agent.concurrency > 1 ? plural(agent.concurrency, "command") : ""}</Fact>
       <Fact term="Batch">{agent.batch ? plural(agent.batch, "message") : ""}</Fact>
       <Fact term="Folder">{agent.folder && <span class="mono">{agent.folder}</span>}</Fact>
-      <Fact term="Silence">{agent.silent_after_seconds ? `lost after ${span(1000 * agent.silent_after_seconds)}` : <span class="muted">has no limit</span>}</Fact>
-      <Fact term="Heard">{agent.heard_at ? <><Age at={agent.heard_at} /> ago</> : <span class="muted">nothing yet</span>}</Fact>
+      <Fact term="Silence">{agent.silent_after_seconds ? `lost after ${span(1000 * agent.silent_after_seconds)}` : <span class="muted">no limit</span>}</Fact>
+      <Fact term="Heard">{agent.heard_at ? <><Age at={agent.heard_at} /> ago</> : <span class="muted">never</span>}</Fact>
     </dl></section>
   );
 }
 
-const runStates = { __proto__: null, running: ["working", "runs"], ended: ["delivered", "ended"], failed: ["failed", "failed"], given_up: ["failed", "given up"] };
+const runStates = { __proto__: null, running: ["working", "running"], ended: ["delivered", "ended"], failed: ["failed", "failed"], given_up: ["failed", "not restarted"] };
 
 function Sessions({ agent, backlog }) {
   const { run: last, start_command: command } = agent, hosted = backlog.host_sessions ?? [];
   const [state, word] = runStates[last?.state] ?? [];
   return (
     <section><h2>Sessions</h2><dl class="facts">
-      <Fact term="Started by">{command ? <code>{command}</code> : <span class="muted">nobody: it has no start command</span>}</Fact>
+      <Fact term="Start command">{command ? <code>{command}</code> : <span class="muted">none</span>}</Fact>
       {last && <Fact term="Last run"><State name={state} word={word} /> <When at={last.since} /></Fact>}
-      <Fact term="It said">{last?.outcome}</Fact>
+      <Fact term="Result">{last?.outcome}</Fact>
       <Fact term="Runs">{last ? count(last.starts) : ""}</Fact>
-      <Fact term="Again at">{last?.next_at && <When at={last.next_at} />}</Fact>
+      <Fact term="Next start">{last?.next_at && <When at={last.next_at} />}</Fact>
       {hosted.map((s) => <Fact key={s.session} term={s.program}><State name={s.state} /> seen <Age at={s.seen_at} /> ago<small class="mono">{s.session}</small></Fact>)}
     </dl>
       {!command && !agent.built_in && <Command text={`mailroom agent add ${quoted(agent.name)} --start COMMAND`} />}
@@ -184,13 +184,13 @@ function Tokens({ name }) {
         const valid = all.filter(isValid), old = all.length - valid.length;
         return (
           <>
-            {valid.length ? <dl class="facts">{valid.map((t) => <Fact key={t.id} term={<span class="mono">{t.id.slice(0, 8)}</span>}>{t.admin ? "administrator’s, " : ""}{t.expires_at ? <>ends <When at={t.expires_at} seconds={false} /></> : "never ends"}<small>issued <When at={t.created_at} seconds={false} /></small></Fact>)}</dl>
-              : <p class="muted">It has no valid token, so nobody speaks for it over the network.</p>}
-            {old > 0 && <p class="muted small">{plural(old, "other was", "others were")} revoked, or {old === 1 ? "is" : "are"} over.</p>}
+            {valid.length ? <dl class="facts">{valid.map((t) => <Fact key={t.id} term={<span class="mono">{t.id.slice(0, 8)}</span>}>{t.admin ? "administrator, " : ""}{t.expires_at ? <>expires <When at={t.expires_at} seconds={false} /></> : "never expires"}<small>issued <When at={t.created_at} seconds={false} /></small></Fact>)}</dl>
+              : <p class="muted">It has no valid token, so no program can act as this agent over the network.</p>}
+            {old > 0 && <p class="muted small">{plural(old, "other token")} expired or {old === 1 ? "was" : "were"} revoked.</p>}
             {valid.length > 0 && <p class="small"><button class="link" type="button" disabled={!mayAdminister()} onClick={() => setAsks(true)}>Revoke…</button></p>}
             {asks && (
               <Confirm title={`Revoke ${plural(valid.length, "token")} of ${name}?`} word="Revoke" danger act={() => run("agent_token", { name, revoke: true })} onDone={() => (setAsks(false), tokens.reload())}>
-                <p>Whoever has one is refused at once. Its mail stays. This cannot be undone: <code>mailroom agent token {name}</code> issues a new one.</p>
+                <p>Mailroom immediately rejects requests with {valid.length === 1 ? "this token" : "these tokens"}. The agent’s messages stay. You cannot undo this. To issue a new token, run <code>mailroom agent token {name}</code>.</p>
               </Confirm>
             )}
           </>
@@ -209,19 +209,19 @@ function LastWords({ name, newest }) {
 }
 
 function Lately({ of, name }) {
-  if (!of.newest.length) return <Empty command={`mailroom send ${quoted(name)} Hello`}>Nothing was sent to it or by it lately.</Empty>;
+  if (!of.newest.length) return <Empty command={`mailroom send ${quoted(name)} Hello`}>The agent has not sent or received any messages recently.</Empty>;
   return (
     <>
       <div class="duo">
-        <Peers title="Who writes to it" head="Sender" peers={of.senders} none="Nobody wrote to it lately." />
-        <Peers title="To whom it writes" head="Recipient" peers={of.recipients} none="It wrote to nobody lately." />
+        <Peers title="Who writes to it" head="Sender" peers={of.senders} none="No agent has written to it recently." />
+        <Peers title="Who it writes to" head="Recipient" peers={of.recipients} none="It has not written to any agent recently." />
       </div>
       <section>
         <div class="bar"><h2>Newest messages</h2><a class="link" href={to(["messages"], { agent: name })}>All</a></div>
         <table><tbody>{of.newest.map((m) => (
           <tr key={m.message_id}><td class="muted"><When at={m.created_at} /></td><td><State name={m.status} /></td><td><a href={to(["messages", m.message_id])}>{m.sender !== name ? <>from <b>{m.sender}</b></> : m.recipient.startsWith("thread:") ? "to a thread" : <>to <b>{m.recipient}</b></>}</a></td><td class="wide-c mono">{m.message_type}</td><td class="wide-c num"><MessageLink id={m.message_id} /></td></tr>
         ))}</tbody></table>
-        <p class="muted small">Counted among the newest {plural(of.among, "message")} of all.</p>
+        <p class="muted small">These numbers cover the newest {plural(of.among, "message")} of all agents.</p>
       </section>
     </>
   );

@@ -50,9 +50,9 @@ function List() {
           <h1>{headline(list.data, search)}</h1>
           <div class="acts"><button class="btn" type="button" disabled={!mayAdminister()} onClick={() => setAdding(true)}>Add an agent</button></div>
         </div>
-        <p>First who is disabled or fails, then who is silent or reads nothing, then for whom most waits.</p>
+        <p>Disabled and failing agents come first, then agents that are silent or do not read messages, then agents with the most waiting messages.</p>
       </section>
-      <Search value={search} label="Find a name, a role or a host" />
+      <Search value={search} label="Find a name, a role, or a host" />
       <Loaded of={list}>{(data) => <Table data={data} page={page} search={search} marked={marked} mark={mark} />}</Loaded>
       {adding && <ChangeAgent onDone={added} />}
     </>
@@ -65,19 +65,19 @@ function headline(data, search) {
   if (search) return `${sentence(data.total, "agent")} with “${search}”`;
   const bad = data.agents.filter((a) => standing(a).bad || standing(a).warn);
   const of = data.total > data.agents.length ? `of these ${count(data.agents.length)} agents` : "";
-  if (bad.length) return `${of ? sentence(bad.length, `${of} needs`, `${of} need`) : sentence(bad.length, "agent needs", "agents need")} a look`;
+  if (bad.length) return `${of ? sentence(bad.length, `${of} needs`, `${of} need`) : sentence(bad.length, "agent needs", "agents need")} attention`;
   const known = data.total - 2; // the operator and the user are no agents
-  return known > 0 ? sentence(known, "agent") : "Nobody is known yet";
+  return known > 0 ? sentence(known, "agent") : "There are no agents yet";
 }
 
 function Table({ data, page, search, marked, mark }) {
-  if (search && !data.total) return <Empty>Nobody has that in name, role or host.</Empty>;
+  if (search && !data.total) return <Empty>No agent has this text in its name, role, or host.</Empty>;
   const hosts = data.agents.some((a) => a.host);
   return (
     <>
-      {!search && data.total <= 2 && <Empty command="mailroom agent add NAME --role 'what it does'">An agent is known once it is added, or once it sends its first message.</Empty>}
+      {!search && data.total <= 2 && <Empty command="mailroom agent add NAME --role 'what it does'">An agent exists after you add it, or after it sends its first message.</Empty>}
       <table class="roster">
-        <thead><tr><th>Agent</th><th>State</th>{hosts && <th class="wide-c">Host</th>}<th class="wide-c">Transport</th><th class="num">Waits</th><th class="num">Unread</th><th class="num">Oldest</th><th class="num wide-c">Heard</th></tr></thead>
+        <thead><tr><th>Agent</th><th>State</th>{hosts && <th class="wide-c">Host</th>}<th class="wide-c">Transport</th><th class="num">Waiting</th><th class="num">Unread</th><th class="num">Oldest</th><th class="num wide-c">Heard</th></tr></thead>
         <tbody>{data.agents.map((agent, i) => <Row key={agent.name} agent={agent} hosts={hosts} at={i === marked} onMark={() => mark(i)} />)}</tbody>
       </table>
       <Pages page={page} total={data.total} />
@@ -154,7 +154,7 @@ function Item({ agent, current }) {
   return (
     <li>
       <a href={to(["agents", agent.name])} aria-current={current ? "true" : undefined}>
-        <span class="r"><State name={state.name} word="" /><b>{agent.name}</b><span class={n + unread && state.bad ? "hot" : n + unread && state.warn ? "hot warn" : undefined}>{n ? `${count(n)} wait${n === 1 ? "s" : ""}` : unread ? `${count(unread)} unread` : ""}</span></span>
+        <span class="r"><State name={state.name} word="" /><b>{agent.name}</b><span class={n + unread && state.bad ? "hot" : n + unread && state.warn ? "hot warn" : undefined}>{n ? `${count(n)} waiting` : unread ? `${count(unread)} unread` : ""}</span></span>
         <span class="cut">{state.word}</span>
       </a>
     </li>

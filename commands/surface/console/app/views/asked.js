@@ -33,7 +33,7 @@ export function asked({ message, events }, names, now) {
     list.push({ kind, shape, label, from: ms(e.at), to: ms(e.at), note, at: e.at });
     done = ms(e.at);
   };
-  const wait = (to, open = false) => to > done && list.push({ kind: "person", label: open ? "Waits for a person, still" : "Waits for a person", from: done, to, open });
+  const wait = (to, open = false) => to > done && list.push({ kind: "person", label: open ? "Waiting for a person" : "Waited for a person", from: done, to, open });
   for (const e of events) {
     const why = e.error || e.detail;
     switch (e.event) {
@@ -43,12 +43,12 @@ export function asked({ message, events }, names, now) {
         point(e, "good", "delivered", `Answered on ${deviceOf(e, names)}`);
         break;
       }
-      case "refused": point(e, "bad", "failed", "An answer was refused", why); break;
-      case "delivered": point(e, "act", "sent", "The answer went back", `to ${who}`); break;
-      case "failed": point(e, "bad", "failed", "The answer did not go back", why); break;
+      case "refused": point(e, "bad", "failed", "An answer was rejected", why); break;
+      case "delivered": point(e, "act", "sent", "The answer was sent", `to ${who}`); break;
+      case "failed": point(e, "bad", "failed", "The answer was not sent", why); break;
       case "read": point(e, "act", "delivered", "The answer was read", `by ${who}`); break;
       case "expired": wait(ms(e.at)); point(e, "bad", "expired", "Nobody answered in time"); break;
-      case "cancelled": wait(ms(e.at)); point(e, "act", "cancelled", "Taken back", why); break;
+      case "cancelled": wait(ms(e.at)); point(e, "act", "cancelled", "Canceled", why); break;
     }
   }
   if (message.status === "pending") wait(now, true);
@@ -56,10 +56,10 @@ export function asked({ message, events }, names, now) {
 }
 
 // become is what has become of a question, in a few words.
-export const become = ({ message }) => ({ answered: "A person has answered", expired: "Nobody answered in time", cancelled: "Taken back before it was answered" })[message.status] ?? "Waits for a person’s answer";
+export const become = ({ message }) => ({ answered: "A person has answered", expired: "Nobody answered in time", cancelled: "Canceled before it was answered" })[message.status] ?? "Waiting for a person’s answer";
 
 // outcome says it in a sentence; "" where nobody has answered yet.
 export function outcome({ message, events }, names) {
   const answered = events.find((e) => e.event === "answered"), from = ms(events[0]?.at);
-  return message.status === "answered" && answered ? `${message.sender} asked the person who runs the agents, who answered on ${deviceOf(answered, names)} after ${span(ms(answered.at) - from)}.` : "";
+  return message.status === "answered" && answered ? `${message.sender} asked the person who runs the agents. The person answered on ${deviceOf(answered, names)} after ${span(ms(answered.at) - from)}.` : "";
 }

@@ -20,7 +20,7 @@ export function Audit({ rest }) {
     <div class={open ? "audit detail" : "audit"}>
       <nav class="audits" aria-label="Audits">
         <h1 class="narrow-only">Audit</h1>
-        <a href={to(["audit", "sql"])} aria-current={open === "sql" || !open ? "page" : undefined}><b>By hand</b><span>A SELECT of your own</span></a>
+        <a href={to(["audit", "sql"])} aria-current={open === "sql" || !open ? "page" : undefined}><b>Your own query</b><span>Run a SELECT statement</span></a>
         <Loaded of={named}>
           {({ named: all }) => all.map((a) => <a key={a.name} href={to(["audit", a.name])} aria-current={a.name === open ? "page" : undefined}><b class="mono">{a.name}</b><span>{a.about}</span></a>)}
         </Loaded>
@@ -39,7 +39,7 @@ function Named({ name, audit }) {
   const values = (audit?.params ?? []).map((p) => given[p.name] ?? p.default);
   const [typed, setTyped] = useState(values), [limit, setLimit] = useState(1000);
   const answer = useCommand(audit ? "sql" : null, { named: name, params: values, limit }, { matters: () => false });
-  if (!audit) return <section class="lede"><h1>There is no audit {name}</h1><p>The list has those that there are.</p></section>;
+  if (!audit) return <section class="lede"><h1>There is no audit {name}</h1><p>To run an audit, choose one from the list.</p></section>;
   const ask = (event) => {
     event.preventDefault();
     const changed = Object.fromEntries(audit.params.map((p, i) => [p.name, typed[i] === p.default ? "" : typed[i]]));
@@ -60,7 +60,7 @@ function Named({ name, audit }) {
         </div>
       </form>
       <Problem failure={answer.failure} retry={answer.reload} />
-      {answer.data ? <div class={answer.failure ? "old" : undefined}><Answer name={name} data={answer.data} limit={limit} empty="This audit finds nothing." /></div> : !answer.failure && <p class="muted" aria-busy="true">Loading…</p>}
+      {answer.data ? <div class={answer.failure ? "old" : undefined}><Answer name={name} data={answer.data} limit={limit} empty="The audit found no rows." /></div> : !answer.failure && <p class="muted" aria-busy="true">Loading…</p>}
       <Command text={["mailroom sql --named", name, ...params].join(" ")} />
       <details><summary>The query</summary><pre class="out">{audit.sql}</pre></details>
     </>
@@ -68,7 +68,7 @@ function Named({ name, audit }) {
 }
 
 const Limit = ({ value, change }) => (
-  <label class="field"><span>Rows at most</span>
+  <label class="field"><span>Maximum rows</span>
     <select class="field-text" value={value} onChange={(e) => change(Number(e.target.value))}>{limits.map((n) => <option value={n}>{n.toLocaleString("en")}</option>)}</select>
   </label>
 );
@@ -96,7 +96,7 @@ function ByHand() {
   };
   return (
     <>
-      <section class="lede"><h1>Ask the tables</h1><p>One SELECT, on a connection that can do nothing but read. It is ended after a minute. <code>schema.sql</code> explains the tables.</p></section>
+      <section class="lede"><h1>Query the tables</h1><p>Run one SELECT statement on a read-only connection. Mailroom stops the query after one minute. For a description of the tables, see <code>schema.sql</code>.</p></section>
       <form class="query" onSubmit={ask}>
         <textarea aria-label="Query" spellcheck={false} autocomplete="off" value={byHand.value} onInput={(e) => (byHand.value = e.target.value)}
           onKeyDown={(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && e.currentTarget.form.requestSubmit()} />
@@ -107,7 +107,7 @@ function ByHand() {
         </div>
       </form>
       <Problem failure={state.failure} />
-      {state.data && <Answer name="query" data={state.data} limit={state.limit} empty="The query finds no row." />}
+      {state.data && <Answer name="query" data={state.data} limit={state.limit} empty="The query found no rows." />}
       {query && <Command text={`mailroom sql ${quoted(query)}`} />}
     </>
   );

@@ -15,7 +15,7 @@ export function Context({ name }) {
   const lines = context.by_sender.slice(0, mostListed);
   return (
     <section>
-      <div class="bar"><h2>What messages put into its context</h2><span class="muted" title="A quarter of the bytes">{count(context.tokens)} tokens, roughly, in the last day</span></div>
+      <div class="bar"><h2>Text that messages added to its context</h2><span class="muted" title="Estimated as a quarter of the bytes">about {count(context.tokens)} tokens in the last day</span></div>
       <Hours list={context.by_hour} />
       <table class="context">
         <thead><tr><th>Sender</th><th>Type</th><th>How</th><th class="num">Messages</th><th class="num">Size</th><th class="num">Tokens</th></tr></thead>
@@ -26,13 +26,13 @@ export function Context({ name }) {
           </tr>
         ))}</tbody>
       </table>
-      {context.by_sender.length > lines.length && <p class="muted small">And {plural(context.by_sender.length - lines.length, "other kind")} of message.</p>}
+      {context.by_sender.length > lines.length && <p class="muted small">{plural(context.by_sender.length - lines.length, "more row is", "more rows are")} not shown.</p>}
     </section>
   );
 }
 
 // ways are the words for how a message came there.
-const ways = { hook: "shown", urgent: "shown beyond the budget", digest: "named in a digest", tool: "asked for" };
+const ways = { hook: "shown", urgent: "shown beyond the budget", digest: "listed in a digest", tool: "read with a tool" };
 
 // Hours is a bar for each hour of the clock.
 function Hours({ list }) {
@@ -41,8 +41,8 @@ function Hours({ list }) {
   const most = put.indexOf(top), at = (i) => clock(new Date(begin + i * hour).toISOString(), { seconds: false });
   return (
     <figure class="plot">
-      <svg class="field context" role="img" viewBox={`0 0 ${hours} 100`} preserveAspectRatio="none" aria-label={`Bytes an hour in the last day; most from ${at(most)} on: ${bytes(top)}.`}>
-        {put.map((n, i) => n > 0 && <rect class="c-ok" x={i} width="1" y={100 - (100 * n) / top} height={(100 * n) / top}><title>{`${bytes(n)} from ${at(i)} on`}</title></rect>)}
+      <svg class="field context" role="img" viewBox={`0 0 ${hours} 100`} preserveAspectRatio="none" aria-label={`Bytes per hour in the last day. The hour from ${at(most)} has the most: ${bytes(top)}.`}>
+        {put.map((n, i) => n > 0 && <rect class="c-ok" x={i} width="1" y={100 - (100 * n) / top} height={(100 * n) / top}><title>{`${bytes(n)} in the hour from ${at(i)}`}</title></rect>)}
       </svg>
       <div class="ax" aria-hidden="true">{[0, 8, 16, 23].map((i) => <span>{at(i)}</span>)}</div>
     </figure>

@@ -18,7 +18,7 @@ export function Flow({ name, backlog }) {
     <>
       {mayAdminister() && (
         <figure class="plot there">
-          <figcaption><div class="bar"><h2>Heard of it</h2><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></div></figcaption>
+          <figcaption><div class="bar"><h2>Activity</h2><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></div></figcaption>
           <Loaded of={stats}>{(data) => <Presence stats={data} sessions={backlog.host_sessions ?? []} />}</Loaded>
         </figure>
       )}
@@ -52,15 +52,15 @@ function Presence({ stats, sessions }) {
   const slots = stats.intervals.slice(1).map(({ at, wrote, read }) => ({ at: Date.parse(at), heard: wrote + read > 0, wrote, read })), n = slots.length;
   const begin = slots[0].at, step = slots[1].at - begin, heard = slots.filter((slot) => slot.heard).length;
   const sum = (what) => slots.reduce((all, slot) => all + slot[what], 0), wrote = sum("wrote"), read = sum("read");
-  const says = heard || sessions.length ? `in ${count(heard)} of ${intervals(n, step)}` : "never";
+  const says = heard || sessions.length ? `active in ${count(heard)} of ${intervals(n, step)}` : "no activity";
   const x = (at) => Math.max(0, Math.min(n, (at - begin) / step));
   const there = sessions.map((s) => [x(Date.parse(s.started_at)), x(s.state === "ended" ? Date.parse(s.seen_at) : Date.now())]).filter(([from, to]) => to > from);
   return (
     <>
-      <p class="big">{says} <small>{[wrote && `it sent ${count(wrote)}`, read && `read ${count(read)}`, silence(slots, step)].filter(Boolean).join(" · ") || "it sent nothing, and read nothing"}</small></p>
-      <Strip label={`Heard of it ${says} since ${clock(begin)}`} n={n} high={10} since={begin} says={there.length > 0 && `${plural(there.length, "session")} of its host below`}>
+      <p class="big">{says} <small>{[wrote && `sent ${count(wrote)}`, read && `read ${count(read)}`, silence(slots, step)].filter(Boolean).join(" · ") || "sent nothing and read nothing"}</small></p>
+      <Strip label={`Activity since ${clock(begin)}: ${says}`} n={n} high={10} since={begin} says={there.length > 0 && `${plural(there.length, "host session")} below`}>
         {slots.map((slot, i) => slot.heard && <rect key={slot.at} class="c-strong" x={i} width="1" height="6"><title>{`${clock(slot.at)}: sent ${slot.wrote}, read ${slot.read}`}</title></rect>)}
-        {there.map(([from, to]) => <rect class="c-ok" x={from} width={to - from} y="7" height="2"><title>A session of its host</title></rect>)}
+        {there.map(([from, to]) => <rect class="c-ok" x={from} width={to - from} y="7" height="2"><title>Host session</title></rect>)}
       </Strip>
     </>
   );
@@ -76,16 +76,16 @@ function silence(slots, step) {
     run = slot.heard ? 0 : run + 1;
     if (run > longest) [longest, until] = [run, slot.at + step];
   }
-  return longest > 1 && longest < slots.length ? `silent for ${span(longest * step)} at most, until ${until > Date.now() ? "now" : clock(until, { seconds: false })}` : "";
+  return longest > 1 && longest < slots.length ? `longest silence ${span(longest * step)}, until ${until > Date.now() ? "now" : clock(until, { seconds: false })}` : "";
 }
 
 function Backlog({ name, backlog, stats }) {
   const waiting = backlog.pending + backlog.retry, at = oldest(backlog);
-  const parts = [["being delivered", backlog.leased], ["wanted later", backlog.later], ["wait for another attempt", backlog.retry], ["unread in its inbox", backlog.unread], ["handed to a reader", backlog.shown]].filter(([, n]) => n);
+  const parts = [["being delivered", backlog.leased], ["scheduled for later", backlog.later], ["waiting for a retry", backlog.retry], ["unread in its inbox", backlog.unread], ["shown, not yet confirmed", backlog.shown]].filter(([, n]) => n);
   return (
     <figure class="plot">
-      <figcaption><div class="bar"><h2>Waits or unread</h2>{waiting + backlog.unread > 0 && <a class="link" href={to(["messages"], { agent: name })}>Show them</a>}</div></figcaption>
-      <p class="big">{count(waiting + backlog.unread)} <small>{at ? <>oldest {age(at)}, since <When at={at} /></> : "nothing waits"}</small></p>
+      <figcaption><div class="bar"><h2>Waiting or unread</h2>{waiting + backlog.unread > 0 && <a class="link" href={to(["messages"], { agent: name })}>Show them</a>}</div></figcaption>
+      <p class="big">{count(waiting + backlog.unread)} <small>{at ? <>oldest {age(at)}, since <When at={at} /></> : "no messages"}</small></p>
       {stats && <Waited stats={stats} />}
       {parts.length > 0 && <dl class="facts wide-terms">{parts.map(([word, n]) => <><dt>{word}</dt><dd>{count(n)}</dd></>)}</dl>}
     </figure>

@@ -31,12 +31,12 @@ export function Message({ id }) {
   );
 }
 
-const keys = [["r", "replay"], ["x", "take back (cancel)"], ["a", "acknowledge"], ["c", "copy as command"], ["Esc", "back"]];
+const keys = [["r", "replay"], ["x", "cancel"], ["a", "acknowledge"], ["c", "copy as command"], ["Esc", "back"]];
 
 const Missing = ({ id }) => (
   <section class="lede">
-    <h1>There is no such message</h1>
-    <p>Nothing is known under the id <code>{id}</code>: it may be of another database, or retention has deleted it and its trace.</p>
+    <h1>Message not found</h1>
+    <p>No message has the ID <code>{id}</code>. The message might be in another database, or retention has deleted the message and its trace.</p>
     <p><a href="/messages">All messages</a></p>
   </section>
 );
@@ -54,12 +54,12 @@ function One({ story, why, reload }) {
   return (
     <>
       <section class="head">
-        <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && (inThread(m) ? <>, mentioned in <a class="link" href={to(["threads", m.thread_id])}>a thread</a></> : <> of a send to <b>{m.multicast_target}</b></>)} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />, {ago(m.created_at)}</> : "nobody knows when it was sent"}</p>
+        <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && (inThread(m) ? <>, mentioned in <a class="link" href={to(["threads", m.thread_id])}>a thread</a></> : <>, sent to <b>{m.multicast_target}</b></>)} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />, {ago(m.created_at)}</> : "the time of sending is unknown"}</p>
         <div class="line"><span class={`state ${stands}`}><Shape name={stands} /></span><h1>{question ? become(question.story) : title(story)}</h1></div>
         <p class="say">{why ? <Hint text={answered || local(say(why, m))} /> : " "}</p>
         <dl><dt>What helps</dt><dd>
-          {why ? <Hint text={local((!answered && why.fix) || "Nothing is needed.")} /> : " "}
-          {group && <>{/[.!?]$/.test(why?.fix ?? ".") ? "" : "."} {plural(group.messages - 1, "more message", "more messages")} to {m.recipient} failed for the same reason: <a class="link" href={lettersAt(m.recipient, m.error_message)}>see the {count(group.messages)}</a>.</>}
+          {why ? <Hint text={local((!answered && why.fix) || "No action needed.")} /> : " "}
+          {group && <>{/[.!?]$/.test(why?.fix ?? ".") ? "" : "."} {plural(group.messages - 1, "more message", "more messages")} to {m.recipient} failed for the same reason. <a class="link" href={lettersAt(m.recipient, m.error_message)}>See all {count(group.messages)}</a></>}
         </dd></dl>
         <Acts story={story} group={group} reload={reload} />
       </section>
@@ -70,8 +70,8 @@ function One({ story, why, reload }) {
           <Attempts list={list} recipient={m.recipient} />
           {m.summary && <section><div class="bar"><h2>Summary</h2></div><p class="texts" dir="auto">{m.summary}</p></section>}
           {m.context && <section><div class="bar"><h2>Context</h2></div><p class="texts" dir="auto">{m.context}</p></section>}
-          {story.gone ? <section><h2>Payload</h2><p class="muted">Retention has deleted it; its trace is left.</p></section> : <Payload value={m.payload} />}
-          <section><div class="bar"><h2>The same in a terminal</h2></div><Command text={`mailroom trace ${named(m.message_id)}`} /></section>
+          {story.gone ? <section><h2>Payload</h2><p class="muted">Retention deleted the payload. The trace is still available.</p></section> : <Payload value={m.payload} />}
+          <section><div class="bar"><h2>In a terminal</h2></div><Command text={`mailroom trace ${named(m.message_id)}`} /></section>
         </div>
         <Side story={story} why={why} />
       </div>
@@ -98,21 +98,21 @@ function title({ message: m, events, gone }) {
   const tries = events.filter((e) => e.event === "attempt_failed").length;
   const many = `${words[tries] ?? tries} attempt${tries === 1 ? "" : "s"}`;
   switch (m.status) {
-    case "failed": return tries ? `Failed after ${many}` : "Refused when it was sent";
-    case "expired": return m.delivered_at ? "Expired, and nobody had read it" : tries ? `Expired after ${many}` : "Expired before it was delivered";
-    case "cancelled": return "Taken back before it was delivered";
-    case "retry": return `Failed ${tries === 1 ? "once" : tries === 2 ? "twice" : `${words[tries] ?? tries} times`}, and is tried again`;
-    case "pending": return m.held ? `Held until somebody is called ${m.recipient}` : m.lease_until ? "Is being delivered" : m.not_before && Date.parse(m.not_before) > now.value ? `Wanted no earlier than ${clock(m.not_before)}` : "Waits to be delivered";
+    case "failed": return tries ? `Failed after ${many}` : "Rejected when it was sent";
+    case "expired": return m.delivered_at ? "Expired without being read" : tries ? `Expired after ${many}` : "Expired before delivery";
+    case "cancelled": return "Canceled before delivery";
+    case "retry": return `Failed ${tries === 1 ? "once" : tries === 2 ? "twice" : `${words[tries] ?? tries} times`}, waiting for a retry`;
+    case "pending": return m.held ? `Held until an agent has the name ${m.recipient}` : m.lease_until ? "Delivery in progress" : m.not_before && Date.parse(m.not_before) > now.value ? `Waiting until ${clock(m.not_before)}` : "Waiting for delivery";
   }
-  const how = tries ? `Delivered at the ${ordinals[tries + 1] ?? `${tries + 1}th`} attempt` : "Delivered";
-  if (m.recipient.startsWith("thread:")) return "Posted in its thread";
-  return m.acknowledged_at ? `${how}, and acknowledged` : m.read_at ? `${how}, and read` : how;
+  const how = tries ? `Delivered on the ${ordinals[tries + 1] ?? `${tries + 1}th`} attempt` : "Delivered";
+  if (m.recipient.startsWith("thread:")) return "Posted in a thread";
+  return m.acknowledged_at ? `${how} and acknowledged` : m.read_at ? `${how} and read` : how;
 }
 
 // say is where a message is and why, as `mailroom why` says it.
 function say(why, m) {
-  const error = why.last_error && !why.rule.includes(why.last_error) ? ` The last error was: ${why.last_error.replace(/\s+/g, " ").replaceAll("`", "'")}.` : "";
-  return `It ${why.gone ? "was" : "is"} ${why.where}: ${why.rule}.${error}${why.overdue ? " It is overdue." : ""}${m.archived_at ? " It is archived." : ""}`.replace(/\.\.( |$)/, ".$1");
+  const error = why.last_error && !why.rule.includes(why.last_error) ? ` Last error: ${why.last_error.replace(/\s+/g, " ").replaceAll("`", "'")}.` : "";
+  return `The message ${why.gone ? "was" : "is"} ${why.where}. Details: ${why.rule}.${error}${why.overdue ? " The message is overdue." : ""}${m.archived_at ? " The message is archived." : ""}`.replace(/\.\.( |$)/, ".$1");
 }
 
 function Side({ story, why }) {
@@ -124,7 +124,7 @@ function Side({ story, why }) {
       {!m.recipient.includes(":") && <Way message={m} />}
       <section><h3>Message</h3>
         <dl class="facts">
-          {fact("Id", <code title={m.message_id}>{shortId(m.message_id)}</code>)}
+          {fact("ID", <code title={m.message_id}>{shortId(m.message_id)}</code>)}
           {fact("Priority", m.priority || 0)}
           {fact("Attempts", ["delivered", "cancelled"].includes(m.status) ? tried : `${tried} of ${m.max_retries + 1}`)}
           {fact("Next attempt", m.next_attempt_at && ["pending", "retry"].includes(m.status) && <When at={m.next_attempt_at} />)}
@@ -132,11 +132,11 @@ function Side({ story, why }) {
           {fact("Expires", m.expires_at && !m.read_at && <When at={m.expires_at} />)}
           {fact("Action", m.action)}
           {fact("Session", m.session_id)}
-          {fact("Sent to", m.multicast_target && <a class="link" href={to(["messages", m.multicast_id])}>{inThread(m) ? "all whom it mentions" : m.multicast_target}</a>)}
-          {fact("Answers", m.reply_to && <MessageLink id={m.reply_to} />)}
+          {fact("Sent to", m.multicast_target && <a class="link" href={to(["messages", m.multicast_id])}>{inThread(m) ? "all mentioned agents" : m.multicast_target}</a>)}
+          {fact("Reply to", m.reply_to && <MessageLink id={m.reply_to} />)}
           {fact("Hops", m.hops || "")}
-          {fact("Idempotency", m.idempotency_key && <code>{m.idempotency_key}</code>)}
-          {fact("Taken by", m.lease_owner && `${m.lease_owner}, until ${clock(m.lease_until)}`)}
+          {fact("Idempotency key", m.idempotency_key && <code>{m.idempotency_key}</code>)}
+          {fact("Leased to", m.lease_owner && `${m.lease_owner}, until ${clock(m.lease_until)}`)}
           {fact("Crashes", m.crashes || "")}
           {fact("Trace", m.trace_id && <code title={m.trace_id}>{shortId(m.trace_id)}</code>)}
         </dl>
@@ -152,13 +152,13 @@ function Way({ message: { recipient, status } }) {
   if (!data) return null;
   const { agent, backlog } = data, others = backlog.pending + backlog.retry - (status === "pending" || status === "retry");
   return (
-    <section><h3>Where it goes</h3>
+    <section><h3>Delivery</h3>
       <dl class="facts">
         <dt>Transport</dt><dd><code>{agent.deliver}</code></dd>
         {agent.disabled && <><dt>Disabled</dt><dd class="bad"><When at={disabledSince(agent.disabled).at} />: {disabledSince(agent.disabled).why}</dd></>}
         {agent.timeout_seconds > 0 && <><dt>Timeout</dt><dd>{agent.timeout_seconds} s</dd></>}
         <dt>Fallback</dt><dd>{agent.fallback ? <code>{agent.fallback}</code> : <span class="muted">none</span>}</dd>
-        {others > 0 && <><dt>Waits</dt><dd><a class="link" href={to(["messages"], { to: recipient, status: "live" })}>{plural(others, "other message")}</a></dd></>}
+        {others > 0 && <><dt>Also waiting</dt><dd><a class="link" href={to(["messages"], { to: recipient, status: "live" })}>{plural(others, "other message")}</a></dd></>}
       </dl>
     </section>
   );
@@ -212,7 +212,7 @@ function Several({ id, stories }) {
     <>
       <section class="lede">
         <h1>Sent to {plural(stories.length, "recipient")}: {Object.entries(numbers).map(([status, n]) => `${n} ${status}`).join(", ")}</h1>
-        <p>{first.message.sender} sent it to <b>{first.message.multicast_target || "several"}</b>. Each recipient has a message of its own.</p>
+        <p>{first.message.sender} sent the message to <b>{first.message.multicast_target || "several recipients"}</b>. Each recipient has its own message.</p>
       </section>
       <section>
         <table>
@@ -223,7 +223,7 @@ function Several({ id, stories }) {
             ))}
           </tbody>
         </table>
-        {stories.length > 500 && <p class="muted">{plural(stories.length - 500, "recipient")} more.</p>}
+        {stories.length > 500 && <p class="muted">{plural(stories.length - 500, "more recipient is", "more recipients are")} not shown.</p>}
       </section>
       <Payload value={first.message.payload} />
     </>

@@ -75,12 +75,12 @@ function Filter({ filter }) {
         autocapitalize="off" placeholder="agent: from: to: pair:a,b type: status: thread: since:1h until: archived:yes or a word" />
       <kbd>/</kbd>
     </form>
-    {unknown && <p class="muted small">There is no filter {unknown}: messages with the text “{filter.text}” are looked for.</p>}
+    {unknown && <p class="muted small">{unknown} is not a valid filter, so the list shows messages with the text “{filter.text}”.</p>}
     </>
   );
 }
 
-const facets = [["All", ""], ["Needs a person", "dead"], ["Pending", "pending"], ["Retry", "retry"], ["Delivered", "delivered"], ["Failed", "failed"], ["Expired", "expired"], ["Cancelled", "cancelled"]];
+const facets = [["All", ""], ["Needs a person", "dead"], ["Pending", "pending"], ["Retry", "retry"], ["Delivered", "delivered"], ["Failed", "failed"], ["Expired", "expired"], ["Canceled", "cancelled"]];
 
 function Facets({ filter, totals }) {
   const number = (status) => (status === "" ? null : status === "dead" ? (totals.failed ?? 0) + (totals.expired ?? 0) : totals[status] ?? 0);
@@ -155,7 +155,7 @@ function Stream({ filter, id }) {
     Home: () => seen.jump(0), End: () => seen.jump(feed.known - 1),
     Enter: (e) => (marked && !e.target.closest("a, button") ? openRow(marked) : false), " ": (e) => (marked && !e.target.closest("button") ? pick(marked) : false),
     ".": admit, Escape: () => (setAt(null), setPicked(new Set())), r: () => (picked.size ? setAsks(true) : false),
-  }, [["/", "filter"], ["j k", "down, up"], ["Home End", "first, last"], ["Enter", "open"], ["Space", "mark a row"], [".", "show what is new"], ["r", "replay what is marked"], ["Esc", "no row"]]);
+  }, [["/", "filter"], ["j k", "down, up"], ["Home End", "first, last"], ["Enter", "open"], ["Space", "mark a row"], [".", "show new rows"], ["r", "replay the marked rows"], ["Esc", "clear marks"]]);
 
   const from = Math.max(seen.from, feed.base), shown = rows.slice(from - feed.base, Math.max(0, seen.to - feed.base));
   const above = from - seen.shift, below = feed.known - from - shown.length;
@@ -166,7 +166,7 @@ function Stream({ filter, id }) {
       <table aria-rowcount={feed.complete ? feed.known : -1} aria-busy={feed.loading}>
         <colgroup><col class="k-st" /><col class="k-time" /><col class="k-pair" /><col class="k-type" /><col /><col class="k-thread" /><col class="k-try" /><col class="k-wait" /></colgroup>
         <thead>
-          <tr><th>Status</th><th>Sent</th><th>From, to</th><th>Type</th><th>Says</th><th>Thread</th><th class="num">Tries</th><th class="num">Took</th></tr>
+          <tr><th>Status</th><th>Sent</th><th>From, to</th><th>Type</th><th>Text</th><th>Thread</th><th class="num">Tries</th><th class="num">Took</th></tr>
           {feed.rows.length + n > 0 && (
             <tr class="fresh"><th colSpan={8}>
               {n > 0 ? <button type="button" onClick={admit}><Icon name="up" />{count(n)}{feed.freshMore ? "+" : ""} new <kbd>.</kbd></button>
@@ -244,16 +244,16 @@ function Foot({ feed, filter }) {
   if (feed.failure) return null;
   if (feed.waits) {
     return (
-      <p class="foot muted">Nothing more was found back to {clock(feed.asFar)}. <button class="link" type="button" onClick={() => feed.searchOn()}>Search further back</button></p>
+      <p class="foot muted">No more matches back to {clock(feed.asFar)}. <button class="link" type="button" onClick={() => feed.searchOn()}>Search further back</button></p>
     );
   }
-  if (feed.loading) return <p class="foot muted" aria-live="polite">{feed.asFar ? `Looking further back than ${clock(feed.asFar)}…` : "Loading…"}</p>;
+  if (feed.loading) return <p class="foot muted" aria-live="polite">{feed.asFar ? `Searching before ${clock(feed.asFar)}…` : "Loading…"}</p>;
   if (!feed.complete) return <p class="foot" />;
   if (!feed.known && !Object.keys(filter).length) {
-    return <div class="empty"><p>No message was sent yet. This sends one to you, as the operator:</p><Command text="mailroom send operator 'hello'" /></div>;
+    return <div class="empty"><p>There are no messages yet. To send a message to yourself, the operator, run:</p><Command text="mailroom send operator 'hello'" /></div>;
   }
-  if (!feed.known) return <div class="empty"><p>No message fits.{filter.archived ? "" : <> Archived ones were left out: <a class="link" href={to(["messages"], { ...filter, archived: "yes" })}>look there, too</a>.</>}</p></div>;
-  return <div class="foot muted"><p>{plural(feed.known, "message")}, and no more. The same in a terminal:</p><Command text={command(filter)} /></div>;
+  if (!feed.known) return <div class="empty"><p>No messages match.{filter.archived ? "" : <> The list does not include archived messages. <a class="link" href={to(["messages"], { ...filter, archived: "yes" })}>Include archived messages</a></>}</p></div>;
+  return <div class="foot muted"><p>{plural(feed.known, "message")} in total. In a terminal:</p><Command text={command(filter)} /></div>;
 }
 
 // Picked says what is marked, and what can be done with it.
@@ -264,8 +264,8 @@ function Picked({ ids, rows, onClear, onReplay }) {
     <div class="acts picked" role="status">
       <b>{plural(ids.size, "message")} marked</b>
       <button class="btn" type="button" disabled={!dead} onClick={onReplay}><Icon name="again" />Replay… <kbd>r</kbd></button>
-      <button class="btn quiet" type="button" onClick={onClear}>Mark none</button>
-      {!dead && <span class="why-not">only what failed or expired can be replayed</span>}
+      <button class="btn quiet" type="button" onClick={onClear}>Clear marks</button>
+      {!dead && <span class="why-not">you can replay only failed or expired messages</span>}
     </div>
   );
 }
@@ -284,7 +284,7 @@ function Replay({ ids, onDone }) {
   };
   return (
     <Confirm title={`Replay ${plural(ids.length, "message")}?`} word="Replay" act={act} onDone={onDone}>
-      <p>Each is pending again, gets as many attempts as a new message, and is delivered at once if its recipient takes it. What did not fail or expire stays as it is.</p>
+      <p>Each message becomes pending again and gets as many attempts as a new message. Messages that did not fail or expire stay unchanged.</p>
     </Confirm>
   );
 }

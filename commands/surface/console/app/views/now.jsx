@@ -31,11 +31,11 @@ function Day({ data }) {
     <>
       <section class="lede">
         <h1>{n === 0 ? "Nothing needs you" : `${sentence(n, "thing")} ${n === 1 ? "needs" : "need"} you`}</h1>
-        <p><Flow stats={stats.data} chosen={chosen} calm={n === 0} /></p>
+        <p><Flow stats={stats.data} chosen={chosen} /></p>
       </section>
       {n > 0 && (
         <section class="close">
-          <h2 class="unseen">What needs a person</h2>
+          <h2 class="unseen">Problems that need a person</h2>
           <ul class="needs">
             {needs.slice(0, shown).map((need, i) => <Need key={keyOf(need)} need={need} first={i === 0} />)}
             {found.slice(0, Math.max(0, shown - needs.length)).map((finding) => <Finding key={keyOf(finding)} finding={finding} first={needs.length === 0 && finding === found[0]} />)}
@@ -55,13 +55,12 @@ function Day({ data }) {
   );
 }
 
-// Flow says how much flows beside what is stuck.
-function Flow({ stats, chosen, calm }) {
+// Flow shows how many messages were delivered.
+function Flow({ stats, chosen }) {
   if (!stats) return "…";
   const { delivered, delivered_after: took } = stats.total, within = spans[chosen].within;
-  if (!delivered) return `Nothing was delivered in ${within}.`;
-  const n = plural(delivered, "message");
-  return `${calm ? "All flows" : "Everything else flows"}: ${n} delivered in ${within}${took ? `, half of them within ${span(took.p50_ms)}` : ""}.`;
+  if (!delivered) return `No messages were delivered in ${within}.`;
+  return `${plural(delivered, "message was", "messages were")} delivered in ${within}${took ? `, half of them within ${span(took.p50_ms)}` : ""}.`;
 }
 
 // Spans are the times that the plots can show.
@@ -69,7 +68,7 @@ function Spans({ chosen, stats }) {
   const query = route.value.query;
   return (
     <span class="muted">
-      {stats && <>to <When at={stats.intervals.at(-1).at} seconds={false} />, {spans[chosen].steps} · </>}
+      {stats && <>until <When at={stats.intervals.at(-1).at} seconds={false} />, {spans[chosen].steps} · </>}
       {Object.entries(spans).map(([name, { word }], i) => (
         <>{i > 0 && " · "}{name === chosen ? <b>{word}</b> : <a class="link" href={to([], { ...query, span: name === "1h" ? "" : name })}>{word}</a>}</>
       ))}
@@ -79,10 +78,10 @@ function Spans({ chosen, stats }) {
 
 // kinds are how each kind of need is shown: its state and shape, what is counted, and the button that leads to where it is freed.
 const kinds = {
-  failed: { state: "failed", tag: (n) => `${n} failed`, word: (n) => (n.count === 1 ? "See it" : `See the ${count(n.count)}`), at: (n) => lettersAt(n.about, n.error) },
+  failed: { state: "failed", tag: (n) => `${n} failed`, word: (n) => (n.count === 1 ? "See it" : `See all ${count(n.count)}`), at: (n) => lettersAt(n.about, n.error) },
   overdue: { state: "overdue", tag: (n) => `${n} overdue`, word: (n) => (n.unknown ? "See them" : `Open ${n.about}`), at: (n) => (n.unknown ? to(["messages"], { to: n.about, status: "live" }) : to(["agents", n.about])) },
   unread: { state: "silent", tag: (n) => `${n} unread`, word: (n) => (n.about === "operator" ? "Read them" : `Open ${n.about}`), at: (n) => (n.about === "operator" ? to(["messages"], { to: n.about }) : to(["agents", n.about])) },
-  disabled: { state: "disabled", tag: () => "Disabled", word: (n) => (n.do.includes(" agent enable ") ? "Enable" : "Give an address"), at: (n) => to(["agents", n.about]) },
+  disabled: { state: "disabled", tag: () => "Disabled", word: (n) => (n.do.includes(" agent enable ") ? "Enable" : "Set an address"), at: (n) => to(["agents", n.about]) },
   question: { state: "question", tag: (n) => (n === "1" ? "1 question" : `${n} questions`), word: () => "Answer", at: () => to(["questions"]) },
   phone: { state: "overdue", shape: "question", tag: () => "Phone", at: () => to(["questions"]), does: true },
   exchange: { state: "overdue", tag: (n) => `${n} messages`, does: true },
@@ -94,7 +93,7 @@ const kinds = {
 };
 const isRed = ({ code }) => ["failed", "disabled"].includes(kinds[code]?.state);
 
-const other = { state: "overdue", shape: "doctor", tag: () => "Look here", does: true };
+const other = { state: "overdue", shape: "doctor", tag: () => "Check", does: true };
 
 function Need({ need, first }) {
   const kind = kinds[need.code] ?? other;
@@ -110,7 +109,7 @@ function Need({ need, first }) {
 // from says who sent what waits, or asks too.
 function from({ code, from: names }) {
   const shown = names.length > 4 ? [...names.slice(0, 3), `${names.length - 3} more`] : names;
-  if (code === "question") return `${list(shown)} ${names.length === 1 ? "asks" : "ask"}, too`;
+  if (code === "question") return `${list(shown)} also ${names.length === 1 ? "asks a question" : "ask questions"}`;
   return `${names.length === 1 ? "all from" : "from"} ${list(shown)}`;
 }
 
@@ -122,19 +121,19 @@ function Exchange({ need, kind, first }) {
     if (changed) needed.value.reload();
   };
   const hold = {
-    word: "Hold", title: `Hold what ${a} and ${b} write to each other?`, params: { agent: a, other: b },
-    means: "Their messages to each other wait, for an hour at most, and none is lost. Both are told. What others write to them they get.",
+    word: "Hold", title: `Hold the messages between ${a} and ${b}?`, params: { agent: a, other: b },
+    means: "The messages wait for at most one hour, and none is lost. Mailroom notifies both agents. They still get messages from other agents.",
   };
   const letGo = {
-    word: "Let them go on", title: `Let ${a} and ${b} go on?`, params: { agent: a, other: b, off: true },
-    means: `${held ? "What waits is delivered, in its order. " : ""}They are not named here for an hour.`,
+    word: "Let them continue", title: `Let ${a} and ${b} continue?`, params: { agent: a, other: b, off: true },
+    means: `${held ? "Mailroom delivers the waiting messages in order. " : ""}This page does not report the two agents for one hour.`,
   };
   const holds = !held && need.do.includes(`mailroom hold ${a} ${b}\``), act = holds ? hold : letGo; // where both have sessions
   return (
     <Row kind={kind} tag={kind.tag(count(need.count ?? 0))} says={need.says} since={need.since} first={first} does={need.do} act={mayAdminister() && (() => setAsked(act))} word={`${act.word}…`} href={to(["messages"], { from: a, to: b })}>
       {held && `${plural(need.count ?? 0, "message waits", "messages wait")} · `}
       {!held && <Stamped text={`${need.because} · `} />}
-      {holds && mayAdminister() && <><button class="link" type="button" onClick={() => setAsked(letGo)}>Let them go on…</button> · </>}
+      {holds && mayAdminister() && <><button class="link" type="button" onClick={() => setAsked(letGo)}>Let them continue…</button> · </>}
       <Hint text={need.do} />
       {asked && <Confirm title={asked.title} word={asked.word} act={() => run("hold", asked.params)} onDone={done}><p>{asked.means}</p></Confirm>}
     </Row>
@@ -177,29 +176,29 @@ function Welcome({ data }) {
   return (
     <>
       <section class="lede">
-        <h1>The room is ready, and {data.agents === 0 ? "nobody is in it yet" : data.agents === 1 ? "one agent is in it" : "nobody has written yet"}</h1>
-        <p>Type these in the folder of your project. This page notices by itself.</p>
+        <h1>Mailroom is ready. {data.agents === 0 ? "There are no agents yet" : data.agents === 1 ? "There is one agent" : "There are no messages yet"}</h1>
+        <p>Run these commands in your project’s folder. This page updates automatically.</p>
       </section>
       <ol class="steps close">
-        <Step n={1} is="done" title="The database is there">
+        <Step n={1} is="done" title="The database exists">
           <p class="muted"><code>{me.value.database}</code>{data.begun_at && <>, used since <When at={data.begun_at} seconds={false} /></>}</p>
         </Step>
         <Step n={2} is={is(2)} title="Connect two agents">
           <Command text="mailroom connect claude --as alice" />
           <Command text="mailroom connect codex --as bob" />
-          <p class="muted">Gemini CLI and OpenCode are connected alike. Without a model, <code>mailroom agent add NAME</code> makes one.</p>
-          {step === 2 && <p class="wait-dot" role="status"><i />waiting for the {data.agents === 0 ? "first" : "second"} one</p>}
+          <p class="muted">You can connect Gemini CLI and OpenCode in the same way. To add an agent without a model, run <code>mailroom agent add NAME</code>.</p>
+          {step === 2 && <p class="wait-dot" role="status"><i />waiting for the {data.agents === 0 ? "first" : "second"} agent</p>}
         </Step>
         <Step n={3} is={is(3)} title="Send a message">
           <Command text={`mailroom send bob "what do you work on?" --as alice`} />
-          {step === 3 && <p class="wait-dot" role="status"><i />waiting for it</p>}
+          {step === 3 && <p class="wait-dot" role="status"><i />waiting for the message</p>}
         </Step>
-        <Step n={4} is={data.daemons > 0 ? "done" : "later"} title="Keep it delivered">
-          {data.daemons > 0 ? <p class="muted">A daemon runs.</p> : <Command text="mailroom serve" />}
-          <p class="muted">It delivers, tries again, and starts agents that have mail.</p>
+        <Step n={4} is={data.daemons > 0 ? "done" : "later"} title="Deliver in the background">
+          {data.daemons > 0 ? <p class="muted">A daemon is running.</p> : <Command text="mailroom serve" />}
+          <p class="muted">The daemon delivers messages, retries failed deliveries, and starts agents that have messages.</p>
         </Step>
       </ol>
-      <p class="muted">Rather look first? <code>mailroom demo</code> runs five agents in a room of its own, with a failure and its replay.</p>
+      <p class="muted">To see an example first, run <code>mailroom demo</code>. It runs five agents in a separate database, with a failure and a replay.</p>
     </>
   );
 }

@@ -30,7 +30,7 @@ export function Operations({ rest }) {
       <nav class="facets first" aria-label="Operations">
         {sections.map(([path, word]) => <a href={address(path)} aria-current={path === open ? "page" : undefined}>{word}</a>)}
       </nav>
-      {Section ? <Section /> : <section class="lede"><h1>There is nothing at this address</h1><p><a href={address("")}>Operations</a> shows what there is.</p></section>}
+      {Section ? <Section /> : <section class="lede"><h1>This page does not exist</h1><p>Go to <a href={address("")}>Operations</a>.</p></section>}
     </>
   );
 }
@@ -43,13 +43,13 @@ function Overview() {
   const status = useCommand("status", {}, { matters: () => false, every: 60_000 });
   return (
     <>
-      <section class="lede"><h1>Operations</h1><p>What was given up, what runs by itself, and how the database is doing.</p></section>
+      <section class="lede"><h1>Operations</h1><p>Dead letters, schedules, settings, and the state of the database.</p></section>
       <ul class="rows">
         <Line path="dead-letters" word="Dead letters" of={dead}>{deadSentence}</Line>
         <Line path="schedules" word="Schedules" of={schedules}>{scheduleSentence}</Line>
         <Line path="settings" word="Settings" of={settings}>{settingSentence}</Line>
         <Line path="database" word="Database" of={status}>{databaseSentence}</Line>
-        <li class="row"><div class="what"><b><a href={address("doctor")}>Doctor</a></b><span>Checks the database and the way to each agent; tokens and sessions of this page.</span></div></li>
+        <li class="row"><div class="what"><b><a href={address("doctor")}>Doctor</a></b><span>Checks of the database and of the transport of each agent. Tokens and console sessions.</span></div></li>
       </ul>
     </>
   );
@@ -60,7 +60,7 @@ const Line = ({ path, word, of, children }) => (
 );
 
 const deadSentence = ({ total, groups }) =>
-  total ? `${plural(total, "message")} given up, ${groups.length > 1 ? "most of them " : ""}to ${groups[0].recipient}: the last ${ago(groups[0].latest)}.` : "Nothing was given up.";
+  total ? `${plural(total, "dead letter")}, ${groups.length > 1 ? "most of them " : ""}to ${groups[0].recipient}. The last failure was ${ago(groups[0].latest)}.` : "There are no dead letters.";
 
 function scheduleSentence({ schedules }) {
   const failed = schedules.filter((s) => s.last_run?.failed || s.problem).map((s) => s.name);
@@ -73,4 +73,4 @@ function settingSentence({ settings }) {
 }
 
 const databaseSentence = ({ database_bytes, wal_bytes, totals, daemons }) =>
-  `${bytes(database_bytes)}, and ${bytes(wal_bytes)} of log; ${plural(totals.archived, "archived message")}; ${daemons.length ? `${plural(daemons.length, "daemon")} running` : "no daemon runs"}.`;
+  `${bytes(database_bytes)} and ${bytes(wal_bytes)} of write-ahead log, ${plural(totals.archived, "archived message")}, ${daemons.length ? `${plural(daemons.length, "daemon")} running` : "no daemon running"}.`;

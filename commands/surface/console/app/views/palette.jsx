@@ -15,7 +15,7 @@ export function Find() {
   useKeys({ "/": () => (route.value.path[0] === "messages" && route.value.path.length === 1 ? false : ((open.value = true), true)) });
   return (
     <>
-      <button class="find" type="button" aria-label="Find an id, an agent, a word" onClick={() => (open.value = true)}><Icon name="search" /><span>Find an id, an agent, a word</span><kbd aria-hidden="true">/</kbd></button>
+      <button class="find" type="button" aria-label="Find an ID, an agent, or a word" onClick={() => (open.value = true)}><Icon name="search" /><span>Find an ID, an agent, or a word</span><kbd aria-hidden="true">/</kbd></button>
       {open.value && <Palette />}
     </>
   );
@@ -44,10 +44,10 @@ function Palette() {
     <dialog class="palette" ref={dialog} aria-label="Find" onClose={leave} onClick={(event) => event.target === dialog.current && leave()}>
       <label class="ask-for"><Icon name="search" />
         <input type="text" role="combobox" aria-label="What to find" aria-expanded="true" aria-controls="choices" aria-activedescendant={choices.length ? `choice-${marked}` : undefined} autocomplete="off" spellcheck={false}
-          placeholder="An id, an agent, a thread, a word" value={text} onKeyDown={key} onInput={(event) => (setText(event.target.value), setAt(0))} />
+          placeholder="An ID, an agent, a thread, or a word" value={text} onKeyDown={key} onInput={(event) => (setText(event.target.value), setAt(0))} />
         <kbd>Esc</kbd>
       </label>
-      <ul id="choices" role="listbox" aria-label="What was found">
+      <ul id="choices" role="listbox" aria-label="Results">
         {choices.map((choice, i) => (
           <li id={`choice-${i}`} key={choice.href + choice.kind} role="option" aria-selected={i === marked} onPointerMove={() => setAt(i)} onClick={() => take(choice)}>
             <span class="muted">{choice.kind}</span><b class="cut">{choice.name}</b>{choice.says && <span class="muted cut">{choice.says}</span>}
@@ -78,7 +78,7 @@ function useChoices(text) {
     ...places.filter(({ word }) => has(word)).map(({ word, address }) => ({ kind: "View", name: word, href: address })),
   ];
   if (!text) return here;
-  const words = { kind: "Search", name: `Messages that say “${text}”`, href: to(["messages"], { text }) };
+  const words = { kind: "Search", name: `Messages that contain “${text}”`, href: to(["messages"], { text }) };
   return [...(found.text === text ? found.list.filter((one) => one.sure) : []), ...here, words, ...(found.text === text ? found.list.filter((one) => !one.sure) : [])];
 }
 

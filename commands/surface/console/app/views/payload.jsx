@@ -18,7 +18,7 @@ export function Payload({ value }) {
         <h2>Payload</h2>
         <span class="muted">{bytes(size)}{json && <> · <button class="link" type="button" onClick={() => setAsText(!asText)}>{asText ? "as a tree" : "as text"}</button></>}</span>
       </div>
-      {value === null ? <p class="muted">It says nothing: its payload is null.</p> : !json ? <Text text={value} /> : asText ? <Written value={value} /> : <div class="tree"><Node value={value} level={0} open /></div>}
+      {value === null ? <p class="muted">The payload is null.</p> : !json ? <Text text={value} /> : asText ? <Written value={value} /> : <div class="tree"><Node value={value} level={0} open /></div>}
     </section>
   );
 }
@@ -56,7 +56,7 @@ function Branch({ key_, value, comma, level, opens: before, begun }) {
   const [left, right] = array ? "[]" : "{}";
   if (!members.length) return <div>{key_}{left + right}{comma}</div>;
   const closed = <>{key_}{left} <span class="faint">{members.length} {array ? "elements" : "members"}</span> {right}{comma}</>;
-  if (level >= deepest) return <div>{closed} <span class="faint">which only the text shows</span></div>;
+  if (level >= deepest) return <div>{closed} <span class="faint">shown only in the text view</span></div>;
   const press = () => {
     setOpen(!open);
     setOpens({ until: level + levels, share });

@@ -5,9 +5,9 @@ import { count } from "../words.js";
 
 // spans are the times that can be shown: what the command is asked, and how the page says it.
 export const spans = {
-  "1h": { every: "1m", word: "hour", title: "The last hour", within: "the last hour", steps: "minute by minute", each: "a minute" },
-  "6h": { every: "5m", word: "6 hours", title: "The last 6 hours", within: "the last 6 hours", steps: "by 5 minutes", each: "in 5 minutes" },
-  "24h": { every: "1h", word: "day", title: "The last day", within: "the last day", steps: "hour by hour", each: "an hour" },
+  "1h": { every: "1m", word: "hour", title: "The last hour", within: "the last hour", steps: "minute by minute", each: "per minute" },
+  "6h": { every: "5m", word: "6 hours", title: "The last 6 hours", within: "the last 6 hours", steps: "in steps of 5 minutes", each: "per 5 minutes" },
+  "24h": { every: "1h", word: "day", title: "The last day", within: "the last day", steps: "hour by hour", each: "per hour" },
 };
 
 export function Plots({ traffic, chosen, needs }) {
@@ -29,7 +29,7 @@ function brokeAt(traffic, needs) {
   if (!first) return null;
   const begin = Date.parse(traffic.intervals[0].at), step = stepOf(traffic), end = begin + step * traffic.intervals.length;
   const x = (100 * (Math.floor((Date.parse(first.since) - begin) / step) * step)) / (end - begin);
-  return x < 0 || x > 100 ? null : { x: round(x), says: first.kind === "failed" ? `${first.agent} starts to fail` : `${first.agent} is disabled`, at: first.since };
+  return x < 0 || x > 100 ? null : { x: round(x), says: first.code === "failed" ? `${short(first.about)} starts to fail` : `${short(first.about)} is disabled`, at: first.since };
 }
 
 const stepOf = ({ intervals: i }) => (i.length > 1 ? Date.parse(i[1].at) - Date.parse(i[0].at) : 60_000);
@@ -86,10 +86,10 @@ function Delivered({ traffic, chosen, broke }) {
       return <rect class={name} x={`${round((100 * i) / n)}%`} width={`${round(100 / n + 0.07)}%`} y={`${round(y)}%`} height={`${round(high(v))}%`} />;
     });
   });
-  const says = `Messages delivered, tried again and failed, ${each}, over ${spans[chosen].within}: ${count(traffic.total.delivered)} delivered, ${count(sums.again)} attempts failed, ${count(sums.failed)} failed for good.${broke ? ` ${broke.says} at ${clock(broke.at)}.` : ""}`;
+  const says = `Messages delivered, retried, and failed ${each} in ${spans[chosen].within}: ${count(traffic.total.delivered)} delivered, ${count(sums.again)} attempts failed, ${count(sums.failed)} failed for good.${broke ? ` ${broke.says} at ${clock(broke.at)}.` : ""}`;
   return (
     <figure class="plot">
-      <figcaption><h3>Delivered, {each}</h3><p class="big">{count(last.delivered)} <small>now · {count(traffic.total.delivered)} in {spans[chosen].within}</small></p></figcaption>
+      <figcaption><h3>Delivered {each}</h3><p class="big">{count(last.delivered)} <small>now · {count(traffic.total.delivered)} in {spans[chosen].within}</small></p></figcaption>
       <div class="gutter left">
         <svg class="field" role="img" aria-label={says}>
           <Grid lines={[{ y: 0, text: count(top) }, { y: 50, text: count(top / 2) }, { y: 100, text: "0" }]} />
@@ -99,8 +99,8 @@ function Delivered({ traffic, chosen, broke }) {
         </svg>
         <Axis traffic={traffic} />
       </div>
-      <p class="key left" aria-hidden="true"><span><Swatch name="c-ok" />delivered</span><span><Swatch name="c-warn" />tried again {count(sums.again)}</span><span><Swatch name="c-bad" />failed {count(sums.failed)}</span></p>
-      <Rows caption={`Delivered, ${each}`} heads={["Delivered", "Tried again", "Failed"]} traffic={traffic} cells={(one) => [one.delivered, one.attempts_failed, bad(one)]} />
+      <p class="key left" aria-hidden="true"><span><Swatch name="c-ok" />delivered</span><span><Swatch name="c-warn" />retried {count(sums.again)}</span><span><Swatch name="c-bad" />failed {count(sums.failed)}</span></p>
+      <Rows caption={`Delivered ${each}`} heads={["Delivered", "Retried", "Failed"]} traffic={traffic} cells={(one) => [one.delivered, one.attempts_failed, bad(one)]} />
     </figure>
   );
 }
@@ -126,10 +126,10 @@ function Took({ traffic, chosen, broke }) {
     return d;
   };
   const ends = labels(total ? percentiles.map(([word, key, , name, many]) => ({ word, name, many, ms: total[key] })) : [], y);
-  const says = total ? `Time to delivery over ${spans[chosen].within}: half of the messages within ${span(total.p50_ms)}, 95 of 100 within ${span(total.p95_ms)}, 99 of 100 within ${span(total.p99_ms)}.` : `Nothing was delivered in ${spans[chosen].within}.`;
+  const says = total ? `Time to delivery in ${spans[chosen].within}: half of the messages within ${span(total.p50_ms)}, 95 of 100 within ${span(total.p95_ms)}, 99 of 100 within ${span(total.p99_ms)}.` : `No messages were delivered in ${spans[chosen].within}.`;
   return (
     <figure class="plot">
-      <figcaption><h3>Time to delivery</h3><p class="big">{total ? span(total.p50_ms) : "–"} <small>{total ? `half of them · 1 in 100 takes ${span(total.p99_ms)}` : "nothing was delivered"}</small></p></figcaption>
+      <figcaption><h3>Time to delivery</h3><p class="big">{total ? span(total.p50_ms) : "–"} <small>{total ? `half of them · 1 in 100 takes ${span(total.p99_ms)}` : "no deliveries"}</small></p></figcaption>
       <div class="gutter">
         <svg class="field" role="img" aria-label={says}>
           <Grid lines={decades} base={false} />
@@ -177,10 +177,10 @@ function Backlog({ traffic, chosen, broke, needs }) {
     return { ...layer, edge, area: `${edge}${back}Z`, middle: (from[n - 1] + over[n - 1]) / 2 };
   });
   const ends = labels(drawn.filter((one) => one.values[n - 1] > 0).reverse().map((one) => ({ ...one, ms: one.middle })), y);
-  const says = now ? `Messages that wait, by recipient, over ${spans[chosen].within}. Now: ${list.filter((one) => one.values[n - 1]).map((one) => `${one.name} ${one.values[n - 1]}`).join(", ")}.` : `Nothing waits now.`;
+  const says = now ? `Waiting messages by recipient in ${spans[chosen].within}. Now: ${list.filter((one) => one.values[n - 1]).map((one) => `${one.name} ${one.values[n - 1]}`).join(", ")}.` : `No messages are waiting.`;
   return (
     <figure class="plot">
-      <figcaption><h3>Backlog</h3><p class="big">{count(now)} <small>{now === 1 ? "waits" : "wait"}{oldest ? ` · oldest ${age(oldest)}` : ""}</small></p></figcaption>
+      <figcaption><h3>Backlog</h3><p class="big">{count(now)} <small>waiting{oldest ? ` · oldest ${age(oldest)}` : ""}</small></p></figcaption>
       <div class="gutter">
         <svg class="field" role="img" aria-label={says}>
           <Grid lines={[{ y: 0, text: count(top) }, { y: 50, text: count(top / 2) }, { y: 100, text: "0" }]} />
@@ -193,7 +193,7 @@ function Backlog({ traffic, chosen, broke, needs }) {
         </svg>
         <Axis traffic={traffic} />
       </div>
-      <Rows caption="Messages that wait" heads={list.map((one) => one.name)} traffic={traffic} cells={(_, i) => list.map((one) => one.values[i])} />
+      <Rows caption="Waiting messages" heads={list.map((one) => one.name)} traffic={traffic} cells={(_, i) => list.map((one) => one.values[i])} />
     </figure>
   );
 }

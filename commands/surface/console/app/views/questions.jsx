@@ -37,7 +37,7 @@ function choose(n) {
 const keys = { j: () => focusOn(1), k: () => focusOn(-1), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [n, () => choose(n)])) };
 
 export function Questions({ rest: [id] }) {
-  useKeys(keys, [["j k", "next question, the one before"], ["1 – 9", "its option of that place; one that destroys or refuses has the focus then, and Enter presses it"]]);
+  useKeys(keys, [["j k", "next question, previous question"], ["1 – 9", "choose the option with that number. If the option destroys or refuses something, it only gets the focus; to choose it, press Enter"]]);
   const open = useCommand("signal_list", { all: true, status: "pending", limit: most }, { matters, every: 15_000 });
   const ended = useCommand("signal_list", { all: true, limit: most }, { matters, every: 60_000 });
   const devices = useCommand("signal_device_list", {}, { matters: () => false, every: 60_000 });
@@ -66,7 +66,7 @@ export function Questions({ rest: [id] }) {
           <Alerts desk={desk} />
           <Devices of={devices} desk={desk} reload={asked.reload} />
         </section>
-        <aside class="answered"><div class="bar"><h2>Answered and over</h2></div>
+        <aside class="answered"><div class="bar"><h2>Closed questions</h2></div>
           <Loaded of={ended}>{({ questions }) => {
             const over = questions.filter((q) => q.status !== "pending");
             return over.length ? <ul>{over.map((q) => <Over key={q.questionId} question={q} desk={desk} names={names} />)}</ul> : <p class="muted">None yet.</p>;
@@ -80,7 +80,7 @@ export function Questions({ rest: [id] }) {
 // NotOpen says where the question is that the address names, if it is not among those that are open.
 function NotOpen({ id, question }) {
   if (question?.status === "pending") return null;
-  return <div class="problem note" role="status"><p>{question ? `The question ${id} is over: it is ${question.status}.` : `There is no question ${id} here: it may be long over, or of another database.`} <a href="/questions">All questions</a></p></div>;
+  return <div class="problem note" role="status"><p>{question ? `The question ${id} is no longer open. Its status is ${question.status}.` : `The question ${id} is not among the newest ${most} questions. It might be older, deleted, or in another database.`} <a href="/questions">All questions</a></p></div>;
 }
 
 // Open lists what can be answered, the oldest first. On a paired desk a question that ends while one looks at it stays, and says what became of it.
@@ -92,7 +92,7 @@ function Open({ desk, open, ended, names, reload }) {
   const over = active ? ended.filter((q) => q.status !== "pending" && !there.has(q.questionId) && shown.current.has(q.questionId)) : [];
   const all = [...over, ...open].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   const readable = active ? all : all.filter((q) => !q.encrypted), locked = active ? [] : all.filter((q) => q.encrypted);
-  if (!all.length) return <Empty command="mailroom signal ask_question --as NAME --question 'Shall I go on?'">An agent that needs a decision asks like this:</Empty>;
+  if (!all.length) return <Empty command="mailroom signal ask_question --as NAME --question 'Shall I go on?'">To ask for a decision, an agent runs a command like this:</Empty>;
   const forget = (q) => shown.current.delete(q.questionId);
   return (
     <>
@@ -105,19 +105,19 @@ function Open({ desk, open, ended, names, reload }) {
 function headline(data) {
   if (!data) return "Questions";
   const n = data.questions.length;
-  return n ? `${sentence(n, "question waits", "questions wait")} for you` : "No question waits for you";
+  return n ? `${sentence(n, "question waits", "questions wait")} for you` : "No questions wait for you";
 }
 
 // lead says how long the first has waited, and where it can be answered.
 function lead(data, devices, desk) {
   const first = data?.questions.at(-1), active = (devices?.devices ?? []).filter((d) => d.state === "active");
-  const since = age(first?.createdAt), waited = !first ? "" : since === "now" ? "The first came just now. " : `The first has waited ${since}. `;
+  const since = age(first?.createdAt), waited = !first ? "" : since === "now" ? "The oldest question arrived just now. " : `The oldest question has waited ${since}. `;
   if (!devices) return waited;
   if (!active.length) return `${waited}No device is paired, so nobody can answer.`;
   const here = desk.state === "active", others = active.filter((d) => d.id !== desk.device?.id);
   const where = !here ? (others.length === 1 ? `on ${others[0].name}` : `on one of ${plural(others.length, "device")}`)
-    : others.length ? `here or on ${others.length === 1 ? others[0].name : plural(others.length, "other device")}` : "here";
-  return `${waited}${first ? "Answer" : "What agents ask is answered"} ${where}${active.length > 1 ? "; who answers first answers for all" : ""}.`;
+    : others.length ? `in this browser or on ${others.length === 1 ? others[0].name : plural(others.length, "other device")}` : "in this browser";
+  return `${waited}${first ? "Answer it" : "You can answer questions"} ${where}.${active.length > 1 ? " The first answer counts for all devices." : ""}`;
 }
 
 function Devices({ of, desk, reload }) {
@@ -126,10 +126,10 @@ function Devices({ of, desk, reload }) {
       <Loaded of={of}>{({ devices }) => (
         <>
           {devices.length > 0 && <table><tbody>{devices.map((d) => (
-            <tr key={d.id}><td><b>{d.name}</b>{d.id === desk.device?.id && <span class="muted"> this desk</span>}</td><td>{d.state === "active" ? <State name="working" word={d.approved || d.kind === "ntfy" ? "active" : "active, not approved here"} /> : <State name="stopped" word={d.state} />}</td><td class="num muted">{d.seenAt ? <>seen <When at={d.seenAt} seconds={false} /></> : "never seen"}</td></tr>
+            <tr key={d.id}><td><b>{d.name}</b>{d.id === desk.device?.id && <span class="muted"> this desk</span>}</td><td>{d.state === "active" ? <State name="working" word={d.approved || d.kind === "ntfy" ? "active" : "active, not approved on this machine"} /> : <State name="stopped" word={d.state} />}</td><td class="num muted">{d.seenAt ? <>seen <When at={d.seenAt} seconds={false} /></> : "never seen"}</td></tr>
           ))}</tbody></table>}
           <ThisDesk desk={desk} reload={() => (reload(), of.reload())} />
-          <p class="muted small">{devices.length ? "Another phone is paired like this, in a terminal of this machine:" : "No device is paired: nobody is told of a question, and nobody can answer. A phone is paired like this, in a terminal of this machine:"}</p>
+          <p class="muted small">{devices.length ? "To pair another phone, run this command in a terminal on the daemon’s machine:" : "No device is paired, so nobody gets notifications of questions, and nobody can answer. To pair a phone, run this command in a terminal on the daemon’s machine:"}</p>
           <Command text="mailroom signal pair" />
         </>
       )}</Loaded>

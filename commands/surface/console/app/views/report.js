@@ -17,5 +17,5 @@ export function useReport({ message: m, events }) {
 export function told(report) {
   if (!report) return [];
   const at = Date.parse(report.created_at);
-  return [{ kind: "act", shape: "sent", label: `${report.recipient} was told`, href: to(["messages", report.message_id]), from: at, to: at, note: "by an error_report" }];
+  return [{ kind: "act", shape: "sent", label: `${report.recipient} was notified`, href: to(["messages", report.message_id]), from: at, to: at, note: "with an error_report" }];
 }

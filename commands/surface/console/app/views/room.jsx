@@ -18,7 +18,7 @@ function trouble(pair, member) {
   if (pair.failed) return ["bad", `${count(pair.failed)} failed`];
   if (member?.state === "disabled" && pair.pending + pair.retry > 0) return ["bad", `${count(pair.pending + pair.retry)} ${pair.pending + pair.retry === 1 ? "waits" : "wait"}`];
   if (member?.state === "unread" && pair.unread) return ["warn", `${count(pair.unread)} unread`];
-  if (pair.retry) return ["warn", `${count(pair.retry)} tried again`];
+  if (pair.retry) return ["warn", `${count(pair.retry)} retried`];
   return null;
 }
 
@@ -31,19 +31,19 @@ export function Room({ there }) {
   return (
     <section>
       <div class="bar">
-        <h2>{asCosts ? "Who costs whom" : "Who writes to whom"}</h2>
+        <h2>{asCosts ? "What messages cost" : "Who writes to whom"}</h2>
         {(pairs.length > 0 || there.costs.length > 0 || asCosts) && (
           <span class="muted wide">
-            {pairs.length > 0 && !asList && !asCosts && "wide: many · red: fails · amber: nobody reads · "}
+            {pairs.length > 0 && !asList && !asCosts && "wide: many · red: failing · amber: unread or retried · "}
             {shapes.filter(([name]) => name !== (query.room ?? "")).map(([name, word], i) => <>{i > 0 && " · "}<a class="link" href={to([], { ...query, room: name })}>{word}</a></>)}
           </span>
         )}
       </div>
-      {pairs.length === 0 && !asCosts && <p class="muted">Nobody wrote to anybody in the last hour.</p>}
+      {pairs.length === 0 && !asCosts && <p class="muted">No agent sent a message in the last hour.</p>}
       {pairs.length > 0 && !asList && !asCosts && <Picture pairs={pairs} members={members} />}
       {pairs.length > 0 && !asCosts && <Pairs pairs={pairs} narrow={!asList} />}
       {asCosts && <Costs costs={there.costs} />}
-      {there.cut && <p class="muted">There were more messages in the last hour; these are the newest.</p>}
+      {there.cut && <p class="muted">This section covers only the newest messages of the last hour.</p>}
     </section>
   );
 }
@@ -53,10 +53,10 @@ const shapes = [["", "as a picture"], ["list", "as a list"], ["costs", "what it 
 
 // Costs is what messages put into whose context, the dearest first.
 function Costs({ costs }) {
-  if (!costs.length) return <p class="muted">No messages were put into anybody’s context in this hour or the one before.</p>;
+  if (!costs.length) return <p class="muted">No message added text to an agent’s context in this hour or the previous hour.</p>;
   return (
     <table class="pairs">
-      <thead><tr><th>From and to</th><th class="num">Size</th><th class="num" title="A quarter of the bytes">Tokens, roughly</th></tr></thead>
+      <thead><tr><th>From and to</th><th class="num">Size</th><th class="num" title="Estimated as a quarter of the bytes">Tokens (estimate)</th></tr></thead>
       <tbody>{costs.slice(0, mostDrawn).map((one) => (
         <tr key={`${one.sender} ${one.recipient}`}>
           <td><a class="pair" href={to(["agents", one.recipient])}><b>{one.sender}</b><Icon name="to" /><b>{one.recipient}</b></a></td>
@@ -73,7 +73,7 @@ function Pairs({ pairs, narrow }) {
   return (
     <>
       <table class={narrow ? "narrow pairs" : "pairs"}>
-        <thead class="unseen"><tr><th>From and to</th><th>What is wrong</th><th>Messages</th></tr></thead>
+        <thead class="unseen"><tr><th>From and to</th><th>Problem</th><th>Messages</th></tr></thead>
         <tbody>
           {shown.map((pair) => (
             <tr key={`${pair.sender} ${pair.recipient}`}>
@@ -84,7 +84,7 @@ function Pairs({ pairs, narrow }) {
           ))}
         </tbody>
       </table>
-      {sorted.length > shown.length && <p class={narrow ? "muted narrow" : "muted"}>And {plural(sorted.length - shown.length, "other pair")}: <code>mailroom room</code> lists them.</p>}
+      {sorted.length > shown.length && <p class={narrow ? "muted narrow" : "muted"}>{plural(sorted.length - shown.length, "more pair is", "more pairs are")} not shown. To list all pairs, run <code>mailroom room</code>.</p>}
     </>
   );
 }
@@ -107,7 +107,7 @@ function Picture({ pairs, members }) {
   const tone = (pair) => pair.trouble?.[0] ?? (pair.messages >= most / 4 ? "busy" : "");
   return (
     <>
-      <svg class="room wide" viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Who writes to whom. The same stands in the list.">
+      <svg class="room wide" viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Who writes to whom. The list shows the same data.">
         {edges.map(({ pair, path, head, wide }) => (
           <g key={`${pair.sender} ${pair.recipient}`}>
             <path class={`e ${tone(pair)}`} stroke-width={wide} d={path}><title>{`${pair.sender} to ${pair.recipient}: ${plural(pair.messages, "message")}${pair.trouble ? `, ${pair.trouble[1]}` : ""}`}</title></path>
@@ -117,7 +117,7 @@ function Picture({ pairs, members }) {
         {names.map((name) => <Node key={name} name={name} at={places.get(name)} member={members.get(name)} above={isAbove(name, places, shown)} />)}
         {edges.filter(({ pair }) => pair.trouble).map(({ pair, middle: [x, y] }) => <text key={`${pair.sender} ${pair.recipient}`} class={`nb halo ${pair.trouble[0]}`} x={x} y={y} dy="4" text-anchor="middle">{pair.trouble[1]}</text>)}
       </svg>
-      {members.size > names.length && pairs.length > shown.length && <p class="muted wide">The {names.length} busiest, and those that fail.</p>}
+      {members.size > names.length && pairs.length > shown.length && <p class="muted wide">The picture shows {names.length} agents: those with problems, then the busiest.</p>}
     </>
   );
 }

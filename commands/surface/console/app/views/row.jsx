@@ -18,7 +18,7 @@ export class MessageRow extends Component {
       <tr class={`is-${row.status}${marked ? " at" : ""}${picked ? " picked" : ""}`} aria-rowindex={index} aria-selected={marked} onClick={(e) => opens(e, row, onPick)}>
         <td class="c-st">{picked && <span class="unseen">marked </span>}<State name={row.status} /></td>
         <td class="c-time nowrap"><Sent at={row.created_at} /></td>
-        <td class="c-pair"><a class="pair" href={link}><span class="agent">{row.sender}</span><Icon name="to" /><span class="agent" title={row.multicast_target && `of a send to ${row.multicast_target}`}>{recipient(row)}</span></a></td>
+        <td class="c-pair"><a class="pair" href={link}><span class="agent">{row.sender}</span><Icon name="to" /><span class="agent" title={row.multicast_target && `sent to ${row.multicast_target}`}>{recipient(row)}</span></a></td>
         <td class="c-type cut"><span class="type" title={row.message_type}>{row.message_type}</span></td>
         <td class="c-says cut says">{says(row, wanted)}</td>
         <td class="c-thread cut muted" title={row.thread_id}>{row.thread_name || (row.thread_id && shortId(row.thread_id))}</td>
@@ -90,9 +90,9 @@ function Took({ row }) {
     case "failed": case "expired": return row.ended_at ? `dead ${since(row.ended_at)}` : null;
     case "pending": case "retry":
       if (row.held) return "held";
-      if (row.lease_until) return "under way";
+      if (row.lease_until) return "in progress";
       const ahead = Date.parse(row.next_attempt_at || 0) - now.value;
-      if (ahead > 0) return `${row.status === "retry" ? "again" : "wanted"} in ${span(ahead)}`;
+      if (ahead > 0) return `${row.status === "retry" ? "retry" : "due"} in ${span(ahead)}`;
       return row.status === "retry" ? "due" : row.created_at ? `waits ${since(row.created_at)}` : "waits";
   }
   return null;

@@ -5,17 +5,25 @@ import { clock, span } from "../time.js";
 const ms = (at) => Date.parse(at) || 0; // of what is no time, too
 const short = 20; // milliseconds that are no wait
 
+// What a message waits for: its label while it does, its label once that is over, and what else is in the step.
+const waiting = (now, past = now, step = {}) => ({ now, past, step });
+const delivery = waiting("Waiting for delivery", "Waited for delivery");
+const ladder = waiting("Waiting to retry", "Waited to retry", { ladder: true });
+const deadLetter = waiting("Dead letter", "Dead letter", { kind: "dead" });
+const nothing = waiting("");
+const after = { after: true }; // it is delivered: this is not part of the time that sums adds up
+
 // steps tells a story (see the command trace) until `now`: [{kind, label, from, to, note, output, shape, at}]. kind is sent, good, bad, act, wait or
 // dead; an open step still goes on. why is what the command why says.
 export function steps({ message, events, commands }, why, now) {
   const spans = new Map(commands.map((c) => [c.span_id, c])), acted = new Set(events.map((e) => e.span_id));
   const list = [];
   const posted = message.multicast_target?.startsWith("thread:");
-  let done = null, claimed = null, waits = "waits to be delivered", tries = 0;
+  const who = message.recipient, held = waiting(`Held until an agent has the name ${who}`, `Held: no agent had the name ${who}`);
+  let done = null, claimed = null, waits = delivery, tries = 0;
   const wait = (until, open = false) => {
     if (done === null || until - done < short) return;
-    const dead = waits.startsWith("Dead letter");
-    list.push({ kind: dead ? "dead" : "wait", label: waits, from: done, to: until, open });
+    list.push({ kind: "wait", ...waits.step, label: open ? waits.now : waits.past, from: done, to: until, open });
   };
   const add = (step) => {
     list.push(step);
@@ -29,48 +37,48 @@ export function steps({ message, events, commands }, why, now) {
     };
     switch (e.event) {
       case "created":
-        add({ kind: "sent", shape: "sent", label: `${posted ? "Posted" : "Sent"} by ${message.sender || "an unknown agent"}`, from: by ? Math.min(ms(by.started_at), at) : at, to: at, note: posted ? `in the thread, with @${message.recipient}` : by && by.name !== "send" ? `with ${by.name}` : "", at: e.at });
-        waits = e.new_status === "failed" ? "Dead letter, nobody replayed it" : message.held ? `Held: nobody has the name ${message.recipient}` : message.not_before && ms(message.not_before) > at ? `Wanted no earlier than ${clock(message.not_before)}` : "Waits to be delivered";
+        add({ kind: "sent", shape: "sent", label: `${posted ? "Posted" : "Sent"} by ${message.sender || "an unknown agent"}`, from: by ? Math.min(ms(by.started_at), at) : at, to: at, note: posted ? `in the thread, mentioning @${who}` : by && by.name !== "send" ? `with ${by.name}` : "", at: e.at });
+        waits = e.new_status === "failed" ? deadLetter : message.held ? held : message.not_before && ms(message.not_before) > at ? waiting(`Waiting until ${clock(message.not_before)}`, `Waited until ${clock(message.not_before)}`) : delivery;
         break;
-      case "adopted": point("sent", "Written or changed by hand, and taken in"); waits = "Waits to be delivered"; break;
-      case "held": point("pending", `Held: nobody has the name ${message.recipient}`); waits = "Held by nobody’s name"; break;
+      case "adopted": point("sent", "Written or changed with SQL, and imported"); waits = delivery; break;
+      case "held": point("pending", `Held: no agent has the name ${who}`); waits = held; break;
       case "claimed": wait(at); claimed = at; done = at; break;
       case "released":
         if (claimed !== null) {
-          add({ kind: "act", shape: "retry", label: `Attempt ${tries + 1} was given up`, from: claimed, to: at, note: e.error, at: e.at });
+          add({ kind: "act", shape: "retry", label: `Attempt ${tries + 1} was abandoned`, from: claimed, to: at, note: e.error, at: e.at });
           claimed = null;
-        } else point("retry", "Given back");
+        } else point("retry", "Released");
         break;
       case "attempt_failed": {
         tries++;
         if (claimed === null) wait(at);
         add({ kind: "bad", shape: "failed", attempt: tries, label: `Attempt ${tries}`, from: claimed ?? at, to: at, note: e.error, output: e.detail, at: e.at });
         claimed = null;
-        waits = e.new_status === "failed" ? "Dead letter, nobody replayed it" : "On the ladder";
+        waits = e.new_status === "failed" ? deadLetter : ladder;
         break;
       }
       case "failed":
-        if (list.at(-1)?.kind === "bad" && at - list.at(-1).to < 1000) Object.assign(list.at(-1), { last: true, label: `Attempt ${tries}, the last` });
-        else point("failed", tries ? "Given up" : "Refused when it was sent", { kind: "bad" });
-        waits = "Dead letter, nobody replayed it";
+        if (list.at(-1)?.kind === "bad" && at - list.at(-1).to < 1000) Object.assign(list.at(-1), { last: true, label: `Attempt ${tries} (last)` });
+        else point("failed", tries ? "Stopped retrying" : "Rejected when it was sent", { kind: "bad" });
+        waits = deadLetter;
         break;
-      case "expired": point("expired", "Expired", { kind: "bad" }); waits = "Dead letter, nobody replayed it"; break;
-      case "replayed": point("replay", `Replayed by ${by?.caller || "the operator"}`); waits = "Waits to be delivered"; break;
+      case "expired": point("expired", "Expired", { kind: "bad" }); waits = deadLetter; break;
+      case "replayed": point("replay", `Replayed by ${by?.caller || "the operator"}`); waits = delivery; break;
       case "delivered":
         tries++;
         if (claimed === null) wait(at);
-        add({ kind: "good", shape: "delivered", attempt: tries, label: tries > 1 ? `Attempt ${tries}: delivered` : message.recipient === "user" ? "On the devices" : "Delivered", from: claimed ?? at, to: at, note: e.error, output: e.detail, at: e.at });
+        add({ kind: "good", shape: "delivered", attempt: tries, label: tries > 1 ? `Attempt ${tries}: delivered` : who === "user" ? "Sent to the devices" : "Delivered", from: claimed ?? at, to: at, note: e.error, output: e.detail, at: e.at });
         claimed = null;
-        waits = message.recipient === "user" ? "" : `Unread by ${message.recipient}`;
+        waits = who === "user" ? nothing : { ...waiting(`Unread by ${who}`), step: after, unread: true };
         break;
-      case "shown": point("pending", `Shown to ${message.recipient}, not confirmed yet`); waits = `${message.recipient} has it, and has not confirmed it`; break;
-      case "read": point("delivered", `Read by ${message.recipient}`); waits = `Not acknowledged by ${message.recipient}`; break;
-      case "acknowledged": point("delivered", `Acknowledged by ${message.recipient}`); waits = ""; break;
-      case "cancelled": point("cancelled", "Taken back"); waits = ""; break;
-      case "overdue": point("overdue", "Overdue", { note: "it waits for longer than it should" }); break;
+      case "shown": point("pending", `Shown to ${who}, not confirmed yet`); waits = { ...waiting(`Not confirmed by ${who}`), step: after }; break;
+      case "read": point("delivered", `Read by ${who}`); waits = { ...waiting(`Not acknowledged by ${who}`), step: after }; break;
+      case "acknowledged": point("delivered", `Acknowledged by ${who}`); waits = nothing; break;
+      case "cancelled": point("cancelled", "Canceled"); waits = nothing; break;
+      case "overdue": point("overdue", "Overdue", { note: "it has waited longer than the limit" }); break;
       case "answered": point("question", "Answered"); break;
       case "archived": point("idle", "Archived"); break;
-      case "deleted": point("stopped", "Deleted by retention"); waits = ""; break;
+      case "deleted": point("stopped", "Deleted by retention"); waits = nothing; break;
       default: point("idle", e.event);
     }
   }
@@ -79,34 +87,34 @@ export function steps({ message, events, commands }, why, now) {
     const end = c.ended_at ? ms(c.ended_at) : now;
     list.push({ kind: c.status === "ERROR" ? "bad" : "act", shape: c.status === "ERROR" ? "failed" : "working", label: c.name, from: ms(c.started_at), to: end, open: !c.ended_at, note: c.status_message || c.attributes?.outcome || "", output: c.attributes?.output, at: c.started_at, session: true });
   }
-  openEnd(list, { message, why, now, claimed, tries, done, waits });
-  for (const step of list) if (step.label === "On the ladder") step.label = step.open ? "On the ladder" : `${span(step.to - step.from)} on the ladder`;
+  openEnd(list, { message, why, now, claimed, tries, done, waits, held });
+  for (const step of list) if (step.ladder && !step.open) step.label = `Waited ${span(step.to - step.from)} to retry`;
   return list.sort((a, b) => a.from - b.from || a.to - b.to);
 }
 
 // openEnd adds what still goes on.
-function openEnd(list, { message, why, now, claimed, tries, done, waits }) {
+function openEnd(list, { message, why, now, claimed, tries, done, waits, held }) {
   if (done === null) return;
   const open = (step) => now > done && list.push({ from: done, to: now, open: true, ...step });
   switch (message.status) {
     case "pending": case "retry":
-      if (claimed !== null) open({ kind: "act", shape: "working", label: `Attempt ${tries + 1} is under way`, from: claimed });
-      else if (waits === "On the ladder") climb(message, now, done, open);
-      else open({ kind: "wait", label: message.held ? `Held: nobody has the name ${message.recipient}` : `${waits}, still` });
+      if (claimed !== null) open({ kind: "act", shape: "working", label: `Attempt ${tries + 1} in progress`, from: claimed });
+      else if (waits === ladder) climb(message, now, done, open);
+      else open({ kind: "wait", ...waits.step, label: message.held ? held.now : waits.now });
       break;
-    case "failed": case "expired": open({ kind: "dead", label: "Dead letter, still", note: "waits for you" }); break;
+    case "failed": case "expired": open({ kind: "dead", label: deadLetter.now, note: "needs a person" }); break;
     case "delivered":
-      if (waits.startsWith("Unread") && !message.archived_at && why?.where?.startsWith("in the inbox")) open({ kind: "wait", label: `${waits}, still`, note: `${message.recipient} has read nothing since` });
+      if (waits.unread && !message.archived_at && why?.where?.startsWith("in the inbox")) open({ kind: "wait", ...waits.step, label: waits.now });
   }
 }
 
-// climb adds the wait on the ladder that goes on, and since when the next attempt is due.
+// climb adds the wait for a retry that goes on, and since when the next attempt is due.
 function climb(message, now, done, open) {
   const due = ms(message.next_attempt_at);
-  if (due > now) open({ kind: "wait", label: `On the ladder, again in ${span(due - now)}` });
+  if (due > now) open({ kind: "wait", ladder: true, label: `Waiting to retry in ${span(due - now)}` });
   else {
-    if (due > done) open({ kind: "wait", label: "On the ladder", to: due, open: false });
-    open({ kind: "wait", label: "Due, and nobody has taken it", from: Math.max(due, done) });
+    if (due > done) open({ kind: "wait", ladder: true, label: ladder.past, to: due, open: false });
+    open({ kind: "wait", label: "Due, but not attempted yet", from: Math.max(due, done) });
   }
 }
 
@@ -129,7 +137,7 @@ export function fold(list) {
       continue;
     }
     const inner = list.slice(alike[0] + 1, alike.at(-1)), n = alike.length - 2;
-    out.push(first, { kind: "folded", label: `${n} alike`, from: inner[0].from, to: inner.at(-1).to, note: `attempts ${first.attempt + 1} to ${first.attempt + n}`, folded: inner }, list[alike.at(-1)]);
+    out.push(first, { kind: "folded", label: `${n} similar attempts`, from: inner[0].from, to: inner.at(-1).to, note: `attempts ${first.attempt + 1} to ${first.attempt + n}`, folded: inner }, list[alike.at(-1)]);
     i = alike.at(-1) + 1;
   }
   return out;
@@ -152,12 +160,12 @@ export function scale(list, linear, width = 90) {
 export function sums(list) {
   const total = { bad: 0, good: 0, act: 0, ladder: 0, wait: 0, person: 0, dead: 0 };
   for (const step of list) {
-    if (step.session || /^(Unread|Not acknowledged|.* has it, and)/.test(step.label)) continue;
+    if (step.session || step.after) continue;
     const length = step.to - step.from;
-    if (step.kind === "wait") total[/ladder/i.test(step.label) ? "ladder" : "wait"] += length;
+    if (step.kind === "wait") total[step.ladder ? "ladder" : "wait"] += length;
     else if (step.kind === "sent") total.act += length;
     else if (step.kind in total) total[step.kind] += length;
   }
-  const labels = { bad: "in attempts that failed", good: "in the attempt that delivered it", act: "at work", ladder: "on the ladder", wait: "waiting", person: "waiting for a person", dead: "a dead letter that nobody replayed" };
+  const labels = { bad: "in failed attempts", good: "in the successful attempt", act: "in processing", ladder: "waiting to retry", wait: "waiting", person: "waiting for a person", dead: "as a dead letter" };
   return Object.entries(total).filter(([, length]) => length >= 1).map(([kind, length]) => ({ kind, ms: length, label: labels[kind] }));
 }

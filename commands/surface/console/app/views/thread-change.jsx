@@ -12,7 +12,7 @@ export function ThreadActs({ thread, reload }) {
   };
   return (
     <div class="acts">
-      <button class="btn" type="button" onClick={() => setAsks("add")}>Add somebody…</button>
+      <button class="btn" type="button" onClick={() => setAsks("add")}>Add an agent…</button>
       <button class="btn" type="button" onClick={() => setAsks("close")}>Close…</button>
       {asks === "add" && <Add thread={thread} onDone={done} />}
       {asks === "close" && <Close thread={thread} onDone={done} />}
@@ -23,8 +23,8 @@ export function ThreadActs({ thread, reload }) {
 function Add({ thread, onDone }) {
   const [name, setName] = useState("");
   return (
-    <Confirm title="Add somebody to this thread" word="Add" act={() => run("coral_add_participant", { threadId: thread.thread_id, participantId: name.trim() })} onDone={onDone}>
-      <p>Who takes part can read all that was posted, and gets each post that mentions it as a message.</p>
+    <Confirm title="Add an agent to this thread" word="Add" act={() => run("coral_add_participant", { threadId: thread.thread_id, participantId: name.trim() })} onDone={onDone}>
+      <p>A participant can read all posts. It gets each post that mentions it as a message.</p>
       <label class="field"><span>Name of the agent</span><input class="field-text" value={name} autocomplete="off" spellcheck={false} onInput={(e) => setName(e.target.value)} /></label>
     </Confirm>
   );
@@ -34,8 +34,8 @@ function Close({ thread, onDone }) {
   const [summary, setSummary] = useState("");
   return (
     <Confirm title="Close this thread?" word="Close it" danger act={() => run("coral_close_thread", { threadId: thread.thread_id, ...(summary.trim() && { summary: summary.trim() }) })} onDone={onDone}>
-      <p>Nobody can post in it any more, and it is not opened again. What was posted stays, and those who take part are told.</p>
-      <label class="field"><span>What came of it</span><input class="field-text" value={summary} autocomplete="off" maxLength={2000} onInput={(e) => setSummary(e.target.value)} /></label>
+      <p>Nobody can post in a closed thread, and you cannot open it again. The posts stay, and Mailroom notifies the participants.</p>
+      <label class="field"><span>Outcome</span><input class="field-text" value={summary} autocomplete="off" maxLength={2000} onInput={(e) => setSummary(e.target.value)} /></label>
     </Confirm>
   );
 }

@@ -32,7 +32,7 @@ function useThreads() {
 const lastAt = (thread) => thread.last_post?.created_at ?? thread.created_at;
 
 // said is the beginning of what was said last in a thread.
-const said = ({ last_post: last }) => (last ? `${last.sender}: ${last.text || "(no text)"}` : "nobody has posted yet");
+const said = ({ last_post: last }) => (last ? `${last.sender}: ${last.text || "(no text)"}` : "no posts yet");
 
 const statuses = [["", "All"], ["open", "Open"], ["closed", "Closed"]];
 
@@ -54,17 +54,17 @@ function List({ list }) {
     <>
       <section class="lede">
         <h1>{headline(list)}</h1>
-        <p>In a thread several agents talk to each other. Who is mentioned gets the post as a message, too.</p>
+        <p>In a thread, several agents talk to each other. An agent that a post mentions also gets the post as a message.</p>
       </section>
       <Search value={search} label="Find a thread by its name" />
       <Facets />
       <Loaded of={list}>{(data) => (
         <>
           {!list.threads.length && (search || status || data.more
-            ? <Empty>{data.more ? "None among those that were looked at. Go on with the next page." : "No thread is like that."}</Empty>
-            : <Empty command="mailroom coral create_thread --as NAME --thread-name 'release 2.4' --participant-ids OTHER">There are no threads yet. Agents make them with tools of their own; this makes one in the name of an agent:</Empty>)}
+            ? <Empty>{data.more ? "No thread on this page matches. Try the next page." : "No threads match."}</Empty>
+            : <Empty command="mailroom coral create_thread --as NAME --thread-name 'release 2.4' --participant-ids OTHER">There are no threads yet. Agents create threads with their tools. To create a thread for an agent, run:</Empty>)}
           <table class="roster">
-            {list.threads.length > 0 && <thead><tr><th>Thread</th><th>State</th><th class="wide-c">Who takes part</th><th class="wide-c">Said last</th><th class="num">When</th></tr></thead>}
+            {list.threads.length > 0 && <thead><tr><th>Thread</th><th>State</th><th class="wide-c">Participants</th><th class="wide-c">Last post</th><th class="num">When</th></tr></thead>}
             <tbody>{list.threads.map((thread, i) => (
               <tr key={thread.thread_id} class={i === marked ? "at" : undefined} aria-selected={i === marked} onClick={() => mark(i)}>
                 <td><a class="agent" href={to(["threads", thread.thread_id])}>{thread.name}</a></td>
@@ -111,7 +111,7 @@ function ThreadPage({ id }) {
   const talk = useRef({ posts: [], continue: null }).current; // what is shown; continue says where earlier posts go on, "" if there are none, null until somebody asks for them
   const [failure, setFailure] = useState(null), [, redraw] = useState();
   useKeys({ Escape: () => go("/threads") }, [["Escape", "all threads"]]);
-  if (newest.failure?.code === "not_found") return <section class="lede"><h1>There is no thread {id}</h1><p>It may be of another database. <a href="/threads">All threads</a></p></section>;
+  if (newest.failure?.code === "not_found") return <section class="lede"><h1>There is no thread {id}</h1><p>The thread might be in another database. <a href="/threads">All threads</a></p></section>;
   const older = async () => {
     const from = (talk.continue ??= newest.data.continue);
     try {
@@ -133,7 +133,7 @@ function ThreadPage({ id }) {
           {failure && <p class="bad">{failure.message}</p>}
           {more && <p class="earlier"><button class="btn" type="button" onClick={older}>Earlier posts</button></p>}
           {posts.length ? <ol class="talk">{posts.map((post, i) => <Post key={post.message_id} post={post} before={posts[i - 1]} fates={fates} />)}</ol>
-            : <Empty command={`mailroom coral send_message --as ${quoted(thread.participants[0] ?? "NAME")} --thread-id ${quoted(thread.thread_id)} --content 'hello'`}>Nobody has posted here yet.</Empty>}
+            : <Empty command={`mailroom coral send_message --as ${quoted(thread.participants[0] ?? "NAME")} --thread-id ${quoted(thread.thread_id)} --content 'hello'`}>There are no posts yet.</Empty>}
         </>
       );
     }}</Loaded>
@@ -158,10 +158,10 @@ function Head({ thread, members, reload }) {
       <div class="bar level"><h1>{thread.name}</h1>{!closed && <ThreadActs thread={thread} reload={reload} />}</div>
       <p class="people">
         {closed ? <State name="stopped" word={`closed since ${clock(thread.closed_at, { seconds: false })}`} /> : <State name="working" word={`open since ${clock(thread.created_at, { seconds: false })}`} />}
-        <span class="muted">session {thread.session_id} · begun by {thread.participants[0] ?? "nobody who still takes part"}</span>
+        <span class="muted">session {thread.session_id} · started by {thread.participants[0] ?? "an agent that has left"}</span>
       </p>
-      {closed && <p>{thread.summary ? `What came of it: ${thread.summary}` : "It was closed without a word on what came of it."}</p>}
-      <p class="people">{thread.participants.length ? thread.participants.map((name) => <Participant key={name} name={name} member={members.find((member) => member.name === name)} />) : <span class="muted">Nobody takes part any more.</span>}</p>
+      {closed && <p>{thread.summary ? `Outcome: ${thread.summary}` : "The thread was closed without a recorded outcome."}</p>}
+      <p class="people">{thread.participants.length ? thread.participants.map((name) => <Participant key={name} name={name} member={members.find((member) => member.name === name)} />) : <span class="muted">There are no participants.</span>}</p>
     </div>
   );
 }
@@ -185,8 +185,8 @@ function Gap({ post, before }) {
 function Fate({ name, row }) {
   if (!row) return <span class="at-name">@{name}</span>;
   const [state, says] = row.read_at ? ["delivered", <>read it <When at={row.read_at} seconds={false} /></>]
-    : row.status === "delivered" ? ["idle", "has it, unread"]
-    : row.status === "pending" ? ["pending", row.held ? "nobody has that name" : "has not got it yet"]
+    : row.status === "delivered" ? ["idle", "not read yet"]
+    : row.status === "pending" ? ["pending", row.held ? "no agent has that name" : "not delivered yet"]
     : [row.status, row.error_message ? oneLine(row.error_message) : row.status];
   return <span class="fate-of"><span class="at-name">@{name}</span> <a href={to(["messages", row.message_id])}><State name={state} word={state === "failed" || state === "expired" ? says : <span class="muted">{says}</span>} /></a></span>;
 }

@@ -19,7 +19,7 @@ export function Spent({ list, message }) {
   if (!(whole >= 1000)) return null;
   const shown = part.filter((step) => step.from < end), x = (at) => ((Math.min(at, end) - start) / whole) * 100;
   const total = sums(shown);
-  const ends = part.some((step) => step.kind === "person" && !step.open) ? "from question to answer" : delivered ? "from send to delivery" : { failed: "since it was sent", expired: "since it was sent", cancelled: "until it was taken back" }[message.status] ?? "so far";
+  const ends = part.some((step) => step.kind === "person" && !step.open) ? "from question to answer" : delivered ? "from send to delivery" : { failed: "since it was sent", expired: "since it was sent", cancelled: "until it was canceled" }[message.status] ?? "so far";
   return (
     <section class="spent">
       <div class="bar"><h2>{span(whole)} {ends}</h2><span class="muted">true to scale</span></div>
@@ -34,14 +34,14 @@ export function Spent({ list, message }) {
 export function Waterfall({ list }) {
   const [linear, setLinear] = useState(false), [unfolded, setUnfolded] = useState(new Set());
   utc.value;
-  if (!list.length) return <section><h2>What happened</h2><p class="muted">Nothing yet: it was written by hand, and no delivery has come by.</p></section>;
+  if (!list.length) return <section><h2>What happened</h2><p class="muted">Nothing yet. Somebody wrote the message with SQL, and no delivery run has handled it.</p></section>;
   const shown = fold(list).flatMap((step) => (step.folded && unfolded.has(step.from) ? step.folded : [step]));
   const at = scale(shown, linear), start = list[0].from;
   return (
     <section>
       <div class="bar">
         <h2>What happened</h2>
-        <span class="muted" title={linear ? undefined : "By the cube root of their length"}>{linear ? "true to scale" : "long waits are drawn shorter"} · <button class="link" type="button" onClick={() => setLinear(!linear)}>{linear ? "shorten waits" : "to scale"}</button></span>
+        <span class="muted" title={linear ? undefined : "Each bar is as wide as the cube root of its time"}>{linear ? "true to scale" : "long waits are drawn shorter"} · <button class="link" type="button" onClick={() => setLinear(!linear)}>{linear ? "shorten waits" : "to scale"}</button></span>
       </div>
       <div class="wf">
         <Axis list={shown} at={at} start={start} />
@@ -78,7 +78,7 @@ function Step({ step, at, start, onUnfold }) {
     <div class={waits ? "wait" : ""} title={`+${span(step.from - start)}${step.note ? `: ${step.note}` : ""}`}>
       <div class="lab">
         {!waits && <State name={shapeClass(step)} shape={step.shape} word="" />}
-        {step.folded ? <button class="link" type="button" onClick={onUnfold}>{step.label}: show them</button> : step.href ? <a class="link" href={step.href}>{step.label}</a> : <span>{step.label}</span>}
+        {step.folded ? <button class="link" type="button" onClick={onUnfold}>Show {step.label}</button> : step.href ? <a class="link" href={step.href}>{step.label}</a> : <span>{step.label}</span>}
       </div>
       <svg class="tr" aria-hidden="true">
         <rect x={`${x.toFixed(2)}%`} width={`${width.toFixed(2)}%`} y="25%" height="50%" rx="3" {...fill(step.kind)} />
@@ -106,11 +106,11 @@ export function Attempts({ list, recipient }) {
   if (!groups.length) return null;
   return (
     <section>
-      <div class="bar"><h2>What the transport of {recipient} said</h2></div>
+      <div class="bar"><h2>Output of the transport of {recipient}</h2></div>
       <ol class="tries">
         {groups.slice(0, 20).map((group) => <Group group={group} />)}
       </ol>
-      {groups.length > 20 && <p class="muted">{plural(groups.length - 20, "earlier answer")} more: `mailroom trace` shows them all.</p>}
+      {groups.length > 20 && <p class="muted">{plural(groups.length - 20, "earlier result is", "earlier results are")} not shown. To see all results, run <code>mailroom trace</code>.</p>}
     </section>
   );
 }
@@ -122,7 +122,7 @@ function Group({ group }) {
     <li>
       <p>
         <State name={good ? "delivered" : "failed"} word={`${name}${good ? "" : " failed"}`} />
-        <span class="muted">{precise(group.at(-1).to)}{group.length > 1 && ` to ${precise(first.to)}, ${group.length} alike`}</span>
+        <span class="muted">{precise(group.at(-1).to)}{group.length > 1 && ` to ${precise(first.to)}, ${group.length} identical`}</span>
       </p>
       <pre class="out" tabIndex={0}>{first.note && <span class={good ? undefined : "bad"}>{first.note}{first.output ? "\n" : ""}</span>}{first.output}</pre>
     </li>

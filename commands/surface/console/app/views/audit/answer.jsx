@@ -29,7 +29,7 @@ export function Answer({ name, data, limit, empty }) {
         <h2 role="status">{truncated ? `The first ${plural(rows.length, "row")}` : plural(rows.length, "row")}</h2>
         <button class="btn" type="button" onClick={save}>Download as CSV</button>
       </div>
-      {truncated && <p class="warn">There are more than these {count(limit)}: sorting and the download have only these. Ask for more rows, or for fewer with a WHERE.</p>}
+      {truncated && <p class="warn">There are more rows than these {count(limit)}. Sorting and the download include only these rows. To see the others, raise the maximum, or narrow the query with WHERE.</p>}
       <div class="grid" tabIndex={0} role="region" aria-label="Rows">
         <table>
           <thead>

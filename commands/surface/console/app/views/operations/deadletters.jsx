@@ -54,11 +54,11 @@ function Groups({ data, selected, said, ask }) {
     return (
       <>
         <section class="lede">
-          <h1>{selected ? "None of these is left" : "Nothing was given up"}</h1>
-          <p>{selected ? <>They were sent again, or deleted. <All /></> : "A message that fails at each attempt, or is not delivered in time, becomes a dead letter and stands here."}</p>
+          <h1>{selected ? "None of these dead letters is left" : "There are no dead letters"}</h1>
+          <p>{selected ? <>They were replayed or deleted. <All /></> : "A message becomes a dead letter if every attempt fails, or if it expires."}</p>
         </section>
         {said && <Said>{said}</Said>}
-        <Empty command="mailroom dead_letters list">The same in a terminal:</Empty>
+        <Empty command="mailroom dead_letters list">In a terminal:</Empty>
       </>
     );
   }
@@ -66,13 +66,13 @@ function Groups({ data, selected, said, ask }) {
   return (
     <>
       <section class="lede">
-        <h1>{selected ? <>{sentence(total, "message")}{selected.recipient && <> to <bdi>{clip(selected.recipient, 80)}</bdi></>} failed{selected.error && total > 1 && " for the same reason"}</> : sentence(total, "message was given up", "messages were given up")}</h1>
-        <p>Remove the cause first; what is sent again begins at its first attempt. Nothing of this is lost before <code>clear_old</code> deletes it.{selected && <> <All /></>}</p>
+        <h1>{selected ? <>{sentence(total, "message")}{selected.recipient && <> to <bdi>{clip(selected.recipient, 80)}</bdi></>} failed{selected.error && total > 1 && " for the same reason"}</> : sentence(total, "dead letter")}</h1>
+        <p>Remove the cause before you replay messages. A replayed message starts again at its first attempt. Mailroom keeps dead letters until <code>clear_old</code> deletes them.{selected && <> <All /></>}</p>
       </section>
       {said && <Said>{said}</Said>}
-      {counted < total && <p class="muted">These are the newest {count(counted)} of {count(total)}.</p>}
-      {cut && counted === total && <p class="muted">Only the newest dead letters were looked at: there may be more like these.</p>}
-      {more && <p class="muted">There are more groups than these {count(groups.length)}, which are the largest. Replay some, or see them all with <code>mailroom dead_letters groups --limit 1000</code>.</p>}
+      {counted < total && <p class="muted">The page shows the newest {count(counted)} of {count(total)} dead letters.</p>}
+      {cut && counted === total && <p class="muted">Mailroom searched only the newest dead letters, so there might be more like these.</p>}
+      {more && <p class="muted">The page shows only the {count(groups.length)} largest groups. To see more groups, run <code>mailroom dead_letters groups --limit 1000</code>.</p>}
       {groups.length > 1 && <div class="bar level">
         <div class="acts" role="group" aria-label="Grouped by">
           {["recipient", "error"].map((name) => <button class="btn" type="button" aria-pressed={by === name} onClick={() => setQuery({ by: name === "error" ? name : "" })}>By {name}</button>)}
@@ -107,7 +107,7 @@ function Bundle({ by, bundle, ask, only }) {
   return (
     <section>
       <div class="bar level">
-        <h2>{by === "error" ? <bdi class="reason">{clip(first.error || "No error is noted", 200)}</bdi> : <bdi><Agent name={first.recipient} /></bdi>}</h2>
+        <h2>{by === "error" ? <bdi class="reason">{clip(first.error || "No error was recorded", 200)}</bdi> : <bdi><Agent name={first.recipient} /></bdi>}</h2>
         <div class="acts">
           <span class="muted">{plural(n, "message")}, since <When at={since} seconds={false} /></span>
           {groups.length > 1 && groups.some((g) => g.known) && (by !== "error" || first.error) && (
@@ -128,12 +128,12 @@ function Group({ by, group: g, ask, only }) {
   return (
     <li class="row">
       <div class="what">
-        {by === "error" ? <b><bdi><Agent name={g.recipient} /></bdi></b> : <bdi class="reason">{clip(g.error || "No error is noted")}</bdi>}
-        <span>from <bdi>{list(g.senders)}</bdi> · the last <Ago at={g.latest} />{g.expired ? ` · ${count(g.expired)} expired` : ""}</span>
-        {!g.known && <span class="warn">Nobody has the name <bdi>{g.recipient}</bdi>, so these cannot be sent again: <code>mailroom agent add {quoted(g.recipient)}</code> first.</span>}
-        {g.known && !g.error && <span class="warn">Nobody noted why, so these are sent again one by one, or with all of {g.recipient}.</span>}
+        {by === "error" ? <b><bdi><Agent name={g.recipient} /></bdi></b> : <bdi class="reason">{clip(g.error || "No error was recorded")}</bdi>}
+        <span>from <bdi>{list(g.senders)}</bdi> · last <Ago at={g.latest} />{g.expired ? ` · ${count(g.expired)} expired` : ""}</span>
+        {!g.known && <span class="warn">No agent has the name <bdi>{g.recipient}</bdi>, so you cannot replay these messages. First run <code>mailroom agent add {quoted(g.recipient)}</code>.</span>}
+        {g.known && !g.error && <span class="warn">No error was recorded, so you can replay these messages only one by one, or together with all dead letters of {g.recipient}.</span>}
         <p class="acts">
-          <button class="link" type="button" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? "Hide them" : g.messages === 1 ? "Show it" : `Show the ${count(g.messages)}`}</button>
+          <button class="link" type="button" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? "Hide" : g.messages === 1 ? "Show the message" : `Show all ${count(g.messages)}`}</button>
         </p>
         {open && <Letters params={params} ask={ask} group={g} />}
       </div>
@@ -160,7 +160,7 @@ function Letters({ params, group, ask }) {
               </li>
             ))}
           </ul>
-          {total > dead_letters.length && <p class="muted">These are the newest {count(dead_letters.length)} of {count(total)}.</p>}
+          {total > dead_letters.length && <p class="muted">The list shows the newest {count(dead_letters.length)} of {count(total)} messages.</p>}
         </>
       )}
     </Loaded>
@@ -176,13 +176,13 @@ export function Replay({ of, say, onDone }) {
   const act = async () => {
     const params = of.one ? { message_id: of.one } : { all: true, limit: mostReplayed, ...of.params };
     const { replayed, skipped } = await run("dead_letters_replay", params, { slow: true });
-    const again = `${plural(replayed.length, "message")} sent again${skipped ? `; ${count(skipped)} left as they are, since nobody has the name of their recipient or sender` : ""}.`;
-    say(<span>{again}{names.length === 1 && <> <a class="link" href={to(["messages"], { to: names[0] })}>See whether they arrive</a></>}</span>);
+    const again = `${plural(replayed.length, "message")} replayed${skipped ? `. ${count(skipped)} skipped, because no agent has the name of the recipient or the sender` : ""}.`;
+    say(<span>{again}{names.length === 1 && <> <a class="link" href={to(["messages"], { to: names[0] })}>See the messages</a></>}</span>);
   };
   return (
     <Confirm title={`Replay ${of.what}?`} word={`Replay ${count(n)}`} act={act} onDone={onDone}>
-      <p>This sends {plural(n, "message")} to {names.length > 4 ? plural(names.length, "agent") : <bdi>{list(names)}</bdi>} again. The last one failed {ago(latest)}; if its cause is still there, {n === 1 ? "it fails" : "they fail"} again, and who sent {n === 1 ? "it" : "them"} is told again.</p>
-      {unknown > 0 && <p>{plural(unknown, "message")} to names that nobody has stay as they are.</p>}
+      <p>This sends {plural(n, "message")} to {names.length > 4 ? plural(names.length, "agent") : <bdi>{list(names)}</bdi>} again. The last failure was {ago(latest)}. If the cause is still there, {n === 1 ? "the message fails" : "the messages fail"} again, and Mailroom notifies the {n === 1 ? "sender" : "senders"} again.</p>
+      {unknown > 0 && <p>{plural(unknown, "message")} to unknown names stay unchanged.</p>}
     </Confirm>
   );
 }

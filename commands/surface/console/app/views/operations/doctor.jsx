@@ -35,25 +35,25 @@ function Findings() {
     <>
       <section class="lede">
         <div class="bar level">
-          <h1>{!data ? "The doctor looks…" : problems.length ? sentence(problems.length, "thing is wrong", "things are wrong") : notes.length ? `Nothing is broken, but look at ${sentence(notes.length, "thing").toLowerCase()}` : "Nothing is wrong"}</h1>
+          <h1>{!data ? "Checking…" : problems.length ? `${sentence(problems.length, "problem")} found` : notes.length ? `No problems found, but ${sentence(notes.length, "note").toLowerCase()}` : "No problems found"}</h1>
           <div class="acts">
             <button class="btn" type="button" disabled={busy} onClick={() => look(false)}>Check everything</button>
             <button class="btn" type="button" disabled={busy} onClick={() => setAsking(true)}>Test each transport…</button>
           </div>
         </div>
-        <p>{data ? <>Looked <Ago at={at} />{tried ? ", and sent each agent a test message" : "; nothing was sent"}.</> : "A moment."}</p>
+        <p>{data ? <>Checked <Ago at={at} />. {tried ? "Mailroom sent each agent a test message." : "Mailroom sent no messages."}</> : "The checks take a moment."}</p>
       </section>
       <Problem failure={failure} retry={() => look(false)} />
       {data && (
         <>
           <ul class="rows">{[...problems, ...notes].map((f) => <Finding key={keyOf(f) + f.says} finding={f} />)}</ul>
-          {fine.length > 0 && <details><summary>{sentence(fine.length, "check")} found nothing to do</summary><ul class="rows">{fine.map((f) => <Finding key={keyOf(f) + f.says} finding={f} />)}</ul></details>}
+          {fine.length > 0 && <details><summary>{sentence(fine.length, "check")} passed</summary><ul class="rows">{fine.map((f) => <Finding key={keyOf(f) + f.says} finding={f} />)}</ul></details>}
         </>
       )}
       {asking && (
         <Confirm title="Send each agent a test message?" word="Test them" act={() => look(true)} onDone={() => setAsking(false)}>
-          <p>A test message is a real one, of the type <code>transport_test</code>, from <code>system</code>: a file appears, a command runs, a server is called; an inbox has it as read.</p>
-          <p>It is tried once, for at most 30 seconds. If it fails it is cancelled, and nobody is told. An address that answers that it is gone (410) is disabled, as for any message.</p>
+          <p>A test message is a real message of the type <code>transport_test</code> from <code>system</code>. Mailroom writes files, runs commands, and calls servers. In an inbox, the message is already marked as read.</p>
+          <p>Mailroom makes one attempt of at most 30 seconds. If the attempt fails, Mailroom cancels the message and notifies nobody. If an address responds with HTTP status 410, Mailroom disables it, as for any message.</p>
           <Command text="mailroom doctor --try" />
         </Confirm>
       )}
@@ -82,33 +82,33 @@ function Tokens() {
   const isMine = (t) => t.id === me.value.token_id;
   return (
     <section>
-      <div class="bar"><h2>Tokens and sessions</h2><span class="muted">who may come in over the network</span></div>
+      <div class="bar"><h2>Tokens and sessions</h2><span class="muted">access over the network</span></div>
       {said && <Said>{said}</Said>}
       <Loaded of={tokens}>
         {({ tokens: all }) => {
           const valid = all.filter((t) => !over(t)).reverse(), shown = valid.slice(0, 200);
           return (
             <>
-              {valid.length === 0 && <><p class="muted">Nobody has a token. One lets an agent in over HTTP:</p><Command text="mailroom agent token NAME --expires 30d" /></>}
+              {valid.length === 0 && <><p class="muted">There are no tokens. To let an agent connect over HTTP, issue a token:</p><Command text="mailroom agent token NAME --expires 30d" /></>}
               <ul class="rows">{shown.map((t) => <Token key={t.id} token={t} mine={isMine(t)} ask={() => setAsking(t)} />)}</ul>
-              {valid.length > shown.length && <p class="muted">These are the newest {count(shown.length)} of {count(valid.length)}.</p>}
-              {all.length > valid.length && <p class="muted">{plural(all.length - valid.length, "other")} ran out or {all.length - valid.length === 1 ? "was" : "were"} revoked.</p>}
+              {valid.length > shown.length && <p class="muted">The list shows the newest {count(shown.length)} of {count(valid.length)} tokens.</p>}
+              {all.length > valid.length && <p class="muted">{plural(all.length - valid.length, "other token")} expired or {all.length - valid.length === 1 ? "was" : "were"} revoked.</p>}
             </>
           );
         }}
       </Loaded>
       {asking && (
-        <Confirm title={asking.agent === "operator" ? "End this session of the console?" : `Revoke this token of ${asking.agent}?`} word="Revoke it" danger
+        <Confirm title={asking.agent === "operator" ? "End this console session?" : `Revoke this token of ${asking.agent}?`} word="Revoke it" danger
           act={async () => {
             await run("agent_token", { revoke: true, id: asking.id });
-            setSaid(`${asking.id} is revoked: whoever has it is let in no more.`);
+            setSaid(`${asking.id} is revoked. Mailroom rejects requests with this token.`);
           }}
           onDone={(done) => {
             setAsking(null);
             if (done) tokens.reload();
           }}>
-          <p>Whoever uses it is refused from the next request on. This cannot be undone; another one can be issued.</p>
-          {isMine(asking) && <p class="warn">It is the session of this page: you are logged out, and <code>mailroom console</code> begins another one.</p>}
+          <p>Mailroom rejects requests with this token from now on. You cannot undo this, but you can issue another token.</p>
+          {isMine(asking) && <p class="warn">This page uses this session, so you are logged out. To start another session, run <code>mailroom console</code>.</p>}
         </Confirm>
       )}
     </section>
@@ -120,10 +120,10 @@ function Token({ token: t, mine, ask }) {
   return (
     <li class="row">
       <div class="what">
-        <b>{session ? "Session of the console" : <Agent name={t.agent} />}{mine ? ", this page" : ""}</b>
-        <span><code>{t.id}</code> · {t.admin ? "an administrator’s right" : "acts as the agent only"} · since <When at={t.created_at} seconds={false} /></span>
+        <b>{session ? "Console session" : <Agent name={t.agent} />}{mine ? ", this page" : ""}</b>
+        <span><code>{t.id}</code> · {t.admin ? "administrator" : "can act only as the agent"} · since <When at={t.created_at} seconds={false} /></span>
       </div>
-      <div class="value"><span>{t.expires_at ? <>ends <When at={t.expires_at} seconds={false} /></> : "never ends"}</span></div>
+      <div class="value"><span>{t.expires_at ? <>expires <When at={t.expires_at} seconds={false} /></> : "never expires"}</span></div>
       <button class="btn" type="button" aria-label={`Revoke ${t.id}`} onClick={ask}>Revoke…</button>
     </li>
   );

@@ -17,17 +17,17 @@ export function Schedules() {
   const about = (command) => commands.data?.commands.find((c) => c.name === command)?.description;
   return (
     <>
-      <section class="lede"><h1>Schedules</h1><p>Commands that the daemon runs by itself.</p></section>
-      {status.data?.daemons.length === 0 && <p class="warn">No daemon runs, so nothing of this runs by itself: <code>mailroom serve</code>, or <code>mailroom service install</code>.</p>}
+      <section class="lede"><h1>Schedules</h1><p>The daemon runs these commands automatically.</p></section>
+      {status.data?.daemons.length === 0 && <p class="warn">No daemon is running, so no schedule runs automatically. Run <code>mailroom serve</code> or <code>mailroom service install</code>.</p>}
       {ran && <Said><span>{ran.name} has run <code>{ran.command}</code> in {span(1000 * ran.seconds)}.</span><pre class="out">{clip(JSON.stringify(ran.answer, null, 2), 4000)}</pre></Said>}
       <Loaded of={schedules}>
         {({ schedules: all }) => (
           <>
-            {all.length === 0 && <p class="muted">There is none. Messages are delivered only when somebody asks for it.</p>}
+            {all.length === 0 && <p class="muted">There are no schedules. Mailroom delivers messages only when somebody requests a delivery.</p>}
             <ul class="rows">{all.map((s) => <Schedule key={s.name} schedule={s} about={about(s.command)} ask={() => setAsking(s)} />)}</ul>
             <section>
-              <div class="bar"><h2>Add or remove one</h2></div>
-              <p class="muted">What a daemon runs by itself is decided on its own machine, in a terminal.</p>
+              <div class="bar"><h2>Add or remove a schedule</h2></div>
+              <p class="muted">You can add and remove schedules only in a terminal on the daemon’s machine.</p>
               <div class="commands">
                 <Command text="mailroom schedule add nightly_backup '15 2 * * *' backup '{&quot;file&quot;:&quot;/var/backups/mailroom.db&quot;,&quot;overwrite&quot;:true}'" />
                 <Command text="mailroom schedule remove NAME" />
@@ -74,7 +74,7 @@ function LastRun({ run: last, at }) {
   return <State name={last.failed ? "failed" : "delivered"} word={<span>{last.failed ? "failed" : "ran"} <Ago at={last.started_at} />, {took}</span>} />;
 }
 
-const named = { __proto__: null, "@hourly": "every hour", "@daily": "every day at midnight", "@midnight": "every day at midnight", "@weekly": "every week", "@monthly": "every month", "@yearly": "every year", "@annually": "every year", "@doorbell": "whenever somebody sends" };
+const named = { __proto__: null, "@hourly": "every hour", "@daily": "every day at midnight", "@midnight": "every day at midnight", "@weekly": "every week", "@monthly": "every month", "@yearly": "every year", "@annually": "every year", "@doorbell": "after every send" };
 
 // inWords says when a schedule runs, where that is simple; otherwise its spec does.
 function inWords(spec) {
@@ -82,7 +82,7 @@ function inWords(spec) {
   const every = /^@every (\d+)(s|m|h)$/.exec(spec);
   if (every) return `every ${every[1]} ${{ s: "s", m: "min", h: "h" }[every[2]]}`;
   const daily = /^(\d{1,2}) (\d{1,2}) \* \* \*$/.exec(spec);
-  if (daily) return `every day at ${daily[2].padStart(2, "0")}:${daily[1].padStart(2, "0")}, by the daemon’s clock`;
+  if (daily) return `every day at ${daily[2].padStart(2, "0")}:${daily[1].padStart(2, "0")}, by the clock of the daemon`;
   return clip(spec, 100);
 }
 
@@ -90,8 +90,8 @@ function Run({ schedule: s, about, say, onDone }) {
   const act = async () => say(await run("schedule_run", { name: s.name }, { slow: true }));
   return (
     <Confirm title={`Run ${s.name} now?`} word="Run it" act={act} onDone={onDone}>
-      <p>This runs <code>{s.command}</code>{JSON.stringify(s.params) === "{}" ? "" : " with the schedule’s parameters"}, as the daemon does{about ? `: ${about[0].toLowerCase()}${about.slice(1)}` : ""}. The schedule goes on as planned, and the trace notes who asked.</p>
-      {!s.last_run_at && !s.last_run ? null : <p class="muted">It last ran <Ago at={s.last_run?.started_at ?? s.last_run_at} />.</p>}
+      <p>This runs <code>{s.command}</code>{JSON.stringify(s.params) === "{}" ? "" : " with the schedule’s parameters"}, as the daemon does{about ? `: ${about[0].toLowerCase()}${about.slice(1)}` : ""}. The schedule does not change, and the trace records who ran the command.</p>
+      {!s.last_run_at && !s.last_run ? null : <p class="muted">The last run was <Ago at={s.last_run?.started_at ?? s.last_run_at} />.</p>}
       <Command text={`mailroom schedule run ${quoted(s.name)}`} />
     </Confirm>
   );

@@ -20,7 +20,7 @@ export function Settings() {
   }, [changed]);
   return (
     <>
-      <section class="lede"><h1>Settings</h1><p>They are kept in the database and hold for every process that uses it, from its next transaction on.</p></section>
+      <section class="lede"><h1>Settings</h1><p>The database stores the settings. Every process uses a new value from its next transaction on.</p></section>
       {changed && <Undo change={changed} onDone={() => { setChanged(null); settings.reload(); }} />}
       <Loaded of={settings}>
         {({ settings: all }) => {
@@ -30,8 +30,8 @@ export function Settings() {
               <ul class="rows">{all.filter((s) => !s.local).map((s) => <Setting key={s.key} setting={s} change={() => setChanging(s)} />)}</ul>
               {here.length > 0 && (
                 <section>
-                  <div class="bar"><h2><Icon name="lock" /> On the machine alone</h2></div>
-                  <p class="muted">These say where the daemon connects to and where the keys of questions are. They are changed in a terminal on the database’s own machine.</p>
+                  <div class="bar"><h2><Icon name="lock" /> Only on the machine</h2></div>
+                  <p class="muted">These settings define where the daemon connects to and where the keys of questions are. You can change them only in a terminal on the database’s machine.</p>
                   <ul class="rows">{here.map((s) => <Setting key={s.key} setting={s} />)}</ul>
                 </section>
               )}
@@ -58,7 +58,7 @@ function Setting({ setting: s, change }) {
       <div class="what">
         <b class="mono">{s.key}</b>
         <span><Hint text={s.about} />.</span>
-        {s.ignored && <span class="warn">What is stored, <code>{s.ignored}</code>, cannot be read: the default holds.</span>}
+        {s.ignored && <span class="warn">The stored value <code>{s.ignored}</code> is not valid, so Mailroom uses the default.</span>}
         {s.local && <Command text={`mailroom setting set ${s.key} VALUE`} />}
       </div>
       <div class="value"><code>{s.value}</code><small>{isDefault ? "the default" : <>default <code>{s.default}</code></>}</small></div>
@@ -76,9 +76,9 @@ function Change({ setting: s, onDone }) {
   };
   return (
     <Confirm title={`Change ${s.key}`} word="Change it" act={act} onDone={(done) => onDone(done && changed)}>
-      <p><Hint text={s.about} />. Every process heeds the new value from its next transaction on.</p>
+      <p><Hint text={s.about} />. Every process uses the new value from its next transaction on.</p>
       <label class="field"><span>New value</span><input class="field-text mono" value={value} autocomplete="off" spellcheck={false} onInput={(e) => setValue(e.target.value)} /></label>
-      <p class="muted"><Hint text={s.bounds} />. Leave it empty for the default, <code>{s.default}</code>.</p>
+      <p class="muted"><Hint text={s.bounds} />. To use the default, <code>{s.default}</code>, leave the field empty.</p>
       <Command text={`mailroom setting set ${s.key} ${value.trim() ? quoted(value.trim()) : "--default"}`} />
     </Confirm>
   );
@@ -90,7 +90,7 @@ function Undo({ change: { key, before, after }, onDone }) {
   const undo = async () => {
     try {
       const { value } = await run("setting_get", { key });
-      if (value !== after.value) throw new Failure("conflict", `Somebody has set it to ${value} since: it was left so.`, "", 0);
+      if (value !== after.value) throw new Failure("conflict", `Somebody has set it to ${value} since then, so Mailroom left it unchanged.`, "", 0);
       await run("setting_set", before.value === before.default ? { key, default: true } : { key, value: before.value });
       onDone();
     } catch (error) {
@@ -99,7 +99,7 @@ function Undo({ change: { key, before, after }, onDone }) {
   };
   return (
     <Said>
-      <span>Changed: <code>{key}</code> is <code>{after.value}</code> now; it was <code>{before.value}</code>.</span>
+      <span>Changed: <code>{key}</code> is now <code>{after.value}</code>. The previous value was <code>{before.value}</code>.</span>
       <button class="btn" type="button" onClick={undo}>Undo</button>
       <Problem failure={failure} />
     </Said>

@@ -39,7 +39,7 @@ const Agent = ({ what }) => what && <a class="agent" href={to(["agents", what.fr
 
 const Told = ({ alert: { item, what, why }, isNew }) => (
   <article class="told">
-    <p class="message">{what ? what.message : `This cannot be read on this desk: ${why}.`}</p>
+    <p class="message">{what ? what.message : `This desk cannot read the alert: ${why}.`}</p>
     {what?.context && <p class="context">{what.context}</p>}
     <p class="labels">
       {isNew && <b class="new">New</b>}

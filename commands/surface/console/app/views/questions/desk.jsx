@@ -20,8 +20,8 @@ export function Offer({ reload, quiet }) {
       <button class={quiet ? "btn" : "btn first"} type="button" onClick={() => setAsks(true)}>Pair this desk</button>
       {asks && (
         <Confirm title="Pair this desk?" word="Pair it" act={() => pair(name.trim() || guess())} onDone={(done) => (setAsks(false), done && reload())}>
-          <p>This browser becomes a device, as a phone is: what is asked from then on is encrypted for it, too, and whoever is logged in to the console in it can read and answer. A command on the machine of the daemon approves it.</p>
-          <p><label>Its name <input class="field-text" maxlength="60" value={name} onInput={(e) => setName(e.target.value)} /></label></p>
+          <p>This browser becomes a device, like a phone. From then on, agents also encrypt questions for this browser. Anyone who is logged in to the console in this browser can read and answer them. You approve the browser with a command on the daemon’s machine.</p>
+          <p><label>Name <input class="field-text" maxlength="60" value={name} onInput={(e) => setName(e.target.value)} /></label></p>
         </Confirm>
       )}
     </>
@@ -35,7 +35,7 @@ export function Attention({ desk, reload }) {
   return (
     <section class="ask pairing">
       <h2>This desk was revoked</h2>
-      <p>It reads and answers nothing any more. To use it again, remove its keys and pair it anew.</p>
+      <p>The desk can no longer read or answer questions. To use it again, remove its keys, and pair it again.</p>
       {refusedAnswers().map(([id, { says }]) => <NotTaken key={id} says={says} question={wasRead(id).what} />)}
       <Act look="btn first" act={forget} onDone={reload}>Remove its keys</Act>
     </section>
@@ -43,14 +43,14 @@ export function Attention({ desk, reload }) {
 }
 
 // NotTaken has the words of an answer that this desk cannot give any more, whatever became of the question.
-const NotTaken = ({ says, question }) => <p class="problem" role="alert">Your answer to {question.from} was not taken, since this desk was revoked: {spoken(says, question.options)}</p>;
+const NotTaken = ({ says, question }) => <p class="problem" role="alert">Your answer to {question.from} was not accepted, because this desk was revoked: {spoken(says, question.options)}</p>;
 
 const Waiting = ({ device, reload }) => (
   <section class="ask pairing">
     <h2>Approve this desk</h2>
-    <p>Its fingerprint:</p>
+    <p>The fingerprint of this desk:</p>
     <p class="fingerprint">{device.fingerprint}</p>
-    <p>Run this in a terminal of the daemon’s machine; the page goes on by itself then.</p>
+    <p>Run this command in a terminal on the daemon’s machine. The page then continues automatically.</p>
     <Command text={`mailroom signal device approve ${device.fingerprint}`} />
     <Act look="btn quiet" act={unpair} onDone={reload}>Cancel</Act>
   </section>
@@ -72,7 +72,7 @@ export function ThisDesk({ desk, reload }) {
       <button class="btn" type="button" onClick={() => setAsks(true)}>Unpair this desk…</button>
       {asks && (
         <Confirm title="Unpair this desk?" word="Unpair" danger act={unpair} onDone={(done) => (setAsks(false), done && reload())}>
-          <p>Its keys are removed and it is revoked, so that it reads nothing more. Open questions that no other device can read are cancelled.</p>
+          <p>Mailroom removes the keys of this desk and revokes it, so the desk can no longer read questions. Mailroom cancels open questions that no other device can read.</p>
         </Confirm>
       )}
     </div>

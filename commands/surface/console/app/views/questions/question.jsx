@@ -29,8 +29,8 @@ export function Question({ question: q, desk, names, reload, forget }) {
       {!open && <p class="fate" role="status">{said(q, what, desk, names)}</p>}
       {open && what && active && mine?.what && <Answer q={q} what={mine.what} reload={reload} />}
       {open && what && !active && <Choices options={q.options} />}
-      {open && failed.map((p) => <p key={p.device} class="warn">{names.get(p.device) ?? p.device} has not been told: {p.error}</p>)}
-      {open && !names.size && <p class="warn">No device has been told of it.</p>}
+      {open && failed.map((p) => <p key={p.device} class="warn">{names.get(p.device) ?? p.device} got no notification: {p.error}</p>)}
+      {open && !names.size && <p class="warn">No device got a notification.</p>}
       {open && <TakeBack q={q} reload={() => (forget(), reload())} />}
     </article>
   );
@@ -39,10 +39,10 @@ export function Question({ question: q, desk, names, reload, forget }) {
 const Asked = ({ id, what }) => <><p class="q" id={`${id}-asked`}>{what.question}</p>{what.context && <p class="ctx">{what.context}</p>}</>;
 
 const Unread = ({ why }) => (
-  <div class="lock"><Icon name="lock" /><p><b>This desk cannot read it.</b><br /><span class="muted">{why ? `It was sealed for other devices, or changed on its way: ${why}.` : "It was asked before this desk was paired. The devices that were paired then can answer it."}</span></p></div>
+  <div class="lock"><Icon name="lock" /><p><b>This desk cannot read the question.</b><br /><span class="muted">{why ? `The question was encrypted for other devices, or it was changed on the way: ${why}.` : "The question was asked before you paired this desk. Devices that you paired before that can answer it."}</span></p></div>
 );
 
-const Choices = ({ options }) => (options?.length ? <ul class="options" aria-label="Options">{options.map((option) => <li>{option}</li>)}</ul> : <p class="muted">It is answered in words.</p>);
+const Choices = ({ options }) => (options?.length ? <ul class="options" aria-label="Options">{options.map((option) => <li>{option}</li>)}</ul> : <p class="muted">The answer is free text.</p>);
 
 // said is what became of a question that was open while one looked at it.
 function said(q, what, desk, names) {
@@ -78,7 +78,7 @@ function Answer({ q, what, reload }) {
 // Refused says that an answer was not taken, why, and what to do. Its words are in the form again.
 const Refused = ({ says, failure, options }) => (
   <div class="problem" role="alert">
-    <p>Your answer was not taken: {spoken(says, options)}</p>
+    <p>Your answer was not accepted: {spoken(says, options)}</p>
     <p><Hint text={[failure.message, failure.hint].filter(Boolean).join(" ")} /></p>
   </div>
 );
@@ -86,10 +86,10 @@ const Refused = ({ says, failure, options }) => (
 function TakeBack({ q, reload }) {
   const [asks, setAsks] = useState(false);
   return (
-    <div class="acts"><button class="btn quiet" type="button" disabled={!mayAdminister()} onClick={() => setAsks(true)}>Take it back…</button>{!mayAdminister() && <span class="why-not">only who asked and an administrator take it back</span>}
+    <div class="acts"><button class="btn quiet" type="button" disabled={!mayAdminister()} onClick={() => setAsks(true)}>Cancel the question…</button>{!mayAdminister() && <span class="why-not">only the asking agent or an administrator can cancel it</span>}
       {asks && (
-        <Confirm title="Take this question back?" word="Take it back" danger act={() => run("signal_cancel", { questionId: q.questionId, source: q.source })} onDone={(done) => (setAsks(false), done && reload())}>
-          <p>Nobody can answer it any more, its notification goes from the devices, and {q.source} is told that it was cancelled. This cannot be undone.</p>
+        <Confirm title="Cancel this question?" word="Cancel the question" danger act={() => run("signal_cancel", { questionId: q.questionId, source: q.source })} onDone={(done) => (setAsks(false), done && reload())}>
+          <p>After that, nobody can answer the question. Mailroom removes its notification from the devices, and notifies {q.source} that the question was canceled. You cannot undo this.</p>
         </Confirm>
       )}
     </div>
@@ -100,7 +100,7 @@ function TakeBack({ q, reload }) {
 export function Locked({ questions, desk, reload }) {
   return (
     <section class="ask locked">
-      <div class="lock"><Icon name="lock" /><p><b>{plural(questions.length, "encrypted question")}</b><br /><span class="muted">Only a paired device can open {questions.length === 1 ? "it" : "them"}.{desk.state !== "unknown" && " Once this desk is paired, it opens what is asked from then on."}</span></p>{desk.state === "none" && <Offer reload={reload} />}</div>
+      <div class="lock"><Icon name="lock" /><p><b>{plural(questions.length, "encrypted question")}</b><br /><span class="muted">Only a paired device can read {questions.length === 1 ? "it" : "them"}.{desk.state !== "unknown" && " After you pair this desk, it can read new questions."}</span></p>{desk.state === "none" && <Offer reload={reload} />}</div>
       <ul>{questions.map((q) => <li key={q.questionId}><p class="meta"><span class="who"><Agent name={q.source} /></span><High question={q} /><time>asked {ago(q.createdAt)} · open until <When at={q.expiresAt} seconds={false} /></time></p><TakeBack q={q} reload={reload} /></li>)}</ul>
     </section>
   );
@@ -116,7 +116,7 @@ export function Over({ question: q, desk, names }) {
       {what ? <p>{what.question}</p> : <p class="muted"><svg class="i in" aria-hidden="true"><use href="#i-lock" /></svg>encrypted</p>}
       {q.status === "answered" && <State name="delivered" word={word ? <span><b>{word}</b>{by && `, ${by}`}</span> : `answered ${by}`} />}
       {q.status === "expired" && <State name="expired" word="nobody answered in time" />}
-      {q.status === "cancelled" && <State name="cancelled" word="taken back" />}
+      {q.status === "cancelled" && <State name="cancelled" word="canceled" />}
     </li>
   );
 }
