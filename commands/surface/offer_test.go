@@ -101,7 +101,7 @@ var shellOnly = []struct{ path, hint string }{
 	{"commands/surface/cli/database.go", ""}, {"commands/surface/cli/start.go", ""}, {"commands/surface/cli/confirm.go", ""}, {"commands/surface/cli/jq.go", ""},
 	{"commands/surface/cli/invoke.go", ""}, {"commands/surface/cli/completion.go", ""},
 	{"orchestrator/router/file_client.go", ""}, {"commands/surface/listener/socket.go", ""}, {"commands/surface/cli/join.go", ""}, {"commands/surface/cli/remote.go", ""}, {"commands/surface/remote/", ""},
-	{"commands/surface/web/gate.go", "Start the daemon with --host"}, {"commands/surface/mcp/arrive.go", ""},
+	{"commands/surface/web/gate.go", "Start `mailroom serve` with --host"}, {"commands/surface/mcp/arrive.go", ""},
 	{"sqlite/backup.go", ""}, {"orchestrator/store/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/tables/migrate.go", ""}, {"sqlite/file.go", ""},
 	{"sqlite/store.go", "Name a file with --db"}, {"orchestrator/bridge/", ""},
 	{"sqlite/dialect.go", "Name another file with --db"},
