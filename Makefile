@@ -12,7 +12,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Whether that can be is asked when something is built, since the compiler may have been installed only then.
 STATIC = $(and $(filter Linux,$(shell uname -s)),$(filter /%,$(shell $$($(GO) env CC) -print-file-name=libc.a 2>/dev/null)))
 TAGS = urfave_cli_no_docs sqlite_omit_load_extension$(if $(STATIC), netgo osusergo)
-LDFLAGS = $(COMMIT) $(if $(STATIC),-s -w -linkmode external -extldflags -static)
+LDFLAGS = $(if $(STATIC),-s -w -linkmode external -extldflags -static)
 # Go records the commit itself, unless GOFLAGS has -buildvcs=false.
 VERSION = $(shell git rev-parse HEAD 2>/dev/null)
 COMMIT = $(addprefix -X main.commit=,$(VERSION))
@@ -37,7 +37,7 @@ announce = @if [ "$$($(GO) list -f '{{.Stale}}' $(1) github.com/mattn/go-sqlite3
 
 build: compiler ## build bin/mailroom
 	$(call announce,-trimpath -tags '$(TAGS)')
-	$(GO) build -p 2 -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/mailroom ./cmd/mailroom
+	$(GO) build -p 2 -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS) $(COMMIT)' -o bin/mailroom ./cmd/mailroom
 
 # The client has no SQLite and needs no C: it uses databases on other machines and on servers.
 SYSTEMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64

@@ -304,7 +304,7 @@ func TestFlagsAreThoseOfMake(t *testing.T) {
 		}
 		*to = regexp.MustCompile(`\$\(if \$\(STATIC\),(.*)\)`).ReplaceAllString(line[1], "$1")
 	}
-	if client := "-tags '" + clientTags + "' -ldflags '" + clientLDFlags + "'"; !strings.Contains(makefile, client) {
+	if client := "-tags '" + clientTags + "' -ldflags '" + clientLDFlags + " $(COMMIT)'"; !strings.Contains(makefile, client) {
 		t.Errorf("the Makefile builds no client with %s", client)
 	}
 	if own != tags || static != ldflags {
