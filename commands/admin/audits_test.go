@@ -89,7 +89,7 @@ var wantRows = map[string][]string{
 	"failed_last_day": {
 		"10:54:00.000Z | m11-expired | builder | archivist | note | expired | 0 | not delivered before it expired at 10:53:00.000Z",
 		"10:31:00.000Z | m9-typo | architect | bilder | note | failed | 0 | unknown_recipient: unknown recipient \"bilder\"",
-		"10:10:30.000Z | m5-given-up | architect | clerk | report | failed | 1 | the folder DIR/late does not exist; make it, and the next attempt gets through",
+		"10:10:30.000Z | m5-given-up | architect | clerk | report | failed | 1 | the folder DIR/late does not exist; create it before the next attempt",
 	},
 	"leases": {
 		"m15-plotted | plotter | stuck | 11:59:00.000Z | 1 | 0 | 0",

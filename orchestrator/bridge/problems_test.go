@@ -62,7 +62,7 @@ func problems(outside string) map[string]problem {
 		"half a pair": {text(strings.Replace(note("h1", "pm", "developer"), "{", `{"extra":{"\ud83d":1},`, 1)),
 			"half of a surrogate pair"},
 		"unknown sender": {text(note("u1", "nobody", "developer")), `unknown agent "nobody"`},
-		"id taken":       {text(note("taken", "developer", "developer")), "another message has the ID taken"},
+		"id taken":       {text(note("taken", "developer", "developer")), "another message has the id taken"},
 	}
 }
 

@@ -44,7 +44,7 @@ func TestFailedTrialsAreNoDeadLetters(t *testing.T) {
 			AND event NOT IN ('created','claimed')`, id),
 			"attempt_failed 1", "cancelled 1")
 		why, err := overview.Why(t.Context(), f.Ledger, id)
-		if err != nil || !strings.Contains(why[0].Rule, "canceled: a test message of mailroom doctor: down") {
+		if err != nil || !strings.Contains(why[0].Rule, "canceled: a test message from mailroom doctor: down") {
 			t.Errorf("%+v, %v", why, err)
 		}
 	}

@@ -73,7 +73,7 @@ func TestHold(t *testing.T) {
 		t.Errorf("bob is told %s", text)
 	}
 	want.Equal(t, "messages to alice", len(r.TakeFor("alice", 0)), 1)
-	if why := r.Why(before); !strings.Contains(why.Rule, "messages between alice and bob are held back until ") ||
+	if why := r.Why(before); !strings.Contains(why.Rule, "messages between alice and bob are held until ") ||
 		why.Fix != "To release these messages, run `mailroom hold alice bob --off`" {
 		t.Errorf("why has %q, %q", why.Rule, why.Fix)
 	}

@@ -227,7 +227,7 @@ func TestParseNamesTheFault(t *testing.T) {
 		`{"id":7,"from":"a","to":"b","type":"x","payload":1}`:                                  "id: the value must be text, but is 7",
 		`{"id":"\u0000","from":"a","to":"b","type":"","payload":1}`:                            "id: the value must not contain NUL",
 		`{"id":"\ud83d","from":"a","to":"b","type":"x","payload":1}`:                           "id: the value contains invalid characters",
-		`{"id":"` + strings.Repeat("m", 257) + `","from":"a","to":"b","type":"x","payload":1}`: "id: it has 257 bytes",
+		`{"id":"` + strings.Repeat("m", 257) + `","from":"a","to":"b","type":"x","payload":1}`: "id: the value has 257 bytes",
 		`{` + core + `,"priority":"critical"}`:                                                 `priority: "critical" is not one of low, normal, high, urgent`,
 		`{` + core + `,"priority":1}`:                                                          "priority: the value must be text, but is 1",
 		`{` + core + `,"replyTo":{}}`:                                                          "replyTo: the value must be text, but is {}",

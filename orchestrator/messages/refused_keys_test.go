@@ -81,7 +81,7 @@ func TestRefusedSendArrivesOnce(t *testing.T) {
 			want.Equal(t, "dead letters", f.Count("dead_letter"), "0")
 			why, err := overview.Why(t.Context(), f.Ledger, letter)
 			if err != nil || first != letter &&
-				why[0].Rule != "it was canceled: its sender has sent it again under the same idempotency key" {
+				why[0].Rule != "it was canceled: the sender sent the message again with the same idempotency key" {
 				t.Errorf("%+v, %v", why, err)
 			}
 		}

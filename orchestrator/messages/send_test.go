@@ -73,7 +73,7 @@ func TestReplayOfAnUnknownSender(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Equal(t, "fix", reasons[0].Fix,
-		"Add the agent with `mailroom agent add ghost`. Then run `mailroom dead_letters replay "+ghost+"`")
+		"To add the agent, run `mailroom agent add ghost`. Then run `mailroom dead_letters replay "+ghost+"`")
 	f.Add(agents.Update{Name: "late"})
 	replayed, skipped, err := messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 1})
 	if err != nil || skipped != 0 || len(replayed) != 1 || replayed[0].ID != late {

@@ -431,7 +431,7 @@ func TestWhySaysHowTheSessionStands(t *testing.T) {
 	says("with a, delivered through wire:a", "the session of a is started by")
 	end(sessions.RunEnd{Outcome: "exit status 1", Failed: true, Output: "left out " + strings.Repeat("ü", 200) +
 		"\none\n\ntwo ü\n"})
-	says("failed (exit status 1; it said last: one two ü) and will be started again at 20",
+	says("failed (exit status 1; last output: one two ü) and will be started again at 20",
 		"Its output is in "+sessions.Output(f.Ledger, "a"))
 	f.Add(agents.Update{Name: "a", StartCommand: new("false")})
 	says("and will be started again immediately")

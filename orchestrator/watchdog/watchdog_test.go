@@ -170,7 +170,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 			reasons, err := overview.Why(t.Context(), f.Ledger, id)
 			if err != nil ||
 				!strings.Contains(reasons[0].Rule,
-					"is not started again after 5 failures ("+name+"; it said last: I am builder)") {
+					"is not started again after 5 failures ("+name+"; last output: I am builder)") {
 				t.Errorf("why says %+v, %v", reasons, err)
 			}
 			f.task("builder")

@@ -95,7 +95,7 @@ func TestMistakesAreAnswered(t *testing.T) {
 		"try --payload {n:1}":                    "not valid JSON",
 		"try --payload @/nowhere":                "no such file",
 		"try --payload - --output yaml":          "must be json or text",
-		"--as ../x try":                          "is not a name",
+		"--as ../x try":                          "is not a valid name",
 		"invoke":                                 "invoke needs the name of a command",
 		"invoke try {} {}":                       "invoke takes a name",
 		"invoke try []":                          "must be a JSON object",

@@ -191,7 +191,7 @@ func (s *starter) connect(ctx context.Context) error {
 		}
 		if as := s.env.Caller.Name; as != "" && as != h.Agent {
 			return orchestrator.Errorf(orchestrator.Conflict, "%s is already connected as the agent %s in this folder", s.host, h.Agent).
-				WithHint("To change the agent, even for running sessions, run `mailroom connect %s --as %s`. To give each terminal its own agent, use `--as auto`",
+				WithHint("To change the agent, even for running sessions, run `mailroom connect %s` with `--as %s`. To give each terminal its own agent, connect with `--as auto`",
 					s.host, as)
 		}
 		params["user"] = h.User

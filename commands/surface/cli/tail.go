@@ -57,7 +57,7 @@ func tail(c *urfave.Context, p *Program) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes the name of one agent: unexpected %q",
 			orchestrator.Clip(c.Args().Get(c.NArg()-1)))
 	case c.IsSet("since") && c.IsSet("n"):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "--since and -n cannot be used together").
+		return orchestrator.Errorf(orchestrator.InvalidParams, "since and n cannot be used together").
 			WithHint("Leave one of the two flags out")
 	}
 	earlier, err := wholeNumber(c, "n", 0, tailAtOnce)

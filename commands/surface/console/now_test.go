@@ -276,7 +276,7 @@ func TestHoldThroughThePage(t *testing.T) {
 	d.Click("Hold…")
 	d.Reads("Hold the messages between ann and bob?")
 	d.Click("Hold")
-	d.Reads("Messages between ann and bob are held back until")
+	d.Reads("Messages between ann and bob are held until")
 	d.Until(`document.querySelector(".needs").innerText.includes("Held") && document.querySelector(".needs").innerText.includes("0 messages wait")`)
 	r.note("ann", "bob", "thank you again")
 	r.does("deliver_all", `{}`)

@@ -73,7 +73,7 @@ func TestAnotherHostIsRefused(t *testing.T) {
 				}
 				text, failed := called(t, s, tool.Name, "{}")
 				if failed && strings.Contains(text, "these tools are connected for claude, but this host is "+test.is+
-					" (") && strings.Contains(text, "an agent of its own") {
+					" (") && strings.Contains(text, "its own agent") {
 					refused++
 				}
 			}
