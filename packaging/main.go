@@ -103,7 +103,7 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return w.end("SHA256SUMS", []byte(w.sums.String()))
+	return w.put("SHA256SUMS", []byte(w.sums.String()))
 }
 
 // writer writes files into a folder, and their sums.
@@ -115,7 +115,7 @@ type writer struct {
 
 func (w *writer) write(made ...file) error {
 	for _, f := range made {
-		if err := w.end(f.path, f.data); err != nil {
+		if err := w.put(f.path, f.data); err != nil {
 			return err
 		}
 		fmt.Fprintf(&w.sums, "%x  %s\n", sha256.Sum256(f.data), f.path)
@@ -123,8 +123,8 @@ func (w *writer) write(made ...file) error {
 	return nil
 }
 
-// end writes a file that has no sum.
-func (w *writer) end(name string, data []byte) error {
+// put writes a file, and no sum of it.
+func (w *writer) put(name string, data []byte) error {
 	path := filepath.Join(w.folder, name)
 	fmt.Fprintln(w.stdout, path)
 	return os.WriteFile(path, data, 0o644)

@@ -58,7 +58,7 @@ func (w *writer) sign(ctx context.Context, version string, o options) error {
 	if err != nil {
 		return err
 	}
-	return w.end("SHA256SUMS.sig", []byte(signature))
+	return w.put("SHA256SUMS.sig", []byte(signature))
 }
 
 func filled(text string, values map[string]string) ([]byte, error) {

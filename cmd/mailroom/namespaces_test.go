@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -13,44 +12,24 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// ip runs the command that changes the network.
-func ip(t *testing.T, args ...string) {
-	t.Helper()
-	if said, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-		t.Fatalf("ip %q: %v, %s", args, err, said)
-	}
-}
-
 // network makes a network namespace for each of some hosts, which has nothing but a cable to this one, and programs
 // that run mailroom there. It returns the addresses at which they find this machine.
 func network(t *testing.T, names ...string) (addresses []string) {
 	t.Helper()
 	programs := t.TempDir()
 	t.Setenv("PATH", programs+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	for i, name := range names {
-		space, here, there := fmt.Sprint("mailroom-", os.Getpid(), "-", name), fmt.Sprint("mr", os.Getpid(), "h", i),
-			fmt.Sprint("mr", os.Getpid(), "t", i)
-		address := fmt.Sprintf("10.213.%d.", i)
-		ip(t, "netns", "add", space)
-		t.Cleanup(func() { ip(t, "netns", "del", space) })
-		ip(t, "link", "add", here, "type", "veth", "peer", "name", there)
-		t.Cleanup(func() { _ = exec.Command("ip", "link", "del", here).Run() })
-		ip(t, "link", "set", there, "netns", space)
-		ip(t, "addr", "add", address+"1/30", "dev", here)
-		ip(t, "link", "set", here, "up")
-		ip(t, "-n", space, "addr", "add", address+"2/30", "dev", there)
-		ip(t, "-n", space, "link", "set", there, "up")
-		ip(t, "-n", space, "link", "set", "lo", "up")
+	for _, name := range names {
+		n := newNamespace(t)
 		for file, script := range map[string]string{
-			name + "-mailroom": "exec ip netns exec " + space + ` mailroom-hasty "$@"`,
-			name + "-cable":    "exec ip -n " + space + " link set " + there + ` "$1"`,
+			name + "-mailroom": "exec ip netns exec " + n.name + ` mailroom-hasty "$@"`,
+			name + "-cable":    "exec ip -n " + n.name + " link set " + n.cable + ` "$1"`,
 		} {
 			if err := os.WriteFile(filepath.Join(programs, file), []byte("#!/bin/sh\n"+script+"\n"),
 				0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
-		addresses = append(addresses, address+"1")
+		addresses = append(addresses, n.here)
 	}
 	return addresses
 }

@@ -99,7 +99,10 @@ func TestReach(t *testing.T) {
 
 	f.does(0, `"agent":"alice"`, "join", link)
 	newFar(t).does(65, "was used at", "join", link) // by the second who uses it
-	f.does(0, `"agent":"alice"`, "join", link)      // typed again
+	if err := os.Remove(filepath.Join(f.folder, ".mailroom", "place")); err != nil {
+		t.Fatal(err)
+	}
+	f.does(0, `"agent":"alice"`, "join", link) // typed again, which also brings back what was lost
 	want.Rows(t, o.rows(`SELECT name, caller, status FROM command_trace WHERE name IN ('invite', 'join') ORDER BY id`),
 		"invite||OK", "join|alice|ERROR", "join|carol|ERROR", "join|alice|OK", "join|alice|ERROR")
 
@@ -484,15 +487,17 @@ func TestToolsBeforeTheConnection(t *testing.T) {
 func TestReachThroughARestart(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "alice", "bob")
-	s := o.serveAt("0.0.0.0:0")
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(s.address, "https://"))
+	folder, err := os.MkdirTemp("", "s") // a short path
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	socket := filepath.Join(folder, "x.sock") // a port might be another's meanwhile
+	s := o.serve("--socket", socket)
 	f := newFar(t)
-	f.does(0, "", "join", o.invite("alice"))
+	f.env = append(f.env, "MAILROOM_DB=unix:"+socket)
 	tools := f.tools("alice")
-	waiting := f.command("wait", "--wait-for", "bob", "--timeout", "1m")
+	waiting := f.command("wait", "--as", "alice", "--wait-for", "bob", "--timeout", "1m")
 	var out bytes.Buffer
 	waiting.Stdout, waiting.Stderr = &out, &out
 	if err := waiting.Start(); err != nil {
@@ -500,7 +505,7 @@ func TestReachThroughARestart(t *testing.T) {
 	}
 	o.await(`SELECT count(*) FROM waits`, "1")
 	s.stop(t)
-	s = o.serveAt("0.0.0.0:" + port)
+	s = o.serve("--socket", socket)
 	o.run("send", "--sender", "bob", "--recipient", "alice", "--message-type", "note", "--payload", `"welcome back"`)
 	if err := waiting.Wait(); err != nil || strings.Count(out.String(), "welcome back") != 1 {
 		t.Errorf("the wait ends with %v: %s", err, &out)

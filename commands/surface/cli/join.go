@@ -2,11 +2,9 @@ package cli
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -116,8 +114,12 @@ func join(c *urfave.Context, p *Program) error {
 	}
 	folder := remote.Resolved(here)
 	before, _ := p.book().In(folder)
-	if before.Token != "" && before.Place == invited.at.String() && before.Agent == invited.agent && p.reaches(ctx, before) == nil {
-		return p.show(joining{Place: before.Place, Folder: here, Agent: before.Agent}) // typed twice
+	if before.Token != "" && before.Place == invited.at.String() && before.Agent == invited.agent &&
+		p.reaches(ctx, before, io.Discard) == nil { // it was typed twice
+		if err := p.book().Keep(before); err != nil {
+			return notKept(err)
+		}
+		return p.show(joining{Place: before.Place, Folder: here, Agent: before.Agent})
 	}
 	if err := p.book().Check(folder); err != nil {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "nothing was sent: cannot save the join in this folder", Err: err,
@@ -129,14 +131,19 @@ func join(c *urfave.Context, p *Program) error {
 	}
 	j.Folder = folder
 	if err := p.book().Keep(j); err != nil {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "joined the place, but cannot save the join", Err: err,
-			Hint: "Get a new invitation, run `mailroom join --print` with it, and set the variables that it prints"}
+		return notKept(err)
 	}
 	joined := joining{Place: j.Place, Folder: here, Agent: j.Agent, Project: project}
 	if err := p.giveUp(c.Context, before); err != nil {
 		joined.Warning = "Cannot revoke the previous token of this folder for " + before.Place + ": " + err.Error() + "."
 	}
 	return p.show(joined)
+}
+
+// notKept is the error for a place that was joined, and cannot be recorded.
+func notKept(err error) error {
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "joined the place, but cannot save the join", Err: err,
+		Hint: "Get a new invitation, run `mailroom join --print` with it, and set the variables that it prints"}
 }
 
 // invitation is a line that `mailroom invite` has printed, or a place that needs none.
@@ -175,9 +182,9 @@ func readInvitation(link string) (i invitation, err error) {
 func (p *Program) accept(ctx context.Context, i invitation) (j remote.Joined, project string, err error) {
 	j = remote.Joined{Place: i.at.String(), Agent: i.agent, Pin: i.pin}
 	if i.code == "" {
-		return j, "", p.reaches(ctx, j)
+		return j, "", p.reaches(ctx, j, p.Err)
 	}
-	client := remote.NewClient(i.at, j.Pin, "", func(context.Context) (net.Conn, error) { return i.at.Dial(ctx, remote.Dialing{}) })
+	client := clientWith(ctx, i.at, remote.Dialing{}, j.Pin, "")
 	defer client.Close()
 	var answer struct{ Agent, Token, Project string }
 	if err := client.Post(ctx, "/v1/join", map[string]string{"agent": i.agent, "code": i.code}, &answer); err != nil {
@@ -187,8 +194,8 @@ func (p *Program) accept(ctx context.Context, i invitation) (j remote.Joined, pr
 	return j, answer.Project, nil
 }
 
-// reaches is an error if a place cannot be reached with what was joined.
-func (p *Program) reaches(ctx context.Context, j remote.Joined) error {
+// reaches is an error if a place cannot be reached with what was joined. The other side's errors go to errs.
+func (p *Program) reaches(ctx context.Context, j remote.Joined, errs io.Writer) error {
 	at, err := remote.Parse(j.Place)
 	if err != nil {
 		return err
@@ -197,9 +204,9 @@ func (p *Program) reaches(ctx context.Context, j remote.Joined) error {
 	if at.Scheme == "unix" {
 		token = cmp.Or(token, p.Getenv("MAILROOM_TOKEN"))
 	}
-	client := remote.NewClient(at, j.Pin, token, func(context.Context) (net.Conn, error) { return at.Dial(ctx, p.dialing(p.Err, false)) })
+	client := clientWith(ctx, at, p.dialing(errs, false), j.Pin, token)
 	defer client.Close()
-	return p.run(ctx, client, at, []string{"whoami", "--json"}, remote.Streams{In: strings.NewReader(""), Out: new(bytes.Buffer), Err: io.Discard})
+	return p.run(ctx, client, at, []string{"whoami", "--json"}, remote.Streams{In: strings.NewReader(""), Out: io.Discard, Err: errs})
 }
 
 // printKey prints the variables by which a place is reached.
@@ -253,7 +260,7 @@ func (p *Program) giveUp(ctx context.Context, j remote.Joined) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
-	client := remote.NewClient(at, j.Pin, j.Token, func(context.Context) (net.Conn, error) { return at.Dial(ctx, remote.Dialing{}) })
+	client := clientWith(ctx, at, remote.Dialing{}, j.Pin, j.Token)
 	defer client.Close()
 	return client.Post(ctx, "/v1/leave", struct{}{}, new(struct{}))
 }

@@ -253,7 +253,12 @@ func (p *Program) clientOf(ctx context.Context, at remote.Place, d remote.Dialin
 	if err != nil {
 		return nil, err
 	}
-	return remote.NewClient(at, pin, token, func(context.Context) (net.Conn, error) { return at.Dial(ctx, d) }), nil
+	return clientWith(ctx, at, d, pin, token), nil
+}
+
+// clientWith returns a client of a place with a pin and a token. It connects until ctx ends.
+func clientWith(ctx context.Context, at remote.Place, d remote.Dialing, pin, token string) *remote.Client {
+	return remote.NewClient(at, pin, token, func(context.Context) (net.Conn, error) { return at.Dial(ctx, d) })
 }
 
 // run runs the words of a line in a place, until ctx ends.

@@ -68,20 +68,12 @@ func installed(program string, has func(path string) bool) installation {
 		i.Run = append(i.Run, "sudo apt install ./mailroom_*.deb", "systemctl --user try-restart mailroom")
 	case filepath.Base(folder) == "bin" && has(filepath.Join(clone, "cmd", "mailroom", "main.go")) && has(filepath.Join(clone, ".git")):
 		i.From = "a clone of the source"
-		i.Run = append(i.Run, "git -C "+quoted(clone)+" pull", "make -C "+quoted(clone)+" build")
+		i.Run = append(i.Run, "git -C "+orchestrator.ShellWord(clone)+" pull", "make -C "+orchestrator.ShellWord(clone)+" build")
 	default:
 		i.From, i.Fetch = "an archive or a build", "the .tar.gz of the newer version, or build it"
-		i.Run = append(i.Run, "install -D mailroom "+quoted(program))
+		i.Run = append(i.Run, "install -D mailroom "+orchestrator.ShellWord(program))
 	}
 	return i
-}
-
-// quoted returns a path as one word for a shell.
-func quoted(path string) string {
-	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-@+") == "" {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 // Text prints it for people.

@@ -51,25 +51,33 @@ func (b Book) Of(place string) (list []Joined) {
 	return list
 }
 
+// folders makes the folders into which Keep writes, and returns them.
+func (b Book) folders(folder string) (list []string, err error) {
+	if b == "" {
+		return nil, errors.New("neither HOME nor XDG_STATE_HOME is set")
+	}
+	list = []string{string(b), filepath.Dir(commands.PlaceFile(folder))}
+	if info, err := os.Lstat(list[1]); err == nil && !info.IsDir() { // a repository may bring a link along
+		return nil, errors.New(list[1] + " is no folder")
+	}
+	for _, at := range list {
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
 // Keep keeps one, and has the file in its folder name the place.
 func (b Book) Keep(j Joined) error {
-	if b == "" {
-		return errors.New("neither HOME nor XDG_STATE_HOME is set")
-	}
 	text, err := orchestrator.JSON(j)
 	if err == nil {
-		err = os.MkdirAll(string(b), 0o700)
+		_, err = b.folders(j.Folder)
 	}
 	if err == nil {
 		err = store.ReplaceFile(b.page(j.Folder), text, 0o600)
 	}
 	file := commands.PlaceFile(j.Folder)
-	if info, is := os.Lstat(filepath.Dir(file)); err == nil && is == nil && !info.IsDir() { // a repository may bring a link along
-		err = errors.New(filepath.Dir(file) + " is no folder")
-	}
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(file), 0o700)
-	}
 	if err == nil {
 		err = store.ReplaceFile(file, []byte(j.Place+"\n"), 0o600)
 	}
@@ -83,25 +91,24 @@ func (b Book) Keep(j Joined) error {
 	return nil
 }
 
-// Check reports whether Keep can write what it writes for a folder.
+// Check is an error if Keep cannot write for a folder. It leaves no file.
 func (b Book) Check(folder string) error {
-	if b == "" {
-		return errors.New("neither HOME nor XDG_STATE_HOME is set")
+	file := commands.PlaceFile(folder)
+	_, before := os.Lstat(filepath.Dir(file))
+	list, err := b.folders(folder)
+	if err != nil {
+		return err
 	}
-	for _, at := range []string{string(b), filepath.Dir(commands.PlaceFile(folder))} {
-		_, before := os.Lstat(at)
-		if err := os.MkdirAll(at, 0o700); err != nil {
-			return err
-		}
+	for _, at := range list {
 		f, err := os.CreateTemp(at, ".place-")
 		if err != nil {
 			return err
 		}
 		f.Close()
 		os.Remove(f.Name())
-		if before != nil {
-			os.Remove(at)
-		}
+	}
+	if before != nil {
+		os.Remove(filepath.Dir(file)) // a project's folder without anything in it
 	}
 	return nil
 }

@@ -187,8 +187,8 @@ func (o output) Write(b []byte) (n int, err error) {
 
 // Server runs command lines of the other side, over any number of connections.
 type Server struct {
-	// Run returns the exit status of a line. Its context ends when the other side has disconnected or has got a signal, which is its
-	// cause. It may be called from several goroutines.
+	// Run returns the exit status of a line. Its context ends when the other side has disconnected or has got a signal,
+	// which is its cause. It may be called from several goroutines.
 	Run  func(ctx context.Context, s *Session) int
 	open *deliveries
 }
