@@ -143,7 +143,7 @@ func (o *office) recover(backup string) {
 	for _, f := range findings {
 		finding, _ := f.(map[string]any)
 		do, _ := finding["do"].(string)
-		_, rest, _ := strings.Cut(do, "then: `")
+		_, rest, _ := strings.Cut(do, "Then run `")
 		commands, _, ok := strings.Cut(rest, "`")
 		if !ok {
 			continue

@@ -125,7 +125,7 @@ func Log(c *store.Conn, path string, size int64, report store.Report) error {
 // -wal under a name of its own, for what came after the backup.
 func Recovery(path string) string {
 	return fmt.Sprintf("Stop the programs that use the database. Then run `mv %[1]s %[1]s.damaged; mv %[1]s-wal %[1]s.damaged-wal; "+
-		"mailroom --db %[1]s restore BACKUP`, with the last good backup. To save newer data that can still be read, run `sqlite3 %[1]s.damaged .recover`", orchestrator.ShellWord(path))
+		"mailroom --db %[1]s restore BACKUP`, with your last good backup in place of BACKUP. To save newer data that can still be read, run `sqlite3 %[1]s.damaged .recover`", orchestrator.ShellWord(path))
 }
 
 // Copies reports what killed backups and restores left in the folders.
