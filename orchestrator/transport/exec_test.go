@@ -148,7 +148,7 @@ func TestExecOutcomes(t *testing.T) {
 		"echo doing; echo no disk >&2; exit 1": {says: "the command ended with exit status 1; output: doing\nno disk",
 			report: "doing\nno disk\n"},
 		"exit 75":                                  {says: "the recipient asked for a later retry: the command ended with exit status 75", later: true},
-		"echo busy; exit 75":                       {says: "exit status 75; it said: busy", report: "busy\n", later: true},
+		"echo busy; exit 75":                       {says: "exit status 75; output: busy", report: "busy\n", later: true},
 		"kill -SEGV $$":                            {says: "the command: ended by SIGSEGV"},
 		"exec no-such-program-anywhere":            {says: "exit status 127; output: "},
 		"yes 0123456789 | head -c 1000000; exit 9": {says: "exit status 9; output: 0123456789\n0123456789\n"},
