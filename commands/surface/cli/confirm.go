@@ -60,7 +60,7 @@ func meansAgent(ctx context.Context, env commands.Env, d *commands.Definition, w
 		return e.WithHint("If the text begins with this name, put quotes around the text. To send to several agents, make a group: `mailroom group set NAME %s %s`",
 			words[0], name)
 	}
-	return e.WithHint("If the text begins with this name, put quotes around the text. To write to the agent, not to the person, run `mailroom send %s TEXT`", name)
+	return e.WithHint("If the text begins with this name, put quotes around the text. To write to the agent instead of the person, run `mailroom send %s TEXT`", name)
 }
 
 // goesOn asks whether to do what cannot be undone. Where nobody can be asked it is done.

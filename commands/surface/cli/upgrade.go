@@ -26,7 +26,7 @@ func upgradeCommand(p *Program) *urfave.Command {
 		Description: "The command changes nothing and makes no network connections.\n\nExample:\n\n    mailroom upgrade",
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 0 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "upgrade takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
+				return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom upgrade` takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
 			}
 			program, err := os.Executable()
 			if err == nil {

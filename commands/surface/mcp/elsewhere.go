@@ -47,7 +47,7 @@ func (a *arrival) elsewhere(next sdk.MethodHandler) sdk.MethodHandler {
 			err := a.owner.Refused(agenthost.Refusal{Host: a.owner.Host, Seen: seen, What: "tools", Agent: agent,
 				Database: database})
 			if err != nil {
-				a.env.Log.Warn("cannot record for doctor that another host started these tools", "host", seen.Host, "error",
+				a.env.Log.Warn("cannot record for `mailroom doctor` that another host started these tools", "host", seen.Host, "error",
 					err)
 			}
 		})

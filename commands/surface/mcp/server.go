@@ -229,7 +229,7 @@ func (s *Server) reportProgress(ctx context.Context, req *sdk.CallToolRequest) (
 			case <-ticker.C:
 				seconds := time.Since(started).Seconds()
 				if req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
-					ProgressToken: token, Progress: seconds, Message: fmt.Sprintf("waiting for %.0f s", seconds),
+					ProgressToken: token, Progress: seconds, Message: fmt.Sprintf("waited %.0f s so far", seconds),
 				}) != nil {
 					return
 				}
