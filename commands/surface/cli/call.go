@@ -219,7 +219,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	}
 	if path != "" && c.IsSet("db") {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"--db cannot be used with %s, because its arguments determine the database", d.CommandLine())
+			"--db cannot be used with %s, because the arguments of that command determine the database", d.CommandLine())
 	}
 	if err := p.open(c, path, &env); err != nil {
 		return err

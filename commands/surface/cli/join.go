@@ -28,8 +28,8 @@ func joinCommand(p *Program) *urfave.Command {
 			"command writes .mailroom/place, and records the join in your state folder. Without that record, Mailroom refuses to use the file,\n" +
 			"for example in a folder that somebody else made.\n\n" +
 			"With -, the command reads the address from standard input. The address then does not appear in the shell history, and other users of\n" +
-			"the machine cannot see it. With --print, the command writes no files, and prints the variables that a container or a\n" +
-			"service needs to reach the database.\n\nExamples:\n\n" +
+			"the machine cannot see it. With --print, the command writes no files, and prints the variables that a container or a service needs to\n" +
+			"reach the database.\n\nExamples:\n\n" +
 			"    mailroom join https://studio.local:9464/#alice.CODE.PIN\n    mailroom join ssh://me@studio/~/shop/.mailroom/mailroom.db\n    mailroom join --print - <invitation",
 		Flags: []urfave.Flag{
 			&urfave.BoolFlag{Name: "print", Usage: "print the variables MAILROOM_DB and MAILROOM_TOKEN, and write no files", DisableDefaultText: true},

@@ -20,8 +20,8 @@ func serveCommand(p *Program) *urfave.Command {
 			"With --phone, the daemon serves the phone app, on which a person answers questions. Phones require HTTPS: use a proxy, or give\n" +
 			"--phone-tls-cert and --phone-tls-key. To set the address that the phones use, run `mailroom setting set signal.url\n" +
 			"https://NAME`. The daemon rejects requests for other names.\n\n" +
-			"With --otlp, or with OTEL_EXPORTER_OTLP_ENDPOINT in the environment, the daemon sends spans to an OpenTelemetry receiver: one\n" +
-			"for each command and one for each event of a message. It uses OTLP over HTTP with JSON. The spans contain names, IDs, types, and statuses. With\n" +
+			"With --otlp, or with OTEL_EXPORTER_OTLP_ENDPOINT in the environment, the daemon sends spans to an OpenTelemetry receiver: one for each\n" +
+			"command and one for each event of a message. It uses OTLP over HTTP with JSON. The spans contain names, IDs, types, and statuses. With\n" +
 			"--otlp-texts, they also contain texts. For details, see docs/opentelemetry.md.\n\nExamples:\n\n    mailroom serve --listen 127.0.0.1:9464\n    mailroom serve --phone 127.0.0.1:8420\n    mailroom serve --otlp http://localhost:4318",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "listen",

@@ -70,7 +70,7 @@ func installed(program string, has func(path string) bool) installation {
 		i.From = "a clone of the source"
 		i.Run = append(i.Run, "git -C "+orchestrator.ShellWord(clone)+" pull", "make -C "+orchestrator.ShellWord(clone)+" build")
 	default:
-		i.From, i.Fetch = "an archive or a build", "the .tar.gz of the newer version, or build it"
+		i.From, i.Fetch = "an archive or a build", "the .tar.gz of the newer version, or build that version"
 		i.Run = append(i.Run, "install -D mailroom "+orchestrator.ShellWord(program))
 	}
 	return i

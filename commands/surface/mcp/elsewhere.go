@@ -52,7 +52,7 @@ func (a *arrival) elsewhere(next sdk.MethodHandler) sdk.MethodHandler {
 			}
 		})
 		why := orchestrator.Errorf(orchestrator.PermissionDenied,
-			"these tools are connected for %s, but this host is %s (%s). Nothing was done",
+			"nothing was done: these tools are connected for %s, but this host is %s (%s)",
 			a.owner.Host, seen.Host, seen.By).WithHint("%s", seen.Own(database))
 		switch method {
 		case "tools/call":
