@@ -40,7 +40,7 @@ func TestOnlyThePhonesAnswerIsVerified(t *testing.T) {
 	check := func(name string, want int, answer string) {
 		t.Helper()
 		if text := shown(); len(marked.FindAllString(text, -1)) != want ||
-			strings.Count(text, "tag has verified") != want || !strings.Contains(text, answer) {
+			strings.Count(text, "tag has the attribute verified") != want || !strings.Contains(text, answer) {
 			t.Errorf("%s: the model is shown %s", name, text)
 		}
 	}

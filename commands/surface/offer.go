@@ -225,7 +225,7 @@ func (o Offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) strin
 	for _, p := range d.Params() {
 		if p.Name == "hold_unknown" && e.Code == orchestrator.UnknownRecipient {
 			advice = append(advice, "If "+orchestrator.Clip(e.Unknown)+
-				" will be added later, send again with hold_unknown. The message waits until then.")
+				" will be added later, send the message again with `hold_unknown`. The message then waits until the agent is added.")
 		}
 	}
 	if add, _ := o.nameOf("mailroom agent add"); add != "" {

@@ -211,7 +211,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 		return run(c.Context, env)
 	}
 	if d.AtPlaces && p.there != nil {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s must run on the machine that has its files", d.CommandLine())
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s must run on the machine that has the files of the host", d.CommandLine())
 	}
 	path := d.DatabaseAt(raw)
 	if path != "" && (c.IsSet("db") || p.Getenv("MAILROOM_DB") != "") && c.NArg() == 0 && !c.IsSet("folder") {
@@ -219,14 +219,14 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	}
 	if path != "" && c.IsSet("db") {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"--db cannot be used with %s, because its arguments determine the database", d.CommandLine())
+			"--db cannot be used with %s, because the arguments of that command determine the database", d.CommandLine())
 	}
 	if err := p.open(c, path, &env); err != nil {
 		return err
 	}
 	err = run(c.Context, env)
 	if other := p.Getenv("MAILROOM_DB"); path != "" && other != "" && err == nil {
-		fmt.Fprintf(p.Err, "mailroom: MAILROOM_DB is set, so commands use %s until you unset it\n",
+		fmt.Fprintf(p.Err, "mailroom: until you unset MAILROOM_DB, commands use %s\n",
 			terminal.Inline(other))
 	}
 	sayWhere(err, env.Database())
@@ -390,7 +390,7 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 			values[param.Name] = json.RawMessage(orchestrator.JSONString(param.With[1]))
 		case param.With[0] != "":
 			return nil, orchestrator.InvalidParam(param.With[0], "a value is required").
-				WithHint("Give a text: `%s %s`. To read the text from standard input, write `-` instead. To send no text, give --%s", d.CommandLine(), argsUsage(d), param.Flag())
+				WithHint("Give a text: `%s %s`. To read the text from standard input, write `-` instead of the text. To send no text, give --%s", d.CommandLine(), argsUsage(d), param.Flag())
 		case param.Required && param.Arg != "":
 			return nil, orchestrator.InvalidParam(param.Name, "a value is required (%s)", param.Desc).
 				WithHint("Run `%s %s`", d.CommandLine(), argsUsage(d))

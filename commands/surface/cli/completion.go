@@ -59,7 +59,7 @@ func completionCommand(p *Program) *urfave.Command {
 		Action: func(c *urfave.Context) error {
 			script, ok := completionScripts[c.Args().First()]
 			if c.NArg() == 0 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "completion needs the name of a shell").
+				return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom completion` requires the name of a shell").
 					WithHint("Give bash, zsh, or fish, as in `source <(mailroom completion bash)`")
 			}
 			if !ok || c.NArg() != 1 {

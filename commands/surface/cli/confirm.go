@@ -55,12 +55,12 @@ func meansAgent(ctx context.Context, env commands.Env, d *commands.Definition, w
 	if err != nil || agents.MustKnow(ctx, env.Ledger, name) != nil {
 		return nil
 	}
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "nothing was sent: %s is an agent, but here it would be the first word of the text", name)
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "nothing was sent: %s is an agent, but this command would send the name as the first word of the text", name)
 	if d.Name == "send" {
 		return e.WithHint("If the text begins with this name, put quotes around the text. To send to several agents, make a group: `mailroom group set NAME %s %s`",
 			words[0], name)
 	}
-	return e.WithHint("If the text begins with this name, put quotes around the text. To write to the agent, not to the person, run `mailroom send %s TEXT`", name)
+	return e.WithHint("If the text begins with this name, put quotes around the text. To write to the agent instead of the person, run `mailroom send %s TEXT`", name)
 }
 
 // goesOn asks whether to do what cannot be undone. Where nobody can be asked it is done.

@@ -42,7 +42,7 @@ func consoleCommand(p *Program) *urfave.Command {
 
 func runConsole(c *urfave.Context, p *Program) error {
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "console takes no arguments, but got %q", c.Args().First()).
+		return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom console` takes no arguments, but got %q", c.Args().First()).
 			WithHint(helpListsFlags)
 	}
 	env, err := opened(p, c)

@@ -70,8 +70,8 @@ var answers = map[string]string{
 	"start":        "To start the daemon, run `mailroom serve`. To start an agent host, run `mailroom claude`",
 	"export":       "To copy the database, run `mailroom backup FILE`. To print rows of the database, run `mailroom sql QUERY --json`",
 	"forward":      "To forward the text of a message, run `mailroom show ID --jq .text | mailroom send NAME -`",
-	"daemon stop":  "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with its name",
-	"stop":         "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with its name",
+	"daemon stop":  "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with the name of the service",
+	"stop":         "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with the name of the service",
 }
 
 // withNoun returns what a verb of other tools and the noun behind it are here, as in kubectl get agents; "" if it is not

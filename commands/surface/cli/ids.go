@@ -145,7 +145,7 @@ func (f *idFinder) confirm(ctx context.Context, name, text string, m *orchestrat
 		return nil
 	}
 	if !canAsk(p) {
-		return orchestrator.InvalidParam(name, "%q matches %s, but without a terminal Mailroom cannot ask you to confirm it", text,
+		return orchestrator.InvalidParam(name, "%q matches %s, but there is no terminal on which you can confirm the match", text,
 			m.ID).
 			WithHint("Give the whole ID, or run the command on a terminal")
 	}

@@ -19,17 +19,17 @@ import (
 func invokeCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "invoke", Usage: "Run a command by name with its parameters as JSON", ArgsUsage: "NAME [JSON|@FILE|-]",
-		Description: "You can write NAME with - or _, and with or without `orchestrator.` in front. Without JSON, the parameters are {}.\n" +
+		Description: "You can write NAME with - or _, and with or without the prefix `orchestrator.`. Without JSON, the parameters are {}.\n" +
 			"With -, the command reads the parameters from standard input.\n\nExample:\n\n" +
 			`    mailroom invoke route-inter-agent-messages '{"ACTION":"poll","RECIPIENT":"code_developer","BATCH_SIZE":10}'`,
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 2 {
 				return orchestrator.Errorf(orchestrator.InvalidParams,
-					"invoke takes a name and one JSON object, but %d words follow the name", c.NArg()-1).
+					"`mailroom invoke` takes a name and one JSON object, but %d words follow the name", c.NArg()-1).
 					WithHint(`The shell split the JSON at a space. Put single quotes around all of the JSON, as in '{"a": "b"}'`)
 			}
 			if c.NArg() == 0 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "invoke needs the name of a command").
+				return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom invoke` requires the name of a command").
 					WithHint("To list the names, run `mailroom commands`")
 			}
 			d, err := p.Catalogue.Lookup(c.Args().First())

@@ -27,9 +27,9 @@ func joinCommand(p *Program) *urfave.Command {
 			"commands in this folder and its subfolders then use that database, and so do agent hosts that are connected in this folder. The\n" +
 			"command writes .mailroom/place, and records the join in your state folder. Without that record, Mailroom refuses to use the file,\n" +
 			"for example in a folder that somebody else made.\n\n" +
-			"With -, the command reads the line from standard input. The line then does not appear in the shell history, and other users of\n" +
-			"the machine cannot see it. With --print, the command writes no files, and prints the variables with which a container or a\n" +
-			"service reaches the place.\n\nExamples:\n\n" +
+			"With -, the command reads the address from standard input. The address then does not appear in the shell history, and other users of\n" +
+			"the machine cannot see it. With --print, the command writes no files, and prints the variables that a container or a service needs to\n" +
+			"reach the database.\n\nExamples:\n\n" +
 			"    mailroom join https://studio.local:9464/#alice.CODE.PIN\n    mailroom join ssh://me@studio/~/shop/.mailroom/mailroom.db\n    mailroom join --print - <invitation",
 		Flags: []urfave.Flag{
 			&urfave.BoolFlag{Name: "print", Usage: "print the variables MAILROOM_DB and MAILROOM_TOKEN, and write no files", DisableDefaultText: true},
@@ -69,7 +69,7 @@ func (j joining) Text(w *terminal.Text) {
 		if j.Agent != "" {
 			as = " as " + j.Agent
 		}
-		w.Printf("Joined %s%s: commands in %s use it.\nNext: `mailroom connect HOST`, or `mailroom inbox`.\n", j.Place, as, j.Folder)
+		w.Printf("Joined %s%s. Commands that you run in %s now use that database.\nNext: `mailroom connect HOST`, or `mailroom inbox`.\n", j.Place, as, j.Folder)
 	}
 	if j.Warning != "" {
 		w.Printf("%s\n", w.Paint(terminal.Yellow, j.Warning))
@@ -78,7 +78,7 @@ func (j joining) Text(w *terminal.Text) {
 
 func join(c *urfave.Context, p *Program) error {
 	if c.NArg() != 1 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "join takes exactly one place").
+		return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom join` takes exactly one address").
 			WithHint("Run the command that `mailroom invite NAME` prints on the machine with the database, or `mailroom join ssh://HOST/PATH`")
 	}
 	link := c.Args().First()
@@ -123,7 +123,7 @@ func join(c *urfave.Context, p *Program) error {
 	}
 	if err := p.book().Check(folder); err != nil {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "nothing was sent: cannot save the join in this folder", Err: err,
-			Hint: "Run `mailroom join --print` with the same line, and set the variables that it prints"}
+			Hint: "Run `mailroom join --print` with the same address, and set the variables that it prints"}
 	}
 	j, project, err := p.accept(ctx, invited)
 	if err != nil {
@@ -142,7 +142,7 @@ func join(c *urfave.Context, p *Program) error {
 
 // notKept is the error for a place that was joined, and cannot be recorded.
 func notKept(err error) error {
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "joined the place, but cannot save the join", Err: err,
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "joined the database, but cannot save the join", Err: err,
 		Hint: "Get a new invitation, run `mailroom join --print` with it, and set the variables that it prints"}
 }
 
@@ -225,7 +225,7 @@ func (p *Program) printKey(j remote.Joined) error {
 
 func leave(c *urfave.Context, p *Program) error {
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "leave takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
+		return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom leave` takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
 	}
 	here, err := os.Getwd()
 	if err != nil {
@@ -233,7 +233,7 @@ func leave(c *urfave.Context, p *Program) error {
 	}
 	_, file := commands.NearestProject(here)
 	if file == "" {
-		return orchestrator.Errorf(orchestrator.NotFound, "this folder has not joined a place")
+		return orchestrator.Errorf(orchestrator.NotFound, "this folder has not joined a database")
 	}
 	j, err := p.book().Named(file)
 	if err != nil {
@@ -244,7 +244,7 @@ func leave(c *urfave.Context, p *Program) error {
 		left.Warning = "Cannot revoke the token: " + err.Error() + ". On the machine with the database, run `mailroom agent token " + j.Agent + " --revoke`."
 	}
 	if err := p.book().Forget(j.Folder); err != nil {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot remove the files that join wrote", Err: err}
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot remove the files that `mailroom join` wrote", Err: err}
 	}
 	return p.show(left)
 }

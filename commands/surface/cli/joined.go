@@ -70,7 +70,7 @@ func (p *Program) joined(c *urfave.Context) (commands.Caller, error) {
 		return caller, saidIn(where, err)
 	}
 	if !caller.Shell && named != caller.Name {
-		return caller, orchestrator.Errorf(orchestrator.PermissionDenied, "%s: this place can act only as %s", where, caller.Name)
+		return caller, orchestrator.Errorf(orchestrator.PermissionDenied, "%s: this connection can act only as %s", where, caller.Name)
 	}
 	caller.Name = named
 	return caller, nil

@@ -214,7 +214,7 @@ func (b *lineBatch) stuck() int {
 func (b *lineBatch) fault() error {
 	at := b.stuck()
 	e := &orchestrator.Error{Code: orchestrator.CodeOf(b.errs[at]), Err: b.errs[at]}
-	e.Message = fmt.Sprintf("not run, because line %d stopped the run", b.lines[at].number)
+	e.Message = fmt.Sprintf("not run, because the run stopped at line %d", b.lines[at].number)
 	return e.WithHint("Fix the cause, and then run the failed lines again")
 }
 

@@ -164,7 +164,7 @@ func TestEveryLineIsAnsweredAfterAFault(t *testing.T) {
 	surfacetest.Equal(t, "the answer to the line", answers[bad-1],
 		`{"success":false,"error":"busy","message":"locked","line":500}`)
 	surfacetest.Equal(t, "the answer to the last line", answers[lines-1],
-		`{"success":false,"error":"busy","message":"not run, because line 500 stopped the run: locked","hint":"Fix the cause, and then run the failed lines again","line":5000}`)
+		`{"success":false,"error":"busy","message":"not run, because the run stopped at line 500: locked","hint":"Fix the cause, and then run the failed lines again","line":5000}`)
 }
 
 // TestABacklogIsNoOtherLinesFault: a recipient that has too much waiting refuses its own lines, and the others go on.

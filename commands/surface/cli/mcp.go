@@ -26,7 +26,7 @@ func mcpCommand(p *Program) *urfave.Command {
 			"takes part in the session in --session.\n\n" +
 			"A host can start this command outside the folder of the project, so give the database with --db. If the database does not exist, no\n" +
 			"tool creates it, and each tool returns instructions for creating it.\n\n" +
-			"With --as auto and --host, each process of the host has its own agent, and so each terminal has one, such as claude-2. Mailroom adds\n" +
+			"With --as auto and --host, each process of the host, and therefore each terminal, has its own agent, such as claude-2. Mailroom adds\n" +
 			"the agent if it does not exist, and removes it one hour after its session has ended.\n\n" +
 			"Example:\n\n    mailroom mcp --as builder --vocabulary relay,team --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
@@ -45,7 +45,7 @@ func mcpCommand(p *Program) *urfave.Command {
 func (p *Program) serveTools(c *urfave.Context) error {
 	defer func() { p.Out, p.OutTerminal = p.Err, p.ErrTerminal }() // an error goes there, since standard output is the client's
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments, but got %q", c.Args().First())
+		return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom mcp` takes no arguments, but got %q", c.Args().First())
 	}
 	env, err := p.env(c)
 	if err == nil {

@@ -33,10 +33,10 @@ func remoteCommand(p *Program) *urfave.Command {
 		},
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 0 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "remote takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
+				return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom remote` takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
 			}
 			if p.there != nil {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "remote cannot run for another machine; ssh runs it on the machine that has the database")
+				return orchestrator.Errorf(orchestrator.InvalidParams, "do not run this command yourself: ssh runs it on the machine that has the database")
 			}
 			if place := c.String(remote.HoldFlag); place != "" {
 				return p.hold(c.Context, place, c.Bool(remote.HeldFlag))
@@ -94,7 +94,7 @@ func (p *Program) databaseFor(path string) string {
 // with a database on another machine.
 var notThere = map[string]string{
 	"console": "this command must run on the machine that has the database", "serve": "the daemon must run on the machine that has the database",
-	"remote": "only ssh runs this command, on the machine that has the database",
+	"remote": "do not run this command yourself: ssh runs it on the machine that has the database",
 }
 
 // elsewhere returns the place on another machine that --db, MAILROOM_DB or the project's folder names; "" for a database that
@@ -167,7 +167,7 @@ func (p *Program) keyOf(at remote.Place, as string) (pin, token string, err erro
 		return "", "", nil // the kernel tells who connects
 	}
 	return "", "", orchestrator.Errorf(orchestrator.Unauthenticated, "you have not joined %s", at).
-		WithHint("On the machine with the database, run `mailroom invite NAME`. On this machine, run the command that it prints. If you cannot write to a folder, set MAILROOM_DB=%s#PIN and MAILROOM_TOKEN instead", at)
+		WithHint("On the machine with the database, run `mailroom invite NAME`. On this machine, run the command that it prints. If you cannot write files on this machine, set MAILROOM_DB=%s#PIN and MAILROOM_TOKEN instead", at)
 }
 
 // place returns the place that a line is to be run in; "" is here.
@@ -180,8 +180,11 @@ func (p *Program) place(l *line) (string, error) {
 		return "", err
 	}
 	if why := notThere[l.path[0]]; why != "" {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", l.name(), why).
-			WithHint("The database is %s. Log in to its machine, and run the command", path)
+		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", l.name(), why)
+		if l.path[0] == "remote" {
+			return "", e
+		}
+		return "", e.WithHint("Log in to the machine that has the database %s, and run the command on that machine", path)
 	}
 	return path, nil
 }

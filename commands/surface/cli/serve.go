@@ -20,8 +20,8 @@ func serveCommand(p *Program) *urfave.Command {
 			"With --phone, the daemon serves the phone app, on which a person answers questions. Phones require HTTPS: use a proxy, or give\n" +
 			"--phone-tls-cert and --phone-tls-key. To set the address that the phones use, run `mailroom setting set signal.url\n" +
 			"https://NAME`. The daemon rejects requests for other names.\n\n" +
-			"With --otlp, or with OTEL_EXPORTER_OTLP_ENDPOINT in the environment, the daemon sends a span for each command and each event of a\n" +
-			"message to an OpenTelemetry receiver, with OTLP over HTTP in JSON. The spans contain names, IDs, types, and statuses. With\n" +
+			"With --otlp, or with OTEL_EXPORTER_OTLP_ENDPOINT in the environment, the daemon sends spans to an OpenTelemetry receiver: one for each\n" +
+			"command and one for each event of a message. It uses OTLP over HTTP with JSON. The spans contain names, IDs, types, and statuses. With\n" +
 			"--otlp-texts, they also contain texts. For details, see docs/opentelemetry.md.\n\nExamples:\n\n    mailroom serve --listen 127.0.0.1:9464\n    mailroom serve --phone 127.0.0.1:8420\n    mailroom serve --otlp http://localhost:4318",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "listen",
@@ -29,7 +29,7 @@ func serveCommand(p *Program) *urfave.Command {
 			&urfave.StringFlag{Name: "tls-cert", Usage: "`FILE` with the TLS certificate of the endpoints (PEM)"},
 			&urfave.StringFlag{Name: "tls-key", Usage: "`FILE` with the key of the TLS certificate (PEM)"},
 			&urfave.BoolFlag{Name: "plain-http", DisableDefaultText: true,
-				Usage: "accept connections from other machines without TLS, behind a proxy that has a certificate"},
+				Usage: "accept connections from other machines without TLS, for use behind a proxy that has a certificate"},
 			&urfave.StringFlag{Name: "socket", DefaultText: "next to the database file",
 				Usage: "`PATH` of a socket that also serves the endpoints, for containers that mount the socket; off disables the socket"},
 			&urfave.StringFlag{Name: "socket-group", Usage: "`GROUP` that can connect to the socket, in addition to this user"},
@@ -43,8 +43,8 @@ func serveCommand(p *Program) *urfave.Command {
 			&urfave.StringFlag{Name: "phone",
 				Usage: "`ADDRESS` of the phone app, separate from --listen; port 0 picks a free port"},
 			&urfave.StringFlag{Name: "phone-tls-cert",
-				Usage: "`FILE` with the TLS certificate of the phone app (PEM); omit it if an HTTPS proxy is in front"},
-			&urfave.StringFlag{Name: "phone-tls-key", Usage: "`FILE` with the key of that TLS certificate (PEM)"},
+				Usage: "`FILE` with the TLS certificate of the phone app (PEM); omit it if the daemon is behind an HTTPS proxy"},
+			&urfave.StringFlag{Name: "phone-tls-key", Usage: "`FILE` with the key of the phone app's TLS certificate (PEM)"},
 			&urfave.StringFlag{Name: "otlp",
 				Usage:       "`URL` of an OpenTelemetry receiver for traces; off disables traces",
 				DefaultText: "OTEL_EXPORTER_OTLP_ENDPOINT"},

@@ -24,7 +24,7 @@ import (
 // serve runs the daemon until it is asked to stop.
 func (p *Program) serve(c *urfave.Context) error {
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments, but got %q", c.Args().First()).
+		return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom serve` takes no arguments, but got %q", c.Args().First()).
 			WithHint("To give an address, use a flag: `mailroom serve --listen 127.0.0.1:8080`")
 	}
 	rate, err := wholeNumber(c, "rate", 1, math.MaxInt32)

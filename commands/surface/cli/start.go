@@ -40,13 +40,13 @@ func startCommands() (list []command) {
 func startCommand(usage, args string, action urfave.ActionFunc) *urfave.Command {
 	return &urfave.Command{
 		Usage: usage, ArgsUsage: args, Action: action,
-		Description: "Creates the database of the project if it does not exist, connects the host if the connection is missing or out of date, and then\n" +
-			"runs the host in place of this command, with the same terminal and exit status. The agent is the one in --as, the one that the\n" +
-			"host is connected as, or a new one with a free name. The host gets the arguments after --.\n\n" +
-			"The database is the nearest one in this folder or above it. The command creates a new database in the folder of the git repository,\n" +
-			"or in this folder if there is no repository. Each worktree has its own database. The command does not create a database in your home\n" +
-			"folder. To create one there, run `mailroom init`.\n\n" +
-			"Without a terminal, the command changes nothing and prints the files that it would write, unless you give --yes.\n\n" +
+		Description: "Creates the database of the project if it does not exist, connects the host if the connection is missing or out of date, and then runs\n" +
+			"the host in place of this command, with the same terminal and exit status. The host acts as the agent in --as. Without --as, the host\n" +
+			"acts as the agent that it is connected as, or as a new agent with an unused name. The host gets the arguments after --.\n\n" +
+			"The command uses the nearest database in this folder or in a folder above it. If no such database exists, the command creates one in\n" +
+			"the folder of the git repository, or in this folder if there is no repository. Each worktree has its own database. The command does\n" +
+			"not create a database in your home folder. To create one there, run `mailroom init`.\n\n" +
+			"Without a terminal, the command changes nothing and lists the files that it would write, unless you give --yes.\n\n" +
 			"Examples:\n\n    mailroom claude --as alice\n    mailroom codex --as bob -- --model MODEL\n    mailroom run gemini",
 		Flags: []urfave.Flag{&urfave.BoolFlag{Name: yesFlag, Usage: "write the needed files even without a terminal",
 			DisableDefaultText: true}},
@@ -248,7 +248,7 @@ func (s *starter) connect(ctx context.Context) error {
 	if done.Exposed == nil {
 		return nil
 	}
-	w.Printf("A commit might include these files, which contain paths of this machine. To make git ignore them, run `mailroom connect %s --exclude`.\n",
+	w.Printf("A commit might include these files, which contain paths on this machine. To make git ignore them, run `mailroom connect %s --exclude`.\n",
 		s.host)
 	if s.yes || !s.p.InTerminal || !s.p.ErrTerminal {
 		return nil
@@ -299,7 +299,7 @@ func (s *starter) staysInside(paths []string) error {
 		if isWithin(s.project.folder, path) || err == nil && isWithin(folder, path) {
 			continue
 		}
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "nothing was done: a symbolic link in %s points outside it, to %s", s.project.folder, path).
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "nothing was done: a symbolic link in %s points outside that folder, to %s", s.project.folder, path).
 			WithHint("To write to that file, run `mailroom connect %s`, and then run this command again", s.host)
 	}
 	return nil

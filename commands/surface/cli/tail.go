@@ -30,8 +30,8 @@ func tailCommand(p *Program) *urfave.Command {
 			"the database itself and needs no daemon. If events happen faster than the command can write them, it prints the number of events\n" +
 			"that it left out, as JSON {\"left_out\": N}. If an earlier database replaces this one, for example with `mailroom restore`, the\n" +
 			"command prints a notice, as JSON {\"begun_anew\": true}, and shows the last events again.\n\n" +
-			"On PostgreSQL, the command shows an event when all transactions that began before the event was written have ended. If such a\n" +
-			"transaction takes more than 5 seconds, the command names it, as JSON {\"delayed_by\": \"pid N\"}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail builder -n 100\n    mailroom tail --since 1h\n    mailroom tail --json | jq .event",
+			"On PostgreSQL, the command does not show an event until every transaction that began earlier has ended. If such a transaction takes\n" +
+			"more than 5 seconds, the command names the transaction, as JSON {\"delayed_by\": \"pid N\"}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail builder -n 100\n    mailroom tail --since 1h\n    mailroom tail --json | jq .event",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "agent", Usage: "only messages to or from `NAME`",
 				DefaultText: "the agent of --as or MAILROOM_AGENT, otherwise all agents"},
@@ -49,15 +49,15 @@ func tail(c *urfave.Context, p *Program) error {
 	of, one := c.String("agent"), c.IsSet("agent")
 	switch {
 	case c.NArg() == 1 && (madeHere().MatchString(c.Args().First()) || c.Args().First() == last):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes the name of an agent, not the ID of a message").
+		return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom tail` takes the name of an agent, not the ID of a message").
 			WithHint("To see the events of the message, run `mailroom trace %s`", c.Args().First())
 	case c.NArg() == 1 && !one:
 		of, one = c.Args().First(), true
 	case c.NArg() > 0:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes the name of one agent: unexpected %q",
+		return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom tail` takes the name of one agent: unexpected %q",
 			orchestrator.Clip(c.Args().Get(c.NArg()-1)))
 	case c.IsSet("since") && c.IsSet("n"):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "since and n cannot be used together").
+		return orchestrator.Errorf(orchestrator.InvalidParams, "`since` and `n` cannot be used together").
 			WithHint("Leave one of the two flags out")
 	}
 	earlier, err := wholeNumber(c, "n", 0, tailAtOnce)
@@ -71,7 +71,7 @@ func tail(c *urfave.Context, p *Program) error {
 	defer env.Engine.Close()
 	agent := env.Caller.Name
 	if one && p.acts != nil && !p.acts.Admin && of != agent {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "this place acts only as %s and cannot see the messages of other agents", agent)
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "this connection can act only as %s and cannot see the messages of other agents", agent)
 	}
 	if one {
 		if agent, err = orchestrator.CheckName("agent", of); err == nil {
@@ -185,7 +185,7 @@ func (t *tailing) sayDelay(ctx context.Context) error {
 	if err != nil || by == "" {
 		return err
 	}
-	return t.note("delayed_by", by, "Later events are waiting for an earlier transaction of "+by+" on the server.")
+	return t.note("delayed_by", by, "Mailroom cannot show later events until an earlier transaction of "+by+" on the server has ended.")
 }
 
 // look shows the next events. more says that there are others already.
@@ -208,7 +208,7 @@ func (t *tailing) look(ctx context.Context) (more bool, err error) {
 	t.last = newest.Before(tailAtOnce)
 	left := t.last.Behind(next)
 	return true, t.note("left_out", left, orchestrator.Plural(int(left), "event")+
-		" left out, because events happen faster than tail can show them")
+		" left out, because events happen faster than `mailroom tail` can show them")
 }
 
 func (t *tailing) write(list []messages.Event) error {

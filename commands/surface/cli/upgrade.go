@@ -26,7 +26,7 @@ func upgradeCommand(p *Program) *urfave.Command {
 		Description: "The command changes nothing and makes no network connections.\n\nExample:\n\n    mailroom upgrade",
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 0 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "upgrade takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
+				return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom upgrade` takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
 			}
 			program, err := os.Executable()
 			if err == nil {
@@ -70,7 +70,7 @@ func installed(program string, has func(path string) bool) installation {
 		i.From = "a clone of the source"
 		i.Run = append(i.Run, "git -C "+orchestrator.ShellWord(clone)+" pull", "make -C "+orchestrator.ShellWord(clone)+" build")
 	default:
-		i.From, i.Fetch = "an archive or a build", "the .tar.gz of the newer version, or build it"
+		i.From, i.Fetch = "an archive or a build", "the .tar.gz of the newer version, or build that version"
 		i.Run = append(i.Run, "install -D mailroom "+orchestrator.ShellWord(program))
 	}
 	return i

@@ -27,7 +27,7 @@ func whoamiCommand(p *Program) *urfave.Command {
 		Description: "The command changes nothing.\n\nExample:\n\n    mailroom whoami --as alice",
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 0 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "whoami takes no arguments, but got %q",
+				return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom whoami` takes no arguments, but got %q",
 					orchestrator.Clip(c.Args().First()))
 			}
 			env, err := p.env(c)
@@ -41,7 +41,7 @@ func whoamiCommand(p *Program) *urfave.Command {
 			}
 			switch {
 			case p.acts != nil && p.acts.Name != "":
-				i.Because = "the place was joined as this agent"
+				i.Because = "the database was joined as this agent"
 			case c.IsSet("as"):
 				i.Because = "--as"
 			case env.Caller.Name != "":

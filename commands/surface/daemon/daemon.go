@@ -67,7 +67,7 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 	o := d.o.Web
 	switch {
 	case o.Address == "" && (o.Cert != "" || o.Key != "" || len(o.Hosts) > 0 || o.PlainHTTP):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "tls-cert, tls-key, host, and plain-http require listen")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "`tls-cert`, `tls-key`, `host`, and `plain-http` require `listen`")
 	case o.Address != "" || o.Socket != nil:
 		err = d.listenWeb(ctx)
 	}
@@ -82,7 +82,7 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 		d.phone, err = phone.Listen(ctx, d.engine.Ledger, d.log, app)
 	case app.Cert != "" || app.Key != "":
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"phone-tls-cert and phone-tls-key require phone")
+			"`phone-tls-cert` and `phone-tls-key` require `phone`")
 	}
 	return err
 }

@@ -47,8 +47,8 @@ func (g *glance[T]) again() (seen any, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			g.log.Error("reading the database panicked; this is a bug", "panic", p, "stack", string(debug.Stack()))
-			g.err = errors.New("reading the database panicked; see the log")
+			g.log.Error("panic while reading the database; this is a bug", "panic", p, "stack", string(debug.Stack()))
+			g.err = errors.New("panic while reading the database; see the log")
 		}
 		g.at, seen, err = time.Now(), g.last, g.err
 	}()

@@ -177,7 +177,7 @@ func TestFrame(t *testing.T) {
 	}
 	want.Equal(t, "one is the user's",
 		strings.Contains(claude.frame("bob", hosts.Worked, &a, []string{"2"}),
-			"not your user (except where a message's own tag has verified)."), true)
+			"not your user (except where a message's own tag has the attribute verified)."), true)
 	if strings.Contains(claude.frame("bob", hosts.Worked, &a, nil), "caused") {
 		t.Error("turns are told after a tool call")
 	}

@@ -72,7 +72,7 @@ func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), ev
 	}
 	if _, err = out.Write(said); err != nil {
 		if back := hosts.GiveBack(context.WithoutCancel(ctx), env.Ledger, answer); back != nil {
-			env.Log.Error("cannot make messages unread again that could not be shown", "agent", env.Caller.Name, "error",
+			env.Log.Error("some messages could not be shown, and cannot be made unread again", "agent", env.Caller.Name, "error",
 				back)
 		}
 		return err

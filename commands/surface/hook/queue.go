@@ -170,7 +170,7 @@ func (give prompts) Write(b []byte) (int, error) {
 	for line := range strings.Lines(string(b)) {
 		n, err := strconv.Atoi(strings.TrimSpace(line))
 		if err != nil || n < 1 {
-			return 0, orchestrator.Errorf(orchestrator.Unavailable, "the other machine must send a number of messages, but sent %q", orchestrator.Clip(line))
+			return 0, orchestrator.Errorf(orchestrator.Unavailable, "the other machine must send the number of messages, but sent %q", orchestrator.Clip(line))
 		}
 		give(n)
 	}

@@ -73,7 +73,7 @@ func TooMany(rw http.ResponseWriter, why string) error {
 func Full(rw http.ResponseWriter, why string) { later(rw, http.StatusServiceUnavailable, why) }
 
 func later(rw http.ResponseWriter, status int, why string) error {
-	err := orchestrator.Errorf(orchestrator.Busy, "%s", why).WithHint("Wait a second")
+	err := orchestrator.Errorf(orchestrator.Busy, "%s", why).WithHint("Wait one second, and then try again")
 	rw.Header().Set("Retry-After", "1")
 	WriteFailure(rw, status, err)
 	return err

@@ -103,15 +103,15 @@ func (s *Server) listen() error {
 	host, _, err := net.SplitHostPort(o.Address)
 	if err != nil {
 		return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.AddressFlag, Err: err,
-			Hint: "Write 127.0.0.1:PORT; port 0 picks a free one"}
+			Hint: "Write 127.0.0.1:PORT; port 0 picks a free port"}
 	}
 	if (o.Cert == "") != (o.Key == "") {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s and %s must be given together", o.CertFlag, o.KeyFlag)
 	}
 	listener, err := net.Listen("tcp", o.Address)
 	if err != nil {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "listening on " + o.Address, Err: err,
-			Hint: "Choose another port; 0 picks a free one"}
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot listen on " + o.Address, Err: err,
+			Hint: "Choose another port; port 0 picks a free port"}
 	}
 	s.Loopback = IsLoopback(host)
 	own := o.Cert == "" && o.Certificate != nil && !s.Loopback

@@ -22,7 +22,7 @@ func BearerOf(r *http.Request, hint string) (string, error) {
 			WithHint("%s", hint)
 	case len(headers) > 1:
 		return "", orchestrator.Errorf(orchestrator.Unauthenticated,
-			"the request has %d Authorization headers; one is needed", len(headers)).WithHint("%s", hint)
+			"the request must have one Authorization header, but has %d", len(headers)).WithHint("%s", hint)
 	}
 	scheme, secret, ok := strings.Cut(headers[0], " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
@@ -39,7 +39,7 @@ func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		WriteFailure(rw, http.StatusUnsupportedMediaType,
 			orchestrator.Errorf(orchestrator.InvalidParams, "the body must not be encoded, but is encoded as %s", orchestrator.Clip(coding)).
-				WithHint("Send it as it is"))
+				WithHint("Send the body without Content-Encoding"))
 		return false
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, most))

@@ -18,7 +18,7 @@ func TestBearerOf(t *testing.T) {
 		{[]string{"Bearer secret"}, "secret", ""},
 		{[]string{"bearer  secret "}, "secret", ""},
 		{nil, "", "the request has no Authorization header"},
-		{[]string{"Bearer a", "Bearer b"}, "", "the request has 2 Authorization headers; one is needed"},
+		{[]string{"Bearer a", "Bearer b"}, "", "the request must have one Authorization header, but has 2"},
 		{[]string{"Basic c2VjcmV0"}, "", "the Authorization header has no bearer token"},
 	} {
 		r := httptest.NewRequest("POST", "/v1/commands/wait", nil)

@@ -33,7 +33,7 @@ func (o *Socket) listen() (net.Listener, error) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "socket-group: %v", err)
 	}
 	refused := func(err error) error {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "listening at " + o.Path, Err: err,
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot listen at " + o.Path, Err: err,
 			Hint: "Choose another path with --socket PATH, or turn the socket off with --socket off"}
 	}
 	if conn, err := net.Dial("unix", o.Path); err == nil {

@@ -47,12 +47,12 @@ func (a *arrival) elsewhere(next sdk.MethodHandler) sdk.MethodHandler {
 			err := a.owner.Refused(agenthost.Refusal{Host: a.owner.Host, Seen: seen, What: "tools", Agent: agent,
 				Database: database})
 			if err != nil {
-				a.env.Log.Warn("cannot record for doctor that another host started these tools", "host", seen.Host, "error",
+				a.env.Log.Warn("cannot record for `mailroom doctor` that another host started these tools", "host", seen.Host, "error",
 					err)
 			}
 		})
 		why := orchestrator.Errorf(orchestrator.PermissionDenied,
-			"these tools are connected for %s, but this host is %s (%s). Nothing was done",
+			"nothing was done: these tools are connected for %s, but this host is %s (%s)",
 			a.owner.Host, seen.Host, seen.By).WithHint("%s", seen.Own(database))
 		switch method {
 		case "tools/call":

@@ -63,7 +63,7 @@ func (s *Server) handlerOf(server func(*http.Request) *sdk.Server) http.Handler 
 		if m != nil && m.Method == listen {
 			token := x.caller.Name
 			if !listeners.Enter(token, listensPerCaller) {
-				listener.TooMany(rw, "too many subscriptions of "+token)
+				listener.TooMany(rw, "too many subscriptions by "+token)
 				return
 			}
 			defer listeners.Leave(token)

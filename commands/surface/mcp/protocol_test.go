@@ -255,9 +255,9 @@ func TestAdviceForAgents(t *testing.T) {
 	e := newEndpoints(t, "builder", "tester")
 	for _, c := range []struct{ vocabulary, tool, args, says, not string }{
 		{"relay", "send_message", `{"target":"buidler","message_type":"PING","message":"x"}`,
-			"Did you mean builder? To list the agents, call list_groups. If buidler will be added later, send again with hold_unknown", "mailroom agent add"},
+			"Did you mean builder? To list the agents, call list_groups. If buidler will be added later, send the message again with `hold_unknown`", "mailroom agent add"},
 		{"team", "SendMessage", `{"to":"tomorrow","message":"x"}`,
-			"To list the agents, call team_members. If tomorrow will be added later, send again with hold_unknown",
+			"To list the agents, call team_members. If tomorrow will be added later, send the message again with `hold_unknown`",
 			"mailroom agent add"},
 		{"coral", "create_thread", `{"threadName":"x","participantIds":["nobody"]}`,
 			"To list the agents, call list_agents. Only the person", "hold_unknown"},
@@ -276,7 +276,7 @@ func TestAdviceForAgents(t *testing.T) {
 	}
 	s, _ := piped(t, stdioServer(e.Env, "builder"), "builder", nil)
 	_, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "wait_for_mentions", Arguments: json.RawMessage(`{}`)})
-	if err == nil || !strings.Contains(err.Error(), "this server calls it coral_wait_for_mentions") {
+	if err == nil || !strings.Contains(err.Error(), "its name on this server is coral_wait_for_mentions") {
 		t.Errorf("a tool of coral by its document's name: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func (s *Server) addResources(server *sdk.Server) {
 	}{
 		{"inbox", inboxURI + "{agent}", "Unread messages of an agent; reading this resource does not mark them as read", readInbox},
 		{"thread", "mailroom://thread/{id}", "Messages of a thread, oldest first: all if you take part in it, otherwise those that you sent or received", readThread},
-		{"trace", "mailroom://trace/{message_id}", "What happened to a message", readTrace},
+		{"trace", "mailroom://trace/{message_id}", "Recorded steps of a message", readTrace},
 	} {
 		server.AddResourceTemplate(&sdk.ResourceTemplate{
 			Name: r.name, URITemplate: r.uri, Description: r.about, MIMEType: "application/json",

@@ -111,7 +111,7 @@ func (s *Server) negotiated(next sdk.MethodHandler) sdk.MethodHandler {
 // instructions are what a model is told of the tools as a whole.
 func instructions(vocabularies []string) string {
 	if surface.SignalAlone(vocabularies) {
-		return "Questions and alerts to the person you work for, who receives them on a phone. Call ask_question for a decision that only that person can make. " +
+		return "These tools send questions and alerts to the person you work for, who receives them on a phone. Call ask_question for a decision that only that person can make. " +
 			"Then call get_response with wait_seconds until answered is true or status shows that there will be no answer. " +
 			"Call send_alert for news that needs no answer."
 	}
@@ -229,7 +229,7 @@ func (s *Server) reportProgress(ctx context.Context, req *sdk.CallToolRequest) (
 			case <-ticker.C:
 				seconds := time.Since(started).Seconds()
 				if req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
-					ProgressToken: token, Progress: seconds, Message: fmt.Sprintf("waiting for %.0f s", seconds),
+					ProgressToken: token, Progress: seconds, Message: fmt.Sprintf("waited %.0f s so far", seconds),
 				}) != nil {
 					return
 				}

@@ -270,7 +270,7 @@ func TestListenersThatCannotBe(t *testing.T) {
 		{Address: "here"}, {Address: "127.0.0.1:99999"}, {Address: "127.0.0.1:0", Cert: "x"}, {Address: "127.0.0.1:0", Key: "x"},
 		{Address: "127.0.0.1:0", Cert: "/nosuch", Key: "/nosuch"}, {Address: strings.TrimPrefix(h.Address, "http://")},
 	} {
-		if p, err := Listen(t.Context(), h.ledger, h.log, o); err == nil || p != nil || !strings.Contains(err.Error(), "phone") && !strings.Contains(err.Error(), "listening on") {
+		if p, err := Listen(t.Context(), h.ledger, h.log, o); err == nil || p != nil || !strings.Contains(err.Error(), "phone") && !strings.Contains(err.Error(), "cannot listen on") {
 			t.Errorf("%+v: %v, %v", o, p, err)
 		}
 	}

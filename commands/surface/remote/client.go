@@ -126,7 +126,7 @@ func Lost(err error) bool { return errors.Is(err, errLost) }
 func (c *Client) lost(err error, harmless bool) error {
 	if harmless {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the connection to " + c.place.String() + " was lost",
-			Hint: "Type it again"}
+			Hint: "Run the command again"}
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err,
 		Message: "the connection to " + c.place.String() + " was lost; the outcome is unknown",
@@ -189,16 +189,16 @@ func (c *Client) refused(answer *http.Response) error {
 		if answer.StatusCode == http.StatusNotFound && len(text) == 0 || answer.StatusCode == http.StatusConflict {
 			return errNothingKnown
 		}
-		return orchestrator.Errorf(orchestrator.Unavailable, "the other side answered %s: %s", answer.Status,
+		return orchestrator.Errorf(orchestrator.Unavailable, "the other machine answered %s: %s", answer.Status,
 			orchestrator.Clip(strings.TrimSpace(string(text)))).
-			WithHint("Check that the address is that of a Mailroom daemon of a compatible version")
+			WithHint("Check that the address belongs to a Mailroom daemon of a compatible version")
 	}
 	e := &orchestrator.Error{Code: orchestrator.Code(failure.Error), Message: plainText(failure.Message), Hint: plainText(failure.Hint)}
 	switch {
 	case e.Code == orchestrator.Unauthenticated && c.token == "":
-		e.Hint = "Run `mailroom invite NAME` on the machine of the database, and here the line that it prints; or set MAILROOM_TOKEN"
+		e.Hint = "On the machine with the database, run `mailroom invite NAME`. On this machine, run the command that it prints, or set MAILROOM_TOKEN"
 	case e.Code == orchestrator.Unauthenticated:
-		e.Hint = "The token has expired or was revoked. Join again: run `mailroom invite NAME` on the machine of the database, and here the line that it prints"
+		e.Hint = "The token has expired or was revoked. To join again, run `mailroom invite NAME` on the machine with the database. On this machine, run the command that it prints"
 	}
 	return e
 }
@@ -359,7 +359,7 @@ func (r *running) giveBack(in reader, id string) {
 // answer answers a question.
 func (r *running) answer(question string) *piece {
 	if r.Answer == nil {
-		return &piece{Err: "nothing is known of " + question}
+		return &piece{Err: "no answer to the question " + question}
 	}
 	text, err := r.Answer(question)
 	if err != nil {
@@ -372,7 +372,7 @@ func (r *running) answer(question string) *piece {
 func (r *running) sendFile(path string, stat bool) error {
 	refuse := func(err error) error { return r.tells.write(told{Answer: &piece{Err: err.Error()}}) }
 	if !r.req.names(path) {
-		return refuse(fmt.Errorf("the command line names no file %s", path))
+		return refuse(fmt.Errorf("the command line does not name the file %s", path))
 	}
 	if stat {
 		if _, err := os.Stat(path); err != nil {

@@ -58,7 +58,7 @@ func (b Book) folders(folder string) (list []string, err error) {
 	}
 	list = []string{string(b), filepath.Dir(commands.PlaceFile(folder))}
 	if info, err := os.Lstat(list[1]); err == nil && !info.IsDir() { // a repository may bring a link along
-		return nil, errors.New(list[1] + " is no folder")
+		return nil, errors.New(list[1] + " is not a folder")
 	}
 	for _, at := range list {
 		if err := os.MkdirAll(at, 0o700); err != nil {
@@ -147,9 +147,9 @@ func (b Book) Named(file string) (j Joined, err error) {
 	place := strings.TrimSpace(string(text[:min(len(text), maxPlace)]))
 	j, found := b.In(folder)
 	if !found || j.Place != place {
-		return Joined{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s names the place %s, which this folder has not joined; nothing was sent", file,
+		return Joined{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s names the database %s, which this folder has not joined; nothing was sent", file,
 			orchestrator.Clip(place)).
-			WithHint("If the place is yours, join it: run the line that `mailroom invite` prints there, or `mailroom join ssh://HOST/PATH`. Otherwise, delete the file")
+			WithHint("If the database is yours, join it: run the command that `mailroom invite` prints on the machine with the database, or `mailroom join ssh://HOST/PATH`. Otherwise, delete the file")
 	}
 	return j, nil
 }

@@ -65,7 +65,7 @@ func Parse(text string) (p Place, err error) {
 	}
 	u, err := url.Parse(text)
 	if scheme == "" || err != nil {
-		return refused("it is not a valid place", hint)
+		return refused("not a valid address of a database", hint)
 	}
 	p = Place{Scheme: u.Scheme, User: u.User.Username(), Host: u.Hostname(), Port: u.Port(), Path: strings.TrimSuffix(u.Path, "/")}
 	if scheme == "https://" && len(u.Fragment) == pinLength && !strings.ContainsAny(u.Fragment, ".") {
@@ -81,16 +81,16 @@ func Parse(text string) (p Place, err error) {
 	case strings.ContainsAny(p.User+p.Host, " \t\r\n\x00"):
 		return refused("a host or user must not contain a space", hint)
 	case password:
-		return refused("a place must not contain a password: ssh asks for it or uses a key", hint)
+		return refused("the address must not contain a password: ssh asks for the password or uses a key", hint)
 	case p.Port != "" && (err != nil || port < 1 || port > 65535):
-		return refused("the port is none", hint)
+		return refused("the port must be a number from 1 to 65535", hint)
 	case u.RawQuery != "" || u.Fragment != "":
 		return refused("nothing may follow the path", hint)
 	case scheme == "ssh://":
 	case p.User != "" || p.Path != "":
 		return refused("the address may contain only a host and a port", hint)
 	case scheme == "http://" && !listener.IsLoopback(p.Host):
-		return refused("http:// works only on this machine, because others could read the messages on the way", hint)
+		return refused("http:// works only on this machine, because others could read the messages in transit", hint)
 	}
 	switch {
 	case p.Path == "/~":
@@ -154,12 +154,12 @@ func (p Place) Dial(ctx context.Context, d Dialing) (conn net.Conn, err error) {
 	}
 	if err != nil {
 		e := &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot connect to " + p.String(), Err: err,
-			Hint: "Start `mailroom serve` on the machine of the database"}
+			Hint: "Start `mailroom serve` on the machine with the database"}
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			e.Hint = "Only the daemon's user can open its socket. For others, start `mailroom serve --socket-group GROUP`"
+			e.Hint = "Only the user who runs the daemon can open its socket. To let other users open the socket, start `mailroom serve --socket-group GROUP`"
 		case p.Scheme == "unix":
-			e.Hint = "Start `mailroom serve`. In a container, mount the folder of the socket: a socket that is mounted by itself is dead once the daemon has restarted"
+			e.Hint = "Start `mailroom serve`. In a container, mount the folder that contains the socket: a socket that is mounted alone stops working when the daemon restarts"
 		}
 		err = e
 	}

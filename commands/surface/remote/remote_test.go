@@ -130,7 +130,7 @@ func TestRun(t *testing.T) {
 		want.Equal(t, "error", err, nil)
 		want.Equal(t, "status", status, 65)
 		want.Equal(t, "output", out.String(), "160000 <nil> C\ntrue <nil> true\n"+long)
-		want.Equal(t, "told", told.String(), "the command line names no file /etc/passwd false[2J\ntrue false\n")
+		want.Equal(t, "told", told.String(), "the command line does not name the file /etc/passwd false[2J\ntrue false\n")
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *Session) ask(want wanted) (answer []byte, err error) {
 		select {
 		case p := <-s.told:
 			if answer = append(answer, p.Bytes...); len(answer) > maxAnswer {
-				return nil, errors.New("it is too large")
+				return nil, errors.New("the answer is too large")
 			}
 			if p.Err != "" {
 				return nil, errors.New(p.Err)

@@ -105,8 +105,8 @@ func (p Place) connect(ctx context.Context, cmd *exec.Cmd) (*pipeConn, error) {
 	if err != nil {
 		toSSH.Close()
 		fromSSH.Close()
-		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "ssh cannot be run", Err: err,
-			Hint: "Install OpenSSH's client"}
+		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot run ssh", Err: err,
+			Hint: "Install the OpenSSH client"}
 	}
 	ended := make(chan error, 1)
 	orchestrator.GoSafe("ssh", nil, func() { ended <- cmd.Wait() })
@@ -148,17 +148,17 @@ func (c *pipeConn) greeted(p Place) error {
 			if _, err := fmt.Sscan(rest, &theirs); err != nil || theirs == version {
 				return err
 			}
-			older := "there"
+			older := "the other machine"
 			if theirs > version {
-				older = "here"
+				older = "this machine"
 			}
-			return orchestrator.Errorf(orchestrator.Conflict, "the program at %s speaks version %d of the protocol, and this one version %d", p.where(), theirs, version).
-				WithHint("Upgrade the one %s: %s", older, plainText(strings.TrimSpace(rest)))
+			return orchestrator.Errorf(orchestrator.Conflict, "Mailroom at %s uses version %d of the protocol, but this program uses version %d", p.where(), theirs, version).
+				WithHint("Upgrade Mailroom on %s. The other machine reported: %s", older, plainText(strings.TrimSpace(rest)))
 		}
 		line = line[:0]
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable, "cannot run mailroom over ssh at %s", p.where()).
-		WithHint("If ssh printed an error, fix that first. Otherwise, install Mailroom there, in the PATH of a shell that runs one command")
+		WithHint("If ssh printed an error, fix that first. Otherwise, install Mailroom on that machine, in the PATH of non-interactive shells")
 }
 
 // pipeConn is a connection over two pipes.

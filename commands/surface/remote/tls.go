@@ -9,7 +9,7 @@ import (
 )
 
 // errOtherKey is the error for a machine that has not the key of the pin.
-var errOtherKey = errors.New("the key is another")
+var errOtherKey = errors.New("the key is different")
 
 // pinned is the configuration of connections to the machine that has the key of a pin. Names, dates and authorities do not
 // count: whoever has the key is the other side.
@@ -24,5 +24,5 @@ func pinned(pin string) *tls.Config {
 
 func otherKey(p Place) error {
 	return orchestrator.Errorf(orchestrator.PermissionDenied, "the key of %s does not match its pin; nothing was sent", p).
-		WithHint("If the daemon has a new certificate, run `mailroom invite` there and join again with the line that it prints. If the line was cut, type it whole. Otherwise somebody else answers in its place")
+		WithHint("If the daemon has a new certificate, run `mailroom invite NAME` on the machine with the database. On this machine, run the command that it prints. If the command was cut off, run the complete command. Otherwise, another program answers in place of the daemon")
 }

@@ -93,7 +93,7 @@ func OpenAPI(catalogue *commands.Catalogue, version string) ([]byte, error) {
 			"x-mailroom-rights": d.Card().Rights,
 			"requestBody":       map[string]any{"content": jsonContent(d.Schema())},
 			"parameters": []any{map[string]any{
-				"name": "session", "in": "query", "description": "session that teams and threads belong to; default",
+				"name": "session", "in": "query", "description": "name of the session that teams and threads belong to (default: default)",
 				"schema": map[string]any{"type": "string"},
 			}},
 			"responses": map[string]any{
@@ -117,12 +117,12 @@ func OpenAPI(catalogue *commands.Catalogue, version string) ([]byte, error) {
 		"paths":    paths,
 		"components": map[string]any{
 			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer",
-				"description": "mailroom agent token NAME"}},
+				"description": "token that `mailroom agent token NAME` issues"}},
 			"schemas": map[string]any{"Failure": map[string]any{
 				"type": "object", "required": []string{"success", "error", "message"},
 				"properties": map[string]any{
 					"success": map[string]any{"const": false},
-					"error":   map[string]any{"type": "string", "description": "code"},
+					"error":   map[string]any{"type": "string", "description": "error code"},
 					"message": map[string]any{"type": "string"},
 					"hint":    map[string]any{"type": "string", "description": "what to do next"},
 				},

@@ -21,8 +21,8 @@ func (w *Server) desk() http.Handler {
 		if askerOf(r.Context()).token.Agent != orchestrator.Operator {
 			listener.WriteFailure(rw, http.StatusForbidden,
 				orchestrator.Errorf(orchestrator.PermissionDenied,
-					"only a console login can read and answer questions").
-					WithHint("`mailroom console` opens one"))
+					"reading and answering questions requires a console login").
+					WithHint("To log in, run `mailroom console`"))
 			return
 		}
 		r = r.Clone(r.Context())

@@ -37,7 +37,7 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !w.streams.Enter(token, streamsPerToken) {
-		listener.TooMany(rw, "too many streams of events with this token")
+		listener.TooMany(rw, "too many event streams with this token")
 		return
 	}
 	defer w.streams.Leave(token)
@@ -53,7 +53,7 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 	out.comment("from", last)
 	out.flush()
 	if err := w.follow(ctx, out, rings, last); err != nil {
-		w.env.Log.Debug("a stream of events has ended", "error", err)
+		w.env.Log.Debug("an event stream has ended", "error", err)
 	}
 }
 

@@ -25,8 +25,8 @@ func (w *Server) guard(next http.Handler) http.Handler {
 		switch {
 		case !w.knownHost(r.Host) && !forPlaces(r.URL.Path):
 			listener.WriteFailure(rw, http.StatusForbidden,
-				orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", orchestrator.Clip(r.Host)).
-					WithHint("Start `mailroom serve` with --host NAME for each host name under which clients connect"))
+				orchestrator.Errorf(orchestrator.PermissionDenied, "this daemon does not serve requests for the host name %s", orchestrator.Clip(r.Host)).
+					WithHint("Start `mailroom serve` with --host NAME for each host name that clients use"))
 		case !sameOrigin(r):
 			listener.WriteFailure(rw, http.StatusForbidden,
 				orchestrator.Errorf(orchestrator.PermissionDenied, "pages of another origin cannot send requests to this daemon"))
@@ -45,7 +45,7 @@ func forPlaces(path string) bool {
 }
 
 // nothingAt answers where no endpoint is.
-var nothingAt = listener.NothingAt("POST /v1/commands/NAME runs a command, GET /v1/openapi.json describes them, /mcp serves tools")
+var nothingAt = listener.NothingAt("To run a command, use POST /v1/commands/NAME. To get a description of the commands, use GET /v1/openapi.json. For tools, use /mcp")
 
 // knownHost reports whether a Host header names this daemon.
 func (w *Server) knownHost(header string) bool {
@@ -194,7 +194,7 @@ func (w *Server) authenticate(rw http.ResponseWriter, r *http.Request) (a asker,
 		}
 		return a, err
 	}
-	a.secret, err = listener.BearerOf(r, "Send `Authorization: Bearer TOKEN`; `mailroom agent token NAME` issues one")
+	a.secret, err = listener.BearerOf(r, "Send `Authorization: Bearer TOKEN`. To get a token, run `mailroom agent token NAME`")
 	if err == nil {
 		a.token, err = agents.Authenticate(r.Context(), a.ledger, a.secret)
 	}

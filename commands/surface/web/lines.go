@@ -24,7 +24,7 @@ const (
 func (w *Server) run(rw http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor < 2 {
 		listener.WriteFailure(rw, http.StatusHTTPVersionNotSupported, orchestrator.Errorf(orchestrator.InvalidParams,
-			"command lines need HTTP/2, but a proxy on the way uses an older version"))
+			"command lines from another machine require HTTP/2, but a proxy between the machines uses an older version"))
 		return
 	}
 	w.lines.ServeRun(rw, r, func(ctx context.Context, s *remote.Session) int {
@@ -53,8 +53,8 @@ func (w *Server) join(rw http.ResponseWriter, r *http.Request) {
 	in.DisallowUnknownFields()
 	err := in.Decode(&given)
 	if err != nil || given.Code == "" {
-		err = orchestrator.Errorf(orchestrator.InvalidParams, "the body must be an object with an agent and a code").
-			WithHint("`mailroom join` sends one")
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "the body must be an object with `agent` and `code`").
+			WithHint("To join, run `mailroom join`")
 	}
 	var answer joined
 	if err == nil {

@@ -72,7 +72,7 @@ func (w *Server) logIn(rw http.ResponseWriter, r *http.Request) {
 		read := json.NewDecoder(bytes.NewReader(body))
 		read.DisallowUnknownFields()
 		if read.Decode(&given) != nil || given.Code == "" {
-			err = orchestrator.Errorf(orchestrator.InvalidParams, "the body must be an object with a code").
+			err = orchestrator.Errorf(orchestrator.InvalidParams, "the body must be an object with `code`").
 				WithHint("To get a code, run `mailroom console`")
 		}
 	}

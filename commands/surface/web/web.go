@@ -101,7 +101,7 @@ func Listen(ctx context.Context, env commands.Env, o Options) (*Server, error) {
 	if !w.Loopback && !w.Encrypted {
 		env.Log.Warn("tokens and messages are not encrypted: put a TLS proxy in front of the daemon, or leave out --plain-http", "listen", o.Address)
 		if o.Console && len(o.Hosts) == 0 {
-			env.Log.Warn("the console is not served, because others could take over its login on the way. Leave out --plain-http, or add --host NAME for a TLS proxy in front of the daemon", "listen", o.Address)
+			env.Log.Warn("the console is not served, because others could intercept its login. Leave out --plain-http, or add --host NAME for a TLS proxy in front of the daemon", "listen", o.Address)
 			w.options.Console = false
 		}
 	}
