@@ -126,7 +126,6 @@ func TestParametersOverTheNetwork(t *testing.T) {
 		"doctor.try":        "a message, through what was named here",
 		"deliver_all.wait":  "a switch",
 		"agent_list.search": "what is looked for",
-		"schedule_run.name": "a schedule that is there, which the daemon runs anyway",
 		"signal_ntfy.url":   "ntfy.sh, and hosts that were named here; nothing of it but the topic is sent",
 	}
 	suspicious := regexp.MustCompile(`(?i)\b(file|folder|path|root|command|address|url|host|transports?|network|png|exec|webhook)\b`)
