@@ -30,7 +30,7 @@ func TestForms(t *testing.T) {
 			forms["text"] = append(forms["text"], "`"+strings.Join(w.Path, " ")+"`")
 		}
 	}
-	table := fmt.Sprintf("| answers off a terminal | commands |\n|---|---|\n| JSON | %s |\n| text | %s |\n",
+	table := fmt.Sprintf("| output without a terminal | commands |\n|---|---|\n| JSON | %s |\n| text | %s |\n",
 		strings.Join(forms["JSON"], ", "), strings.Join(forms["text"], ", "))
 	file := filepath.Join("..", "..", "docs", "cli.md")
 	page, err := os.ReadFile(file)

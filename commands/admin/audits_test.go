@@ -302,7 +302,8 @@ An audit is a SELECT query over the database. Mailroom writes a row to ` + "`mes
 message. It writes a row to ` + "`command_trace`" + ` for every command, except for scheduled runs that change nothing.
 [schema.sql](../schema.sql) explains both tables.
 
-Mailroom includes many audits. To list them, run ` + "`mailroom sql --list`" + `. To run one, name it with ` + "`--named`" + `:
+Mailroom includes many audits. To list them, run ` + "`mailroom sql --list`" + `. To run an audit, pass its name with
+` + "`--named`" + `. To set its parameter, add ` + "`--params`" + `:
 
 ` + "```" + `console
 $ mailroom init
@@ -317,7 +318,7 @@ $ mailroom sql --named failed_last_day --params 72
 ended_at  message_id  sender  recipient  message_type  status  retries  reason
 ` + "```" + `
 
-You can also run a query of your own. The query can only read:
+You can also run your own query, which can only read:
 
 ` + "```" + `console
 $ mailroom agent add bob
@@ -337,7 +338,7 @@ mailroom: only queries that read are allowed: not authorized
 Use one SELECT over the tables of this database
 ` + "```" + `
 
-You can use any other SQLite client instead:
+You can also use any other SQLite client:
 
 ` + "```" + `console
 $ sqlite3 -readonly .mailroom/mailroom.db "SELECT at, event, actor, error FROM message_trace ORDER BY id DESC LIMIT 10"

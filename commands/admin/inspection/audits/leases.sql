@@ -1,5 +1,5 @@
 -- Deliveries in progress.
--- `ran_out` is 1 if the lease has expired without a result because its process died or stalled. The next delivery run
+-- `ran_out` is 1 if the lease has expired without a result, because its process died or stalled. The next delivery run
 -- then makes the message available again. `unowned` is 1 if somebody wrote the lease with SQL and no process owns it.
 -- To see what to do, run `mailroom why ID`.
 -- columns: message_id, recipient, lease_owner, lease_until, ran_out, crashes, unowned

@@ -1,5 +1,5 @@
 -- Messages that were read more than N minutes ago and have not been acknowledged.
--- Their readers may have died. Mailroom does not give a message that was read to another reader.
+-- Their readers may have died. After a message is read, Mailroom does not give it to another reader.
 -- params: minutes=60
 -- columns: message_id, sender, recipient, read_at
 SELECT message_id, sender, recipient, read_at

@@ -1,6 +1,6 @@
 -- Messages with a status that differs from the last status in their trace.
--- Somebody has changed these messages with SQL since the last delivery run. If a message is still listed after a
--- delivery run, that is a bug in Mailroom.
+-- Somebody has changed these messages with SQL since the last delivery run. If a delivery run does not remove a message
+-- from the list, Mailroom has a bug.
 -- columns: message_id, status, traced
 WITH replayed AS (
     SELECT m.seq, m.message_id, m.status,

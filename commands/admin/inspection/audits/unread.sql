@@ -1,5 +1,5 @@
 -- Unread messages in inboxes, oldest first.
--- Either no process waits for messages as the recipient, or the reader is busy. A leased message is listed after its
+-- Either no process waits for the recipient's messages, or the reader is busy. A leased message is listed after its
 -- lease has ended.
 -- columns: recipient, message_id, delivered_at, unread_seconds
 SELECT recipient, message_id, delivered_at,
