@@ -62,6 +62,6 @@ func CheckActor(name string) error {
 // NoMember returns the error for a built-in name that was to become part of a group, a session or a thread; of says
 // which.
 func NoMember(name, of string) *orchestrator.Error {
-	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s and cannot be part of a %s", name,
-		orchestrator.BuiltIns[name], of).WithHint("Send to %s directly", name)
+	return orchestrator.Errorf(orchestrator.InvalidParams, "%s cannot be part of a %s, because it is %s", name, of,
+		orchestrator.BuiltIns[name]).WithHint("Send to %s directly", name)
 }

@@ -49,7 +49,7 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 	}
 	if lifetime < 0 || lifetime > maxTokenLife {
 		return "", Token{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "expires is %s, but must be from 1 second to %s",
+			orchestrator.Errorf(orchestrator.InvalidParams, "`expires` is %s, but must be from 1 second to %s",
 				orchestrator.FormatDuration(lifetime), orchestrator.FormatDuration(maxTokenLife))
 	}
 	secret = NewToken(tokenPrefix)

@@ -247,7 +247,7 @@ func (x *examination) whySilent(m *Member) string {
 	}
 	switch {
 	case m.agent == nil:
-		return "no agent has that name any more"
+		return "no agent has that name anymore"
 	case m.hookAt != "" && x.now.Sub(orchestrator.ParseStamp(m.hookAt)) > noHooks:
 		says += "; its host has not called a hook since " + m.hookAt +
 			". Start a session, and check that its hooks are turned on"

@@ -307,7 +307,7 @@ func TestNeedsOfALoop(t *testing.T) {
 	found := overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{})
 	want.Equal(t, "doctor names them", slices.ContainsFunc(found, func(f overview.Finding) bool {
 		return f.Code == "exchange" && f.Level == "note" &&
-			f.Text() == "ann and bob have exchanged 32 messages within ten minutes: ann sent 16 and bob sent 16, and no person has said anything to either"
+			f.Text() == "ann and bob have exchanged 32 messages within ten minutes: ann sent 16 and bob sent 16, and no person has written to either agent"
 	}), true)
 	f.SQL(`INSERT INTO host_sessions (agent, session, started_at, seen_at, prompted_at) VALUES ('bob', 's', '', '', ?)`,
 		f.Stamp())
