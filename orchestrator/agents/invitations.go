@@ -27,7 +27,7 @@ func Invite(ctx context.Context, l *ledger.Ledger, agent string) (code string, i
 			return "", Token{}, err
 		}
 		if orchestrator.IsBuiltIn(agent) {
-			return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "cannot join as %s, which is %s", agent,
+			return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "cannot join as `%s`, which is reserved for %s", agent,
 				orchestrator.BuiltIns[agent]).WithHint("Choose another name")
 		}
 	}

@@ -41,7 +41,7 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 	token Token, err error) {
 	if folded := orchestrator.FoldName(agent); orchestrator.IsBuiltIn(folded) {
 		return "", Token{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "cannot issue a token for %s, which is %s", folded,
+			orchestrator.Errorf(orchestrator.InvalidParams, "cannot issue a token for `%s`, which is reserved for %s", folded,
 				orchestrator.BuiltIns[folded]).WithHint("Issue the token for an agent with another name")
 	}
 	if agent, err = orchestrator.CheckNewName("agent", agent); err != nil {

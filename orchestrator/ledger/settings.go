@@ -191,7 +191,7 @@ func onOff(key, preset, about string, field func(*Settings) *bool) Setting {
 	return Setting{Key: key, Default: preset, Bounds: "on or off", About: about,
 		parse: func(s *Settings, v string) error {
 			if v != "on" && v != "off" {
-				return fmt.Errorf("must be on or off, but is %q", v)
+				return fmt.Errorf("must be `on` or `off`, but is %q", v)
 			}
 			*field(s) = v == "on"
 			return nil

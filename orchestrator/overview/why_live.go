@@ -67,7 +67,7 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 			" --deliver ...`. Both commands release its messages"
 	case m.NextAttemptAt > now && conf.HoldOf(m.Sender, m.Recipient, now) != nil:
 		h := conf.HoldOf(m.Sender, m.Recipient, now)
-		why.Rule = fmt.Sprintf("messages between %s and %s are %s, since %s", h.A, h.B, h, h.Since)
+		why.Rule = fmt.Sprintf("messages between %s and %s are %s (since %s)", h.A, h.B, h, h.Since)
 		why.Fix = fmt.Sprintf("To release these messages, run `mailroom hold %s %s --off`", h.A, h.B)
 	case m.NextAttemptAt > now:
 		return explainLater(c, conf, m, l.Now(), comes, why)

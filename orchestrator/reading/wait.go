@@ -90,7 +90,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	}
 	if recipient == orchestrator.User {
 		return nil, false,
-			orchestrator.Errorf(orchestrator.PermissionDenied, "messages to %s go to the user's phone",
+			orchestrator.Errorf(orchestrator.PermissionDenied, "messages to `%s` go to the user's phone",
 				orchestrator.User).WithHint("To pair a phone, run `mailroom signal pair`")
 	}
 	names, err := awaited(ctx, l, recipient, &o)

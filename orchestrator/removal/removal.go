@@ -52,7 +52,7 @@ func RemoveIn(t *ledger.Tx, r Request) (failed int, err error) {
 		return 0, err
 	}
 	if orchestrator.IsBuiltIn(r.Name) {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "cannot remove %s, which is %s", r.Name,
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "cannot remove `%s`, which is reserved for %s", r.Name,
 			orchestrator.BuiltIns[r.Name]).WithHint("Built-in names cannot be removed")
 	}
 	a := t.Config().Agents[r.Name]
