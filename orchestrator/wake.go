@@ -42,7 +42,7 @@ func ParseWakeRules(text string) (WakeRules, error) {
 		wanted := Wake(strings.ToLower(strings.TrimSpace(wake)))
 		if !slices.Contains(Wakes, wanted) || has && kind == "" || len(kind) > MaxType {
 			return nil, InvalidParam("wake", "%q is not a valid rule", Clip(strings.TrimSpace(rule))).
-				WithHint("Use now, rest, or never. For one type, use the form STATUS=never. Separate several rules with commas")
+				WithHint("Use `now`, `rest`, or `never`. For a rule for one message type, use the form TYPE=WAKE, such as `STATUS=never`. Separate rules with commas")
 		}
 		if _, twice := rules[kind]; twice {
 			return nil, InvalidParam("wake", "%q contains two rules for the same messages", Clip(text)).

@@ -78,7 +78,7 @@ func TestWebhookAgent(t *testing.T) {
 			t.Errorf("%q, %v:\n%s\nwant %q", command, err, out, want)
 		}
 	}
-	says("its server accepted it", "why", first)
+	says("its server accepted the message", "why", first)
 
 	answer := func(code int) {
 		mu.Lock()

@@ -43,8 +43,7 @@ func MayReachUser(t *ledger.Tx, d *orchestrator.Draft) (note string, err error) 
 	if !AsksUser(d.Type) {
 		return orchestrator.WaitsForDevice, nil
 	}
-	e := orchestrator.Errorf(orchestrator.Unavailable, "no paired phone can show the question to %s; nothing was sent",
-		orchestrator.User)
+	e := orchestrator.Errorf(orchestrator.Unavailable, "no paired phone can show the question to the user; nothing was sent")
 	e.Recipient = orchestrator.User
 	return "", e.WithHint("To pair a phone, run `mailroom signal pair`")
 }
@@ -53,7 +52,7 @@ func MayReachUser(t *ledger.Tx, d *orchestrator.Draft) (note string, err error) 
 func CheckActor(name string) error {
 	if name == orchestrator.User {
 		return orchestrator.Errorf(orchestrator.UnknownSender,
-			"%s is the person who runs the agents and answers on a phone, so you cannot act as %[1]s", orchestrator.User).
+			"`%s` is reserved for the person who runs the agents and answers on a phone, so you cannot act as `%[1]s`", orchestrator.User).
 			WithHint("Act as an agent. To list the agents, run `mailroom agent list`")
 	}
 	return nil
@@ -62,6 +61,6 @@ func CheckActor(name string) error {
 // NoMember returns the error for a built-in name that was to become part of a group, a session or a thread; of says
 // which.
 func NoMember(name, of string) *orchestrator.Error {
-	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s and cannot be part of a %s", name,
-		orchestrator.BuiltIns[name], of).WithHint("Send to %s directly", name)
+	return orchestrator.Errorf(orchestrator.InvalidParams, "`%s` cannot be part of a %s, because the name is reserved for %s", name, of,
+		orchestrator.BuiltIns[name]).WithHint("Send the message to `%s` directly", name)
 }

@@ -49,7 +49,7 @@ func CodeWaits(ctx context.Context, l *ledger.Ledger, code string) (bool, error)
 // OpenSession exchanges a code for a session of the console. Of several who try at once, one gets it. Error:
 // unauthenticated, which does not tell whether the code is unknown, used or too old.
 func OpenSession(ctx context.Context, l *ledger.Ledger, code string) (secret string, session Token, err error) {
-	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the code is not valid: a code works once, within %s",
+	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the code is not valid: a code works only once, and only for %s",
 		orchestrator.FormatDuration(CodeLife)).
 		WithHint("To get a new code, run `mailroom console`")
 	if !strings.HasPrefix(code, codePrefix) || len(code) > maxSecret {

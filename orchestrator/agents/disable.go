@@ -65,7 +65,7 @@ func changeDisabled(ctx context.Context, l *ledger.Ledger, name string,
 		case known == nil || l.PartOf(name) != nil:
 			return NoAgent(t.Conn, name, conf)
 		case known.BuiltIn:
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s; you can disable only an agent", name,
+			return orchestrator.Errorf(orchestrator.InvalidParams, "`%s` is reserved for %s; you can disable only agents", name,
 				orchestrator.BuiltIns[name])
 		}
 		a = *known

@@ -29,7 +29,7 @@ func chooseHost(l *ledger.Ledger, u *Update, a *ledger.Agent) error {
 		return invalid("%q is not a valid host name", *u.Host)
 	case u.Host != nil && *u.Host != "" && *u.Host != here && ledger.NeedsHost(l, &named):
 		return invalid("you can set files and commands only on their own host, but this host is %s", here).
-			WithHint("Run `mailroom agent add` on %s, or run it without a file or command to move the existing ones", *u.Host)
+			WithHint("Run `mailroom agent add` on %s. Or, to move only the existing files and commands to that host, omit the new ones", *u.Host)
 	case u.Host != nil:
 		a.Host = *u.Host
 	case !l.IsCentral():
@@ -53,8 +53,8 @@ func chooseHost(l *ledger.Ledger, u *Update, a *ledger.Agent) error {
 	}
 	if ledger.NeedsHost(l, &kept) {
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"%s already has a file or command on %s, but this one would be on %s. All of them must be on one host", a.Name, was, here).
-			WithHint("Run `mailroom agent add` on %s, or give all files and commands in this call", was)
+			"%s already has a file or command on %s, but the new one would be on %s. All files and commands of an agent must be on one host", a.Name, was, here).
+			WithHint("Run `mailroom agent add` on %s, or specify all files and commands in one call", was)
 	}
 	return nil
 }

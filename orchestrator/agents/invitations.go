@@ -27,7 +27,7 @@ func Invite(ctx context.Context, l *ledger.Ledger, agent string) (code string, i
 			return "", Token{}, err
 		}
 		if orchestrator.IsBuiltIn(agent) {
-			return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "cannot join as %s, which is %s", agent,
+			return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "cannot join as `%s`, which is reserved for %s", agent,
 				orchestrator.BuiltIns[agent]).WithHint("Choose another name")
 		}
 	}
@@ -49,7 +49,7 @@ func invitationSecret(agent, code string) string { return joinPrefix + agent + "
 // AcceptInvitation exchanges an invitation for a token that is valid until it is revoked. Of several who try at once, one gets it.
 // Errors: unauthenticated, which does not tell whether the code is unknown or too old; conflict if it was used.
 func AcceptInvitation(ctx context.Context, l *ledger.Ledger, agent, code string) (secret string, token Token, err error) {
-	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the invitation is not valid: an invitation works once, within %s",
+	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the invitation is not valid: an invitation works only once, and only for %s",
 		orchestrator.FormatDuration(InvitationLife)).
 		WithHint("To create a new invitation, run `mailroom invite NAME` on the machine of the database")
 	if len(agent) > maxSecret || len(code) > maxSecret {
@@ -81,7 +81,7 @@ func AcceptInvitation(ctx context.Context, l *ledger.Ledger, agent, code string)
 			if !found || used.RevokedAt == "" {
 				return refused
 			}
-			return orchestrator.Errorf(orchestrator.Conflict, "the invitation was already used at %s by someone else", used.RevokedAt).
+			return orchestrator.Errorf(orchestrator.Conflict, "the invitation was used at %s", used.RevokedAt).
 				WithHint("If that was not you, run `mailroom agent token %s --revoke` and then `mailroom invite %[1]s` on the machine of the database", agent)
 		}
 		if err := mayHaveToken(t, agent); err != nil {

@@ -17,15 +17,15 @@ func Part() *ledger.Part {
 			{Table: "tokens", Over: `(revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1)`},
 		},
 		Outside: `
-			SELECT 'agent ' || name || ' is delivered to by ' || deliver || CASE WHEN deliver LIKE 'exec:%'
+			SELECT 'agent ' || name || ' gets messages through ' || deliver || CASE WHEN deliver LIKE 'exec:%'
 				AND folder <> '' THEN ', in ' || folder ELSE '' END
 			FROM agents WHERE deliver <> 'inbox'
-			UNION ALL SELECT 'agent ' || name || ' falls back to ' || fallback FROM agents WHERE fallback <> ''
+			UNION ALL SELECT 'agent ' || name || ' has the fallback ' || fallback FROM agents WHERE fallback <> ''
 			UNION ALL SELECT 'agent ' || name || ' is started by ' || start_command || CASE WHEN folder <> '' THEN ', in ' || folder ELSE '' END
 			FROM agents WHERE start_command <> ''
-			UNION ALL SELECT 'commands of agent ' || name || ' get of the environment ' || pass_env FROM agents
+			UNION ALL SELECT 'commands of agent ' || name || ' get the environment variables ' || pass_env FROM agents
 				WHERE pass_env <> ''
-			UNION ALL SELECT 'agent ' || name || ' may be delivered to in a private network' FROM agents
+			UNION ALL SELECT 'agent ' || name || ' may have an address in a private network' FROM agents
 				WHERE allow_private <> 0 ORDER BY 1`,
 		Outdated: []store.Outdated{
 			{End: `DELETE FROM tokens WHERE agent = 'operator' AND ?1 <> ''`},

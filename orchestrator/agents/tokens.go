@@ -41,7 +41,7 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 	token Token, err error) {
 	if folded := orchestrator.FoldName(agent); orchestrator.IsBuiltIn(folded) {
 		return "", Token{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "cannot issue a token for %s, which is %s", folded,
+			orchestrator.Errorf(orchestrator.InvalidParams, "cannot issue a token for `%s`, which is reserved for %s", folded,
 				orchestrator.BuiltIns[folded]).WithHint("Issue the token for an agent with another name")
 	}
 	if agent, err = orchestrator.CheckNewName("agent", agent); err != nil {
@@ -49,7 +49,7 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 	}
 	if lifetime < 0 || lifetime > maxTokenLife {
 		return "", Token{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "expires is %s, but must be from 1 second to %s",
+			orchestrator.Errorf(orchestrator.InvalidParams, "`expires` is %s, but must be from 1 second to %s",
 				orchestrator.FormatDuration(lifetime), orchestrator.FormatDuration(maxTokenLife))
 	}
 	secret = NewToken(tokenPrefix)

@@ -344,9 +344,9 @@ func chooseFolder(l *ledger.Ledger, u *Update, known, a *ledger.Agent) error {
 			a.StartCommand != ""} {
 			if command {
 				return orchestrator.Errorf(orchestrator.Conflict,
-					"the %s command of %s runs in %s, but this one would run in %s", kept, a.Name, known.Folder,
+					"the %s command of %s runs in %s, but the new command would run in %s", kept, a.Name, known.Folder,
 					u.Folder).
-					WithHint("Run `mailroom agent add` in %s, or give both commands in this call", known.Folder)
+					WithHint("Run `mailroom agent add` in %s, or specify both commands in one call", known.Folder)
 			}
 		}
 	}

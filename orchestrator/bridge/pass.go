@@ -159,7 +159,7 @@ func unsettle(files map[string]sight) {
 // rootGone reports that there is no root.
 func (p *pass) rootGone(ctx context.Context) error {
 	problem := letters.Problem{Path: p.path("", ""), Fingerprint: "gone",
-		Problem: "the root of the inbox folders does not exist; mount its disk, or create it with mkdir"}
+		Problem: "the root of the inbox folders does not exist; mount its disk, or create the root with mkdir"}
 	news, err := letters.NoteProblem(ctx, p.engine.Ledger, problem)
 	if news {
 		p.log.Warn("the root of the inbox folders has a problem", "path", problem.Path, "problem", problem.Problem)

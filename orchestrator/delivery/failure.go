@@ -82,7 +82,7 @@ func GiveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool
 	if span := tracing.FromContext(t.Ctx); span != nil && !span.Scheduled {
 		level = slog.LevelInfo // the answer of a command that somebody has called tells of it
 	}
-	say(t, level, "a message is a dead letter", m, "retries", retries, "reason", reason)
+	say(t, level, "a message became a dead letter", m, "retries", retries, "reason", reason)
 	return Bounce(t, m, orchestrator.DeliveryFailed, reason, retries)
 }
 

@@ -320,7 +320,7 @@ func (b *InboxBatch) failAlone(seq int64, agent *ledger.Agent, cause error) erro
 // failOne ends an attempt at a message that failed.
 func (b *InboxBatch) failOne(m *orchestrator.Message, reason string) error {
 	retryAt := ""
-	stuck, err := b.RowSavepoint("failing its attempt", m.ID, func() (err error) {
+	stuck, err := b.RowSavepoint("recording its failed attempt", m.ID, func() (err error) {
 		retryAt, err = attemptFailed(b.Tx, m, &outcome{reason: reason})
 		return err
 	})

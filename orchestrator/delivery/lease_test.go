@@ -41,8 +41,8 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				f.SQL(`UPDATE agent_message SET ` + lease + set)
 				behind := f.Send("a", "b")
 				for _, id := range []string{held, behind} {
-					const rule, fix = "; the next delivery run shortens that to 1m30s after the run",
-						"Run `mailroom deliver_all` now, and again after that time. To end the lease now, run `"
+					const rule, fix = "; the next delivery run changes this time to 1m30s after the run",
+						"Run `mailroom deliver_all` now, and run it again when the lease has ended. To end the lease now, run `"
 					why := f.Why(id)
 					if back := strings.Contains(why.Rule, rule); back != (until != "ends soon") ||
 						strings.HasPrefix(why.Fix, fix) != back {
@@ -53,8 +53,8 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				const end = "2026-01-02T03:05:35.000Z" // 60 s for an attempt, 30 s of grace
 				want.Rows(t, f.Rows(`SELECT lease_until, traced_status FROM agent_message ORDER BY seq`),
 					end+" pending", " pending")
-				for id, rule := range map[string]string{held: "it has a lease until " + end + " that no process owns",
-					behind: held + ", also from a to b, has a lease until " + end + " that no process owns"} {
+				for id, rule := range map[string]string{held: "no process owns its lease, which ends at " + end,
+					behind: "no process owns the lease of " + held + ", which is also from a to b. The lease ends at " + end} {
 					why := f.Why(id)
 					if !strings.Contains(why.Rule, rule) ||
 						!strings.Contains(why.Fix, "UPDATE agent_message SET lease_until") {
@@ -154,7 +154,7 @@ func TestLongLeaseOfARun(t *testing.T) {
 	want.Equal(t, "why", f.Why(id).Rule, "worker is delivering it; its lease ends at "+until)
 	f.SQL(`UPDATE agent_message SET lease_until = '9999-12-31T23:59:59.999Z'`)
 	want.Equal(t, "why", f.Why(id).Rule,
-		"worker is delivering it; its lease ends at 9999-12-31T23:59:59.999Z; the next delivery run shortens that to 1h0m30s after the run")
+		"worker is delivering it; its lease ends at 9999-12-31T23:59:59.999Z; the next delivery run changes this time to 1h0m30s after the run")
 	f.Deliver()
 	want.Equal(t, "why", f.Why(id).Rule, "worker is delivering it; its lease ends at "+until)
 	if says := finding(f, "leases without an owner"); says.Level != "ok" {
@@ -184,7 +184,7 @@ func TestNextAttemptByHand(t *testing.T) {
 		f.SQL(`UPDATE agent_message SET next_attempt_at = ?`, at)
 		second := f.Send("a", "b")
 		if rule := f.Why(first).Rule; !strings.HasSuffix(rule,
-			" with SQL; the next delivery run shortens that to 2m after the run") {
+			" with SQL; the next delivery run changes this time to 2m after the run") {
 			t.Errorf("why before the run: %s", rule)
 		}
 		f.Deliver()
@@ -192,7 +192,7 @@ func TestNextAttemptByHand(t *testing.T) {
 		for id, rule := range map[string]string{
 			first: "somebody set its next_attempt_at to " + end + " with SQL",
 			second: "a sent " + first + " before it, and that message is deferred until " + end +
-				"; Mailroom delivers the two in order",
+				"; Mailroom delivers the two messages in order",
 		} {
 			want.Equal(t, "why", f.Why(id).Rule, rule)
 		}

@@ -311,7 +311,7 @@ func Lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 		ledger.Change{To: orchestrator.Expired, Event: tracing.Expired, Failure: reason}); err != nil {
 		return err
 	}
-	say(t, slog.LevelInfo, "a message expired and is a dead letter", m, "reason", reason)
+	say(t, slog.LevelInfo, "a message expired and became a dead letter", m, "reason", reason)
 	return Bounce(t, m, orchestrator.MessageExpired, reason, m.RetryCount)
 }
 

@@ -39,7 +39,7 @@ func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, r *
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("cannot get a slot to run a command of %s: %w", recipient, err)
+			return fmt.Errorf("cannot get a slot to run a command for %s: %w", recipient, err)
 		}
 		o.slot = slot
 		claims, err := e.deliverClaims(ctx, recipient, o, r)
@@ -293,7 +293,7 @@ func tryTarget(ctx context.Context, l *ledger.Ledger, c *claim, target string) [
 	}
 	outcomes[0].detail = report.text()
 	for i := 1; i < len(outcomes) && outcomes[0].detail != ""; i++ {
-		outcomes[i].detail = "in one attempt with " + c.messages[0].ID + "; for the report, see the trace of that message"
+		outcomes[i].detail = "in the same attempt as " + c.messages[0].ID + "; for the report, see the trace of that message"
 	}
 	return outcomes
 }
@@ -306,7 +306,7 @@ var errStalled = errors.New("the transport did not return in time")
 func bounded(ctx context.Context, l *ledger.Ledger, name string, linger time.Duration, f func() error) error {
 	result := make(chan error, 1)
 	orchestrator.GoSafe(name, l.Log, func() {
-		err := errors.New("the transport panicked; see the log")
+		err := errors.New("panic in the transport; see the log")
 		defer func() { result <- err }()
 		err = f()
 	})

@@ -82,7 +82,7 @@ func attending(t *ledger.Tx, names ...string) error {
 	for _, name := range names {
 		if is := known[name]; is != IsWorking && is != IsIdle {
 			return orchestrator.Errorf(orchestrator.Conflict, "%s has no running session of an agent host", name).
-				WithHint("Mailroom can pause only sessions of agent hosts. Stop the program that works as %s", name)
+				WithHint("Mailroom can hold only messages between sessions of agent hosts. Stop the program that works as %s", name)
 		}
 	}
 	return nil

@@ -177,7 +177,7 @@ func unreadWith(c *store.Conn, agent string, marks []string) (map[string]orchest
 func recognizeOne(t *ledger.Tx, e *Event, m *orchestrator.Message, sight Sight) error {
 	if sight == Answered {
 		return messages.MarkRead(t, m, t.Now, tracing.Read, "found in the transcript of session "+e.Session+
-			", answered")
+			" with an answer")
 	}
 	lease := e.lease()
 	lease.Writer = process.ID{}

@@ -206,6 +206,6 @@ func (e *ender) endNames(ctx context.Context, l *ledger.Ledger) {
 		err = l.Write(ctx, store.Alone, endNames)
 	}
 	if ctx.Err() == nil && e.Changed(err) && err != nil {
-		l.Log.Error("cannot remove the agents of ended sessions; each run tries again", "error", err)
+		l.Log.Error("cannot remove the agents of ended sessions; Mailroom retries in each run", "error", err)
 	}
 }

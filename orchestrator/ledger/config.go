@@ -204,7 +204,7 @@ func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
 	for _, def := range settingList {
 		if err := conf.unreadable[def.Key]; err != nil {
 			conf.Odd = append(conf.Odd,
-				fmt.Sprintf("cannot read the setting %s (%v): Mailroom uses its default, %s", def.Key, err, def.Default))
+				fmt.Sprintf("cannot read the setting %s (%v): Mailroom uses the default, %s", def.Key, err, def.Default))
 		}
 	}
 	conf.addBuiltIns()

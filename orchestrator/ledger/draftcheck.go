@@ -65,9 +65,9 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ack_within is %d, but must be from 1 to %d",
 			int64(d.AckWithin/time.Second), int64(orchestrator.MaxTTL/time.Second))
 	case d.Wake != "" && !slices.Contains(orchestrator.Wakes, d.Wake):
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "wake is %q, but must be now, rest, or never", d.Wake)
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "wake is %q, but must be `now`, `rest`, or `never`", d.Wake)
 	case d.Action != "" && d.Action != "queue" && d.Action != "interrupt":
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "action is %q, but must be queue or interrupt", d.Action)
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "action is %q, but must be `queue` or `interrupt`", d.Action)
 	}
 	if d.Presence == "" {
 		return d, nil

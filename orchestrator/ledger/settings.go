@@ -83,7 +83,7 @@ var settingList = []Setting{
 	integer("delivery.claim_size", "1000", 1, 10000, "number of messages that are claimed in one transaction",
 		func(s *Settings) *int { return &s.ClaimSize }),
 	integer("delivery.crashes_per_rung", "3", 1, 100,
-		"number of times that the delivering process of a message may die before that counts as a failed attempt",
+		"number of times that the process that delivers a message may die before Mailroom counts a failed attempt",
 		func(s *Settings) *int { return &s.CrashesPerRung }),
 	span("expiry.undelivered", "7d", time.Minute, 3650*orchestrator.Day,
 		"time after which undelivered messages without a ttl expire",
@@ -92,20 +92,20 @@ var settingList = []Setting{
 		"time after which undelivered messages are reported as overdue",
 		func(s *Settings) *time.Duration { return &s.OverdueAfter }),
 	span("retention.ended", "7d", 0, 3650*orchestrator.Day,
-		"time after which delivered messages are archived, and failed, expired, and cancelled messages are deleted",
+		"time after which delivered messages are archived, and failed, expired, and canceled messages are deleted",
 		func(s *Settings) *time.Duration { return &s.KeepEnded }),
 	span("retention.archive", "90d", 0, 3650*orchestrator.Day, "time after which archived messages are deleted",
 		func(s *Settings) *time.Duration { return &s.KeepArchived }),
 	span("retention.trace", "90d", 0, 3650*orchestrator.Day,
-		"time after the deletion of a message until its trace is deleted",
+		"time between the deletion of a message and the deletion of its trace",
 		func(s *Settings) *time.Duration { return &s.KeepTraces }),
 	integer("backlog.limit", "0", 0, math.MaxInt32,
-		"number of undelivered and unread messages of one recipient from which Mailroom rejects messages to that recipient; 0: no limit",
+		"number of undelivered and unread messages of one recipient at which Mailroom rejects more messages to that recipient; 0: no limit",
 		func(s *Settings) *int { return &s.BacklogLimit }),
 	integer("hops.limit", "64", 1, 10000, "number of answers to answers that Mailroom accepts before it reports a loop",
 		func(s *Settings) *int { return &s.MaxHops }),
 	integer("hops.inherited", "64", 1, 10000,
-		"number of messages that may cause one another within ten minutes, without being answers, before Mailroom rejects further messages from the commands of agents", func(s *Settings) *int { return &s.InheritedHops }),
+		"number of messages, not counting answers, that may cause one another within ten minutes before Mailroom rejects more messages from the commands of agents", func(s *Settings) *int { return &s.InheritedHops }),
 	onOff("bounce", "on", "send an error_report to the sender of a message that failed or expired",
 		func(s *Settings) *bool { return &s.Bounce }),
 	onOff("ralph.strict_routes", "off",
@@ -136,7 +136,7 @@ var settingList = []Setting{
 		About:  "address at which phones reach the app of `mailroom serve --phone`",
 		parse:  func(s *Settings, v string) (err error) { s.SignalURL, err = push.ParseSignalURL(v); return err }},
 	{Key: "signal.push_hosts", Local: true, Default: "-", Bounds: "hosts separated by commas, or - for none",
-		About: "additional push services and ntfy servers; those of the browsers and ntfy.sh are always allowed",
+		About: "additional push services and ntfy servers; ntfy.sh and the push services of the browsers are always allowed",
 		parse: func(s *Settings, v string) (err error) {
 			if s.PushHosts = nil; v != "-" {
 				s.PushHosts, err = push.ParseHosts(v)
@@ -145,7 +145,7 @@ var settingList = []Setting{
 		}},
 	local(onOff("signal.allow_private", "off", "allow hosts in signal.push_hosts that are on this machine or in a private network", func(s *Settings) *bool { return &s.AllowPrivatePush })),
 	{Key: SignalHost, Local: true, Default: "-", Bounds: "the name of a host, or - for any",
-		About: "host that stores the keys of questions to the user, for a database on a server. Only that host sends questions and alerts to the user",
+		About: "for a database on a server: host that stores the keys of questions to the user. Only that host sends questions and alerts to the user",
 		parse: func(s *Settings, v string) error {
 			if s.SignalHost = ""; v != "-" {
 				s.SignalHost = v
@@ -159,7 +159,7 @@ var settingList = []Setting{
 		About: "waiting times before a failed session is restarted; after the last one, Mailroom stops restarting the session until the next message",
 		parse: func(s *Settings, v string) (err error) { s.StartLadder, err = parseLadder(v); return err }},
 	{Key: "wal.limit", Default: "67108864", Bounds: "1048576 to 17179869184 bytes",
-		About: "size of the write-ahead log from which checkpoint truncates the log",
+		About: "size above which `mailroom checkpoint` truncates the write-ahead log",
 		parse: func(s *Settings, v string) error {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 1<<20 || n > 16<<30 {
@@ -191,7 +191,7 @@ func onOff(key, preset, about string, field func(*Settings) *bool) Setting {
 	return Setting{Key: key, Default: preset, Bounds: "on or off", About: about,
 		parse: func(s *Settings, v string) error {
 			if v != "on" && v != "off" {
-				return fmt.Errorf("must be on or off, but is %q", v)
+				return fmt.Errorf("must be `on` or `off`, but is %q", v)
 			}
 			*field(s) = v == "on"
 			return nil

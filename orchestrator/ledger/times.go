@@ -32,7 +32,7 @@ func (t *Tx) CheckNotBefore(d *orchestrator.Draft) error {
 			orchestrator.Stamp(due), orchestrator.FormatDuration(orchestrator.MaxNotBefore))
 	case !due.IsZero() && d.TTL > 0 && !due.Before(t.Clock.Add(d.TTL)):
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"not_before is %s, but the message has expired by then, at %s", orchestrator.Stamp(due),
+			"not_before is %s, but must be before the message expires at %s", orchestrator.Stamp(due),
 			orchestrator.Stamp(t.Clock.Add(d.TTL))).
 			WithHint("Use a larger ttl_seconds, or omit it: the message then expires seven days after not_before")
 	}

@@ -59,7 +59,7 @@ type moving struct {
 func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)) (Moved, error) {
 	if from.TrustedPath() == to.TrustedPath() {
 		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is already at %s", to.Path()).
-			WithHint("Give the old place with `--from` and the new place with `--db`")
+			WithHint("Specify the old location with `--from` and the new location with `--db`")
 	}
 	if reached == nil {
 		reached = func(string) {}
@@ -79,7 +79,7 @@ func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)
 		return Moved{Before: true}, m.finish(ctx)
 	case at != "":
 		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "the database has already moved from %s to %s",
-			from.Path(), at).WithHint("Give the present place with `--from`")
+			from.Path(), at).WithHint("Specify the present location with `--from`")
 	case conf.Stored[store.MovingFrom] != "":
 		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "a database is still moving to %s", from.Path()).
 			WithHint("First run the interrupted `mailroom migrate` again")
@@ -209,15 +209,15 @@ func (c *copying) mayArrive(old string) error {
 	t := c.tx
 	switch before := t.Config().Stored[store.MovingFrom]; {
 	case t.Config().Stored[store.MovedTo] != "":
-		return orchestrator.Errorf(orchestrator.Conflict, "%s is an old place: its database has moved to another place",
+		return orchestrator.Errorf(orchestrator.Conflict, "the database at %s has moved to another location",
 			t.Ledger.Path()).
-			WithHint("Give another place with `--db`. Or, if nobody needs the old database, first delete its file or schema")
+			WithHint("Specify another location with `--db`. Or, if nobody needs the old database, delete its file or schema and try again")
 	case before == old:
 		return nil
 	case before != "":
 		return orchestrator.Errorf(orchestrator.Conflict, "another database is still moving to %s: %s", t.Ledger.Path(),
 			before).
-			WithHint("Run the interrupted `mailroom migrate` again, or give another place with `--db`")
+			WithHint("Run the interrupted `mailroom migrate` again, or specify another location with `--db`")
 	}
 	for _, p := range c.pairs {
 		if slices.Contains(replaced, p.to.Name) {
@@ -230,7 +230,7 @@ func (c *copying) mayArrive(old string) error {
 		if n > 0 {
 			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: its table %s has rows",
 				t.Ledger.Path(), p.to.Name).
-				WithHint("With `--db`, give a place that has no database yet or an empty one")
+				WithHint("With `--db`, specify a location that has no database yet or an empty database")
 		}
 	}
 	return nil
@@ -250,7 +250,7 @@ func (c *copying) settle(m *Moved) (err error) {
 		}
 	}
 	if err := t.Note(ledger.Selection{Where: ledger.Leased}, tracing.Released,
-		"the database is moving to another place"); err != nil {
+		"the database is moving to another location"); err != nil {
 		return err
 	}
 	if m.Leases, err = t.Exec(`UPDATE agent_message SET ` + ledger.NoLease + ` WHERE ` + ledger.Leased); err != nil {
@@ -311,7 +311,7 @@ func (m *moving) finish(ctx context.Context) error {
 	}
 	if conf.Stored[store.MovingFrom] != m.old {
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"the database %s cannot finish its move to %s: another database is moving to that place", from.Path(), to.Path())
+			"the database %s cannot finish its move to %s: another database is moving to that location", from.Path(), to.Path())
 	}
 	if err := person.CopyKeys(from, to); err != nil {
 		return err

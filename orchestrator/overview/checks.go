@@ -43,7 +43,7 @@ var checks = []check{
 	{"start commands", "", "no session has failed too often", checkGivenUp},
 	{"traces sent", "", "", checkExports},
 	{"sessions", "", "", checkSessions},
-	{"effect", "", "no agent fills the context of another with little effect", checkEffect},
+	{"effect", "", "no agent adds much to the context of another agent with little effect", checkEffect},
 	{"files not taken in", "", "`mailroom ralph watch` has read every file", checkFiles},
 	{"copies", "", "", checkCopies},
 	{"invitations", "", "no invitation was used twice, and no attempt to join failed", checkJoins},
@@ -105,7 +105,7 @@ func (x *examination) addMembers(says, do string, is func(m *Member) bool) {
 func checkMoved(x *examination) error {
 	if to := x.conf.Stored[store.MovedTo]; to != "" {
 		x.add(Finding{Level: Problem, Says: "This database has moved and no longer accepts messages",
-			Because: "its new place is " + to, Do: "Use the new place"})
+			Because: "its new address is " + to, Do: "Use the new address"})
 	}
 	return nil
 }
@@ -162,13 +162,13 @@ func checkUnknown(x *examination) error {
 }
 
 func checkLeases(x *examination) error {
-	return x.addCount(Note, "%s ended before the delivery did; the next delivery run continues with the message", "lease", "To start a delivery run, run `mailroom deliver_all`",
+	return x.addCount(Note, "%s ended before the delivery did; the next delivery run continues the delivery", "lease", "To start a delivery run, run `mailroom deliver_all`",
 		`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND lease_until <= ?`, orchestrator.Stamp(x.now))
 }
 
 func checkUnowned(x *examination) error {
-	return x.addCount(Problem, "%s without an owner, written with SQL: later messages from the same sender to the same agent wait until the lease ends", "lease",
-		"To list the leases, run `mailroom sql --named leases`. To see what to do about one, run `mailroom why ID`",
+	return x.addCount(Problem, "%s without an owner, set with SQL. Until such a lease ends, later messages from the same sender to the same agent wait", "lease",
+		"To list the leases, run `mailroom sql --named leases`. To see what to do about a lease, run `mailroom why ID`",
 		`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND `+ledger.Unowned+` AND lease_until > ?`,
 		orchestrator.Stamp(x.now))
 }
@@ -228,7 +228,7 @@ func checkFiles(x *examination) error {
 // checkConfiguration names what is passed over in the configuration.
 func checkConfiguration(x *examination) error {
 	for _, says := range x.conf.Odd {
-		x.add(Finding{Level: Problem, Says: says, Do: "Somebody wrote this value with SQL. Correct it with SQL, or correct a setting with `mailroom setting set KEY VALUE`"})
+		x.add(Finding{Level: Problem, Says: says, Do: "Somebody wrote this value with SQL. Correct the value with SQL or, if it is a setting, with `mailroom setting set KEY VALUE`"})
 	}
 	return nil
 }

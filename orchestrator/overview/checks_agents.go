@@ -94,7 +94,7 @@ func checkSessions(x *examination) error {
 			names[i] = s.Name + " of " + s.Program
 		}
 		x.add(Finding{
-			About: name, Level: Note, Do: "End all but one, or give each an agent of its own",
+			About: name, Level: Note, Do: "End all sessions but one, or give each session an agent name of its own",
 			Says: fmt.Sprintf("%d running sessions use this agent name: %s. A message goes to the first session that checks for messages",
 				len(names), strings.Join(names, ", ")),
 		})

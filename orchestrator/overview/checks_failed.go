@@ -114,9 +114,9 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 	case newest.status == string(orchestrator.Expired):
 		f.Says = "Messages to " + g.recipient + " expired"
 	case scheme == "exec":
-		f.Says = "The command of " + g.recipient + " fails"
+		f.Says = "The command for " + g.recipient + " fails"
 	case scheme == "webhook":
-		f.Says = "The webhook of " + g.recipient + " fails"
+		f.Says = "The webhook for " + g.recipient + " fails"
 	default:
 		f.Says = "Messages to " + g.recipient + " failed"
 	}

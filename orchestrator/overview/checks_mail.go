@@ -215,7 +215,7 @@ func checkUnread(x *examination) error {
 				Do: "To read them here, run `mailroom wait --recipient " + orchestrator.ShellWord(m.Name) + "`",
 			}
 			if m.Name == orchestrator.Operator {
-				f.Says, f.Because = "Messages to you are unread", "agents address the person who runs Mailroom as operator"
+				f.Says, f.Because = "Messages to you are unread", "agents address the person who runs Mailroom as `operator`"
 			}
 			var senders []string
 			err := x.c.Query(`SELECT i.message_id, m.sender FROM agent_inbox i
@@ -247,7 +247,7 @@ func (x *examination) whySilent(m *Member) string {
 	}
 	switch {
 	case m.agent == nil:
-		return "no agent has that name any more"
+		return "no agent has that name anymore"
 	case m.hookAt != "" && x.now.Sub(orchestrator.ParseStamp(m.hookAt)) > noHooks:
 		says += "; its host has not called a hook since " + m.hookAt +
 			". Start a session, and check that its hooks are turned on"

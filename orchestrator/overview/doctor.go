@@ -126,8 +126,8 @@ func (d *doctor) trials(ctx context.Context) {
 			d.ReportOf("trial", t.Agent, Note, "the transport "+t.Deliver+" was not tested: "+t.Says, "")
 		case t.PutOff:
 			d.ReportOf("trial", t.Agent, Note,
-				"the recipient asked to retry a test message through "+t.Deliver+
-					" later, so the test ended: "+t.Says, "")
+				"the recipient of a test message through "+t.Deliver+
+					" asked for a later retry, so the test ended: "+t.Says, "")
 		case t.Disabled:
 			d.ReportOf("trial", t.Agent, Problem, arrived+". Mailroom has disabled the transport", "To set another address, run `mailroom agent add "+
 				t.Agent+" --deliver ...`")
@@ -150,7 +150,7 @@ func (d *doctor) looksAtAll() bool {
 		return true
 	}
 	d.Report("every row", Note, fmt.Sprintf(
-		"not checked, because the database has %d MB: whether it is intact, whether its counts are right, and whether each message has a trace", bytes>>20),
+		"the database has %d MB, so these were not checked: whether the database is intact, whether its counts are right, and whether each message has a trace", bytes>>20),
 		"To check every row, run `mailroom doctor` without `--quick`")
 	return false
 }
@@ -180,7 +180,7 @@ func (d *doctor) everyRow(ctx context.Context) error {
 	}
 	d.Report("trace", Problem, "found "+orchestrator.Plural(int(n), "message")+
 		" without a trace, although traced_status is set",
-		"If somebody deleted trace rows, restore them from a backup. If somebody set traced_status, which only Mailroom sets, run "+
+		"If somebody deleted trace rows, restore them from a backup. If somebody set traced_status, which only Mailroom may set, run "+
 			"`"+byHand(d.ledger, "UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'")+
 			"` to have Mailroom import such a row, and then run `mailroom recount` to correct the counts")
 	return nil

@@ -40,7 +40,7 @@ func checkEffect(x *examination) error {
 		}
 		x.add(Finding{
 			About: of.Sender + " to " + of.Recipient, Level: Note, Count: int64(n), From: []string{of.Sender},
-			Says: fmt.Sprintf("%s put %d bytes, about %d tokens, into the context of %s within a day, with little effect", of.Sender,
+			Says: fmt.Sprintf("Within a day, %s added %d bytes (about %d tokens) to the context of %s with little effect", of.Sender,
 				of.Bytes, of.Tokens, of.Recipient),
 			Because: fmt.Sprintf("the recipient read %d messages, and only %d were answered, acknowledged, or followed by a message from the recipient", n, effects),
 			Do: fmt.Sprintf("Have %s send less. To see the bytes by type, run `mailroom stats %s`. To lower the limit for all agents, run `mailroom setting set budget.bytes BYTES`", of.Sender,

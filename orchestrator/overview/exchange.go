@@ -117,7 +117,7 @@ func (s *snapshot) runaway() (list []Finding, err error) {
 		list = append(list, Finding{
 			About: e.a + " and " + e.b, Level: Note, Count: e.byA + e.byB, From: []string{e.a, e.b},
 			Says: fmt.Sprintf("%s and %s have exchanged %d messages within ten minutes", e.a, e.b, e.byA+e.byB),
-			Because: fmt.Sprintf("%s sent %d and %s sent %d, and no person has said anything to either", e.a, e.byA,
+			Because: fmt.Sprintf("%s sent %d and %s sent %d, and no person has written to either agent", e.a, e.byA,
 				e.b, e.byB),
 			Do: s.againstLoop(e),
 		})

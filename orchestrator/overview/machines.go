@@ -18,11 +18,11 @@ import (
 // explainElsewhere explains a message to an agent whose files or commands are on another host.
 func explainElsewhere(c *store.Conn, l *ledger.Ledger, agent *ledger.Agent, why *Reason) error {
 	what := fmt.Sprintf("the transport of %s, %s,", agent.Name, agent.Deliver)
-	move := fmt.Sprintf("if its files and commands are now on this machine, run `mailroom agent add %s --host %s`",
+	move := fmt.Sprintf("if the files and commands of the agent are now on this machine, run `mailroom agent add %s --host %s`",
 		agent.Name, l.Host())
 	if agent.BuiltIn {
-		what, move = "signal, which delivers questions and alerts to the user,",
-			fmt.Sprintf("to serve it on this machine, run `mailroom setting set %s %s`", ledger.SignalHost, l.Host())
+		what, move = "the phone service (signal), which delivers questions and alerts to the user,",
+			fmt.Sprintf("to run the phone service on this machine, run `mailroom setting set %s %s`", ledger.SignalHost, l.Host())
 	}
 	list, err := daemons.ListIn(c, l)
 	why.Rule = fmt.Sprintf("%s is on the host %s, and a daemon on that host delivers the message", what, agent.Host)
@@ -57,8 +57,8 @@ func checkHosts(x *examination) error {
 	}
 	for _, m := range missing {
 		x.add(Finding{
-			About: m.Host, Level: Note, Do: "If two machines have the same name, start the daemon of one with `--host-name NAME`",
-			Says: fmt.Sprintf("a daemon with this host name, process %d, was seen at %s but does not run on this machine. It was killed, or another machine has the same name",
+			About: m.Host, Level: Note, Do: "If two machines have the same name, start the daemon on one of them with `--host-name NAME`",
+			Says: fmt.Sprintf("a daemon with this host name (process %d) was seen at %s but does not run on this machine. The daemon was killed, or another machine has the same name",
 				m.PID, m.SeenAt),
 		})
 	}
@@ -98,12 +98,12 @@ func (d *doctor) passwords(ctx context.Context) error {
 		return nil
 	}
 	if refusal := server.Enters(ctx); refusal != nil {
-		do := "Put the password into ~/.pgpass"
+		do := "Store the password in ~/.pgpass"
 		if os.Getenv("PGPASSWORD") != "" {
-			do += ", or pass the variable to the commands with `mailroom agent add NAME --pass-env '*,PGPASSWORD'`"
+			do += ", or pass PGPASSWORD to the commands with `mailroom agent add NAME --pass-env '*,PGPASSWORD'`"
 		}
 		d.Report("passwords", Note,
-			fmt.Sprintf("`mailroom` in the commands of %s cannot log in to the server, because it gets neither PGPASSWORD nor the password of an address: %v",
+			fmt.Sprintf("the commands of %s cannot log in to the server when they run `mailroom`, because they get neither PGPASSWORD nor an address with a password: %v",
 				strings.Join(locked, ", "), refusal), do)
 	}
 	return nil

@@ -230,7 +230,7 @@ func TestNeedsOfPeople(t *testing.T) {
 	}
 	want.Rows(t, got,
 		"disabled w: The transport of w is disabled, and 1 message waits for another address; 410 Gone: the address no longer exists",
-		"unread operator: Messages to you are unread; agents address the person who runs Mailroom as operator",
+		"unread operator: Messages to you are unread; agents address the person who runs Mailroom as `operator`",
 		"question builder: builder asks a question that only a paired device can read; the question is open until 2026-01-02T04:04:05.000Z")
 	f.Clock.Advance(30 * orchestrator.Day)
 	for _, line := range needed(t, f) {
@@ -307,7 +307,7 @@ func TestNeedsOfALoop(t *testing.T) {
 	found := overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{})
 	want.Equal(t, "doctor names them", slices.ContainsFunc(found, func(f overview.Finding) bool {
 		return f.Code == "exchange" && f.Level == "note" &&
-			f.Text() == "ann and bob have exchanged 32 messages within ten minutes: ann sent 16 and bob sent 16, and no person has said anything to either"
+			f.Text() == "ann and bob have exchanged 32 messages within ten minutes: ann sent 16 and bob sent 16, and no person has written to either agent"
 	}), true)
 	f.SQL(`INSERT INTO host_sessions (agent, session, started_at, seen_at, prompted_at) VALUES ('bob', 's', '', '', ?)`,
 		f.Stamp())

@@ -85,7 +85,7 @@ func explainDeleted(c *store.Conn, id string) ([]Reason, error) {
 	}
 	why := Reason{
 		MessageID: id, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, Gone: true, LastError: m.Error,
-		Where: "deleted from the database at " + at, Rule: "retention deletes messages some time after they finish",
+		Where: "deleted from the database at " + at, Rule: "Mailroom deletes finished messages when their retention period ends",
 		Fix: "No action needed. To see the recorded steps, run `mailroom trace " + orchestrator.ShellWord(id) + "`",
 	}
 	if why.Attempts, err = failedAttempts(c, id); err == nil {
@@ -182,9 +182,9 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 	switch {
 	case lease != nil && lease.Unwritten():
 		why.Rule = fmt.Sprintf("delivered; given at %[2]s to %[1]s, which has not finished writing its answer", lease, lease.At)
-		why.Fix = "No action needed: it becomes read when the answer is written, and unread again if the process ends before that"
+		why.Fix = "No action needed: the message becomes read when the answer is written, or unread again if the process ends before that"
 	case lease != nil && lease.Until <= orchestrator.Stamp(l.Now()):
-		why.Rule = fmt.Sprintf("delivered; shown to %s at %s but not confirmed, so it is unread again since %s", lease,
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s but not confirmed, so it has been unread again since %s", lease,
 			lease.At, lease.Until)
 		why.Fix = "To read it, run `mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "`"
 	case lease != nil && lease.Session != "":
@@ -253,7 +253,7 @@ func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, no
 	if wantedBy != "" {
 		wants = "set by " + wantedBy
 	}
-	why.Rule += fmt.Sprintf("; its wake is %s, %s, so it does not wake a session; the next turn of a session shows it", wake, wants)
+	why.Rule += fmt.Sprintf("; its `wake` is %s (%s), so it does not wake a session; the next turn of a session shows it", wake, wants)
 	return nil
 }
 
@@ -319,10 +319,10 @@ func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, i
 		where = "in the folder " + filepath.Join(address, m.Recipient) + ", or already removed from it"
 		fix = "No action needed. `mailroom ralph watch` notices when " + m.Recipient + " removes the file"
 	case "exec":
-		where = "with " + m.Recipient + ": its command accepted it (" + through + ")"
+		where = "with " + m.Recipient + ": its command accepted the message (" + through + ")"
 		rule, fix = "delivered: the command ended with exit status 0; nothing more is known", noAction
 	case "webhook":
-		where = "with " + m.Recipient + ": its server accepted it (" + through + ")"
+		where = "with " + m.Recipient + ": its server accepted the message (" + through + ")"
 		rule, fix = "delivered: the server confirmed receipt; nothing more is known", noAction
 	case "push", "ntfy":
 		where = "with the push service, which delivers it to the phone"

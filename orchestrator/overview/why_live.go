@@ -15,7 +15,7 @@ import (
 )
 
 // noDaemon says what to do for a message that is due later.
-const noDaemon = "No daemon runs. Keep `mailroom serve` running, or run `mailroom deliver_all` at that time"
+const noDaemon = "No daemon runs. Keep `mailroom serve` running, or run `mailroom deliver_all` when the message is due"
 
 // explainLive explains a message that the engine still has to act on.
 func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int,
@@ -47,7 +47,7 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 		if err != nil {
 			return err
 		}
-		why.Rule = nobody + "; if this does not change before the last retry, the message becomes a dead letter"
+		why.Rule = nobody + "; if no agent has that name at the last retry, the message becomes a dead letter"
 		why.Fix = "To create the agent, run `mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "`"
 		if !orchestrator.CanBeAgent(m.Recipient) {
 			why.Fix = orchestrator.NoAgentsName + ". To cancel the message now, run `mailroom cancel " +
@@ -67,7 +67,7 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 			" --deliver ...`. Both commands release its messages"
 	case m.NextAttemptAt > now && conf.HoldOf(m.Sender, m.Recipient, now) != nil:
 		h := conf.HoldOf(m.Sender, m.Recipient, now)
-		why.Rule = fmt.Sprintf("messages between %s and %s are %s, since %s", h.A, h.B, h, h.Since)
+		why.Rule = fmt.Sprintf("messages between %s and %s are %s (since %s)", h.A, h.B, h, h.Since)
 		why.Fix = fmt.Sprintf("To release these messages, run `mailroom hold %s %s --off`", h.A, h.B)
 	case m.NextAttemptAt > now:
 		return explainLater(c, conf, m, l.Now(), comes, why)
@@ -76,7 +76,7 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 			return err
 		}
 		if delivery.SlotsTaken(l, agent) {
-			why.Rule = fmt.Sprintf("the running commands of %s have reached its limit of %d", m.Recipient,
+			why.Rule = fmt.Sprintf("the running commands for %s have reached the limit of %d", m.Recipient,
 				max(agent.Concurrency, 1))
 			why.Fix = noAction + ": it is delivered when one of these commands ends. Commands that a killed process left running count as well"
 			return nil
@@ -97,16 +97,16 @@ func explainLocks(c *store.Conn, l *ledger.Ledger, m *orchestrator.Message, why 
 	}
 	who, err := s.LockedBy(c)
 	if err == nil && len(who) > 0 {
-		why.Rule = "it is due now, but rows of messages may be locked by " + strings.Join(who, "; ") +
+		why.Rule = "it is due now, but message rows may be locked by " + strings.Join(who, "; ") +
 			": if one of these messages goes to " + m.Recipient + ", all messages to " + m.Recipient + " wait"
-		why.Fix = "Let that program end its transaction, or end the program on the server with `SELECT pg_terminate_backend(PID)`"
+		why.Fix = "Let the program end its transaction, or end its connection with `SELECT pg_terminate_backend(PID)`"
 	}
 	return err
 }
 
 // explainOver explains a message that expires with the next run, unless its transport is found to have taken it.
 func explainOver(m *orchestrator.Message, why *Reason) {
-	why.Rule = "its time ended at " + m.ExpiresAt + ", so the next delivery run makes it a dead letter"
+	why.Rule = "it expired at " + m.ExpiresAt + ", so the next delivery run makes it a dead letter"
 	if m.Marks != "" {
 		why.Rule += ", unless its transport then reports that it already has the message"
 	}
@@ -116,7 +116,7 @@ func explainOver(m *orchestrator.Message, why *Reason) {
 // explainHeld explains a message that waits until somebody is there. known tells that the recipient is an agent.
 func explainHeld(m *orchestrator.Message, known bool, why *Reason) {
 	if m.Recipient == orchestrator.User {
-		why.Rule = "no approved device of the user can show it. Mailroom keeps it as an alert for the first device that you approve"
+		why.Rule = "none of the user's approved devices can show it. Mailroom keeps it as an alert for the next device that is approved"
 		why.Fix = "To add a phone, run `mailroom signal pair`. To cancel the message but keep the alert, run `mailroom cancel " +
 			orchestrator.ShellWord(m.ID) + "`"
 		return
@@ -126,7 +126,7 @@ func explainHeld(m *orchestrator.Message, known bool, why *Reason) {
 		"`. To cancel the message, run `mailroom cancel " + orchestrator.ShellWord(m.ID) + "`"
 	switch {
 	case known:
-		why.Rule = "somebody set it to held with SQL, although the agent " + m.Recipient + " exists"
+		why.Rule = "somebody marked it as held with SQL, although the agent " + m.Recipient + " exists"
 		why.Fix = "To release it, run `mailroom agent add " + orchestrator.ShellWord(m.Recipient) +
 			"`. To cancel it, run `mailroom cancel " + orchestrator.ShellWord(m.ID) + "`"
 	case !orchestrator.CanBeAgent(m.Recipient):
@@ -141,8 +141,7 @@ func explainLease(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message
 	switch {
 	case ledger.IsUnowned(m) && m.LeaseUntil > now:
 		back := leaseTakenBack(l, conf, m)
-		why.Rule = "it has a lease until " + m.LeaseUntil + " that no process owns, because somebody wrote the lease with SQL" +
-			back
+		why.Rule = "no process owns its lease, which ends at " + m.LeaseUntil + ": somebody set the lease with SQL" + back
 		why.Fix = endUnowned(l, m, back)
 	case m.LeaseUntil > now:
 		why.Rule = fmt.Sprintf("%s is delivering it; its lease ends at %s", m.LeaseOwner, m.LeaseUntil) +
@@ -152,7 +151,7 @@ func explainLease(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message
 			why.Fix = "Wait. If that process has died, the message is due again within a minute"
 		}
 	case ledger.IsUnowned(m):
-		why.Rule = "it had a lease until " + m.LeaseUntil + " that no process owned, because somebody wrote the lease with SQL"
+		why.Rule = "no process owned its lease, which ended at " + m.LeaseUntil + ": somebody set the lease with SQL"
 		why.Fix = deliver
 	default:
 		why.Rule = fmt.Sprintf("the lease of %s ended at %s without a result: that process died or stalled",
@@ -219,15 +218,15 @@ func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	switch {
 	case len(ahead) > 0 && ledger.IsUnowned(&ahead[0]):
 		back := leaseTakenBack(l, conf, &ahead[0])
-		why.Rule = fmt.Sprintf("%s, also from %s to %s, has a lease until %s that no process owns%s; Mailroom delivers the two in order",
+		why.Rule = fmt.Sprintf("no process owns the lease of %s, which is also from %s to %s. The lease ends at %s%s. Mailroom delivers the two messages in order",
 			ahead[0].ID, m.Sender, m.Recipient, ahead[0].LeaseUntil, back)
 		why.Fix = endUnowned(l, &ahead[0], back)
 	case len(ahead) > 0:
-		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; Mailroom delivers the two in order", m.Sender,
+		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; Mailroom delivers the two messages in order", m.Sender,
 			m.Recipient)
 		why.Fix = "Wait until that delivery ends"
 	case len(behind) > 0 && l.SetTransport(conf.Agents[m.Recipient]) == nil:
-		why.Rule = behind[0] + "; Mailroom delivers the two in order"
+		why.Rule = behind[0] + "; Mailroom delivers the two messages in order"
 		why.Fix = comes
 	}
 	return nil
@@ -237,7 +236,7 @@ func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 func endUnowned(l *ledger.Ledger, m *orchestrator.Message, back string) string {
 	wait := "Wait until the lease ends"
 	if back != "" {
-		wait = "Run `mailroom deliver_all` now, and again after that time"
+		wait = "Run `mailroom deliver_all` now, and run it again when the lease has ended"
 	}
 	return fmt.Sprintf("%s. To end the lease now, run `%s`", wait,
 		byHand(l, fmt.Sprintf("UPDATE agent_message SET lease_until = '' WHERE seq = %d", m.Seq)))
@@ -267,7 +266,7 @@ func takenBack(at string, now time.Time, longest time.Duration) string {
 	if at <= orchestrator.Stamp(now.Add(longest)) {
 		return ""
 	}
-	return "; the next delivery run shortens that to " + orchestrator.FormatDuration(longest) + " after the run"
+	return "; the next delivery run changes this time to " + orchestrator.FormatDuration(longest) + " after the run"
 }
 
 // explainStart adds to what is known of a message that was delivered and not read whether the recipient's session is
@@ -317,7 +316,7 @@ func explainStart(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	default:
 		why.Rule += fmt.Sprintf("%sis not started again after %s (%s)", says, orchestrator.Plural(int(run.Failures), "failure"),
 			run.Outcome)
-		why.Fix = "Remove the cause. The next message to the agent, or another `--start`, starts the session again. " + printed
+		why.Fix = "Remove the cause. The next message to the agent, or another `mailroom agent add --start`, starts the session again. " + printed
 	}
 	return nil
 }

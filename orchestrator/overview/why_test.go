@@ -138,7 +138,7 @@ func TestHeldByHand(t *testing.T) {
 		id := f.Send("a", "b")
 		f.SQL(`UPDATE agent_message SET held = ? WHERE message_id = ?`, held, id)
 		f.Deliver()
-		says(id, "somebody set it to held with SQL", "`mailroom agent add b`")
+		says(id, "somebody marked it as held with SQL", "`mailroom agent add b`")
 		f.Add(agents.Update{Name: "b"})
 		f.Deliver()
 		want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
@@ -158,7 +158,7 @@ func TestWhyOfWhatIsOver(t *testing.T) {
 		f.Clock.Now().UTC().Format(time.RFC3339))
 	f.Clock.Advance(time.Hour)
 	for _, id := range []string{unread, sent, held, "by hand"} {
-		if why := f.Why(id); !strings.Contains(why.Rule, "its time ended at 2026-01-02T03:05:0") ||
+		if why := f.Why(id); !strings.Contains(why.Rule, "it expired at 2026-01-02T03:05:0") ||
 			!strings.Contains(why.Fix, "dead_letters replay "+orchestrator.ShellWord(id)) {
 			t.Errorf("why %s: %+v", id, why)
 		}
@@ -182,7 +182,7 @@ func TestWhyOfARetry(t *testing.T) {
 		t.Errorf("why: %s", rule)
 	}
 	want.Equal(t, "what helps without a daemon", f.Why(id).Fix,
-		"Remove the cause. No daemon runs. Keep `mailroom serve` running, or run `mailroom deliver_all` at that time")
+		"Remove the cause. No daemon runs. Keep `mailroom serve` running, or run `mailroom deliver_all` when the message is due")
 	if err := daemons.Beat(t.Context(), f.Ledger, ""); err != nil {
 		t.Fatal(err)
 	}

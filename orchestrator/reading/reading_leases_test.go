@@ -93,7 +93,7 @@ func TestReadingLeaseOverWithoutADaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Equal(t, "rule", reasons[0].Rule,
-		"delivered; shown to wait at 2026-01-02T03:04:05.000Z but not confirmed, so it is unread again since 2026-01-02T03:05:05.000Z")
+		"delivered; shown to wait at 2026-01-02T03:04:05.000Z but not confirmed, so it has been unread again since 2026-01-02T03:05:05.000Z")
 	want.Equal(t, "fix", reasons[0].Fix, "To read it, run `mailroom wait --recipient b`")
 	want.Rows(t, f.Rows(`SELECT count(*) FROM reading_lease`), "1")
 	want.IDs(t, f.TakeFor("b", 0), id)

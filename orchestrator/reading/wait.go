@@ -90,7 +90,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	}
 	if recipient == orchestrator.User {
 		return nil, false,
-			orchestrator.Errorf(orchestrator.PermissionDenied, "messages to %s go to the phone of that person",
+			orchestrator.Errorf(orchestrator.PermissionDenied, "messages to `%s` go to the user's phone",
 				orchestrator.User).WithHint("To pair a phone, run `mailroom signal pair`")
 	}
 	names, err := awaited(ctx, l, recipient, &o)
@@ -378,7 +378,7 @@ func (o *Options) checkLease() error {
 			WithHint("Omit the lease, or mark the messages as read")
 	case o.Posts:
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"lease: posts of threads cannot have a lease, because each thread records only up to which post you have read")
+			"lease: posts of threads cannot have a lease, because each thread records only the last post that you have read")
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func RemoveIn(t *ledger.Tx, r Request) (failed int, err error) {
 		return 0, err
 	}
 	if orchestrator.IsBuiltIn(r.Name) {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "cannot remove %s, which is %s", r.Name,
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "cannot remove `%s`, which is reserved for %s", r.Name,
 			orchestrator.BuiltIns[r.Name]).WithHint("Built-in names cannot be removed")
 	}
 	a := t.Config().Agents[r.Name]
@@ -113,13 +113,13 @@ func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 	}
 	if out > 0 {
 		helps = append(helps,
-			fmt.Sprintf("Acknowledge the messages that a reader has under a lease (`mailroom acknowledge ID`), or make them unread "+
+			fmt.Sprintf("Acknowledge the messages that a reader has leased (`mailroom acknowledge ID`), or make them unread "+
 				"(`mailroom mail release --all --agent %s`)", name))
 	}
 	if later > 0 {
 		helps = append(helps,
 			fmt.Sprintf("Cancel the messages that are scheduled for later (to list them, run "+
-				"`mailroom poll --recipient %s`, and to cancel one, `mailroom cancel ID`)", name))
+				"`mailroom poll --recipient %s`; to cancel one, run `mailroom cancel ID`)", name))
 	}
 	mail := orchestrator.Plural(int(undelivered), "undelivered message") + " and " +
 		orchestrator.Plural(int(unread), "unread message")
@@ -194,7 +194,7 @@ func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 		{`SELECT message_id FROM agent_message WHERE ` + ledger.Live + ` AND recipient = ? ORDER BY seq`,
 			"the agent " + name + " was removed"},
 		{`SELECT message_id FROM agent_inbox WHERE recipient = ? AND read_at = ''`,
-			"the agent " + name + " was removed before it read this"},
+			"the agent " + name + " was removed before it read the message"},
 	} {
 		ids, err := t.Texts(waiting.ids, name)
 		if err != nil {

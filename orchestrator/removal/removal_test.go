@@ -68,8 +68,8 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	want.Equal(t, "given up", remove(f, "B"), 5)
 
 	want.Rows(t, f.Rows(`SELECT message_id, error_message FROM agent_message WHERE status = 'failed' ORDER BY seq`),
-		own+" the agent b was removed before it read this", unread+" the agent b was removed before it read this",
-		other+" the agent b was removed before it read this", pending+" the agent b was removed",
+		own+" the agent b was removed before it read the message", unread+" the agent b was removed before it read the message",
+		other+" the agent b was removed before it read the message", pending+" the agent b was removed",
 		"by-hand the agent b was removed")
 	want.Rows(t, f.Rows(`SELECT recipient, json_extract(payload, '$.message_id') FROM agent_message
 		WHERE message_type = 'error_report' ORDER BY recipient, 2`),
@@ -104,7 +104,7 @@ func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 	const (
 		read    = "read them as b (`mailroom wait --recipient b`)"
 		confirm = "(`mailroom acknowledge ID`), or make them unread (`mailroom mail release --all --agent b`)"
-		cancel  = "(to list them, run `mailroom poll --recipient b`, and to cancel one, `mailroom cancel ID`)"
+		cancel  = "(to list them, run `mailroom poll --recipient b`; to cancel one, run `mailroom cancel ID`)"
 		force   = ". Or discard the messages and notify their senders: `mailroom agent remove b --force`"
 	)
 	for _, c := range []struct{ shown, later, unread bool }{

@@ -206,7 +206,7 @@ func saysNoRouter(t *testing.T, alpha *delivery.Engine, id string) {
 		}
 	}
 	look("is on the host beta, but no daemon runs on that host",
-		"`mailroom serve` on beta, or, if its files and commands are now on this machine, run `mailroom agent add f-beta --host alpha`", "problem")
+		"`mailroom serve` on beta, or, if the files and commands of the agent are now on this machine, run `mailroom agent add f-beta --host alpha`", "problem")
 	daemon := host(t, "beta", alpha.Path())
 	if err := daemons.Beat(t.Context(), daemon.Ledger, ""); err != nil {
 		t.Fatal(err)

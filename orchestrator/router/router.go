@@ -54,8 +54,8 @@ func openStore(o ledger.Options, l *ledger.Ledger) (store.Store, error) {
 	if lower := strings.ToLower(o.Path); strings.Contains(lower, "://") || strings.HasPrefix(lower, "postgres:") ||
 		strings.Contains(lower, "password=") {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-			"the place of the database must be a file or the address of a server").
-			WithHint("Give the path of a file, or the address of a server as postgres://USER@HOST/DATABASE")
+			"the database must be a file or the address of a server").
+			WithHint("Give the path of a file, or the address of a server in the form postgres://USER@HOST/DATABASE")
 	}
 	return openFile(o, l)
 }

@@ -79,7 +79,7 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 	}
 	err = c.Query(`
 		SELECT 'tokens', agent,
-			count(*) || CASE max(admin) WHEN 0 THEN ' of the agent' ELSE ', of an administrator too' END
+			count(*) || CASE max(admin) WHEN 0 THEN ' for the agent' ELSE ', including one for an administrator' END
 		FROM tokens WHERE revoked_at = '' GROUP BY agent
 		UNION ALL SELECT 'phones', device_id, kind || ' ' || name || ': reads and answers questions' FROM signal_devices
 			WHERE state = 'active'`, func(row store.Row) error {

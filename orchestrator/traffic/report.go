@@ -114,15 +114,15 @@ func countMany(ctx context.Context, l *ledger.Ledger) error {
 func (q *Query) span() (string, error) {
 	switch {
 	case q.Every < time.Minute || q.Every%time.Minute != 0:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "every must be a whole number of minutes, at least 1")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "`every` must be a whole number of minutes, at least 1")
 	case q.Since > KeepHours:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "since must be at most 90 days, because Mailroom deletes older traffic").
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "`since` must be at most 90 days, because Mailroom deletes older traffic").
 			WithHint("For the longest report, run `mailroom stats --since 90d`")
 	case q.Every%time.Hour == 0:
 		return hour, nil
 	case q.Since > KeepMinutes:
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"every must be a whole number of hours if since is more than 48 hours").
+			"`every` must be a whole number of hours if `since` is more than 48 hours").
 			WithHint("To count by the hour, run `mailroom stats --since 7d --every 1h`")
 	}
 	return minute, nil

@@ -277,7 +277,7 @@ func TestRestoreSaysWhatItBrings(t *testing.T) {
 	f.Send("a", "c")
 	adds := []string{
 		"setting signal.url: https://x.example.com", `schedule nightly (@daily) runs clear_old {"days":1}`,
-		"agent b is delivered to by exec:touch x, in /tmp", "agent b is started by claude, in /tmp",
+		"agent b gets messages through exec:touch x, in /tmp", "agent b is started by claude, in /tmp",
 	}
 	found, err := ledger.CompareBackup(t.Context(), f.Ledger, backup)
 	if err != nil || found.Messages != 1 || found.Missing != 2 || !slices.Equal(found.Adds, adds) {
