@@ -23,8 +23,8 @@ var growth = Case{
 		"- claim is a delivery run with one message for one recipient with a file transport: lease, append, and settle.\n" +
 		"- now returns what the console shows first.\n" +
 		"- clear is a run of `clear_old` that finds nothing to do.\n\n" +
-		"The figures are medians of 300 runs each, except for poll (1,500 runs) and for status, now, and clear (20 runs). file_bytes " +
-		"is the size of the file divided by the number of messages.",
+		"The figures are medians of 300 runs each, except for poll (1,500 runs) and for status, now, and clear (20 runs). " +
+		"`file_bytes` is the size of the file divided by the number of messages.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: func(r *Run) Measures { return runGrowth(r, r.scaled(10_000_000, 20_000)) }},
 		{Name: "mailroom-10000-rows", Run: func(r *Run) Measures { return runGrowth(r, 10_000) }},

@@ -12,9 +12,9 @@ var idle = Case{
 	Name:  "idle",
 	Title: "an idle daemon and an idle MCP server, with 1,000 registered agents",
 	About: "`mailroom serve` and `mailroom mcp` each run for 30 s, one after the other, on a database with 1,000 agents and no messages. " +
-		"daemon_mb and mcp_mb are their resident memory at the end, in millions of bytes. The measures that end with private_mb are " +
-		"the memory that the processes allocated themselves. The rest of the memory is pages of the program's file, which all " +
-		"processes of the program share. The measures that end with cpu_ms_per_s are the processor time that the processes used per " +
+		"`daemon_mb` and `mcp_mb` are their resident memory at the end, in millions of bytes. The measures that end with `private_mb` " +
+		"are the memory that the processes allocated themselves. The rest of the memory is pages of the program's file, which all " +
+		"processes of the program share. The measures that end with `cpu_ms_per_s` are the processor time that the processes used per " +
 		"second.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runIdle}},
 	Targets: []Target{
@@ -22,10 +22,10 @@ var idle = Case{
 		{Measure: "mcp_mb", Want: 18, AtMost: true},
 	},
 	Missed: "A kernel that maps files in large pages counts nearly all of the program's file (25 MB) as resident in each process of the " +
-		"program, although the file is in memory only once. The daemon's work takes 0.33 million instructions each second, which is a " +
-		"tenth of a millisecond. However, the daemon works at two times in each second: for the schedule deliver_all, and to look for " +
-		"changed schedules. For this work, Go's scheduler runs about 30 threads, which costs 80 µs for each thread on a nested " +
-		"virtual machine such as this one.",
+		"program. The file is in memory only once. The daemon's work takes 0.33 million instructions each second, which is a tenth of " +
+		"a millisecond. However, the daemon works at two times in each second: for the schedule deliver_all, and to look for changed " +
+		"schedules. For this work, Go's scheduler runs about 30 threads, which costs 80 µs for each thread on a nested virtual " +
+		"machine such as this one.",
 }
 
 func runIdle(r *Run) Measures {

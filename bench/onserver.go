@@ -6,7 +6,8 @@ import "fmt"
 const leastBacklog = 1000
 
 const aboutServer = "The PostgreSQL server is Debian's, with its default settings (fsync and synchronous_commit are on). Each run starts a new " +
-	"server and connects to it by a socket. server_cpu_us is the processor time of all processes of the server for each message. "
+	"server and connects to it by a socket. `server_cpu_us` is the processor time of all processes of the server for each " +
+	"message. "
 
 // serverSends is the case of n senders in one process, with the database on a server.
 func serverSends(n int, missed string, targets ...Target) Case {
@@ -34,7 +35,7 @@ const aboutPGMQ = "pgmq-sql is a set of functions that do what the functions of 
 	"does not include the extension itself."
 
 // aboutSame refers to the case that describes the server.
-const aboutSame = "[server-sends-1](#server-sends-1) describes the server, server_cpu_us, and pgmq-sql. "
+const aboutSame = "[server-sends-1](#server-sends-1) describes the server, `server_cpu_us`, and pgmq-sql. "
 
 var serverDeliver = Case{
 	Name: "server-deliver", Title: "on a PostgreSQL server: `deliver_all` into inboxes, with a backlog of 20,000",

@@ -23,9 +23,9 @@ var wakeup = Case{
 	Title: "idle wake-up, from the start of `send` in one process until `wait` in another process has the claimed message",
 	About: "One process waits, and another process sends. Both already have the database open. The sender sends 200 messages, one at a " +
 		"time, with pauses between them. The time runs until the waiter has the message and its claim is stored. JetStream is a third " +
-		"process on a TCP port of this machine, and its time runs until the acknowledgement is confirmed. received_us is the time " +
+		"process on a TCP port of this machine, and its time runs until the acknowledgement is confirmed. `received_us` is the time " +
 		"until the waiter has the message. River polls once a second, which is its default, and gets fewer messages.\n\n" +
-		"cpu_ms_per_s is the processor time that the waiting process uses while nothing happens, over 20 s. For Mailroom, that " +
+		"`cpu_ms_per_s` is the processor time that the waiting process uses while nothing happens, over 20 s. For Mailroom, that " +
 		"process is `mailroom wait` as shipped. For the others, it is a process of the benchmark, which itself uses about 0.2. " +
 		"Backlite is missing, because it never learns of messages that another process adds.",
 	Contestants: []Contestant{
