@@ -14,18 +14,20 @@ import (
 
 var cold = Case{
 	Name:  "cold",
-	Title: "one mailroom send from the shell",
-	About: "The program is started, sends one message and ends: 100 times while `mailroom serve` holds the database (held_ms), 100 times " +
-		"while nobody has it open (alone_ms); medians from the start of the process to its end. sqlite3 is the command of that name, which " +
-		"inserts the message and its trace row in one transaction. peak_kib is its largest resident memory, the median of five runs.",
+	Title: "one `mailroom send` from the shell",
+	About: "The program starts, sends one message, and ends. It runs 100 times while `mailroom serve` has the database open (`held_ms`), " +
+		"and 100 times while no other process has the database open (`alone_ms`). The figures are medians of the time from the start " +
+		"of the process to its end. sqlite3 is the command of that name, which inserts the message and its trace row in one " +
+		"transaction. `peak_kib` is the largest resident memory of the process, as the median of five runs.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: starts(coldMailroom)},
 		{Name: "sqlite3", Run: starts(coldSQLite)},
 	},
-	Missed: "page faults, which cost 20 to 40 µs each on a machine within a virtual one such as this: 680 in `mailroom --version` and 1,000 in a send, " +
-		"180 in a Go program that prints a line, 140 in sqlite3. 290 of the 680 are the heap that Go and its packages fill before main, 240 the code and " +
-		"constants of the program's file. As instructions, a send takes some 10.4 million (docs/performance.md). peak_kib counts the program's file, of which a " +
-		"kernel with large pages maps nearly all.",
+	Missed: "Page faults cost 20 to 40 µs each on a nested virtual machine such as this one. `mailroom --version` has 680 page faults, a " +
+		"send has 1,000, a Go program that prints a line has 180, and sqlite3 has 140. Of the 680, the heap that Go and its packages " +
+		"fill before main causes 290, and the code and constants of the program's file cause 240. A send takes about 10.4 million " +
+		"instructions (docs/performance.md). `peak_kib` includes the program's file, and a kernel with large pages maps nearly all of " +
+		"that file.",
 	Targets: []Target{
 		{Measure: "held_ms", Against: "sqlite3", Want: 1.6, AtMost: true},
 		{Measure: "alone_ms", Against: "sqlite3", Want: 1.8, AtMost: true},

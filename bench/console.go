@@ -41,9 +41,10 @@ var asked = map[string][][2]string{
 
 var consoleCase = Case{
 	Name:  "console",
-	Title: "what the views of the console ask, at 1,000,000 messages and 3,000,000 trace rows",
-	About: "`mailroom serve` on a database with 1,000,000 messages that were delivered and read, their inbox and 3,000,000 trace rows, and 1,000 dead letters, while a process " +
-		"sends 500 messages a second. Each command that a view of the console runs is asked over HTTP 50 times; a figure is the 95th percentile of the slowest of a view's.",
+	Title: "the commands of the console's views, with 1,000,000 messages and 3,000,000 trace rows",
+	About: "`mailroom serve` runs on a database with 1,000,000 delivered and read messages, their inbox rows, 3,000,000 trace rows, and " +
+		"1,000 dead letters. Meanwhile, a process sends 500 messages a second. The case calls each command that a view of the console " +
+		"runs 50 times over HTTP. Each figure is the 95th percentile of the slowest command of a view.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runConsole}},
 	Targets:     consoleTargets(),
 }

@@ -21,11 +21,14 @@ import (
 
 var consoleLive = Case{
 	Name:  "console-live",
-	Title: "a page of the console that is open while 500 messages a second are sent",
-	About: "`mailroom serve` delivers, and a process sends 500 messages a second. send_ratio is how long a send takes while somebody follows the stream of events and asks, as often as a page on " +
-		"Messages does, divided by how long it takes otherwise: the median of pairs of phases of two seconds. No browser runs then. After that the page is open in Chromium, five seconds on each of " +
-		"five views: long_tasks counts tasks of its main thread of more than 50 ms (PerformanceObserver); the longest on a view is said if there is one. seen_ms is the longest that it takes from a send " +
-		"to its row on the page, in ten, beside the others.",
+	Title: "a console page that is open while a process sends 500 messages a second",
+	About: "`mailroom serve` delivers, and a process sends 500 messages a second. `send_ratio` compares sends with and without a console " +
+		"page, in pairs of phases of two seconds. In one phase, a client without a browser follows the stream of events and runs " +
+		"commands as often as a page on Messages does. `send_ratio` is the time of a send in this phase divided by its time in the " +
+		"other phase, as the median of all pairs.\n\n" +
+		"After that, the page is open in Chromium for five seconds on each of five views. `long_tasks` counts the tasks of its main " +
+		"thread that take more than 50 ms (PerformanceObserver). If a view has such tasks, a measure for that view shows the longest " +
+		"one. `seen_ms` is the longest time from a send to its row on the page, of ten sends in addition to the 500 a second.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runConsoleLive}},
 	Targets: []Target{
 		{Measure: "send_ratio", Want: 1.05, AtMost: true},

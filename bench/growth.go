@@ -14,12 +14,17 @@ import (
 
 var growth = Case{
 	Name:  "growth",
-	Title: "what commands cost at 10,000,000 finished messages, 100 live ones and 5,000 agents",
-	About: "The same commands in a database of 10,000,000 delivered and read messages and in one of 10,000, both with their inbox and " +
-		"trace rows, with 5,000 agents, and with 100 live messages to ten recipients. poll lists ten of them; wait takes a message that is there; claim " +
-		"is a delivery run for one recipient whose transport is a file, with one message: lease, append, settle; now is what the console shows first; " +
-		"clear is a run of clear_old that finds nothing to do. Medians of 300 each, of 1,500 polls, of 20 for status, now and clear. file_bytes is the " +
-		"size of the file for each message.",
+	Title: "the cost of commands with 10,000,000 finished messages, 100 unfinished messages, and 5,000 agents",
+	About: "The case runs the same commands in a database with 10,000,000 delivered and read messages and in a database with 10,000. " +
+		"Both databases also contain the inbox and trace rows of these messages, 5,000 agents, and 100 unfinished messages to ten " +
+		"recipients:\n\n" +
+		"- poll lists ten of the unfinished messages.\n" +
+		"- wait reads a message that has already arrived.\n" +
+		"- claim is a delivery run with one message for one recipient with a file transport: lease, append, and settle.\n" +
+		"- now returns what the console shows first.\n" +
+		"- clear is a run of `clear_old` that finds nothing to do.\n\n" +
+		"The figures are medians of 300 runs each, except for poll (1,500 runs) and for status, now, and clear (20 runs). " +
+		"`file_bytes` is the size of the file divided by the number of messages.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: func(r *Run) Measures { return runGrowth(r, r.scaled(10_000_000, 20_000)) }},
 		{Name: "mailroom-10000-rows", Run: func(r *Run) Measures { return runGrowth(r, 10_000) }},

@@ -10,19 +10,22 @@ import (
 
 var idle = Case{
 	Name:  "idle",
-	Title: "a daemon and an MCP server that have nothing to do, with 1,000 agents registered",
-	About: "`mailroom serve` and `mailroom mcp` on a database with 1,000 agents and no messages, left alone for 30 s, one after the other. " +
-		"daemon_mb and mcp_mb are their resident memory at the end, in millions of bytes; the measures that end with private_mb are what they " +
-		"allocated themselves, and those with cpu_ms_per_s the processor time that they used a second. The rest are pages of the program's file, which all of its processes share.",
+	Title: "an idle daemon and an idle MCP server, with 1,000 registered agents",
+	About: "`mailroom serve` and `mailroom mcp` each run for 30 s, one after the other, on a database with 1,000 agents and no messages. " +
+		"`daemon_mb` and `mcp_mb` are their resident memory at the end, in millions of bytes. The measures that end with `private_mb` " +
+		"are the memory that the processes allocated themselves. The rest of the memory is pages of the program's file, which all " +
+		"processes of the program share. The measures that end with `cpu_ms_per_s` are the processor time that the processes used per " +
+		"second.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runIdle}},
 	Targets: []Target{
 		{Measure: "daemon_mb", Want: 30, AtMost: true}, {Measure: "daemon_cpu_ms_per_s", Want: 0.5, AtMost: true},
 		{Measure: "mcp_mb", Want: 18, AtMost: true},
 	},
-	Missed: "a kernel that maps files by large pages counts nearly all of the program's file as resident, 25 MB of it, in each of its processes; " +
-		"it is in memory once. What the daemon does each second takes 0.33 million instructions, which is a tenth of a millisecond; but it does so at " +
-		"two times of the second (the schedule deliver_all, and the look for changed plans), and Go's scheduler runs some 30 threads for that, which costs " +
-		"80 µs each on a machine within a virtual one such as this.",
+	Missed: "A kernel that maps files in large pages counts nearly all of the program's file (25 MB) as resident in each process of the " +
+		"program. The file is in memory only once. The daemon's work takes 0.33 million instructions each second, which is a tenth of " +
+		"a millisecond. However, the daemon works at two times in each second: for the schedule deliver_all, and to look for changed " +
+		"schedules. For this work, Go's scheduler runs about 30 threads, which costs 80 µs for each thread on a nested virtual " +
+		"machine such as this one.",
 }
 
 func runIdle(r *Run) Measures {

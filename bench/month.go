@@ -11,10 +11,12 @@ import (
 var month = Case{
 	Name:  "month",
 	Title: "a month of 1,000,000 messages a day",
-	About: "By a simulated clock, 1,000,000 messages a day to ten recipients are sent, delivered and read in the 24 hours of 30 days, and each day clear_old " +
-		"and clear_traces run with their usual settings: what is delivered is archived after seven days. file_mb is the size of the file after so many days, " +
-		"wal_mib the largest size of the WAL, clear_s how long clear_old took on the eighth day, the first on which it finds something, and on the last; " +
-		"day_s how long the sending, delivering and reading of a day took.",
+	About: "The case simulates 30 days with its own clock. In each of the 24 hours of a day, it sends, delivers, and reads messages to " +
+		"ten recipients, which makes 1,000,000 messages a day. Each day, `clear_old` and `clear_traces` run with their default " +
+		"settings, which archive delivered messages after seven days. The number at the end of a measure's name is the day. `file_mb` " +
+		"is the size of the file after that day. `clear_s` is the time that `clear_old` took. The eighth day is the first on which it " +
+		"finds messages. `day_s` is the time that sending, delivering, and reading the messages of the day took. `wal_mib` is the " +
+		"largest size of the WAL.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runMonth}},
 	Targets:     []Target{{Measure: "wal_mib", Want: 16, AtMost: true}}, // that of clear-old
 }

@@ -5,20 +5,23 @@ import "fmt"
 // leastBacklog is how many messages wait in a trial of the cases with a backlog on a server.
 const leastBacklog = 1000
 
-const aboutServer = "On a PostgreSQL server, Debian's with its default settings (fsync and synchronous_commit on), which each run starts anew and reaches by a " +
-	"socket. server_cpu_us is the processor time of all the server's processes for each message. "
+const aboutServer = "The PostgreSQL server is Debian's, with its default settings (fsync and synchronous_commit are on). Each run starts a new " +
+	"server and connects to it by a socket. `server_cpu_us` is the processor time of all processes of the server for each " +
+	"message. "
 
 // serverSends is the case of n senders in one process, with the database on a server.
 func serverSends(n int, missed string, targets ...Target) Case {
 	title := "on a PostgreSQL server: durable sends, 1 sender in a process"
+	about := aboutServer +
+		"Each sender sends one message after the other for three seconds. Mailroom writes on one connection. River and pgmq have one " +
+		"connection for each sender. " + aboutPGMQ
 	if n > 1 {
 		title = fmt.Sprintf("on a PostgreSQL server: durable sends, %d senders in a process", n)
+		about = fmt.Sprintf("This case is [server-sends-1](#server-sends-1) with %d senders.", n)
 	}
 	return Case{
 		Name: fmt.Sprintf("server-sends-%d", n), Title: title,
-		About: aboutServer +
-			"Each sender sends one message after the other for three seconds. Mailroom has one connection on which it writes; River and pgmq " +
-			"have one for each sender. " + aboutPGMQ,
+		About: about,
 		Contestants: []Contestant{
 			{Name: "mailroom", Run: onServer(mailroomSends(n))},
 			{Name: "river-server", Run: onServer(riverServerSends(n))},
@@ -28,21 +31,27 @@ func serverSends(n int, missed string, targets ...Target) Case {
 	}
 }
 
-const aboutPGMQ = "pgmq-sql are functions that do what those of the extension pgmq do, by its documentation; the extension itself is not in Debian."
+const aboutPGMQ = "pgmq-sql is a set of functions that do what the functions of the extension pgmq do, according to its documentation. Debian " +
+	"does not include the extension itself."
+
+// aboutSame refers to the case that describes the server.
+const aboutSame = "[server-sends-1](#server-sends-1) describes the server, `server_cpu_us`, and pgmq-sql. "
 
 var serverDeliver = Case{
-	Name: "server-deliver", Title: "on a PostgreSQL server: deliver_all into inboxes, backlog of 20,000",
-	About: aboutServer +
-		"Mailroom puts 20,000 messages into ten inboxes, 1,000 in a transaction, with all trace rows. River works on as many jobs, with 1,000 " +
-		"workers that do nothing, until all are noted as completed. With pgmq they are read and archived 100 at a time. " + aboutPGMQ,
+	Name: "server-deliver", Title: "on a PostgreSQL server: `deliver_all` into inboxes, with a backlog of 20,000",
+	About: aboutSame +
+		"Mailroom puts 20,000 messages into ten inboxes, with all trace rows and 1,000 messages in each transaction. River runs the " +
+		"same number of jobs, with 1,000 workers that do nothing, until it has recorded all jobs as completed. pgmq reads and " +
+		"archives the messages 100 at a time.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: onServer(mailroomDelivers(20_000, leastBacklog))},
 		{Name: "river-server", Run: onServer(riverServerWorks(20_000))},
 		{Name: "pgmq-sql", Run: onServer(pgmqTakes(20_000, 100))},
 	},
-	Missed: "pgmq moves a row from one table with two indexes to another. Here a message stays: its row of forty columns is written anew, with entries in four " +
-		"indexes and a look at the conditions of ten others, which is half of the cost; a row is added to the inbox, with its payload, and one to the trace; and " +
-		"what stats count is read from it.",
+	Missed: "pgmq moves a row from one table with two indexes to another table. In Mailroom, a message stays in its table. The server " +
+		"writes its row of forty columns again, with entries in four indexes, and checks the conditions of ten other indexes. This is " +
+		"half of the cost. Mailroom also adds a row with the payload to the inbox, adds a row to the trace, and reads from that row " +
+		"what `stats` counts.",
 	Targets: []Target{
 		{Measure: "server_cpu_us", Against: "river-server", Want: 0.8, AtMost: true},
 		{Measure: "server_cpu_us", Against: "pgmq-sql", Want: 1, AtMost: true},
@@ -51,31 +60,34 @@ var serverDeliver = Case{
 
 var serverClaim = Case{
 	Name:  "server-claim",
-	Title: "on a PostgreSQL server: claim and settle one message after the other, backlog of 5,000",
-	About: aboutServer +
-		"Mailroom takes one message of a backlog, writes it into the file of its recipient, notes the outcome and takes the next one, with all trace rows. " +
-		"With pgmq each is read, and archived. " + aboutPGMQ,
+	Title: "on a PostgreSQL server: claim and settle one message after the other, with a backlog of 5,000",
+	About: aboutSame +
+		"Mailroom claims one message of a backlog, writes it to its recipient's file, records the outcome, and claims the next " +
+		"message, with all trace rows. pgmq reads and archives each message.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: onServer(mailroomClaims(5_000, leastBacklog))},
 		{Name: "pgmq-sql", Run: onServer(pgmqTakes(5_000, 1))},
 	},
-	Missed: "the row is written three times, each time with new index entries: under a lease, with a note before the transport is asked, and with the outcome; " +
-		"two rows go into the trace, and one tells of the command. Both commit twice for each message. Some eight statements read what is to be done, and whether it still is.",
+	Missed: "Mailroom writes the row three times, each time with new index entries: with the lease, with a mark before it calls the " +
+		"transport, and with the outcome. It also writes two trace rows for the message and one for the command. Both Mailroom and " +
+		"pgmq commit twice for each message. About eight statements read which messages are due, and whether they are still due.",
 	Targets: []Target{{Measure: "server_cpu_us", Against: "pgmq-sql", Want: 1.3, AtMost: true}},
 }
 
 var serverWakeup = Case{
-	Name:  "server-wakeup",
-	Title: "on a PostgreSQL server: wake-up, idle, from the start of send in one process until wait in another has the claimed message",
-	About: aboutServer +
-		"As in the case wakeup: 200 messages, one at a time, with pauses between them. No poll takes part: where a server tells of new messages, Mailroom looks " +
-		"without being told once a minute. one-commit inserts a row instead, with the same pauses: what a durable transaction takes by itself.",
+	Name: "server-wakeup",
+	Title: "on a PostgreSQL server: idle wake-up, from the start of `send` in one process until `wait` in another process has the " +
+		"claimed message",
+	About: aboutSame +
+		"As in the case [wakeup](#wakeup), the sender sends 200 messages, one at a time, with pauses between them. Polling does not " +
+		"affect the result: if the server notifies Mailroom of new messages, Mailroom looks for messages without a notice only once a " +
+		"minute. one-commit inserts a row instead, with the same pauses. It shows how long one durable transaction takes.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: onServer(wakesMailroom)},
 		{Name: "one-commit", Run: onServer(oneCommit)},
 	},
-	Missed: "a message is two commits, the sender's and the waiter's claim, and a notice between them; some ten round trips lie in the way, each of which " +
-		"wakes up a process.",
+	Missed: "A message needs two commits, the sender's and the waiter's claim, with a notice between them. This takes about ten round " +
+		"trips, and each of them wakes up a process.",
 	Targets: []Target{{Measure: "median_us", Against: "one-commit", Want: 3, AtMost: true}},
 }
 

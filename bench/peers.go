@@ -11,9 +11,11 @@ func peerSends(n int) []Contestant {
 	}
 }
 
-const aboutPeerSends = "JetStream is embedded, its stream in files, without a socket between; jetstream-always syncs each " +
-	"message, jetstream-default acknowledges before the disk has it. River has one connection to SQLite, as its driver asks for. " +
-	"backlite is set up as its manual says, which loses what was acknowledged when the power is cut; backlite-full syncs each commit."
+const aboutPeerSends = "- jetstream-always and jetstream-default are JetStream, embedded without a socket, with its stream in files. " +
+	"jetstream-always syncs each message. jetstream-default acknowledges a message before it is on disk.\n" +
+	"- river has one connection to SQLite, as River's driver asks for.\n" +
+	"- backlite is set up as its manual describes. It loses acknowledged messages if the power is cut. backlite-full syncs each " +
+	"commit."
 
 // peerDeliveries are the peers in the case of a backlog that is delivered into inboxes.
 func peerDeliveries() []Contestant {
@@ -25,6 +27,6 @@ func peerDeliveries() []Contestant {
 	}
 }
 
-const aboutPeerDeliveries = "With JetStream a delivery moves a message into another stream, where its recipient looks, and acknowledges " +
-	"it in the first; 1,000 at a time, the fastest way that its client offers. The contestants with -take only take and acknowledge: " +
-	"nothing is stored but how far they are."
+const aboutPeerDeliveries = "With JetStream, a delivery moves a message into another stream, in which the recipient looks for messages, and acknowledges " +
+	"the message in the first stream. It moves 1,000 messages at a time, which is the fastest way that JetStream's client offers. " +
+	"The contestants with -take only take and acknowledge messages, and store only their position."

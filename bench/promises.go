@@ -8,11 +8,11 @@ type promise struct {
 
 // promises are those of every contestant, by name.
 var promises = map[string]promise{
-	"mailroom":               {true, "WAL, `synchronous=NORMAL` and an fdatasync of the WAL of its own before it answers: as durable as FULL; on a server, `synchronous_commit=on`"},
-	"mailroom-10000-rows":    {true, "as mailroom"},
-	"mailroom-file":          {true, "as mailroom"},
-	"mailroom-1000-waiting":  {true, "as mailroom"},
-	"mailroom-delivered":     {true, "as mailroom"},
+	"mailroom":               {true, "WAL, `synchronous=NORMAL`, and a separate fdatasync of the WAL before Mailroom answers, which is as durable as FULL. On a server: `synchronous_commit=on`"},
+	"mailroom-10000-rows":    {true, "the same as mailroom"},
+	"mailroom-file":          {true, "the same as mailroom"},
+	"mailroom-1000-waiting":  {true, "the same as mailroom"},
+	"mailroom-delivered":     {true, "the same as mailroom"},
 	"bare-loop":              {true, "WAL, `synchronous=FULL`"},
 	"bare-batches":           {true, "WAL, `synchronous=FULL`, one sync for each batch"},
 	"greedy":                 {true, "WAL, `synchronous=FULL`"},
@@ -20,7 +20,7 @@ var promises = map[string]promise{
 	"one-delete":             {true, "WAL, `synchronous=FULL`"},
 	"sqlite3":                {true, "WAL, `synchronous=FULL`, the command's default"},
 	"plain-full":             {true, "WAL, `synchronous=FULL`"},
-	"plain-normal":           {false, "WAL, `synchronous=NORMAL`: synced at checkpoints only"},
+	"plain-normal":           {false, "WAL, `synchronous=NORMAL`, synced only at checkpoints"},
 	"river":                  {true, "WAL, `synchronous=FULL`"},
 	"river-server":           {true, "`synchronous_commit=on`"},
 	"pgmq-sql":               {true, "`synchronous_commit=on`"},

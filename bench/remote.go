@@ -20,9 +20,10 @@ import (
 var remoteCase = Case{
 	Name:  "remote",
 	Title: "a place that has joined over TLS, on the same machine",
-	About: "The program is started, sends one message and ends, 100 times, while a daemon runs: mailroom sends over TLS to the daemon, as a place that has " +
-		"joined; mailroom-file writes into the file. send_ms is the median from the start of the process to its end. hook_p95_ms is what 95 of 100 hooks " +
-		"without mail take at most. waiters_mib is the resident memory of the daemon while 200 places wait for messages, each over its own connection.",
+	About: "While a daemon runs, the program starts, sends one message, and ends, 100 times. mailroom sends over TLS to the daemon, as a " +
+		"place that has joined. mailroom-file writes to the file. `send_ms` is the median of the time from the start of the process " +
+		"to its end. `hook_p95_ms` is the longest time of 95 of 100 hooks that find no messages. `waiters_mib` is the resident memory " +
+		"of the daemon while 200 places wait for messages, each over its own connection.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runRemote}, {Name: "mailroom-file", Run: runBesideDaemon}},
 	Targets: []Target{
 		{Measure: "send_ms", Against: "mailroom-file", Want: 2.5, AtMost: true},

@@ -96,24 +96,27 @@ func (r *record) find(name string) int {
 
 const reportHead = `# Benchmarks
 
-Made by ` + "`make bench`" +
-	` from [benchmarks/results.json](benchmarks/results.json), which holds the numbers of every run. Do not edit it:
-change the cases in ` + "`bench/`" + ` and run them again, all or some (` + "`make bench CASES=\"sends-8 cold\"`" + `).
+` + "`make bench`" + ` makes this page from [benchmarks/results.json](benchmarks/results.json), which contains the numbers of every
+run. Do not edit this page. To change it, change the cases in ` + "`bench/`" + `, and run all or some of them again
+(` + "`make bench CASES=\"sends-8 cold\"`" + `).
 
-Mailroom runs as it is shipped, with message, indexes, inbox and trace, and answers nothing before it is on disk. The
-contestants of a case take turns on one machine, round by round, in an order that rotates. Each run has a process and a
-folder of its own. A ratio is computed within each round. The page shows the median, with the least and the most in
-brackets. A run that failed is shown as failed. A trial is a case of fewer than five rounds, or with smaller numbers: the case has
-which.
+Mailroom runs as shipped, with the message, its indexes, the inbox, and the trace. It answers only after the data is on
+disk. The contestants of a case take turns on one machine, round by round, in an order that rotates. Each run has its own
+process and its own folder. Each ratio is computed within one round. The page shows the median, with the lowest and the
+highest value in parentheses. It shows failed runs as failed. A case counts as a trial if it had fewer than five rounds or
+ran with smaller numbers. The section of each case states its rounds and its size.
 
-The wanted figures were set before the engine was written, from measurements of a prototype and of the peers,
-and changed on 2026-11-29: most were raised, and those of the case cold (1.25 and 1.6 before) and of the rate of procs-8 (1.25) lowered. The bare loop is always one sender in one
-connection, so the ratios also include what many senders gain by sharing syncs. The disk of the machine below
-answers an fdatasync in less than 0.1 ms. Where that takes milliseconds, sharing syncs gains more, and a single sender is
-as slow as the disk.
+We set the wanted figures before we wrote the engine, from measurements of a prototype and of the peers. On 2026-11-29, we
+raised most of them. We lowered the figures of the case cold (1.25 and 1.6 before) and the figure for the rate of procs-8
+(1.25 before).
 
-A ratio is Mailroom's measure divided by the contestant's: 3.72 for a rate is 3.72 times as fast, 1/680 for a worst wait is
-one 680th of it. Jain is the fairness index of the senders' rates, which is 1 when all are the same.
+The contestant bare-loop always has one sender on one connection. The ratios to it therefore also include the gain of many
+senders that share syncs. The last table on this page shows how long the disk took for one fdatasync. If an fdatasync takes
+milliseconds, sharing syncs gains more, and a single sender is as slow as the disk.
+
+A ratio is Mailroom's measure divided by the contestant's measure. For a rate, 3.72 means 3.72 times as fast. For a worst
+wait, 1/680 means one 680th of the contestant's wait. Jain is the fairness index of the senders' rates. It is 1 if all
+rates are the same.
 
 ## Targets
 
@@ -121,7 +124,7 @@ one 680th of it. Jain is the fairness index of the senders' rates, which is 1 wh
 
 // summary is the table of all targets.
 func (r *record) summary(page io.Writer) {
-	fmt.Fprint(page, "| case | Mailroom's | wanted | reached | |\n|---|---|---|---|---|\n")
+	fmt.Fprint(page, "| case | measure | wanted | reached | result |\n|---|---|---|---|---|\n")
 	for _, c := range cases {
 		if i := r.find(c.Name); i >= 0 {
 			r.Cases[i].targets(page, c)
@@ -139,12 +142,12 @@ func (r caseRecord) section(page io.Writer, c Case) {
 	if c.Missed != "" && slices.ContainsFunc(c.Targets, missed) {
 		fmt.Fprintf(page, "\nWhy a target is missed: %s\n", c.Missed)
 	}
-	fmt.Fprintf(page, "\nMeasured on %s, %d rounds", r.At.Format("2006-01-02 15:04 MST"), r.Rounds)
-	fmt.Fprintf(page, ", load average before %s", figure(r.Machine.Load))
+	fmt.Fprintf(page, "\nMeasured on %s. Rounds: %d. Load average before the runs: %s.",
+		r.At.Format("2006-01-02 15:04 MST"), r.Rounds, figure(r.Machine.Load))
 	if r.Scale != 1 {
-		fmt.Fprintf(page, ", at %s of the full size", figure(r.Scale))
+		fmt.Fprintf(page, " The case ran at %s of its full size.", figure(r.Scale))
 	}
-	fmt.Fprintln(page, ".")
+	fmt.Fprintln(page)
 }
 
 // table holds the measures of all contestants, Mailroom's first, and how runs failed.
@@ -208,8 +211,8 @@ func (r caseRecord) print(out io.Writer, c Case) {
 // promised tells what an acknowledgement is worth, of those who appear.
 func (r *record) promised(page *strings.Builder) {
 	page.WriteString("\n## What survives a power cut\n\nRatios between contestants with the same promise are fair. " +
-		"The others show what the promise costs.\n\n")
-	page.WriteString("| | an acknowledged message survives | how it is set up |\n|---|---|---|\n")
+		"All other ratios include the cost of the promise.\n\n")
+	page.WriteString("| contestant | an acknowledged message survives | setup |\n|---|---|---|\n")
 	told := map[string]bool{}
 	for _, c := range cases {
 		for _, one := range c.Contestants {
@@ -228,7 +231,7 @@ func (r *record) promised(page *strings.Builder) {
 
 // places says where and what was measured, in groups of cases that have this in common.
 func (r *record) places(page *strings.Builder) {
-	page.WriteString("\n## Where and what\n")
+	page.WriteString("\n## Machines and versions\n")
 	var order []string
 	names := map[string][]string{}
 	for _, c := range cases {
@@ -243,7 +246,7 @@ func (r *record) places(page *strings.Builder) {
 	for _, place := range order {
 		fmt.Fprintf(page, "\n%s: %s", strings.Join(names[place], ", "), place)
 	}
-	page.WriteString("\nOne fdatasync of 32 KiB took:\n\n| case | µs |\n|---|---|\n")
+	page.WriteString("\nOne fdatasync of 32 KiB took this long:\n\n| case | µs |\n|---|---|\n")
 	for _, c := range cases {
 		if i := r.find(c.Name); i >= 0 {
 			fmt.Fprintf(page, "| %s | %s |\n", c.Name, figure(r.Cases[i].Machine.SyncMicroseconds))
