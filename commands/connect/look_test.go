@@ -77,12 +77,12 @@ func TestLookTellsHowAConnectionStands(t *testing.T) {
 		d.looks(true, "note", "no hook has been called yet")
 		d.hears(h.Name, hosts.Started)
 		d.looks(true, "ok", "a hook was last called for bob at ")
-		d.looks(true, "ok", "no message has been shown to it yet")
+		d.looks(true, "ok", "no message has been shown yet")
 		if _, err := messages.Send(t.Context(), d.env.Ledger,
 			orchestrator.Draft{Sender: "bob", Recipient: "bob", Type: "note", Payload: []byte(`"hello"`)}); err != nil {
 			t.Fatal(err)
 		}
-		d.looks(true, "ok", "a message was last shown to it at "+d.hears(h.Name, hosts.Worked)[0].ShownAt)
+		d.looks(true, "ok", "a message was last shown at "+d.hears(h.Name, hosts.Worked)[0].ShownAt)
 		want.Equal(t, "listed", d.connect("", `{}`).of(h.Name).Level, "ok")
 		d.connect("", `{"host":"`+h.Name+`","remove":true}`)
 		want.Equal(t, "connections after it was removed", len(Look(t.Context(), d.env, true)), 0)
@@ -212,7 +212,7 @@ func TestConnectMinds(t *testing.T) {
 	}
 	d.env.Engine = d.open(filepath.Join(d.home, "other.db"))
 	if next := strings.Join(d.connect("carol", `{"host":"codex"}`).Next, "\n"); !strings.Contains(next,
-		"gemini is connected with another database") {
+		"gemini is connected to another database") {
 		t.Errorf("it says\n%s", next)
 	}
 }
