@@ -320,7 +320,7 @@ func TestEncodings(t *testing.T) {
 	for _, w := range wireds {
 		for says, text := range map[string]string{
 			"line 2 is not valid UTF-8, because it contains the byte 0xe9": "\n\xe9\n",
-			"the file is in UTF-16":                                "\xff\xfe{\x00}\x00",
+			"the file is in UTF-16": "\xff\xfe{\x00}\x00",
 		} {
 			d := newDesk(t)
 			d.write(w.name, text)

@@ -139,11 +139,11 @@ func (s *site) paths() (moved string, err error) {
 	case w.database != s.database:
 		return noDatabase + w.database, nil
 	case !exists(s.record.Command):
-		return "its configuration named a program that does not exist: " + s.record.Command, nil
+		return "its configuration refers to a program that does not exist: " + s.record.Command, nil
 	case s.was != "":
 		return "its folder was moved from " + s.was, nil
 	case w.host == "":
-		return "its configuration started the tools without --host", nil
+		return "its configuration starts the tools without --host", nil
 	}
 	return "", s.whole()
 }
@@ -432,4 +432,4 @@ func connects(h *agenthost.Host, at *agenthost.Place) string {
 }
 
 // noDatabase begins what is said where a configuration names a database that is not there.
-const noDatabase = "its configuration named a database that does not exist: "
+const noDatabase = "its configuration refers to a database that does not exist: "

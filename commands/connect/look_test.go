@@ -103,8 +103,8 @@ func (r Result) of(host string) HostResult {
 func TestLookMendsPaths(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		for what, move := range map[string]func(d *desk){
-			"its configuration named a program that does not exist": func(d *desk) { d.programMoves() },
-			"its configuration named a database that does not exist": func(d *desk) {
+			"its configuration refers to a program that does not exist": func(d *desk) { d.programMoves() },
+			"its configuration refers to a database that does not exist": func(d *desk) {
 				moved := filepath.Join(d.home, "moved")
 				if err := os.Rename(filepath.Dir(d.env.Ledger.Path()), moved); err != nil {
 					d.t.Fatal(err)

@@ -158,7 +158,7 @@ func (d *demonstration) agents() error {
 		if err := d.run("agent_add", map[string]any{"name": agent[0], "deliver": agent[1]}, nil); err != nil {
 			return err
 		}
-		d.say("%-16s gets its messages in %s", agent[0], agent[1])
+		d.say("%-16s gets its messages through %s", agent[0], agent[1])
 	}
 	if err := d.run("setting_set", map[string]any{"key": "retry.ladder", "value": strings.Join(demoLadder, ",")},
 		nil); err != nil {
@@ -354,7 +354,7 @@ func (d *demonstration) waiting() error {
 	}
 	for _, m := range got.Messages {
 		late := d.env.Ledger.Now().Sub(orchestrator.ParseStamp(m.CreatedAt)).Round(time.Millisecond)
-		d.say("0.3 s later orchestrator sends %s; code_developer has it %s later: %s", m.Type, late, m.Payload)
+		d.say("0.3 s later orchestrator sends %s; code_developer gets it %s later: %s", m.Type, late, m.Payload)
 	}
 	return nil
 }
