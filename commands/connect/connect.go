@@ -37,7 +37,7 @@ type Params struct {
 	Folder     string   `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"."`
 	User       bool     `json:"user,omitempty" desc:"connect the host in all folders of this user instead of one project"`
 	Idle       *bool    `json:"idle,omitempty" desc:"wake idle Copilot sessions with an extension, which requires Copilot's experimental features"`
-	V2         *bool    `json:"v2,omitempty" desc:"make OpenCode's plugin also support OpenCode 2 (not tested with OpenCode 2)"`
+	V2         *bool    `json:"v2,omitempty" desc:"make OpenCode's plugin also support OpenCode 2 (untested)"`
 	Ask        *bool    `json:"ask,omitempty" desc:"let the host ask before its model uses a Mailroom tool"`
 	Exclude    bool     `json:"exclude,omitempty" desc:"make git ignore the written files, only in this clone of the repository (.git/info/exclude)"`
 	Print      bool     `json:"print,omitempty" desc:"print the files that would be written, without changing anything"`

@@ -397,7 +397,7 @@ func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 		}
 		found = append(found, overview.Finding{
 			Code: hostCode, About: r.Seen.Host + " in " + r.Folder, Level: overview.Note,
-			Says: fmt.Sprintf("this host ran the %s of %s at %s (%s), but they did nothing. Messages to %s are still waiting for %s", r.What, r.Host,
+			Says: fmt.Sprintf("this host ran the %s of %s at %s (%s), but they did nothing. Messages to %s are waiting for %s", r.What, r.Host,
 				r.At.UTC().Format(time.RFC3339), r.Seen.By, r.Agent, r.Host),
 			Do: r.Seen.Own(database),
 		})

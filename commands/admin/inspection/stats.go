@@ -18,7 +18,7 @@ import (
 // StatsParams say what traffic to show.
 type StatsParams struct {
 	Since   string `json:"since,omitempty" desc:"period to count, such as 1h, 24h, or 7d; at most 90d" check:"max=16" default:"24h"`
-	Every   string `json:"every,omitempty" desc:"interval length, such as 10m or 1d: in whole hours, or in whole minutes if the period is at most 48h; default: by the period" check:"max=16"`
+	Every   string `json:"every,omitempty" desc:"interval, such as 10m or 1d: in whole hours, or whole minutes if the period is at most 48h; the default depends on the period" check:"max=16"`
 	Agent   string `json:"agent,omitempty" desc:"count only messages to this agent, and show how many it sent and how much context its messages used" check:"agent" arg:"1"`
 	Waiting bool   `json:"waiting,omitempty" desc:"also count the messages that waited for each recipient at the end of each interval"`
 }

@@ -69,7 +69,7 @@ func changes(found store.Compared) (lines []string) {
 		lines = append(lines, "The backup does not have "+orchestrator.Plural(int(found.Missing), "message")+" of the current database.")
 	}
 	if len(found.Adds) > 0 {
-		lines = append(lines, "The backup has actions outside the database that the current database does not have:")
+		lines = append(lines, "The backup triggers actions outside the database that the current database does not trigger:")
 		for _, does := range found.Adds {
 			lines = append(lines, "  "+strings.ReplaceAll(does, "\n", " "))
 		}

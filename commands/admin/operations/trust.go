@@ -12,7 +12,7 @@ import (
 
 // TrustParams say what is done about a database; without any it is trusted.
 type TrustParams struct {
-	Show   bool `json:"show,omitempty" desc:"only show the actions outside the database"`
+	Show   bool `json:"show,omitempty" desc:"show the actions outside the database, without trusting it"`
 	Remove bool `json:"remove,omitempty" desc:"stop trusting the database"`
 	List   bool `json:"list,omitempty" desc:"list the databases that are trusted on this machine"`
 }
@@ -57,7 +57,7 @@ func (r TrustResult) Text(w *terminal.Text) {
 	case !r.Trusted:
 		w.Printf("%s is not trusted: %s. Mailroom does not perform any actions outside the database.\n", r.Database, r.Reason)
 	case len(r.Outside) == 0:
-		w.Printf("%s is trusted. It has no actions outside the database yet.\n", r.Database)
+		w.Printf("%s is trusted. It does not trigger any actions outside the database yet.\n", r.Database)
 	default:
 		w.Printf("%s is trusted, so all of this is in effect. To stop trusting it, run `mailroom trust --remove`.\n", r.Database)
 	}
