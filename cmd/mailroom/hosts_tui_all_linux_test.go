@@ -235,7 +235,7 @@ func (c *console) nudgesInVain() {
 	c.t.Helper()
 	session := c.rows(`SELECT session FROM host_sessions`)[0]
 	c.start(nil, "queue", "--thread="+session, "--message="+codexNudge).ends()
-	c.screenHas("mailroom: the messages were read meanwhile.")
+	c.screenHas("mailroom: the messages have been read in the meantime.")
 }
 
 // isClosed has the person end Codex, or Qwen Code.
@@ -308,7 +308,7 @@ func TestCodexTerminalInterruptedIsNotWoken(t *testing.T) {
 	r.shows(id)
 	r.userSays("Do it.", "Go on.")
 	r.says("Done.")
-	c.screenHas("mailroom: the messages were read meanwhile.")
+	c.screenHas("mailroom: the messages have been read in the meantime.")
 	k.stand("read")
 	c.types("And now?")
 	r = c.asks()

@@ -80,7 +80,7 @@ func TestSignalOnManyHosts(t *testing.T) {
 	if status := daemon.phoneSays(t); status != http.StatusServiceUnavailable {
 		t.Errorf("the listener for phones where signal was answers %d", status)
 	}
-	daemon.until(t, "phones are refused, because signal has moved to another host")
+	daemon.until(t, "phone connections are refused because the phone service (signal) has moved to another host")
 	beta.run("--host-name", "beta", "signal", "device", "list")
 	if _, answer := alpha.answerOf("signal", "device", "list"); !strings.Contains(fmt.Sprint(answer),
 		"signal runs on the host beta") {

@@ -37,7 +37,7 @@ type Params struct {
 	Folder     string   `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"."`
 	User       bool     `json:"user,omitempty" desc:"connect the host in all folders of this user instead of one project"`
 	Idle       *bool    `json:"idle,omitempty" desc:"wake idle Copilot sessions with an extension, which requires Copilot's experimental features"`
-	V2         *bool    `json:"v2,omitempty" desc:"make OpenCode's plugin also support OpenCode 2, with which it has not been tested"`
+	V2         *bool    `json:"v2,omitempty" desc:"make OpenCode's plugin also support OpenCode 2 (untested)"`
 	Ask        *bool    `json:"ask,omitempty" desc:"let the host ask before its model uses a Mailroom tool"`
 	Exclude    bool     `json:"exclude,omitempty" desc:"make git ignore the written files, only in this clone of the repository (.git/info/exclude)"`
 	Print      bool     `json:"print,omitempty" desc:"print the files that would be written, without changing anything"`
@@ -136,7 +136,7 @@ func (p *Params) suits(ctx context.Context, h *agenthost.Host, at *agenthost.Pla
 	if h.OnlyAtTop && !p.User && !p.Remove {
 		if top := string(repositoryOf(ctx, at.Folder)); top != "" && resolved(top) != at.Folder {
 			return orchestrator.InvalidParam("folder", "%s reads hooks only in the top folder of a git repository", h.Name).
-				WithHint("Connect and start it in %s, or connect it in all folders with `mailroom connect %s --user`", top, h.Name)
+				WithHint("Connect %[1]s in %[2]s and start it in that folder. Or, to connect it in all folders, run `mailroom connect %[1]s --user`", h.Name, top)
 		}
 	}
 	switch {
@@ -147,8 +147,8 @@ func (p *Params) suits(ctx context.Context, h *agenthost.Host, at *agenthost.Pla
 	case p.V2 != nil && !h.HasNext():
 		return orchestrator.InvalidParam("v2", "only for opencode, not for %s", h.Name).WithHint("Leave out the parameter `v2`")
 	case h.NotAtHome && !p.User && !p.Remove && at.Folder == resolved(at.Home):
-		return orchestrator.InvalidParam("folder", "%s does not read project configuration in %s, your home folder", h.Name, at.Folder).
-			WithHint("Connect it in all folders with `mailroom connect %s --user`, or connect it in another folder", h.Name)
+		return orchestrator.InvalidParam("folder", "%s does not read project configuration in your home folder, %s", h.Name, at.Folder).
+			WithHint("To connect it in all folders, run `mailroom connect %s --user`. Or connect it in another folder", h.Name)
 	}
 	return nil
 }
@@ -192,14 +192,14 @@ func toDo(h *agenthost.Host, at *agenthost.Place, c *connection) (list []string)
 	}
 	list = append(list, starts(h, at))
 	if h.Allows != nil && !c.Ask {
-		list = append(list, fmt.Sprintf("%s asks before it uses a tool. To start it so that it does not ask for Mailroom's tools, run `mailroom %[1]s`.", h.Name))
+		list = append(list, fmt.Sprintf("%s asks before it uses a tool. To start it without questions about Mailroom's tools, run `mailroom %[1]s`.", h.Name))
 	}
 	if c.Idle {
 		list = append(list, fmt.Sprintf("Idle sessions are woken only if you start %s with %s, which turns on all its experimental features. To start it that way, run `mailroom %[1]s`.",
 			h.Name, strings.Join(h.Wakes, " ")))
 	}
 	if c.V2 {
-		list = append(list, "The plugin also supports OpenCode 2, with which it has not been tested. To remove that part, run `mailroom connect opencode --v2=false`.")
+		list = append(list, "The plugin also supports OpenCode 2, but was not tested with that version. To remove this support, run `mailroom connect opencode --v2=false`.")
 	}
 	if at.User {
 		list = append(list, h.Name+" now uses the database "+c.database+" in all folders.")
@@ -208,7 +208,7 @@ func toDo(h *agenthost.Host, at *agenthost.Place, c *connection) (list []string)
 		if r.Database == c.database && r.Agent == c.agent && c.agent != orchestrator.Auto &&
 			(r.Program != h.Name || r.Folder != at.Scope()) {
 			list = append(list,
-				fmt.Sprintf("The agent %s is also used by %s in %s, so each of the two gets only messages that the other was not shown. Give each host a different agent, or run `mailroom init` to give this project its own database.",
+				fmt.Sprintf("The agent %s is also used by %s in %s, so each message is shown to only one of the two. Give each host a different agent, or run `mailroom init` to give this project its own database.",
 					c.agent, r.Program, cmp.Or(r.Folder, "all folders")))
 			break
 		}
@@ -216,11 +216,11 @@ func toDo(h *agenthost.Host, at *agenthost.Place, c *connection) (list []string)
 	for _, other := range agenthost.Hosts {
 		if w, _ := writtenIn(other, at); w.agent != "" && w.database != c.database {
 			list = append(list,
-				fmt.Sprintf("%s is connected with another database, %s. Agents in different databases cannot write to each other.", other.Name, w.where()))
+				fmt.Sprintf("%s is connected to another database: %s. Agents in different databases cannot write to each other.", other.Name, w.where()))
 		}
 	}
 	return append(list,
-		"Messages between connected agents do not need a daemon. Transports, retries, and schedules do; to install one, run `mailroom service install`.")
+		"Messages between connected agents do not need a daemon, but transports, retries, and schedules do. To install a daemon, run `mailroom service install`.")
 }
 
 // starts says how the host is started in a place, so that it takes up its configuration.
@@ -254,8 +254,8 @@ func (f *Facts) mayBe(env commands.Env, h *agenthost.Host) error {
 	switch name := f.Agent; {
 	case name == orchestrator.Auto && h.Shares():
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"the agent auto does not work with %s, because its sessions share a process", h.Name).
-			WithHint("Name one agent, which all sessions then share")
+			"the agent `auto` does not work with %s, because all sessions of %[1]s share a process", h.Name).
+			WithHint("Name an agent with `--as NAME`. All sessions then share that agent")
 	case name == orchestrator.Auto && env.Distant != nil:
 		return orchestrator.Errorf(orchestrator.InvalidParams, agenthost.AutoElsewhere).
 			WithHint("Name the agent: run `mailroom connect %s` with `--as NAME`", h.Name)
@@ -264,7 +264,7 @@ func (f *Facts) mayBe(env commands.Env, h *agenthost.Host) error {
 			orchestrator.BuiltIns[name]).WithHint("Choose another name")
 	case f.Given:
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"the agent %s was given to one session and ends with that session", name).WithHint("Choose another name")
+			"the agent %s belongs to one session and is gone when that session ends", name).WithHint("Choose another name")
 	}
 	return nil
 }
@@ -364,7 +364,7 @@ func (r Result) Text(w *terminal.Text) {
 	}
 	for i := range r.Files {
 		for _, line := range r.Files[i].Others {
-			w.Printf("%s still has a command line that runs Mailroom. `mailroom connect` did not write that line, or the line was changed since. If it should not run, remove it manually: %s\n",
+			w.Printf("%s still has a command line that runs Mailroom. `mailroom connect` did not write that line, or somebody changed it later. If you do not want the line, remove it manually: %s\n",
 				r.Files[i].Path, orchestrator.Clip(line))
 		}
 	}
@@ -401,7 +401,7 @@ func (r *Result) connectedText(w *terminal.Text) {
 		w.Printf("In this clone of the repository, git now ignores these files: %s\n", strings.Join(r.Excluded, ", "))
 	}
 	if r.Exposed != nil {
-		w.Printf("A commit might include paths on this machine, from %s. To make git ignore files that it does not track yet, run `mailroom connect %s --exclude`.\n",
+		w.Printf("These files contain paths on this machine, and you might commit them by accident: %s. To make git ignore the files if they are still untracked, run `mailroom connect %s --exclude`.\n",
 			strings.Join(r.Exposed, ", "), r.Host)
 	}
 	if !r.changes() {

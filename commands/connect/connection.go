@@ -96,7 +96,7 @@ func connectionOf(env commands.Env, h *agenthost.Host, at *agenthost.Place, p Pa
 			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
 				"the path %q contains %s, which %s replaces with an environment variable", path,
 				h.Replaces().FindString(path), h.Name).
-				WithHint("Rename it without a dollar sign, or move the database to another path")
+				WithHint("Rename the file or folder so that its path has no dollar sign, or move the database to another path")
 		}
 	}
 	return c, nil

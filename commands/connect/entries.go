@@ -92,7 +92,7 @@ func ends(v *hujson.Value) bool {
 
 // errNotOurs refuses to replace a server of the user's that has this name.
 func errNotOurs(name string) error {
-	return fmt.Errorf("the file already has a server %s that does not run what `mailroom connect` writes. Rename or remove that server", name)
+	return fmt.Errorf("the file already has a server named %s with a command that `mailroom connect` did not write. Rename or remove that server", name)
 }
 
 // putServer names the server of the tools in the object in which a host has all of them. What else the user has given

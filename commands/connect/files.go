@@ -192,7 +192,7 @@ func isUTF8(text []byte) error {
 		r, n := utf8.DecodeRune(rest)
 		if r == utf8.RuneError && n == 1 {
 			line := 1 + bytes.Count(text[:len(text)-len(rest)], []byte("\n"))
-			return fmt.Errorf("line %d is not in UTF-8, because it has the byte %#02x; save the file as UTF-8", line, rest[0])
+			return fmt.Errorf("line %d is not valid UTF-8, because it contains the byte %#02x; save the file as UTF-8", line, rest[0])
 		}
 		rest = rest[n:]
 	}

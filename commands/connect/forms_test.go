@@ -319,8 +319,8 @@ func TestTablesInAnyForm(t *testing.T) {
 func TestEncodings(t *testing.T) {
 	for _, w := range wireds {
 		for says, text := range map[string]string{
-			"line 2 is not in UTF-8, because it has the byte 0xe9": "\n\xe9\n",
-			"the file is in UTF-16":                                "\xff\xfe{\x00}\x00",
+			"line 2 is not valid UTF-8, because it contains the byte 0xe9": "\n\xe9\n",
+			"the file is in UTF-16": "\xff\xfe{\x00}\x00",
 		} {
 			d := newDesk(t)
 			d.write(w.name, text)

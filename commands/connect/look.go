@@ -23,7 +23,7 @@ import (
 type written struct{ agent, database, host string } // "" is nothing
 
 // where says in which database it is to be looked for.
-func (w *written) where() string { return cmp.Or(w.database, "the one of its folder") }
+func (w *written) where() string { return cmp.Or(w.database, "the database of its folder") }
 
 // writtenIn reads it; nothing where the host is not connected. An error is that of a file which cannot be read.
 func writtenIn(h *agenthost.Host, at *agenthost.Place) (w written, err error) {
@@ -135,15 +135,15 @@ func (s *site) paths() (moved string, err error) {
 	case w.agent == "":
 		return "", errors.New("its configuration no longer contains Mailroom")
 	case w.database != s.database && (w.database == "" || isThere(w.database)):
-		return "", fmt.Errorf("its configuration uses another database, %s", w.where())
+		return "", fmt.Errorf("its configuration uses another database: %s", w.where())
 	case w.database != s.database:
 		return noDatabase + w.database, nil
 	case !exists(s.record.Command):
-		return "its configuration named a program that does not exist: " + s.record.Command, nil
+		return "its configuration refers to a program that does not exist: " + s.record.Command, nil
 	case s.was != "":
 		return "its folder was moved from " + s.was, nil
 	case w.host == "":
-		return "its configuration did not name the host of the tools", nil
+		return "its configuration starts the tools without --host", nil
 	}
 	return "", s.whole()
 }
@@ -208,25 +208,25 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 	switch {
 	case s.gone():
 		f.Says, f.Do = err.Error(),
-			"If the project was moved, run `mailroom doctor --try` in its new folder. Otherwise, to forget the connection, run "+
+			"If the project was moved, run `mailroom doctor --try` in its new folder. Otherwise, to remove the connection, run "+
 				s.command(" --remove")
 	case err != nil:
-		f.Says, f.Do = err.Error(), "To fix this, run "+s.command("")+". To disconnect it, run "+s.command(" --remove")
+		f.Says, f.Do = err.Error(), "To fix this, run "+s.command("")+". To disconnect the host, run "+s.command(" --remove")
 	case moved != "" && !mend:
 		f.Says, f.Do = moved, "To fix this, run "+s.command("")
 	case moved != "":
 		changed, err := s.mend(ctx, env)
 		if err != nil {
-			f.Says, f.Do = moved+". The repair failed: "+err.Error(), "Run "+s.command("")
+			f.Says, f.Do = moved+". The repair failed: "+err.Error(), "To fix this, run "+s.command("")
 			if orchestrator.CodeOf(err) == orchestrator.PermissionDenied {
 				f.Do = "Run `mailroom trust`, and then `mailroom doctor`"
 			}
 			break
 		}
-		f.Level, f.Says, f.Do = overview.Fine, moved+"; repaired, with the database "+s.database,
+		f.Level, f.Says, f.Do = overview.Fine, moved+"; repaired. The host now uses the database "+s.database,
 			starts(s.Host, s.at)
 		if len(changed) > 0 {
-			f.Says = moved + "; repaired in " + strings.Join(changed, " and ") + ", with the database " + s.database
+			f.Says = moved + "; repaired in " + strings.Join(changed, " and ") + ". The host now uses the database " + s.database
 		}
 	default:
 		return s.heard(&known, f)
@@ -243,17 +243,17 @@ func (s *site) heard(known *Facts, f overview.Finding) overview.Finding {
 	f.Level = overview.Note
 	who := s.record.Agent
 	if who == orchestrator.Auto {
-		who = "an agent of its sessions"
+		who = "one of its agents"
 	}
 	switch {
 	case known.Seen == "":
-		f.Says, f.Do = "connected; no hook has been called yet", "Restart the host in that folder, and confirm that you trust what it asks about"
+		f.Says, f.Do = "connected; no hook has been called yet", "Restart the host in that folder. If it asks whether you trust the folder or the hooks, confirm"
 	case known.Shown == "":
 		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+known.Seen+
-			"; no message has been shown to it yet"
+			"; no message has been shown yet"
 	default:
 		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+known.Seen+
-			", and a message was last shown to it at "+known.Shown
+			", and a message was last shown at "+known.Shown
 	}
 	return f
 }
@@ -360,8 +360,8 @@ func leftOver(b book, at *agenthost.Place) (found overview.Findings) {
 			for _, line := range lines {
 				found = append(found, overview.Finding{
 					Code: hostCode, About: about, Level: overview.Note,
-					Says: path + " runs Mailroom with a command line that `mailroom connect` did not write or that was changed since: " + orchestrator.Clip(line),
-					Do:   "If it should not run, remove it manually",
+					Says: path + " has a command line that runs Mailroom. `mailroom connect` did not write that line, or somebody changed it later: " + orchestrator.Clip(line),
+					Do:   "If you do not want the line, remove it manually",
 				})
 			}
 			if _, kept := b.find(h.Name, at.Scope(), path, text); kept || connected {
@@ -370,8 +370,8 @@ func leftOver(b book, at *agenthost.Place) (found overview.Findings) {
 			if after, err := f.without(text, &record{}); err != nil || !bytes.Equal(after, text) {
 				found = append(found, overview.Finding{
 					Code: hostCode, About: about, Level: overview.Note,
-					Says: path + " runs Mailroom, but no connection is recorded: the entry is left over, or was made on another machine or by somebody else",
-					Do:   "To connect it here, run " + connects(h, at) + ". To remove it, add --remove",
+					Says: path + " has an entry that runs Mailroom, but no connection is recorded. The entry is left over, or was created on another machine or by somebody else",
+					Do:   "To connect the host here, run " + connects(h, at) + ". To remove the entry, add --remove to that command",
 				})
 			}
 		}
@@ -386,8 +386,8 @@ func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 	if here := agenthost.Around(); len(list) > 0 && here.Host != "" &&
 		!slices.ContainsFunc(list, func(s *site) bool { return s.Name == here.Host }) {
 		found = append(found, overview.Finding{
-			Code: hostCode, About: here.Host, Level: overview.Note, Says: "doctor is running in this host (" + here.By +
-				"), which is not connected. Hooks and tools of other hosts do nothing in it",
+			Code: hostCode, About: here.Host, Level: overview.Note, Says: "`mailroom doctor` is running in this host (" + here.By +
+				"), but the host is not connected. Hooks and tools of other hosts do nothing in this host",
 			Do: here.Own(database),
 		})
 	}
@@ -397,7 +397,7 @@ func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 		}
 		found = append(found, overview.Finding{
 			Code: hostCode, About: r.Seen.Host + " in " + r.Folder, Level: overview.Note,
-			Says: fmt.Sprintf("it ran the %s of %s at %s (%s). They did nothing, and messages to %s wait for %s", r.What, r.Host,
+			Says: fmt.Sprintf("this host ran the %s of %s at %s (%s), but they did nothing. Messages to %s are waiting for %s", r.What, r.Host,
 				r.At.UTC().Format(time.RFC3339), r.Seen.By, r.Agent, r.Host),
 			Do: r.Seen.Own(database),
 		})
@@ -417,7 +417,7 @@ func lost(b book, at *agenthost.Place, list []*site, database string) (found ove
 		found = append(found, overview.Finding{
 			Code: hostCode, About: h.Name + " as " + r.Agent + " in " + cmp.Or(at.Scope(), allFolders),
 			Level: overview.Problem, Says: noDatabase + r.Database,
-			Do: "To connect it with the database " + database + ", run " + connects(h, at),
+			Do: "To connect the host to the database " + database + ", run " + connects(h, at),
 		})
 	}
 	return found
@@ -432,4 +432,4 @@ func connects(h *agenthost.Host, at *agenthost.Place) string {
 }
 
 // noDatabase begins what is said where a configuration names a database that is not there.
-const noDatabase = "its configuration named a database that does not exist: "
+const noDatabase = "its configuration refers to a database that does not exist: "

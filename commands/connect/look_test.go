@@ -77,12 +77,12 @@ func TestLookTellsHowAConnectionStands(t *testing.T) {
 		d.looks(true, "note", "no hook has been called yet")
 		d.hears(h.Name, hosts.Started)
 		d.looks(true, "ok", "a hook was last called for bob at ")
-		d.looks(true, "ok", "no message has been shown to it yet")
+		d.looks(true, "ok", "no message has been shown yet")
 		if _, err := messages.Send(t.Context(), d.env.Ledger,
 			orchestrator.Draft{Sender: "bob", Recipient: "bob", Type: "note", Payload: []byte(`"hello"`)}); err != nil {
 			t.Fatal(err)
 		}
-		d.looks(true, "ok", "a message was last shown to it at "+d.hears(h.Name, hosts.Worked)[0].ShownAt)
+		d.looks(true, "ok", "a message was last shown at "+d.hears(h.Name, hosts.Worked)[0].ShownAt)
 		want.Equal(t, "listed", d.connect("", `{}`).of(h.Name).Level, "ok")
 		d.connect("", `{"host":"`+h.Name+`","remove":true}`)
 		want.Equal(t, "connections after it was removed", len(Look(t.Context(), d.env, true)), 0)
@@ -103,8 +103,8 @@ func (r Result) of(host string) HostResult {
 func TestLookMendsPaths(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		for what, move := range map[string]func(d *desk){
-			"its configuration named a program that does not exist": func(d *desk) { d.programMoves() },
-			"its configuration named a database that does not exist": func(d *desk) {
+			"its configuration refers to a program that does not exist": func(d *desk) { d.programMoves() },
+			"its configuration refers to a database that does not exist": func(d *desk) {
 				moved := filepath.Join(d.home, "moved")
 				if err := os.Rename(filepath.Dir(d.env.Ledger.Path()), moved); err != nil {
 					d.t.Fatal(err)
@@ -212,7 +212,7 @@ func TestConnectMinds(t *testing.T) {
 	}
 	d.env.Engine = d.open(filepath.Join(d.home, "other.db"))
 	if next := strings.Join(d.connect("carol", `{"host":"codex"}`).Next, "\n"); !strings.Contains(next,
-		"gemini is connected with another database") {
+		"gemini is connected to another database") {
 		t.Errorf("it says\n%s", next)
 	}
 }

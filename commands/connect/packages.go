@@ -72,8 +72,8 @@ const packagesPage = `# Mailroom as a plugin
 Messages between the agents of a project. Each package runs ` + "`mailroom`" +
 	`, which must be in PATH, with the database of the folder.
 Run ` + "`mailroom init`" +
-	` in the project once. Each terminal is a separate agent: claude, claude-2, gemini, and so on. The model of each
-terminal learns its name. Without a database the hooks do nothing. Do not install a package if ` + "`mailroom connect`" +
+	` in the project once. Each terminal is a separate agent: claude, claude-2, gemini, and so on. The model in each
+terminal gets the name of its agent. Without a database the hooks do nothing. Do not install a package if ` + "`mailroom connect`" +
 	` has connected the same host.
 
 For Claude Code, run these commands in the project. PLUGINS is the folder that ` + "`make plugins`" + ` wrote:
@@ -85,11 +85,11 @@ For Gemini CLI, run this command once for all your projects. Gemini CLI asks whe
 
     gemini extensions install PLUGINS/gemini
 
-For OpenCode, set MAILROOM_AGENT to the name of the agent, because its sessions share a process. Copy
+For OpenCode, set MAILROOM_AGENT to the name of the agent, because all sessions share a process. Copy
 PLUGINS/opencode/mailroom.js into .opencode/plugins of the project, and add the tools to its opencode.json:
 
     {"mcp": {"mailroom": {"type": "local", "command": ["mailroom", "mcp", "--vocabulary", "relay"], "enabled": true}}}
 
-Codex has no package, because it trusts hooks one by one, and its sessions may share a process. To set up both, run
+Codex has no package, because it trusts hooks one by one, and its sessions may share a process. To set up its tools and hooks, run
 ` + "`mailroom connect codex`" + `.
 `

@@ -204,5 +204,5 @@ func TestDatabaseThatIsGone(t *testing.T) {
 	t.Chdir(d.project)
 	d.looks(false, "problem", noDatabase+gone)
 	want.Equal(t, "standing", d.connect("", `{}`).of("claude").Says,
-		noDatabase+gone+". To connect it with the database "+d.env.Ledger.Path()+", run `mailroom connect claude`")
+		noDatabase+gone+". To connect the host to the database "+d.env.Ledger.Path()+", run `mailroom connect claude`")
 }

@@ -50,10 +50,10 @@ func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *agenthost.
 		r.Says = "connected by somebody else, or on another machine. To connect it here, run " + connects(h, at)
 		return
 	case w.database != "" && !isThere(w.database):
-		r.Level, r.Says = overview.Problem, noDatabase+w.database+". To connect it with the database "+env.Database()+", run "+connects(h, at)
+		r.Level, r.Says = overview.Problem, noDatabase+w.database+". To connect the host to the database "+env.Database()+", run "+connects(h, at)
 		return
 	case w.agent != "" && w.database != env.Database():
-		r.Says = "connected with another database, " + w.where() + ". Agents in different databases cannot write to each other"
+		r.Says = "connected to another database: " + w.where() + ". Agents in different databases cannot write to each other"
 		return
 	}
 	r.Agent = kept.Agent
@@ -67,7 +67,7 @@ func (h *HostResult) state() string {
 	case h.Program == "" && h.Level == "":
 		return "not found in PATH"
 	case h.Level == "":
-		return "not connected here; " + h.Program
+		return "not connected here; installed at " + h.Program
 	case h.User:
 		return "in all folders: " + h.Says
 	}

@@ -128,7 +128,7 @@ func (t *tomlText) set(path []string, has map[string]any, fields []tomlField) ([
 		}
 	}
 	if last == nil {
-		return nil, errors.New("the table mcp_servers.mailroom has no value of its own")
+		return nil, errors.New("the table mcp_servers.mailroom contains no keys")
 	}
 	more := ""
 	for _, f := range fields {

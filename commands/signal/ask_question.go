@@ -34,7 +34,7 @@ type AskQuestionResult struct {
 
 var askQuestionCommand = commands.Define(vocabulary, "ask_question", askQuestion).
 	With(commands.Traits{Kind: tracing.Producer, BesideAny: true, Document: true}).
-	Called("ask", "", "Ask the person a question on the phone or at the desk")
+	Called("ask", "", "Ask the person a question on a phone or in a paired browser")
 
 // askQuestion is durable when it returns. It seals in this process: what is asked is in clear nowhere else.
 func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (AskQuestionResult, error) {

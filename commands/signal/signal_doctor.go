@@ -9,7 +9,7 @@ import (
 
 // DoctorParams say what to look at.
 type DoctorParams struct {
-	Try bool `json:"try,omitempty" desc:"push a test to every device"`
+	Try bool `json:"try,omitempty" desc:"push a test notification to every device"`
 }
 
 // DoctorResult is what was found on the way to the phones.

@@ -69,9 +69,9 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 	case p.All && !env.Caller.Admin:
 		return ListResult{},
 			orchestrator.Errorf(orchestrator.PermissionDenied, "only administrators can list the questions of all programs").
-				WithHint("To list your own questions, leave all out")
+				WithHint("To list your own questions, omit the parameter `all`")
 	case p.All && p.Source != "":
-		return ListResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "source and all cannot be combined")
+		return ListResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "`source` and `all` cannot be combined")
 	case p.All:
 		of = ""
 	case !env.Caller.Admin:

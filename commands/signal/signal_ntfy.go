@@ -22,7 +22,7 @@ var ntfyCommand = commands.Define(vocabulary, "signal ntfy", ntfy)
 func ntfy(ctx context.Context, env commands.Env, p NtfyParams) (DeviceResult, error) {
 	if p.Remove == (p.URL != "") || p.Remove && p.Token != "" {
 		return DeviceResult{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "give either the url of a topic or remove, not both; token requires url")
+			orchestrator.Errorf(orchestrator.InvalidParams, "give either the `url` of a topic or `remove`, not both; `token` requires `url`")
 	}
 	if err := person.Here(ctx, env.Ledger); err != nil {
 		return DeviceResult{}, err

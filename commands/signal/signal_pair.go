@@ -51,7 +51,7 @@ func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, erro
 		picture, err = os.OpenFile(p.PNG, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
 			return PairResult{}, orchestrator.Errorf(orchestrator.Conflict, "png: the file %s already exists", p.PNG).
-				WithHint("Give another file, or remove this one")
+				WithHint("Specify another file, or remove the existing one")
 		}
 		if err != nil {
 			return PairResult{},
@@ -96,7 +96,7 @@ func (r PairResult) Text(w *terminal.Text) {
 	}
 	w.Whole(terminal.Painted(picture.String() + "\n"))
 	w.Printf("Scan the QR code with the phone, or open %s on the phone.\n", r.URL)
-	w.Printf("Code: %s, valid for one use until %s. In an app on the home screen of an iPhone, type the code.\n",
+	w.Printf("Code: %s, valid for one use until %s. If the app is on the home screen of an iPhone, type the code into the app.\n",
 		w.Paint(terminal.Bold, r.Code), r.ExpiresAt)
 	w.Printf("Then approve the fingerprint that the phone shows: `mailroom signal device approve FINGERPRINT`\n")
 	if r.PNG != "" {

@@ -36,7 +36,7 @@ type user struct{ ledger *ledger.Ledger }
 // Check accepts no address: there is one person.
 func (user) Check(address string) (string, error) {
 	if address != "" {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent user does not take an address")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent `user` does not take an address")
 	}
 	return "", nil
 }

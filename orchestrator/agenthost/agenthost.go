@@ -113,7 +113,7 @@ func Client(name string) Seen {
 }
 
 // AutoElsewhere says why no session is given an agent of its own by a database on another machine.
-const AutoElsewhere = "the agent auto requires a database on this machine: Mailroom distinguishes sessions by their processes"
+const AutoElsewhere = "the agent `auto` requires a database on this machine: Mailroom distinguishes sessions by their processes"
 
 // Other reports whether a host was recognized that is another than the one named.
 func (s Seen) Other(host string) bool { return s.Host != "" && s.Host != host }
@@ -122,11 +122,11 @@ func (s Seen) Other(host string) bool { return s.Host != "" && s.Host != host }
 func (s Seen) Own(database string) string {
 	if Find(s.Host) != nil {
 		return "To give " + s.Host + " its own agent, run `mailroom connect " + s.Host +
-			" --as NAME` in the project's folder, or run it in another folder"
+			" --as NAME` in the project's folder, or run " + s.Host + " in another folder"
 	}
 	return "To give " + s.Host + " its own agent, add the server `mailroom mcp --as NAME --db " + database +
-		"` to its configuration under a name " +
-		"other than mailroom, or run it in another folder"
+		"` to the host's configuration under a name " +
+		"other than mailroom, or run " + s.Host + " in another folder"
 }
 
 // runs reports whether a command line is the host's.

@@ -19,7 +19,7 @@ var codex = Host{
 	clients:  []string{"codex-mcp-client"},
 
 	Connection: Connection{
-		Asks: "Trust the folder. When Codex asks you to review the hooks, trust the hooks, because until then it does not run them. The hooks start with your first prompt.",
+		Asks: "Trust the folder. When Codex asks you to review the hooks, trust them: Codex does not run hooks that you have not trusted. The hooks start with your first prompt.",
 		Files: []File{
 			{Paths: codexFile("config.toml"), Format: TOML, Servers: "mcp_servers", Optional: []string{"default_tools_approval_mode"},
 				Server: func(s *Server) any {
@@ -61,7 +61,7 @@ var codex = Host{
 		OwnKind: hosts.Rested,
 		Bytes:   true,
 		Form:    blocksAt("Stop"),
-		Dismiss: map[string]string{"decision": "block", "reason": "mailroom: the messages were read meanwhile."},
+		Dismiss: map[string]string{"decision": "block", "reason": "mailroom: the messages have been read in the meantime."},
 	},
 	Transcript: Transcript{
 		Speaks: func(line *Line) bool {

@@ -22,7 +22,7 @@ var gemini = Host{
 	clients:  []string{"gemini-cli-mcp-client"},
 
 	Connection: Connection{
-		Asks: "Gemini CLI asks whether to trust the folder, and warns once about new hooks. It does not use tools or hooks in a folder that you do not trust. Since June 2026, Google serves it only with an API key or a company's license.",
+		Asks: "Gemini CLI asks whether to trust the folder, and warns once about new hooks. It does not use tools or hooks in a folder that you do not trust. Since June 2026, Gemini CLI works only with an API key or a company license.",
 		Files: []File{{
 			Paths: func(p *Place) []string { return []string{geminiSettings(p)} }, Format: CommentedJSON, NoMark: true,
 			Servers: "mcpServers", Server: geminiServer, Optional: []string{"trust"},

@@ -16,7 +16,7 @@ var pi = Host{
 	clients:  []string{"pi"},
 
 	Connection: Connection{
-		Asks: "Pi asks once whether to trust the folder. `pi -p` does not ask. It has tools and messages only if you trust the folder or pass --approve.",
+		Asks: "Pi asks once whether to trust the folder. `pi -p` does not ask, and has tools and messages only if you already trust the folder or pass --approve.",
 		Files: []File{
 			{Paths: piPaths("mcp.json"), Servers: "mcpServers", Server: func(s *Server) any {
 				return struct {

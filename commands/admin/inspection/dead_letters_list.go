@@ -57,7 +57,7 @@ func (r DeadLettersListResult) Text(w *terminal.Text) {
 			})
 	}
 	if int64(len(r.DeadLetters)) < r.Total {
-		w.Printf("Shown: %d of %d. To show more, increase --limit. To show the next ones, use --continue %s.\n", len(r.DeadLetters), r.Total, r.Continue)
+		w.Printf("Shown: %d of %d. To show more at a time, increase --limit. To show the next dead letters, add --continue %s.\n", len(r.DeadLetters), r.Total, r.Continue)
 	}
 	onlyNewest(w, r.Cut)
 }

@@ -13,10 +13,10 @@ import (
 type DeadLettersReplayParams struct {
 	MessageID string `json:"message_id,omitempty" desc:"ID of the dead letter, or multicast_id of a send to a group" check:"id" arg:"1"`
 	All       bool   `json:"all,omitempty" desc:"replay all dead letters that match recipient, sender, and error"`
-	Recipient string `json:"recipient,omitempty" desc:"with all: only dead letters to this recipient" check:"agent"`
-	Sender    string `json:"sender,omitempty" desc:"with all: only dead letters from this sender" check:"agent"`
-	Error     string `json:"error,omitempty" desc:"with all: only dead letters with a similar error" check:"max=65536"`
-	Limit     int    `json:"limit,omitempty" desc:"with all: maximum number of dead letters" check:"min=1,max=100000" default:"1000"`
+	Recipient string `json:"recipient,omitempty" desc:"only dead letters to this recipient; requires the parameter all" check:"agent"`
+	Sender    string `json:"sender,omitempty" desc:"only dead letters from this sender; requires the parameter all" check:"agent"`
+	Error     string `json:"error,omitempty" desc:"only dead letters with a similar error; requires the parameter all" check:"max=65536"`
+	Limit     int    `json:"limit,omitempty" desc:"maximum number of dead letters to replay with the parameter all" check:"min=1,max=100000" default:"1000"`
 }
 
 // DeadLettersReplayResult says what is pending again. Skipped are those whose recipient or sender nobody knows.
@@ -39,11 +39,11 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 	error) {
 	var r DeadLettersReplayResult
 	if p.All == (p.MessageID != "") {
-		return r, orchestrator.Errorf(orchestrator.InvalidParams, "message_id: give either the ID of a dead letter or all").
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "message_id: give either the ID of a dead letter or `all`").
 			WithHint("Run `mailroom dead_letters replay ID`, or run `mailroom dead_letters replay --all` with a recipient or a sender")
 	}
 	if !p.All && p.Recipient+p.Sender+p.Error != "" {
-		return r, orchestrator.InvalidParam("all", "recipient, sender, and error are filters that require all").
+		return r, orchestrator.InvalidParam("all", "`recipient`, `sender`, and `error` are filters that require `all`").
 			WithHint("A replay keeps the recipient. To reach another recipient, send the text in a new message")
 	}
 	var ms []orchestrator.Message

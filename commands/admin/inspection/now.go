@@ -38,7 +38,7 @@ func fewNames(names []string) string {
 // Text shows a few lines for each finding.
 func (r NowResult) Text(w *terminal.Text) {
 	if len(r.Findings) == 0 {
-		w.Printf("Nothing needs you.\n")
+		w.Printf("Nothing needs your attention.\n")
 		return
 	}
 	w.Printf("%s\n", w.Paint(terminal.Bold, orchestrator.Plural(len(r.Findings), "thing")+" to look at."))

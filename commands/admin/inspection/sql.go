@@ -42,7 +42,7 @@ const maxForModels = 1 << 20
 // runSQL answers audits. It cannot write, attach or read credentials, whoever asks.
 func runSQL(ctx context.Context, env commands.Env, p SQLParams) (r SQLResult, err error) {
 	if p.List && (p.Query != "" || p.Named != "" || len(p.Params) > 0) {
-		return r, orchestrator.Errorf(orchestrator.InvalidParams, "list: cannot be combined with query, named, or params")
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "list: cannot be combined with `query`, `named`, or `params`")
 	}
 	if p.List {
 		r.Named = audits()

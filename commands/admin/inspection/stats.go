@@ -17,9 +17,9 @@ import (
 
 // StatsParams say what traffic to show.
 type StatsParams struct {
-	Since   string `json:"since,omitempty" desc:"how far back to count, such as 1h, 24h, or 7d; at most 90d" check:"max=16" default:"24h"`
-	Every   string `json:"every,omitempty" desc:"interval length in whole hours, or in whole minutes if since is at most 48h, such as 10m or 1d; the default depends on since" check:"max=16"`
-	Agent   string `json:"agent,omitempty" desc:"only messages to this recipient, the number that it sent, and the context that messages used" check:"agent" arg:"1"`
+	Since   string `json:"since,omitempty" desc:"period to count, such as 1h, 24h, or 7d; at most 90d" check:"max=16" default:"24h"`
+	Every   string `json:"every,omitempty" desc:"interval, such as 10m or 1d: in whole hours, or whole minutes if the period is at most 48h; the default depends on the period" check:"max=16"`
+	Agent   string `json:"agent,omitempty" desc:"count only messages to this agent, and show how many it sent and how much context its messages used" check:"agent" arg:"1"`
 	Waiting bool   `json:"waiting,omitempty" desc:"also count the messages that waited for each recipient at the end of each interval"`
 }
 
@@ -61,7 +61,7 @@ func stats(ctx context.Context, env commands.Env, p StatsParams) (r StatsResult,
 func period(param, text string) (time.Duration, error) {
 	d, err := orchestrator.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s must be a duration, but is %q", param, text).
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "`%s` must be a duration, but is %q", param, text).
 			WithHint("Use the form 90s, 10m, 1h, or 7d")
 	}
 	return d, nil
@@ -143,7 +143,7 @@ func (r StatsResult) textContext(w *terminal.Text) {
 	if r.Context == nil || r.Context.Bytes == 0 {
 		return
 	}
-	w.Printf("\nMessages added %s to the context of %[3]s, about %[2]d tokens (estimated as bytes / 4):\n\n", size(r.Context.Bytes),
+	w.Printf("\nMessages added %s (about %d tokens, estimated as bytes / 4) to the context of %s:\n\n", size(r.Context.Bytes),
 		r.Context.Tokens, r.agent)
 	lines := r.Context.Lines[:min(len(r.Context.Lines), maxContext)]
 	terminal.TableOf(w, []string{"FROM", "TYPE", "WAY", "MESSAGES", "BYTES", "TOKENS"}, lines, func(l *cost.Line) []string {
@@ -167,7 +167,7 @@ func size(n int64) string {
 
 // sayWaiting shows what waited at the end of each interval, from the first one on.
 func (r StatsResult) sayWaiting(w *terminal.Text, first int) {
-	w.Printf("\n%s\n", w.Paint(terminal.Dim, "Messages undelivered, or unread in an inbox, at the end of each interval:"))
+	w.Printf("\n%s\n", w.Paint(terminal.Dim, "Messages that were undelivered or unread at the end of each interval:"))
 	header, rows := []string{"UNTIL"}, make([][]string, len(r.Intervals))
 	for i := range rows {
 		rows[i] = []string{"now"}

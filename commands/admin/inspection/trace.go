@@ -40,7 +40,7 @@ func trace(ctx context.Context, env commands.Env, p MessageIDParams) (TraceResul
 		for i := range ms {
 			r.Stories[i].Message = ms[i]
 		}
-		r.Rest = env.Rest(r.LeftOut > 0, "call trace with the ID of one message")
+		r.Rest = env.Rest(r.LeftOut > 0, "call `trace` with the ID of one message")
 		return r
 	}
 	return answer(env.Shown(messages, answer)).(TraceResult), err

@@ -28,7 +28,7 @@ func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, e
 	}
 	n := env.Most(len(reasons), func(k int) any { return []any{reasons[:k], commands.Room} })
 	return WhyResult{Reasons: reasons[:n], LeftOut: len(reasons) - n,
-		Rest: env.Rest(n < len(reasons), "call why with the ID of one message")}, err
+		Rest: env.Rest(n < len(reasons), "call `why` with the ID of one message")}, err
 }
 
 // seenBy leaves the reasons of messages that an agent has sent or received. Error: not_found if there are none.

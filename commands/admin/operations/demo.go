@@ -158,7 +158,7 @@ func (d *demonstration) agents() error {
 		if err := d.run("agent_add", map[string]any{"name": agent[0], "deliver": agent[1]}, nil); err != nil {
 			return err
 		}
-		d.say("%-16s gets its messages in %s", agent[0], agent[1])
+		d.say("%-16s gets its messages through %s", agent[0], agent[1])
 	}
 	if err := d.run("setting_set", map[string]any{"key": "retry.ladder", "value": strings.Join(demoLadder, ",")},
 		nil); err != nil {
@@ -302,7 +302,7 @@ func (d *demonstration) pause(length time.Duration) error {
 }
 
 func (d *demonstration) deadLetter() error {
-	d.step("4. Replay a dead letter, after its sender got a report")
+	d.step("4. Replay a dead letter after its sender gets a report")
 	var reports mail
 	if err := d.run("wait", map[string]any{"recipient": "architect", "timeout": 0}, &reports); err != nil {
 		return err
@@ -320,7 +320,7 @@ func (d *demonstration) deadLetter() error {
 }
 
 func (d *demonstration) reading() error {
-	d.step("5. Read messages; each one is marked as read after it was printed")
+	d.step("5. Read messages; each one is marked as read after it is printed")
 	if err := d.reads("code_developer"); err != nil {
 		return err
 	}
@@ -354,7 +354,7 @@ func (d *demonstration) waiting() error {
 	}
 	for _, m := range got.Messages {
 		late := d.env.Ledger.Now().Sub(orchestrator.ParseStamp(m.CreatedAt)).Round(time.Millisecond)
-		d.say("0.3 s later orchestrator sends %s; code_developer has it %s later: %s", m.Type, late, m.Payload)
+		d.say("0.3 s later orchestrator sends %s; code_developer gets it %s later: %s", m.Type, late, m.Payload)
 	}
 	return nil
 }
@@ -381,10 +381,10 @@ func (d *demonstration) story() error {
 
 // Text ends the narration, which was printed while it happened.
 func (r DemoResult) Text(w *terminal.Text) {
-	w.Printf("\nThe database of this demo still exists. To see it in a browser, where one message still needs you, run:\n")
+	w.Printf("\nThe database of this demo still exists. To see it in a browser, where one message still needs your attention, run:\n")
 	db := terminal.Inline(r.Database)
 	w.Whole(terminal.Painted("  mailroom --db " + db + " console\n"))
-	w.Printf("If you pair the browser, you can answer agents' questions on that page without a phone. In the terminal, run:\n")
+	w.Printf("If you pair the browser, you can answer agents' questions on that page without a phone. To see the database in the terminal, run:\n")
 	w.Whole(terminal.Painted("  mailroom --db " + db + " status\n  sqlite3 " + db +
 		" 'SELECT * FROM message_trace'\n  cat " + terminal.Inline(r.File) + "\n"))
 }

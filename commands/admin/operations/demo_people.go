@@ -18,7 +18,7 @@ func (d *demonstration) question() error {
 		return err
 	}
 	ask := message("code_developer", orchestrator.User, "question",
-		`{"question":"TASK-31-1 changes how tokens are signed, so old ones end. Go on?","options":["Yes, go on","No, keep them"]}`)
+		`{"question":"TASK-31-1 changes how tokens are signed, so old tokens stop working. Continue?","options":["Yes, continue","No, keep them"]}`)
 	if err := d.run("send", ask, nil); err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (d *demonstration) question() error {
 		return err
 	}
 	if len(open.Questions) != 1 {
-		return orchestrator.Errorf(orchestrator.Internal, "%d questions are open; the demo has asked one",
+		return orchestrator.Errorf(orchestrator.Internal, "%d questions are open, but the demo asked only one",
 			len(open.Questions))
 	}
 	d.say("code_developer asks the user; Mailroom encrypts the question for the phone")

@@ -18,7 +18,7 @@ import (
 type HoldParams struct {
 	Agent string `json:"agent,omitempty" desc:"one agent; without agents, the holds are listed" check:"agent" arg:"1"`
 	Other string `json:"other,omitempty" desc:"the other agent" check:"agent" arg:"2"`
-	Off   bool   `json:"off,omitempty" desc:"release the held messages, and do not report or hold the two agents for an hour"`
+	Off   bool   `json:"off,omitempty" desc:"release the held messages, and for an hour, do not report a loop or hold messages between the two agents"`
 }
 
 // HoldResult says what became of what two agents write to each other, or lists what is held back.
@@ -79,7 +79,7 @@ func lines(holds []ledger.Hold, held bool) (list []HoldLine) {
 // textHolds lists what is held back.
 func (r HoldResult) textHolds(w *terminal.Text) {
 	if len(r.Holds) == 0 {
-		w.Printf("There are no holds.\n")
+		w.Printf("No messages between agents are held.\n")
 		return
 	}
 	terminal.TableOf(w, []string{"AGENTS", "STATE", "UNTIL", "BY"}, r.Holds, func(h *HoldLine) []string {
@@ -103,8 +103,8 @@ func (r HoldResult) Text(w *terminal.Text) {
 		w.Printf("Messages between %s and %s are held until %s. To release them earlier, run `mailroom hold %[1]s %[2]s --off`. Waiting: %[4]s.\n",
 			a, b, r.Until, n)
 	case r.Changed:
-		w.Printf("Released %[4]s between %[1]s and %[2]s. Until %[3]s, Mailroom does not report the two agents as a loop.\n", a, b, r.Until, n)
+		w.Printf("Released %[4]s between %[1]s and %[2]s. Until %[3]s, Mailroom does not report a loop between the two agents.\n", a, b, r.Until, n)
 	default:
-		w.Printf("No messages between %s and %s are held. Until %s, Mailroom does not report the two agents as a loop.\n", a, b, r.Until)
+		w.Printf("No messages between %s and %s are held. Until %s, Mailroom does not report a loop between the two agents.\n", a, b, r.Until)
 	}
 }

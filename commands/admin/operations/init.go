@@ -93,5 +93,5 @@ func (r InitResult) Text(w *terminal.Text) {
 	if filepath.Base(filepath.Dir(r.Database)) != commands.ProjectFolder {
 		found = "To use it, set --db or MAILROOM_DB"
 	}
-	w.Printf("Made %s. %s.\nNext: `mailroom connect HOST` or `mailroom agent add NAME`.\n", r.Database, found)
+	w.Printf("Created %s. %s.\nNext: `mailroom connect HOST` or `mailroom agent add NAME`.\n", r.Database, found)
 }

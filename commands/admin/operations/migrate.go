@@ -87,7 +87,7 @@ func (r MigrateResult) Text(w *terminal.Text) {
 			orchestrator.Plural(int(r.Hosts), "agent"), r.host)
 	}
 	if len(r.Others) > 0 {
-		w.Printf("A database file is for one machine. From now on, Mailroom expects the files, commands, and sessions of these agents on this machine: %s.\n", terminal.Inline(strings.Join(r.Others, ", ")))
+		w.Printf("A database file is for one machine. From now on, these agents must have their files, commands, and sessions on this machine: %s.\n", terminal.Inline(strings.Join(r.Others, ", ")))
 	}
 	if r.Repaired > 0 {
 		w.Printf("Mailroom had to change %s:\n", orchestrator.Plural(int(r.Repaired), "value"))

@@ -41,5 +41,5 @@ func (r RecountResult) Text(w *terminal.Text) {
 	for _, c := range r.Corrected {
 		w.Printf("corrected %s\n", c)
 	}
-	w.Printf("Recounted from the trace the numbers that `mailroom stats` shows.\n")
+	w.Printf("Recalculated the `mailroom stats` numbers from the trace.\n")
 }

@@ -69,7 +69,7 @@ func changes(found store.Compared) (lines []string) {
 		lines = append(lines, "The backup does not have "+orchestrator.Plural(int(found.Missing), "message")+" of the current database.")
 	}
 	if len(found.Adds) > 0 {
-		lines = append(lines, "The backup acts outside the database in ways that the current database does not:")
+		lines = append(lines, "The backup triggers actions outside the database that the current database does not trigger:")
 		for _, does := range found.Adds {
 			lines = append(lines, "  "+strings.ReplaceAll(does, "\n", " "))
 		}
@@ -92,7 +92,7 @@ func (r RestoreResult) Text(w *terminal.Text) {
 		}
 	}
 	if r.Untrusted != "" {
-		w.Printf("The database does nothing outside itself until you run `mailroom trust`: %s.\n", r.Untrusted)
+		w.Printf("Until you run `mailroom trust`, Mailroom performs no actions outside the database, because the database is not trusted: %s.\n", r.Untrusted)
 	}
 	if r.Previous != "" {
 		w.Printf("The previous database is saved in %s.\n", r.Previous)

@@ -112,7 +112,7 @@ func unitText(name string, l *ledger.Ledger, p ServiceInstallParams) (string, er
 			return "", orchestrator.Errorf(orchestrator.InvalidParams, "a systemd unit cannot contain %q", word)
 		}
 	}
-	return ServiceUnit("Written by `mailroom service install`", name, "of "+l.Path(), words), nil
+	return ServiceUnit("Written by `mailroom service install`", name, "for "+l.Path(), words), nil
 }
 
 // systemctl asks the user's systemd for something. If that cannot be had, it returns the command for the user to run.
@@ -138,9 +138,9 @@ func (r ServiceInstallResult) Text(w *terminal.Text) {
 	case r.removed:
 		w.Printf("Removed %s.\n", r.Unit)
 	default:
-		w.Printf("%s runs the daemon of %s.\n", r.Unit, r.Database)
+		w.Printf("The unit %s runs the daemon for %s.\n", r.Unit, r.Database)
 	}
 	for _, next := range r.Next {
-		w.Printf("Not done. Run this command yourself: %s\n", next)
+		w.Printf("This command failed. Run it yourself: %s\n", next)
 	}
 }

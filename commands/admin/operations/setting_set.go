@@ -23,7 +23,7 @@ var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet).K
 func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (ledger.Setting, error) {
 	if p.Default == (p.Value != "") {
 		return ledger.Setting{},
-			orchestrator.Errorf(orchestrator.InvalidParams, "value: give either a value or default")
+			orchestrator.Errorf(orchestrator.InvalidParams, "value: give either a value or `default`")
 	}
 	if env.Caller.Remote {
 		setting, err := env.Ledger.Setting(ctx, p.Key)

@@ -12,7 +12,7 @@ import (
 
 // TrustParams say what is done about a database; without any it is trusted.
 type TrustParams struct {
-	Show   bool `json:"show,omitempty" desc:"only show the actions of the database outside itself"`
+	Show   bool `json:"show,omitempty" desc:"show the actions outside the database, without trusting it"`
 	Remove bool `json:"remove,omitempty" desc:"stop trusting the database"`
 	List   bool `json:"list,omitempty" desc:"list the databases that are trusted on this machine"`
 }
@@ -31,7 +31,7 @@ func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult,
 	switch {
 	case p.Remove && (p.Show || p.List):
 		return r, orchestrator.Errorf(orchestrator.InvalidParams,
-			"remove: cannot be combined with show or list")
+			"remove: cannot be combined with `show` or `list`")
 	case p.Show || p.List:
 		r.TrustState, err = schedules.Trusted(ctx, env.Ledger)
 	default:
@@ -55,11 +55,11 @@ func (r TrustResult) Text(w *terminal.Text) {
 	case r.Gone:
 		w.Printf("%s does not exist, and is no longer trusted.\n", r.Database)
 	case !r.Trusted:
-		w.Printf("%s is not trusted: %s. Mailroom does not perform its actions outside the database.\n", r.Database, r.Reason)
+		w.Printf("%s is not trusted: %s. Mailroom does not perform any actions outside the database.\n", r.Database, r.Reason)
 	case len(r.Outside) == 0:
-		w.Printf("%s is trusted. It does not act outside the database yet.\n", r.Database)
+		w.Printf("%s is trusted. It does not trigger any actions outside the database yet.\n", r.Database)
 	default:
-		w.Printf("%s is trusted: Mailroom does all of this. To stop trusting it, run `mailroom trust --remove`.\n", r.Database)
+		w.Printf("%s is trusted, so all of this is in effect. To stop trusting it, run `mailroom trust --remove`.\n", r.Database)
 	}
 	for _, d := range r.Databases {
 		gone := ""

@@ -14,7 +14,7 @@ import (
 // AgentAddParams say what to add, or to change of a known agent. What is left out stays as it is.
 type AgentAddParams struct {
 	Name        string             `json:"name" desc:"name of the agent: a letter followed by letters, digits, _, or -" check:"agent" arg:"1"`
-	Role        *string            `json:"role,omitempty" desc:"short description of the work of the agent" check:"max=256"`
+	Role        *string            `json:"role,omitempty" desc:"short description of the agent's work" check:"max=256"`
 	Groups      []string           `json:"group,omitempty" desc:"group to join; can be repeated" check:"agent|group"`
 	Deliver     *string            `json:"deliver,omitempty" desc:"transport: inbox, jsonl:PATH, dir:ROOT, exec:COMMAND, or webhook:URL" check:"min=1,max=4112" remote:"inbox|webhook:*"`
 	Fallback    *string            `json:"fallback,omitempty" desc:"jsonl:PATH to use when the transport fails; '' removes the fallback" check:"max=4096" remote:""`
@@ -22,13 +22,13 @@ type AgentAddParams struct {
 	Batch       *int               `json:"batch,omitempty" desc:"maximum number of messages in one attempt; 0 means the default of the transport, which is 1 for exec" check:"min=0,max=1000"`
 	Concurrency *int               `json:"concurrency,omitempty" desc:"maximum number of commands of an exec agent that run at the same time; 0 means 1" check:"min=0,max=64"`
 	Private     *bool              `json:"allow_private,omitempty" desc:"allow a webhook address on this machine or in a private network" remote:"false"`
-	Secret      *string            `json:"secret,omitempty" desc:"secret that signs the messages to the webhook, whsec_ and base64; an empty text creates a new secret" check:"max=128"`
+	Secret      *string            `json:"secret,omitempty" desc:"secret for signing webhook messages: whsec_ followed by base64; an empty text creates a new secret" check:"max=128"`
 	Start       *string            `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes the command" check:"max=4096" remote:""`
 	PassEnv     *string            `json:"pass_env,omitempty" desc:"environment variables that its commands get, separated by commas; empty: all except the database password and trace keys" check:"max=4096" remote:"-"`
 	Host        *string            `json:"host,omitempty" desc:"host of its files and commands, for a database on a server; an empty text means any host" check:"max=253" remote:""`
 	Wake        *string            `json:"wake,omitempty" desc:"wake rules of its sessions: now, rest, never, or TYPE=WAKE, separated by commas; empty: the wake that senders choose" check:"max=1024"`
 	SilentAfter *parameter.Seconds `json:"silent_after,omitempty" desc:"time without a sign of life after which the agent counts as lost; 0 means never" check:"min=0,max=2592000"`
-	InboxView   *bool              `json:"inbox_view,omitempty" desc:"create the view NAME_inbox, in which programs read the inbox with plain SQL; false drops the view"`
+	InboxView   *bool              `json:"inbox_view,omitempty" desc:"create the view NAME_inbox, so programs can read the inbox with plain SQL; false drops the view"`
 	PlanMode    *bool              `json:"plan_mode,omitempty" desc:"require approval of its plans"`
 }
 

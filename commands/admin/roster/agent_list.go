@@ -17,7 +17,7 @@ type AgentListParams struct {
 	All     bool   `json:"all,omitempty" desc:"include removed agents"`
 	Search  string `json:"search,omitempty" desc:"only agents with this text in their name, role, or host" check:"max=256"`
 	Backlog bool   `json:"backlog,omitempty" desc:"show the number and the age of the messages that wait for each agent"`
-	Order   string `json:"order,omitempty" desc:"sort by name; or by waiting: disabled agents first, then agents with the most waiting messages" check:"oneof=name|waiting" default:"name"`
+	Order   string `json:"order,omitempty" desc:"sort by name, or by waiting (disabled agents first, then agents with the most waiting messages)" check:"oneof=name|waiting" default:"name"`
 	Limit   int    `json:"limit,omitempty" desc:"maximum number of agents; default: all" check:"min=1,max=1000"`
 	Skip    int    `json:"skip,omitempty" desc:"number of agents to skip at the start of the list" check:"min=0"`
 }
@@ -69,7 +69,7 @@ func conceal(caller commands.Caller, a *overview.Standing) {
 func (r AgentListResult) Text(w *terminal.Text) {
 	switch {
 	case r.Total > 0 && len(r.Agents) == 0:
-		w.Printf("There are %s, and --skip skips all of them.\n", orchestrator.Plural(r.Total, "agent"))
+		w.Printf("--skip is too large: the list has only %s.\n", orchestrator.Plural(r.Total, "agent"))
 		return
 	case len(r.Agents) == 0:
 		w.Printf("No agent has this text in its name, role, or host.\n")

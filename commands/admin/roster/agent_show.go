@@ -21,7 +21,7 @@ type AgentNameParams struct {
 // AgentShowParams name one agent, and say what to show of it.
 type AgentShowParams struct {
 	Name   string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
-	Lately bool   `json:"lately,omitempty" desc:"also show the senders to it and the recipients from it in the newest messages; for other agents, this needs admin rights"`
+	Lately bool   `json:"lately,omitempty" desc:"also show who wrote to it, and to whom it wrote, in the newest messages; for other agents, this needs admin rights"`
 }
 
 // AgentShowResult is one agent and what waits for it.
@@ -40,8 +40,8 @@ func agentShow(ctx context.Context, env commands.Env, p AgentShowParams) (AgentS
 	}
 	if p.Lately && !env.Caller.Admin && env.Caller.Name != agent.Name {
 		return AgentShowResult{},
-			orchestrator.Errorf(orchestrator.PermissionDenied, "only administrators may see the senders and recipients of %s",
-				agent.Name).WithHint("Omit lately")
+			orchestrator.Errorf(orchestrator.PermissionDenied, "only administrators can see who wrote to %s, and to whom it wrote",
+				agent.Name).WithHint("Omit the parameter `lately`")
 	}
 	conceal(env.Caller, &agent)
 	r := AgentShowResult{Backlog: *agent.Backlog}
@@ -106,7 +106,7 @@ func (r AgentShowResult) textLately(w *terminal.Text) {
 		}
 	}
 	w.Printf("\n%s\n",
-		w.Paint(terminal.Dim, "Counted among the newest "+orchestrator.Plural(r.Lately.Among, "message")+" of all."))
+		w.Paint(terminal.Dim, "Counted among the newest "+orchestrator.Plural(r.Lately.Among, "message")+" of all agents."))
 }
 
 // set is a number with its unit, "" for 0.
@@ -145,7 +145,7 @@ func lastRun(w *terminal.Text, run *sessions.Run) string {
 		text += ", failed " + times(run.Failures) + " in a row"
 	}
 	if run.NextAt != "" {
-		text += ", again " + w.When(run.NextAt)
+		text += ", next start " + w.When(run.NextAt)
 	}
 	return text
 }

@@ -37,11 +37,11 @@ var agentTokenCommand = commands.Define(vocabulary, "agent token", agentToken)
 func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (AgentTokenResult, error) {
 	r := AgentTokenResult{Agent: p.Name}
 	if (p.Revoke || p.List) && (p.Admin || p.Expires > 0 || p.Revoke == p.List) {
-		return r, orchestrator.Errorf(orchestrator.InvalidParams, "revoke and list cannot be combined with each other, with admin, or with expires")
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "`revoke` and `list` cannot be combined with each other, with `admin`, or with `expires`")
 	}
 	if (p.ID != "") != (p.Revoke && p.Name == "") || p.Name == "" && !p.Revoke && !p.List {
 		return r, orchestrator.Errorf(orchestrator.InvalidParams,
-			"name: give the name of an agent, or list without a name, or revoke with the ID of a token").
+			"name: give the name of an agent, or `list` without a name, or `revoke` with the ID of a token").
 			WithHint("To list the tokens of all agents, run `mailroom agent token --list`")
 	}
 	switch {
@@ -96,7 +96,7 @@ func (r AgentTokenResult) Text(w *terminal.Text) {
 		w.Printf("%s\n", w.Paint(terminal.Bold, r.Token))
 		w.Printf("The token acts for %s. Copy it now: Mailroom does not show it again. Send it as `Authorization: Bearer ...`.\n", r.Agent)
 		if !*r.Known {
-			w.Printf("There is no agent %s yet. Its first action adds it. If the name is mistyped, revoke the token.\n",
+			w.Printf("There is no agent %s yet. The first action with the token adds the agent. If the name is mistyped, revoke the token.\n",
 				r.Agent)
 		}
 	}

@@ -22,9 +22,9 @@ import (
 // InviteParams say who is invited, and how the machine is called where the invitation is used.
 type InviteParams struct {
 	Name      string `json:"name,omitempty" desc:"agent that the other machine or container acts as" check:"agent" arg:"1"`
-	Operator  bool   `json:"operator,omitempty" desc:"for a second machine of yours, which gets all rights of the console"`
+	Operator  bool   `json:"operator,omitempty" desc:"invite a second machine of yours, which gets all rights of the console"`
 	Host      string `json:"host,omitempty" desc:"host name or address at which the other machine reaches this one" check:"max=253"`
-	Container bool   `json:"container,omitempty" desc:"for a container on this machine, which reaches the machine as host.docker.internal"`
+	Container bool   `json:"container,omitempty" desc:"invite a container on this machine, which reaches this machine as host.docker.internal"`
 }
 
 // InviteResult is what to type there.
@@ -41,7 +41,7 @@ const containerHost = "host.docker.internal"
 
 func invite(ctx context.Context, env commands.Env, p InviteParams) (InviteResult, error) {
 	if (p.Name == "") != p.Operator {
-		return InviteResult{}, orchestrator.InvalidParam("name", "give either the name of an agent or operator").
+		return InviteResult{}, orchestrator.InvalidParam("name", "give either the name of an agent or `operator`").
 			WithHint("Run `mailroom invite NAME`. For a second machine of yours, run `mailroom invite --operator`")
 	}
 	at, err := listening(ctx, env)

@@ -99,7 +99,7 @@ func testQueue(t *testing.T, queue func(r room, session, program string) (end fu
 		r.Clock.Advance(time.Second)
 	}
 	want.Equal(t, "nothing is left", r.answerTo("UserPromptSubmit", nudge),
-		`{"decision":"block","reason":"mailroom: the messages were read meanwhile."}`+"\n")
+		`{"decision":"block","reason":"mailroom: the messages have been read in the meantime."}`+"\n")
 	want.Rows(t, r.Rows(`SELECT state FROM host_sessions`), "idle")
 	if err := end(); err != nil {
 		t.Error(err)

@@ -104,7 +104,7 @@ func (p *Phone) warn(ctx context.Context, o Options) {
 	case err != nil:
 		p.log.Warn("cannot read the setting signal.url", "error", err)
 	case conf.Settings.SignalURL == "" && !p.Loopback:
-		p.log.Warn("phones are refused; set signal.url to the address at which they reach this listener", "phone", o.Address)
+		p.log.Warn("phone connections are refused; set signal.url to the address at which phones reach this daemon", "phone", o.Address)
 	}
 	if !p.Loopback && o.Cert == "" {
 		p.log.Warn("connections from phones are not encrypted; pass --phone-tls-cert and --phone-tls-key, or use a TLS proxy", "phone", o.Address)
@@ -143,7 +143,7 @@ func (p *Phone) stillHere(ctx context.Context) error {
 		return nil // what cannot be read now is told by whoever needs it
 	}
 	p.moved.Do(func() {
-		p.log.Warn("phones are refused, because signal has moved to another host", "error", err, "hint", "Restart this daemon without --phone, start the daemon on that host with --phone, and point signal.url to that host")
+		p.log.Warn("phone connections are refused because the phone service (signal) has moved to another host", "error", err, "hint", "Restart this daemon without --phone, start the daemon on that host with --phone, and point signal.url to that host")
 	})
 	return err
 }
@@ -153,7 +153,7 @@ func (p *Phone) recovered(rw http.ResponseWriter) {
 	if fault := recover(); fault == http.ErrAbortHandler {
 		panic(fault) // no bug: whoever says so wants the connection cut
 	} else if fault != nil {
-		p.log.Error("a request from a phone panicked; this is a bug", "panic", fault, "stack", string(debug.Stack()))
+		p.log.Error("panic while handling a request from a phone; this is a bug", "panic", fault, "stack", string(debug.Stack()))
 		listener.WriteFailure(rw, http.StatusInternalServerError, orchestrator.Errorf(orchestrator.Internal, "a bug in Mailroom").WithHint("See the daemon's log"))
 	}
 }

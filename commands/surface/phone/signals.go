@@ -125,7 +125,7 @@ func (a reply) check(q questions.Question) (string, error) {
 	clear := a.Option != nil || a.Text != nil
 	switch {
 	case clear == (a.Ciphertext != nil):
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "an answer must have either a ciphertext, or an option, a text, or both")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "an answer must have either `ciphertext`, or at least one of `option` and `text`")
 	case q.Encrypted && a.Ciphertext == nil:
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is encrypted, so its answer must be encrypted")
 	case q.Encrypted:
