@@ -128,7 +128,7 @@ func (r WaitForMentionsResult) ToolText() string {
 		return marshaled(orchestrator.JSON(r))
 	}
 	if r.TimedOut {
-		text := "No new messages came for " + r.AgentID + " within the timeout of " + r.timeout.String() + "."
+		text := "No new messages arrived for " + r.AgentID + " within the timeout of " + r.timeout.String() + "."
 		if r.Less != "" {
 			text += " The call waited " + r.Less + "."
 		}

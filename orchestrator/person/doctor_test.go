@@ -118,7 +118,7 @@ func TestDoctorDevices(t *testing.T) {
 	o.exec(`UPDATE signal_devices SET push_problem = '2026-01-02T03:00:00.000Z gone'`)
 	o.finds(check, "problem", "have failed since")
 	o.exec(`UPDATE signal_devices SET recipient = 'age1other'`)
-	o.finds(check, "problem", "nobody approved the key")
+	o.finds(check, "problem", "nobody approved its key")
 	o.finds("devices", "problem", "no device can read")
 	if tried := person.Doctor(t.Context(), o.Ledger, true)[0]; tried.Title() != "trial "+p.id ||
 		tried.Level != "problem" || !strings.Contains(tried.Says, `no transport "push"`) {
