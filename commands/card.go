@@ -60,7 +60,7 @@ func parseCard(text string) (*Card, error) {
 		return nil, fmt.Errorf("front matter: rights must be self or admin, but is %q", card.Rights)
 	case slices.ContainsFunc(card.Tables.Records,
 		func(word string) bool { return !slices.Contains([]string{"due", "old", "removed"}, word) }):
-		return nil, fmt.Errorf("front matter: records may contain only due, old, and removed, but is %q", card.Tables.Records)
+		return nil, fmt.Errorf("front matter: records may contain only due, old, and removed, but contains %q", card.Tables.Records)
 	case card.Answers != "" && card.Answers != "json":
 		return nil, fmt.Errorf("front matter: answers must be json or left out, but is %q", card.Answers)
 	case card.Body == "":

@@ -12,7 +12,7 @@ import (
 // that did so, and commandLine what to run there instead.
 func OnlyHere(parameter, subject, commandLine string) error {
 	e := orchestrator.Errorf(orchestrator.PermissionDenied,
-		"%s: callers over the network cannot choose the files, programs, and addresses that the daemon's machine uses",
+		"%s: remote callers cannot choose which files, programs, and addresses the daemon's machine uses",
 		subject).
 		WithHint("Run `%s` on the daemon's machine", commandLine)
 	e.Details = map[string]any{"parameter": parameter}

@@ -61,8 +61,10 @@ func NoteWithheld(names []string, of int) string {
 	case n == of:
 	case n == 1:
 		whose = ", for " + names[0] + ","
+	case n == 2:
+		whose = ", for " + names[0] + " and " + names[1] + ","
 	case n <= 5:
-		whose = ", for " + strings.Join(names[:n-1], ", ") + " and " + names[n-1] + ","
+		whose = ", for " + strings.Join(names[:n-1], ", ") + ", and " + names[n-1] + ","
 	default:
 		whose = fmt.Sprintf(", for %d of %d recipients,", n, of)
 	}

@@ -358,7 +358,7 @@ func ActAs(caller Caller, named string) (string, error) {
 	case named == "" && caller.Name == "" && caller.Shell:
 		return orchestrator.Operator, nil
 	case named == "" && caller.Name == "":
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no agent is given").
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no agent is named").
 			WithHint("Name the agent in the parameters, with --as, or in MAILROOM_AGENT")
 	case named == "":
 		return caller.Name, nil

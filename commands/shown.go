@@ -140,7 +140,7 @@ func (e Env) Rest(more bool, how string) string {
 	if !more || !e.Call.Model {
 		return ""
 	}
-	return "there are more: " + how
+	return "there is more to read: " + how
 }
 
 // Room is as long as what may stand beside messages in an answer: their thread, what was sent on the way.
@@ -161,7 +161,7 @@ func Place(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 {
 		return 0, orchestrator.InvalidParam("continue", "must be a value from an earlier answer, but is %q", orchestrator.Clip(text)).
-			WithHint("Use the value of continue from the previous answer, and keep all other parameters the same")
+			WithHint("Use the value of `continue` from the previous answer, and keep all other parameters the same")
 	}
 	return n, nil
 }

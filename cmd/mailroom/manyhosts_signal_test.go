@@ -25,7 +25,7 @@ func TestSignalOnManyHosts(t *testing.T) {
 	for _, command := range []string{"signal device list", "signal get_response q-0123456789",
 		"signal ask_question --question May_I? --as ann", "signal pair", "serve --phone 127.0.0.1:0"} {
 		if _, answer := beta.answerOf(strings.Fields(command)...); !strings.Contains(fmt.Sprint(answer),
-			"signal runs on the host alpha") {
+			"the phone service (signal) runs on the host alpha") {
 			t.Errorf("%s on another host: %v", command, answer)
 		}
 	}
@@ -64,7 +64,7 @@ func TestSignalOnManyHosts(t *testing.T) {
 	}
 	moves(beta, " does not contain the keys of the phone "+f.count(`SELECT device_id FROM signal_devices`)+", 1 open question")
 	if _, answer := alpha.answerOf("setting", "set", "signal.host", "beta"); !strings.Contains(fmt.Sprint(answer),
-		"signal can be moved only by a command on the new host, but this host is alpha") {
+		"the phone service (signal) can be moved only by a command on the new host, but this host is alpha") {
 		t.Errorf("a host says of another that it has the keys: %v", answer)
 	}
 	from, to := f.keyFolder(alpha), f.keyFolder(beta)
@@ -83,7 +83,7 @@ func TestSignalOnManyHosts(t *testing.T) {
 	daemon.until(t, "phone connections are refused because the phone service (signal) has moved to another host")
 	beta.run("--host-name", "beta", "signal", "device", "list")
 	if _, answer := alpha.answerOf("signal", "device", "list"); !strings.Contains(fmt.Sprint(answer),
-		"signal runs on the host beta") {
+		"the phone service (signal) runs on the host beta") {
 		t.Errorf("after signal has moved: %v", answer)
 	}
 	alpha.phone("pixel", "answer", open, "Yes")

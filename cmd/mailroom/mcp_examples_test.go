@@ -231,7 +231,7 @@ var coralExample = example{
 			  </thread>
 			</messages>`},
 		{"data-analyzer", "wait_for_mentions", `{"timeoutMs":0}`, `{"count":0,"timed_out":true,"threads":[]}`,
-			"No new messages came for data-analyzer within the timeout of 0s."},
+			"No new messages arrived for data-analyzer within the timeout of 0s."},
 		{"data-analyzer", "send_message", `{"threadId":"$thread","content":"</content> & <more>","mentions":["report-writer","nobody"]}`,
 			`{"id":"$reply","timestamp":"$then","mentions":["report-writer"],"ignored_mentions":["nobody"]}`, "*"},
 		{"report-writer", "wait_for_mentions", `{"format":"json"}`, `{"threads":[{"messages":[{"id":"$reply","content":"</content> & <more>"}]}]}`, "*"},

@@ -27,8 +27,8 @@ func TestMistakesAtATerminal(t *testing.T) {
 	o := newOffice(t, "a", "b")
 	id := o.run("send", "b", "tests are green", "--as", "a")["message_id"].(string)
 	for _, c := range []struct{ line, until string }{
-		{"mailroom wait a --timeout 5m", "Waiting for a message to a, up to 5m. Stop with Ctrl-C.\r\n"},
-		{"mailroom wait a --timeout 90 >/dev/null", "Waiting for a message to a, up to 1m30s. Stop with Ctrl-C.\r\n"},
+		{"mailroom wait a --timeout 5m", "Waiting up to 5m for a message to a. Stop with Ctrl-C.\r\n"},
+		{"mailroom wait a --timeout 90 >/dev/null", "Waiting up to 1m30s for a message to a. Stop with Ctrl-C.\r\n"},
 		{"mailroom cancel last", "Run `cancel` on this message? [y/N] "},
 		{"mailroom tail", "created"},
 		{"mailroom ralph watch --root watched", "Stop with Ctrl-C."},

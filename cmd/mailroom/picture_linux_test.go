@@ -63,7 +63,7 @@ func talk(t *testing.T) string {
 		one.ready()
 	}
 	bob.enter("mailroom wait")
-	bob.await(func(text string) bool { return strings.Contains(text, "Waiting for a message") })
+	bob.await(func(text string) bool { return strings.Contains(text, "for a message to bob") })
 	alice.enter(`mailroom send bob "Are the tests green?"`)
 	alice.ready()
 	bob.ready()

@@ -11,7 +11,7 @@ import (
 // CreateThreadParams ask for a thread.
 type CreateThreadParams struct {
 	ThreadName     string   `json:"threadName" desc:"what the thread is about" check:"min=1,max=256"`
-	CreatorID      string   `json:"creatorId,omitempty" desc:"agent that creates it and takes part; may be left out if the caller's credential names it" check:"agent"`
+	CreatorID      string   `json:"creatorId,omitempty" desc:"agent that creates the thread and takes part; may be left out if the caller's credential names it" check:"agent"`
 	ParticipantIDs []string `json:"participantIds,omitempty" desc:"other agents that take part" check:"agent,max=1000"`
 }
 

@@ -13,7 +13,7 @@ import (
 // RegisterAgentParams say what an agent is called in the session, and what it does.
 type RegisterAgentParams struct {
 	AgentID     string  `json:"agentId,omitempty" desc:"agent that registers; may be left out if the caller's credential names it" check:"agent"`
-	AgentName   *string `json:"agentName,omitempty" desc:"display name; default: the current one, at first agentId" check:"max=256"`
+	AgentName   *string `json:"agentName,omitempty" desc:"display name; default: the current name, or agentId for a new agent" check:"max=256"`
 	Description *string `json:"description,omitempty" desc:"what the agent can do, for other agents" check:"max=8192"`
 }
 

@@ -23,7 +23,7 @@ const directPrefix = "direct:"
 type SendMessageParams struct {
 	ThreadID string   `json:"threadId,omitempty" desc:"thread to post in, or direct:NAME for one agent outside threads; optional with reply_to" check:"id"`
 	SenderID string   `json:"senderId,omitempty" desc:"agent that posts; may be left out if the caller's credential names it" check:"agent"`
-	Content  string   `json:"content" desc:"text; with its JSON escapes and the mentions at most 1 MiB" check:"max=1048576"`
+	Content  string   `json:"content" desc:"text, at most 1 MiB including its JSON escapes and the mentions" check:"max=1048576"`
 	Mentions []string `json:"mentions,omitempty" desc:"participants to notify, as NAME or @NAME; others are not notified" check:"mention,max=1000"`
 	ReplyTo  string   `json:"reply_to,omitempty" desc:"message to answer; its sender also gets the post" check:"id"`
 }
@@ -72,7 +72,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		e := orchestrator.Errorf(orchestrator.InvalidParams, "threadId is missing")
 		e.Details = map[string]any{"parameter": "threadId"}
 		return SendMessageResult{},
-			e.WithHint("Give a thread or direct:NAME as threadId, or the message to answer as reply_to")
+			e.WithHint("Give a thread or direct:NAME as `threadId`, or the message to answer as `reply_to`")
 	}
 	said, err := orchestrator.JSON(p.Content)
 	if err != nil {
@@ -152,7 +152,7 @@ func (r SendMessageResult) ToolText() string {
 		[2]string{"Ignored mentions (not participants of the thread)", listed(r.Ignored)},
 		[2]string{"Not notified, because only the content names them (to notify them, add them to mentions)", listed(r.Unmentioned)},
 		[2]string{"Named in the content, but not participants", listed(r.NotParticipants)},
-		[2]string{"Answers", r.ReplyTo}, [2]string{"Sent directly, not into the thread", r.OutsideThread},
+		[2]string{"Answers", r.ReplyTo}, [2]string{"Sent directly, not to the thread", r.OutsideThread},
 		[2]string{"Answered request", r.RequestID}, [2]string{"You are now", r.Presence}, [2]string{"Note", r.Note},
 		[2]string{"Recipient status", r.Recipient.String()})
 }

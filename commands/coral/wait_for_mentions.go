@@ -23,10 +23,10 @@ const longestWait = time.Minute
 type WaitForMentionsParams struct {
 	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out if the caller's credential names it" check:"agent"`
 	TimeoutMs int    `json:"timeoutMs,omitempty" desc:"milliseconds to wait if there are no messages" check:"min=0,max=60000" default:"30000"`
-	WaitFor   string `json:"waitFor,omitempty" desc:"agent to wait for; refused if it waits for this one, directly or through others" check:"agent"`
+	WaitFor   string `json:"waitFor,omitempty" desc:"agent to wait for; refused if it already waits for agentId, directly or through others" check:"agent"`
 	Filter    bool   `json:"filter,omitempty" desc:"take only messages from the waitFor agent; others stay unread"`
 	Any       bool   `json:"any,omitempty" desc:"also take unread posts that do not mention the agent"`
-	ReplyTo   string `json:"reply_to,omitempty" desc:"message that the agent sent: wait for its answer, as if waitFor named the agents that got it" check:"id"`
+	ReplyTo   string `json:"reply_to,omitempty" desc:"message that agentId sent: wait for an answer to it, as if waitFor named its recipients" check:"id"`
 	Format    string `json:"format,omitempty" desc:"format of the text that MCP clients show" check:"oneof=xml|json" default:"xml"`
 }
 
@@ -111,12 +111,12 @@ func (p *WaitForMentionsParams) filter(f *reading.Filter) error {
 	case !p.Filter:
 		return nil
 	case p.WaitFor == "":
-		return orchestrator.Errorf(orchestrator.InvalidParams, "filter requires waitFor").
-			WithHint("Give the agent to take messages from as waitFor")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "`filter` requires `waitFor`").
+			WithHint("Set `waitFor` to the agent to take messages from")
 	case p.Any:
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"filter and any cannot be combined, because any reads posts in order without skipping posts").
-			WithHint("Omit either filter or any")
+			"`filter` and `any` cannot be combined, because `any` reads posts in order without skipping posts").
+			WithHint("Omit either `filter` or `any`")
 	}
 	f.Sender = p.WaitFor
 	return nil
@@ -128,9 +128,9 @@ func (r WaitForMentionsResult) ToolText() string {
 		return marshaled(orchestrator.JSON(r))
 	}
 	if r.TimedOut {
-		text := "No new messages came for " + r.AgentID + " within the timeout of " + r.timeout.String() + "."
+		text := "No new messages arrived for " + r.AgentID + " within the timeout of " + r.timeout.String() + "."
 		if r.Less != "" {
-			text += " It waited " + r.Less + "."
+			text += " The call waited " + r.Less + "."
 		}
 		return text
 	}

@@ -18,7 +18,7 @@ type ListThreadsParams struct {
 	Agent  string `json:"agent,omitempty" desc:"agent that takes part in the threads" check:"agent"`
 
 	All      bool   `json:"all,omitempty" desc:"threads of all agents; for administrators"`
-	Search   string `json:"search,omitempty" desc:"with all: only threads with this text in the name" check:"max=256"`
+	Search   string `json:"search,omitempty" desc:"only threads with this text in the name; requires the parameter all" check:"max=256"`
 	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=256"`
 }
 
@@ -83,7 +83,7 @@ func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Li
 		return allThreads(ctx, env, p)
 	}
 	if p.Search != "" {
-		return ListThreadsResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "search requires all")
+		return ListThreadsResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "`search` requires `all`")
 	}
 	skip, err := commands.Place(p.Continue)
 	if err != nil {
@@ -129,11 +129,11 @@ func forReader(env commands.Env, r ListThreadsResult) ListThreadsResult {
 func onlyAdministrators(caller commands.Caller, param, what, agent string) error {
 	if caller.Admin {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"%s cannot be combined with agent %s, because it covers all agents", param, agent).
-			WithHint("Omit either agent or %s", param)
+			"`%[1]s` cannot be combined with the agent %[2]s, because `%[1]s` covers all agents", param, agent).
+			WithHint("Omit either `agent` or `%s`", param)
 	}
 	return orchestrator.Errorf(orchestrator.PermissionDenied, "only an administrator may see %s", what).
-		WithHint("To see what you take part in yourself, omit %s", param)
+		WithHint("To see only threads that you take part in, omit `%s`", param)
 }
 
 func renderThreads(list []threads.Overview) []OwnThread {
@@ -172,6 +172,6 @@ func (r ListThreadsResult) Text(w *terminal.Text) {
 				strings.Join(th.Participants, ", ")}
 		})
 	if r.Continue != "" {
-		w.Printf("There are more: continue with --continue %s\n", r.Continue)
+		w.Printf("There are more threads. To list them, add --continue %s\n", r.Continue)
 	}
 }

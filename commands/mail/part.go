@@ -20,7 +20,7 @@ func partOf(text, id string, offset int) (Part, string, error) {
 	n := commands.Units(text)
 	if offset >= n && offset > 0 {
 		return Part{}, "",
-			orchestrator.InvalidParam("offset", "%d is past the end of the message, which has %d characters, counted from 0",
+			orchestrator.InvalidParam("offset", "%d is past the end of the message: offsets start at 0, and the message has %d characters",
 				offset, n).
 				WithHint("There is no more text to read. To start again, use offset 0")
 	}

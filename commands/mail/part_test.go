@@ -103,7 +103,7 @@ func TestPartBeyondTheEnd(t *testing.T) {
 	for text, offset := range map[string]int{"": 1, "a": 1, "😀": 2, "b": 1 << 62} {
 		_, _, err := partOf(text, "m", offset)
 		want.Code(t, err, orchestrator.InvalidParams)
-		said := fmt.Sprintf("offset: %d is past the end of the message, which has %d characters, counted from 0", offset,
+		said := fmt.Sprintf("offset: %d is past the end of the message: offsets start at 0, and the message has %d characters", offset,
 			commands.Units(text))
 		if err == nil || !strings.HasPrefix(err.Error(), said) {
 			t.Errorf("%q: %v; want %s", text, err, said)

@@ -19,7 +19,7 @@ type ReadThreadParams struct {
 	Limit    int    `json:"limit,omitempty" desc:"maximum number of posts" check:"min=1,max=100" default:"50"`
 	Peek     bool   `json:"peek,omitempty" desc:"leave the posts unread"`
 	Agent    string `json:"agent,omitempty" desc:"agent that reads the thread" check:"agent"`
-	Newest   bool   `json:"newest,omitempty" desc:"newest posts of any thread, and with continue the posts before; marks nothing as read; for administrators"`
+	Newest   bool   `json:"newest,omitempty" desc:"for administrators: show the newest posts of any thread, and leave them unread; with continue, show older posts"`
 }
 
 // ReadThreadResult is a thread with posts of it, oldest first.
@@ -63,7 +63,7 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 		Posts: renderPosts(shown), Taken: taken}
 	if r.More {
 		r.Continue = strconv.FormatInt(read.Next, 10)
-		r.Rest = env.Rest(true, "call read_thread with this value of continue")
+		r.Rest = env.Rest(true, "call read_thread with this value of `continue`")
 	}
 	if env.Call.Model && !commands.ShownWhole(r) {
 		r.shorten()
@@ -93,7 +93,7 @@ func (r ReadThreadResult) Text(w *terminal.Text) {
 	}
 	switch {
 	case r.More:
-		w.Printf("There are more: continue with --continue %s\n", r.Continue)
+		w.Printf("There are more posts. To show them, add --continue %s\n", r.Continue)
 	case r.Count == 0:
 		w.Printf("No unread posts. To read the thread from the beginning, add --all.\n")
 	}

@@ -14,7 +14,7 @@ import (
 type ReleaseParams struct {
 	MessageID string `json:"message_id,omitempty" desc:"message to make unread again" check:"id" arg:"1"`
 	All       bool   `json:"all,omitempty" desc:"all read messages, instead of one"`
-	Agent     string `json:"agent,omitempty" desc:"agent that read them; may be left out if the caller's credential names it" check:"agent"`
+	Agent     string `json:"agent,omitempty" desc:"agent that read the messages; may be left out if the caller's credential names it" check:"agent"`
 }
 
 // ReleaseResult says what is unread again.
@@ -32,8 +32,8 @@ var releaseCommand = commands.Define(vocabulary, "release", release).With(comman
 // release is idempotent: what is unread already is left so, and not counted.
 func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseResult, error) {
 	if p.All == (p.MessageID != "") {
-		return ReleaseResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "exactly one of message_id and all is required").
-			WithHint("Give either message_id or all, not both")
+		return ReleaseResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "exactly one of `message_id` and `all` is required").
+			WithHint("Give either `message_id` or `all`, not both")
 	}
 	owner := ownerOrAll
 	if p.All {
@@ -63,7 +63,7 @@ func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseRes
 func (r ReleaseResult) Text(w *terminal.Text) {
 	switch r.Count {
 	case 0:
-		w.Printf("No messages to make unread for %s: they are unread already, or there are none.\n", r.Agent)
+		w.Printf("Nothing changed for %s: no matching message is marked as read.\n", r.Agent)
 	case 1:
 		w.Printf("%s is unread again for %s.\n", w.Paint(terminal.Bold, r.Released[0]), r.Agent)
 	default:

@@ -123,7 +123,7 @@ func (r SearchMessagesResult) Text(w *terminal.Text) {
 	case !r.Complete:
 		w.Printf("Searched back to %s. To search further, add --continue %s\n", w.When(r.SearchedBackTo), r.Continue)
 	case r.Count == 0 && orchestrator.CanBeAgent(r.says):
-		w.Printf("No message contains %q. To list messages to or from that name, run `mailroom list --with %s`.\n", r.says, r.says)
+		w.Printf("No message contains %q. To list messages to or from an agent with that name, run `mailroom list --with %s`.\n", r.says, r.says)
 	case r.Count == 0 && r.Agent == "":
 		w.Printf("No matching messages.\n")
 	case r.Count == 0:

@@ -244,7 +244,7 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 	case Integer, Span:
 		n, err := wholeNumber(string(value))
 		if errors.Is(err, strconv.ErrRange) {
-			return p.mustBe(cmp.Or(p.within(), "within 64 bits"), string(value))
+			return p.mustBe(cmp.Or(p.within(), "a 64-bit integer"), string(value))
 		}
 		if err != nil {
 			what := "a whole number"

@@ -49,7 +49,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 			return InboxResult{},
 				orchestrator.Errorf(orchestrator.InvalidParams,
 					"lease: not supported for %s, because messages in its folder are shown until they are acknowledged", agent.Name).
-					WithHint("Omit lease")
+					WithHint("Omit `lease`")
 		} else if ok {
 			return inboxOfFolder(ctx, env, &agent, p)
 		}
@@ -86,7 +86,7 @@ func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p
 		return InboxResult{}, err
 	}
 	r := showInbox(agent.Name, env.Shown(in.Messages, answer))
-	r.HasMore, r.Rest = in.More, env.Rest(in.More, "acknowledge these, and call inbox again")
+	r.HasMore, r.Rest = in.More, env.Rest(in.More, "acknowledge these messages, and call inbox again")
 	if len(in.Fresh) > 0 {
 		r.Taken = commands.TakeLetters(agent.Name, in.Fresh)
 	}

@@ -25,7 +25,7 @@ type SendParams struct {
 	Priority       string          `json:"priority,omitempty" desc:"a higher priority is read first" check:"oneof=low|normal|high|urgent" default:"normal"`
 	Payload        json.RawMessage `json:"payload,omitempty" desc:"object in the form that the type requires" check:"object,max=1048576" default:"{}"`
 	Timestamp      string          `json:"timestamp,omitempty" desc:"time of writing, such as 2025-01-23T12:00:00.0000000Z" check:"min=1,max=64"`
-	Status         string          `json:"status,omitempty" desc:"always pending for a message to send" check:"oneof=pending"`
+	Status         string          `json:"status,omitempty" desc:"must be pending if given" check:"oneof=pending"`
 	ReplyTo        string          `json:"replyTo,omitempty" desc:"ID of the message to answer" check:"id"`
 	IdempotencyKey string          `json:"idempotencyKey,omitempty" desc:"a repeated send with this key sends nothing and returns the first result" check:"min=1,max=256"`
 	StrictRoutes   bool            `json:"strictRoutes,omitempty" desc:"reject a type that is not allowed between these agents, like the setting ralph.strict_routes"`

@@ -17,7 +17,7 @@ import (
 type GetMessagesParams struct {
 	SessionID  string            `json:"sessionId,omitempty" desc:"program, or a session that it takes part in; may be left out if the caller's credential names it" check:"max=256"`
 	Target     string            `json:"target,omitempty" desc:"only messages to this program or group" check:"agent|group|role"`
-	MarkAsRead bool              `json:"markAsRead,omitempty" desc:"false: leave them unread" default:"true"`
+	MarkAsRead bool              `json:"markAsRead,omitempty" desc:"mark the messages as read" default:"true"`
 	Type       string            `json:"message_type,omitempty" desc:"only messages of this type" check:"min=1"`
 	Priority   string            `json:"priority,omitempty" desc:"only messages of this priority" check:"oneof=low|normal|high|urgent"`
 	Limit      int               `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=100" default:"50"`
@@ -99,7 +99,7 @@ func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, 
 		}
 	}
 	return "", orchestrator.Errorf(orchestrator.UnknownRecipient,
-		"sessionId: %q is not a known program or a session that you take part in", sessionID).
+		"sessionId: %q is neither a known program nor a session that you take part in", sessionID).
 		WithHint("To get your own messages, omit sessionId. %s", unknown.Hint)
 }
 

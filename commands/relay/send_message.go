@@ -32,8 +32,8 @@ type SendMessageParams struct {
 	Payload        json.RawMessage   `json:"payload,omitempty" desc:"structured data" check:"object,max=1000000"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"UUID v4; a repeated send with it sends nothing" check:"max=36"`
 	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"seconds until you get a notice if nobody acknowledged or answered" check:"min=1,max=2592000"`
-	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest and never do not wake an idle session of the target; default: by type" check:"oneof=now|rest|never"`
-	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"wait until an unknown target is added"`
+	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest, never: do not wake an idle session of the target; default: by type" check:"oneof=now|rest|never"`
+	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep the message until an unknown target is added"`
 }
 
 // SendMessageResult names the message; for a group, its multicast id and one target per member.

@@ -22,7 +22,7 @@ type CancelResult struct {
 }
 
 var cancelCommand = commands.Define(vocabulary, "cancel", cancel).With(commands.Traits{
-	Confirm: "This cancels {message_id}. Mailroom then never delivers it.",
+	Confirm: "This cancels {message_id}. Mailroom will never deliver it.",
 	Last: func(m *orchestrator.Message, _ string) bool {
 		return m.Status == orchestrator.Pending || m.Status == orchestrator.Retry
 	},

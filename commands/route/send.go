@@ -32,7 +32,7 @@ type SendParams struct {
 	ReplyTo        string            `json:"reply_to,omitempty" desc:"message_id of the message to answer" check:"max=256"`
 	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"notify the sender once if nobody acknowledges or answers the message in this time" check:"min=1,max=2592000"`
 	NotBefore      string            `json:"not_before,omitempty" desc:"earliest delivery: an RFC 3339 time, or a time from now such as 2h; at most 30 days ahead" check:"max=64"`
-	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest does not wake an idle session, never also lets a turn end; default: by type and priority; the recipient's rules win" check:"oneof=now|rest|never"`
+	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest: do not wake an idle session; never: also let a turn end; default: by type and priority; the recipient's rules win" check:"oneof=now|rest|never"`
 	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep a message to an unknown name until that agent is added"`
 }
 
@@ -139,7 +139,7 @@ func (r SendResult) Text(w *terminal.Text) {
 			fmt.Sprintf("No daemon is running. To deliver %s %d messages, run `mailroom deliver_all`; each is also delivered when its recipient checks for messages.", whose, rest)))
 	case r.withheld > 0 || r.Note == orchestrator.WaitsForDevice:
 	case !r.looks:
-		commands.TellNoDaemon(w, "it is")
+		commands.TellNoDaemon(w, "the message is")
 	default:
 		w.Printf("%s\n",
 			w.Paint(terminal.Yellow, "No daemon is running. To deliver the message, run `mailroom deliver_all`; it is also delivered when "+r.Recipient+

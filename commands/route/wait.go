@@ -18,7 +18,7 @@ type WaitParams struct {
 	BatchSize  int               `json:"batch_size,omitempty" desc:"maximum number of messages" check:"min=1,max=1000" default:"10"`
 	Lease      parameter.Seconds `json:"lease,omitempty" desc:"seconds until messages become unread again unless acknowledged; default: printed messages are marked as read" check:"min=1,max=86400"`
 	WaitFor    string            `json:"wait_for,omitempty" desc:"agent to wait for; refused if it waits for the recipient, directly or through others" check:"agent"`
-	ReplyTo    string            `json:"reply_to,omitempty" desc:"message that the recipient sent: wait for its answer, as if wait_for named the agents that got it" check:"id"`
+	ReplyTo    string            `json:"reply_to,omitempty" desc:"message that the recipient sent: wait for an answer to it, as if wait_for named the agents that got it" check:"id"`
 	AnswerOnly bool              `json:"answer_only,omitempty" desc:"take only the answer to reply_to, and leave other messages unread"`
 }
 
@@ -69,7 +69,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	}
 	if env.Call.Aside != nil {
 		o.Waiting = func() {
-			env.Call.Aside.Printf("Waiting for a message to %s, up to %s. Stop with Ctrl-C.\n", recipient,
+			env.Call.Aside.Printf("Waiting up to %[2]s for a message to %[1]s. Stop with Ctrl-C.\n", recipient,
 				orchestrator.FormatDuration(o.Timeout))
 		}
 	}

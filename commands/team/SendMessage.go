@@ -16,7 +16,7 @@ import (
 
 // SendMessageParams ask for one message to a teammate, or to all of them. Source: document 001, "Schema".
 type SendMessageParams struct {
-	To      string          `json:"to" desc:"name of a teammate, * for every other teammate, or role:ROLE for the teammates with a role" check:"min=1,max=261"`
+	To      string          `json:"to" desc:"name of a teammate, * for every other teammate, or role:ROLE for the teammates with that role" check:"min=1,max=261"`
 	Message json.RawMessage `json:"message" desc:"a text, or a protocol object: shutdown_request, shutdown_response, plan_approval_request, plan_approval_response" check:"text|object"`
 	Summary string          `json:"summary,omitempty" desc:"preview in 5 to 10 words; default: the first ten words of the message" check:"max=200"`
 	ReplyTo string          `json:"reply_to,omitempty" desc:"message that this one answers" check:"id"`
@@ -157,7 +157,7 @@ func (r SendMessageResult) Text(w *terminal.Text) {
 	if len(r.Stopped) > 0 && r.MulticastID != "" {
 		w.Printf("Not sent to stopped teammates: %s.\n", strings.Join(r.Stopped, ", "))
 	} else if len(r.Stopped) > 0 {
-		w.Printf("%s has stopped. The message waits until this agent works again.\n", r.To)
+		w.Printf("%s has stopped. The message waits until the agent is working again.\n", r.To)
 	}
 	commands.Replied{JoinedThread: r.JoinedThread, OutsideThread: r.OutsideThread}.Text(w)
 	r.Recipient.Text(w)

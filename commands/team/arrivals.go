@@ -54,7 +54,7 @@ func renderedAll(ms []orchestrator.Message) (list []Message) {
 func arrivalsAfter(ctx context.Context, env commands.Env, agent string) Arrivals {
 	a, err := arrivals(ctx, env, agent)
 	if err != nil {
-		env.Log.Warn("cannot read unread messages; the next answer tries again", "agent", agent, "error", err)
+		env.Log.Warn("cannot read the unread messages of an agent; Mailroom tries again with the next answer", "agent", agent, "error", err)
 	}
 	return a
 }

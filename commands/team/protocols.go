@@ -148,9 +148,9 @@ func readPlanRequest(object json.RawMessage) (content, error) {
 // answering makes the content of an answer. A rejection must say why.
 func answering(q orchestrator.Asked, approve bool, why *string) (content, error) {
 	if key := commands.WhyKey(q.Kind); !approve && (why == nil || strings.TrimSpace(*why) == "") {
-		e := orchestrator.Errorf(orchestrator.InvalidParams, "message: a rejection must have %s", key)
+		e := orchestrator.Errorf(orchestrator.InvalidParams, "message: a rejection must have the key `%s`", key)
 		e.Details = map[string]any{"parameter": "message." + key}
-		return content{}, e.WithHint("Give the reason in %s", key)
+		return content{}, e.WithHint("Give the reason in `%s`", key)
 	}
 	v, err := commands.TeamVerdict(q, approve, why)
 	if err != nil {

@@ -33,7 +33,7 @@ func messages(ctx context.Context, env commands.Env, _ struct{}) (MessagesResult
 // Text shows each message.
 func (r MessagesResult) Text(w *terminal.Text) {
 	if r.Count == 0 {
-		w.Printf("There is nothing unread for %s.\n", r.Agent)
+		w.Printf("%s has no unread messages.\n", r.Agent)
 	}
 	r.Arrivals.text(w)
 }

@@ -77,7 +77,7 @@ func (l *Letter) check() error {
 	} {
 		if required.text == "" && required.key == "id" {
 			return fault("id",
-				"missing; use a text that no other message has, such as msg-developer-20250123-120000-001")
+				"missing; use an ID that no other message has, such as msg-developer-20250123-120000-001")
 		}
 		if required.text == "" {
 			return fault(required.key, "missing")

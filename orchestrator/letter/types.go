@@ -203,11 +203,10 @@ func CheckRoute(kind string, from, to Party) error {
 			continue
 		}
 		e := orchestrator.Errorf(orchestrator.InvalidParams,
-			"%s: %s is not %s, but only such a %s can be used with the type %s",
-			end.key, end.party.Name, end.want, map[string]string{"from": "sender", "to": "recipient"}[end.key], kind)
+			"%s: must be %s (by name or role) for the type %s, but is %s", end.key, end.want, kind, end.party.Name)
 		e.Details = map[string]any{"parameter": end.key}
-		return e.WithHint("Routes are strict because of the sender or the setting ralph.strict_routes. An agent is %s by its name or role."+
-			" To see both, run `mailroom agent list`", end.want)
+		return e.WithHint("Strict routes are on, because the message sets `strictRoutes` or the setting ralph.strict_routes is on." +
+			" To see the names and roles of agents, run `mailroom agent list`")
 	}
 	return nil
 }

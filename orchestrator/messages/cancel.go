@@ -47,7 +47,7 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []o
 
 func tooLate(m *orchestrator.Message) error {
 	if ledger.IsUnowned(m) {
-		return orchestrator.Errorf(orchestrator.Conflict, "%s has a lease until %s that no process owns", m.ID,
+		return orchestrator.Errorf(orchestrator.Conflict, "no process owns the lease of %s, and the lease expires at %s", m.ID,
 			m.LeaseUntil).
 			WithHint("To see how to fix this, run `mailroom why %s`", m.ID)
 	}
@@ -58,7 +58,7 @@ func tooLate(m *orchestrator.Message) error {
 	if m.Marks != "" && (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
 		return orchestrator.Errorf(orchestrator.Conflict,
 			"%s might have arrived: an attempt to deliver it did not report a result", m.ID).
-			WithHint("The next delivery run checks whether it arrived. To see when the run is due, run `mailroom why %s`", m.ID)
+			WithHint("The next delivery run checks whether the message arrived. To see when the run is due, run `mailroom why %s`", m.ID)
 	}
 	return orchestrator.Errorf(orchestrator.Conflict,
 		"%s is %s; you can cancel only a message with the status pending or retry", m.ID, m.Status)

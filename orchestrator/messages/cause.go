@@ -99,7 +99,7 @@ func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note str
 	case fewest > limit && d.Recipient != orchestrator.Operator && d.Recipient != orchestrator.User:
 		return "", orchestrator.Errorf(orchestrator.Unavailable,
 			"loop detected: %d messages caused one another within ten minutes", next.hops).
-			WithHint("The commands of agents start each other. To list the agents, run `mailroom sql --named busiest_pairs`. You can send again ten minutes after the first message. The setting hops.inherited is the limit")
+			WithHint("The agents' commands trigger one another. To list the agents, run `mailroom sql --named busiest_pairs`. You can send again ten minutes after the first message. To change the limit, set hops.inherited")
 	}
 	shown, err := c.ofSession(t, d.Sender)
 	if shown.hops > limit {

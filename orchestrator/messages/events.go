@@ -51,7 +51,7 @@ func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error
 	newest, err := newestID(ctx, l)
 	if err == nil && id > newest {
 		err = orchestrator.Errorf(orchestrator.InvalidParams,
-			"there is no event %d, the newest is %d: the ID belongs to another database", id, newest).
+			"event %d does not exist (the newest event is %d): the ID belongs to another database", id, newest).
 			WithHint("Start again without an ID")
 	}
 	return Cursor{id}, err

@@ -153,7 +153,7 @@ func boundary(l *ledger.Ledger, name, text string) (string, error) {
 		return orchestrator.Stamp(l.Now().Add(-ago)), nil
 	}
 	return "", orchestrator.InvalidParam(name, "%q is not a valid time", orchestrator.Clip(text)).
-		WithHint("Use a time such as 2025-10-26T10:30:00Z, or a duration before now, such as 90s, 30m, 2h, or 7d")
+		WithHint("Use a time such as 2025-10-26T10:30:00Z, or a time span before now, such as 90s, 30m, 2h, or 7d")
 }
 
 // Receipts returns the receipts of each of the messages, in their order.

@@ -194,5 +194,5 @@ func sentAs(m *orchestrator.Message) orchestrator.Sent {
 // idTaken is the error for an id that another message has, whoever wrote that one.
 func idTaken(id string) error {
 	return orchestrator.Errorf(orchestrator.Conflict, "another message has the ID %s", orchestrator.Clip(id)).
-		WithHint("Use a different ID, or omit the ID, and Mailroom assigns one")
+		WithHint("Use a different ID. If you omit the ID, Mailroom assigns one")
 }

@@ -91,7 +91,7 @@ func ShownElsewhere(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) erro
 	if err := lend(t, m, m.Recipient, l); err != nil {
 		return err
 	}
-	return t.NoteOf(m, tracing.Shown, "before, in session "+l.Session+" of "+l.Holder+
+	return t.NoteOf(m, tracing.Shown, "earlier in session "+l.Session+" of "+l.Holder+
 		", which is still running; not yet confirmed")
 }
 

@@ -63,7 +63,7 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 		return false, orchestrator.Errorf(orchestrator.Conflict,
 			"%s is %s; you can release only a message that was read", m.ID, m.Status)
 	case m.IsOwnCopy():
-		return false, orchestrator.Errorf(orchestrator.Conflict, "%s is the copy that its sender %s keeps; it cannot be released", m.ID,
+		return false, orchestrator.Errorf(orchestrator.Conflict, "%s is the copy that the sender %s keeps, so it cannot be released", m.ID,
 			m.Sender)
 	case m.AcknowledgedAt != "":
 		return false, orchestrator.Errorf(orchestrator.Conflict,

@@ -121,7 +121,7 @@ func CheckAnswered(conf *ledger.Config, m *orchestrator.Message, recipient strin
 		return nil
 	}
 	return orchestrator.Errorf(orchestrator.UnknownRecipient,
-		"reply_to: the agent %s of the message %s was removed, and a different agent now has that name",
+		"reply_to: the agent %s that sent or received the message %s was removed, and a different agent now has that name",
 		recipient, orchestrator.Clip(m.ID)).
 		WithHint("To write to the current agent, omit reply_to")
 }

@@ -194,7 +194,7 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (out Outcome, err error) {
 	case isGroup && d.ID != "":
 		return out, orchestrator.Errorf(orchestrator.InvalidParams,
 			"id: %s refers to several agents, and the message to each agent has its own ID", d.Recipient).
-			WithHint("Omit the ID, or give one agent")
+			WithHint("Omit the ID, or send to one agent")
 	}
 	note, err := Inherit(t, conf, d)
 	if err != nil {
@@ -293,7 +293,7 @@ func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipie
 		if h := conf.HoldOf(d.Sender, recipient, t.ClockText); h != nil && !held {
 			sent.Note = "is " + h.String() + ": do not send it again"
 			if isGroup {
-				sent.Note = "is, for " + recipient + ", " + h.String()
+				sent.Note = "is held for " + recipient + " until " + h.Until + " by " + h.By
 			}
 		}
 		row.Own = isGroup && isOwnCopy(t, conf, d, recipient)

@@ -137,7 +137,7 @@ func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 	if err != nil { // the cause could repeat what stands in it
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "%s does not contain a valid key",
 			filepath.Join(k.path, keptFile)).
-			WithHint("Remove the file. Mailroom then makes a new key. Alerts that were encrypted with the old key are lost")
+			WithHint("Remove the file. Mailroom then creates a new key. Alerts that were encrypted with the old key are lost")
 	}
 	return identity, nil
 }

@@ -160,7 +160,7 @@ func (q *Question) check() error {
 func CheckOptions(options []string) error {
 	if len(options) > maxOptions {
 		return orchestrator.InvalidParam("options", "there are %d options; the limit is %d", len(options), maxOptions).
-			WithHint("To ask for a text answer, leave options out")
+			WithHint("To ask for a text answer, omit `options`")
 	}
 	for i, option := range options {
 		if err := checkText("options", option, 1, maxOption); err != nil {
@@ -265,12 +265,12 @@ func (to *readers) nobody() error {
 	e := orchestrator.Errorf(orchestrator.Unavailable, "no device can show the question")
 	switch {
 	case len(to.unused) > 0:
-		return e.WithHint("The database lists these devices as active, but they were not approved on this machine: %s. To approve one: %s",
+		return e.WithHint("The database lists these devices as active, but they were not approved on this machine: %s. To approve one, run %s",
 			strings.Join(to.unused, ", "), approveHint)
 	case to.waiting:
-		return e.WithHint("A device is waiting for approval. To approve it: %s", approveHint)
+		return e.WithHint("A device is waiting for approval. To approve it, run %s", approveHint)
 	case to.ntfy:
-		return e.WithHint("The ntfy topic can show only questions that are not encrypted. Set encrypt to false, or pair a phone with `mailroom signal pair`")
+		return e.WithHint("The ntfy topic can show only questions that are not encrypted. Set `encrypt` to false, or pair a phone with `mailroom signal pair`")
 	}
 	return e.WithHint("Pair a phone with `mailroom signal pair`, or pair a browser on the Questions page of `mailroom console`")
 }

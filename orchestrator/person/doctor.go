@@ -85,7 +85,7 @@ func (d *doctor) address(ctx context.Context) {
 		d.Report(check, overview.Problem, "signal.url is not set, so phones cannot reach the app", NoAddressHint)
 		return
 	case !strings.HasPrefix(url, "https://"):
-		d.Report(check, overview.Note, "only this machine can reach "+url+", because phones need https", NoAddressHint)
+		d.Report(check, overview.Note, "only this machine can reach "+url+"; phones require an https address", NoAddressHint)
 	default:
 		d.Report(check, overview.Fine, url, "")
 	}
@@ -101,13 +101,13 @@ func (d *doctor) address(ctx context.Context) {
 			skew.Abs().Round(time.Second)),
 			"Set the clock. Push services reject notifications that were signed at another time")
 	} else {
-		d.Report("clock", overview.Fine, "the clock agrees with the server at the address", "")
+		d.Report("clock", overview.Fine, "the clocks of this machine and of "+url+" agree", "")
 	}
 }
 
 // NoAddressHint says how phones get an address of the app.
-const NoAddressHint = "Phones load the app only from an https address. Give `mailroom serve --phone` such an address (with Tailscale, Caddy, or a tunnel; see docs/phone.md), " +
-	"then run `mailroom setting set signal.url https://HOST`. To try the app in a browser on this machine, run `mailroom setting set signal.url http://localhost:PORT`"
+const NoAddressHint = "Phones load the app only from an https address. To set up such an address for `mailroom serve --phone`, use Tailscale, Caddy, or a tunnel (see docs/phone.md). " +
+	"Then run `mailroom setting set signal.url https://HOST`. To try the app in a browser on this machine, run `mailroom setting set signal.url http://localhost:PORT`"
 
 // fetchManifest asks for the app's manifest, and returns the time of the answer, if it says one.
 func fetchManifest(ctx context.Context, url string) (date time.Time, err error) {
@@ -158,7 +158,7 @@ func (d *doctor) folder() {
 	}
 	defer k.close()
 	if k.root == nil {
-		d.Report(check, overview.Fine, "Mailroom creates it with the first device or question", "")
+		d.Report(check, overview.Fine, "Mailroom creates the folder with the first device or question", "")
 		return
 	}
 	err = fs.WalkDir(k.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -231,23 +231,24 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 			return false
 		}
 		if recipient == nil {
-			d.ReportOf("device", device.ID, overview.Problem, device.Name+
-				" is active in the table, but nobody approved the key in the table on this machine, so Mailroom does not use the device",
+			d.ReportOf("device", device.ID, overview.Problem, "the database lists "+device.Name+
+				" as active, but nobody approved its key on this machine, so Mailroom does not use the device",
 				"If the device is yours, run "+approveHint+". Otherwise run `mailroom signal device revoke "+device.ID+"`")
 			return false
 		}
 	}
-	last := "no push was sent yet"
+	last := "no push has been sent yet"
 	if device.PushedAt != "" {
 		last = "the last push at " + device.PushedAt + ": " + device.PushOutcome
 	}
+	problem := strings.Replace(device.PushProblem, " ", ": ", 1) // a time and a reason
 	url, err := questions.SignalURL(ctx, d.ledger)
 	switch {
 	case device.PushProblem != "" && device.Kind == questions.DeviceNtfy:
-		d.ReportOf("device", device.ID, overview.Problem, "pushes to "+device.Name+" have failed since "+device.PushProblem,
+		d.ReportOf("device", device.ID, overview.Problem, "pushes to "+device.Name+" have failed since "+problem,
 			"To set its topic again, run `mailroom signal ntfy https://HOST/TOPIC`")
 	case device.PushProblem != "":
-		d.ReportOf("device", device.ID, overview.Problem, "pushes to "+device.Name+" have failed since "+device.PushProblem,
+		d.ReportOf("device", device.ID, overview.Problem, "pushes to "+device.Name+" have failed since "+problem,
 			"Open the app on the device; it then subscribes again")
 	case device.Kind == questions.DeviceDesk:
 		d.ReportOf("device", device.ID, overview.Fine,
@@ -259,11 +260,11 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 		d.ReportOf("device", device.ID, overview.Problem, device.Name+": "+last,
 			"To push a test, run `mailroom signal doctor --try`")
 	case device.Kind == questions.DeviceNtfy && url == "" && err == nil: // otherwise the address's finding says it
-		d.ReportOf("device", device.ID, overview.Note, device.Name+" through "+device.PushHost+"; "+last+
+		d.ReportOf("device", device.ID, overview.Note, device.Name+" receives pushes through "+device.PushHost+"; "+last+
 			"; its notifications have no buttons and no address, because signal.url is not set",
 			"To set the address at which phones reach the app, run `mailroom setting set signal.url https://HOST`")
 	default:
-		d.ReportOf("device", device.ID, overview.Fine, device.Name+" through "+device.PushHost+"; "+last, "")
+		d.ReportOf("device", device.ID, overview.Fine, device.Name+" receives pushes through "+device.PushHost+"; "+last, "")
 	}
 	return device.Kind != questions.DeviceNtfy
 }
@@ -292,8 +293,8 @@ func (d *doctor) replies(ctx context.Context) {
 		}
 	}
 	if orphans > 0 {
-		d.Report(check, overview.Note, fmt.Sprintf("found keys of %s that were never stored or no longer exist",
-			orchestrator.Plural(orphans, "question")),
+		d.Report(check, overview.Note, "found keys of "+orchestrator.Plural(orphans, "question")+
+			"; Mailroom never stored the questions, or they no longer exist",
 			"No action needed: the daemon or the next question removes these keys")
 	}
 	if lost > 0 {

@@ -110,7 +110,7 @@ func TestDoctorDevices(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	o.finds(check, "ok", "no push was sent yet")
+	o.finds(check, "ok", "no push has been sent yet")
 	o.exec(`UPDATE signal_devices SET pushed_at = '2026-01-02T03:00:00.000Z', push_outcome = 'delivered'`)
 	o.finds(check, "ok", "the last push at 2026-01-02T03:00:00.000Z: delivered")
 	o.exec(`UPDATE signal_devices SET push_outcome = 'the service answered 500'`)
@@ -118,7 +118,7 @@ func TestDoctorDevices(t *testing.T) {
 	o.exec(`UPDATE signal_devices SET push_problem = '2026-01-02T03:00:00.000Z gone'`)
 	o.finds(check, "problem", "have failed since")
 	o.exec(`UPDATE signal_devices SET recipient = 'age1other'`)
-	o.finds(check, "problem", "nobody approved the key")
+	o.finds(check, "problem", "nobody approved its key")
 	o.finds("devices", "problem", "no device can read")
 	if tried := person.Doctor(t.Context(), o.Ledger, true)[0]; tried.Title() != "trial "+p.id ||
 		tried.Level != "problem" || !strings.Contains(tried.Says, `no transport "push"`) {
@@ -136,7 +136,7 @@ func TestDoctorNtfy(t *testing.T) {
 	}
 	o.finds("device ntfy", "note", "no buttons and no address")
 	o.set("signal.url", "http://127.0.0.1:1")
-	o.finds("device ntfy", "ok", "through ntfy.sh; no push was sent yet")
+	o.finds("device ntfy", "ok", "through ntfy.sh; no push has been sent yet")
 	o.exec(`UPDATE signal_devices SET push_problem = '2026-01-02T03:00:00.000Z gone'`)
 	if f := o.found("device ntfy"); f.Level != "problem" || !strings.Contains(f.Do, "mailroom signal ntfy") {
 		t.Errorf("the doctor finds %+v", f)

@@ -20,8 +20,8 @@ func Here(ctx context.Context, l *ledger.Ledger) error {
 	}
 	if host := conf.Settings.SignalHost; l.IsCentral() && host != "" && host != l.Host() {
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"signal runs on the host %s, which has its keys, but this host is %s", host, l.Host()).
-			WithHint("Run the command on %s. Messages to the agent `user` can be sent from every host. To run signal on this host instead, copy its keys to this host, and then run `mailroom setting set signal.host %s` on it; see docs/postgres.md", host, l.Host())
+			"the phone service (signal) runs on the host %s, which has its keys, but this host is %s", host, l.Host()).
+			WithHint("Run the command on %s. Messages to the agent `user` can be sent from every host. To run the phone service on this host instead, copy its keys to this host, and then run `mailroom setting set signal.host %s` on it; see docs/postgres.md", host, l.Host())
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 	}
 	if to != "" && to != l.Host() {
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"signal can be moved only by a command on the new host, but this host is %s", l.Host()).
+			"the phone service (signal) can be moved only by a command on the new host, but this host is %s", l.Host()).
 			WithHint("Copy the keys to %s, if there are any. Then run `mailroom setting set signal.host %s` on that host; see docs/postgres.md", to, to)
 	}
 	devices, err := questions.Devices(ctx, l)
@@ -63,9 +63,9 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 	}
 	at := cmp.Or(conf.Settings.SignalHost, "the host where the phones were approved")
 	if to == "" {
-		return orchestrator.Errorf(orchestrator.Conflict, "signal must stay on %s, because its keys are on that host",
+		return orchestrator.Errorf(orchestrator.Conflict, "the phone service (signal) must stay on %s, because its keys are on that host",
 			at).
-			WithHint("To move signal, copy the keys to another host, and run `mailroom setting set signal.host HOST` on it; see docs/postgres.md")
+			WithHint("To move the phone service, copy its keys to another host, and run `mailroom setting set signal.host HOST` on it; see docs/postgres.md")
 	}
 	k, err := openKeys(l, false)
 	if err != nil {
@@ -87,7 +87,7 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 		missing = append(missing, orchestrator.Plural(lost, "open question"))
 	}
 	if err == nil && len(missing) > 0 {
-		err = orchestrator.Errorf(orchestrator.Conflict, "signal cannot run on this host yet: %s does not contain the keys of %s",
+		err = orchestrator.Errorf(orchestrator.Conflict, "the phone service (signal) cannot run on this host yet: %s does not contain the keys of %s",
 			k.path, strings.Join(missing, ", ")).
 			WithHint("Copy the key folder of %s to this host. To find the folder, run `mailroom signal doctor` on that host. If the folder is lost, run `mailroom signal device revoke ID` for each of these phones, and pair the phones again", at)
 	}

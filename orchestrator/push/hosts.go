@@ -120,7 +120,7 @@ func CheckNtfyURL(address string, added []string, allowPrivate bool) (host strin
 	topic, ok := strings.CutPrefix(u.EscapedPath(), "/")
 	if !ok || topic == "" || len(topic) > 64 || strings.Trim(topic, "-_"+orchestrator.Alphanumeric) != "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"url: the path must be the name of the topic: 1 to 64 letters, digits, - and _").
+			"url: the path must be the name of the topic, with 1 to 64 letters, digits, hyphens, or underscores").
 			WithHint("Use the form https://ntfy.sh/TOPIC")
 	}
 	host = canonicalHost(u)

@@ -77,7 +77,7 @@ func CheckKeys(p256dh, auth string) error {
 	}
 	if err != nil {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"p256dh must be a public key of the curve P-256 in base64url")
+			"p256dh must be a P-256 public key in base64url")
 	}
 	if secret, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(auth, "=")); err != nil ||
 		len(secret) != 16 {

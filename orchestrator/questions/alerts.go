@@ -167,7 +167,7 @@ func ReplaceAlert(ctx context.Context, l *ledger.Ledger, id, old, body string) e
 		case err != nil:
 			return err
 		case found:
-			return orchestrator.Errorf(orchestrator.Conflict, "another process has already encrypted the alert %q again",
+			return orchestrator.Errorf(orchestrator.Conflict, "another process has already re-encrypted the alert %q",
 				orchestrator.Clip(id))
 		}
 		return noAlert(id)

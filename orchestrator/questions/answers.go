@@ -49,7 +49,7 @@ func Answer(ctx context.Context, l *ledger.Ledger, id, device, answer string) (q
 
 // notPending returns the error for a question that has ended.
 func notPending(q *Question) error {
-	e := orchestrator.Errorf(orchestrator.Conflict, "the question was %s at %s", q.Status, q.EndedAt)
+	e := orchestrator.Errorf(orchestrator.Conflict, "the question is already %s (since %s)", q.Status, q.EndedAt)
 	e.Details = map[string]any{"status": string(q.Status)}
 	return e
 }

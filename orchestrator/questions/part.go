@@ -30,7 +30,7 @@ func Part() *ledger.Part {
 			{Table: "signal_alerts", Over: `created_at < ?1`},
 			{Table: "signal_pairings", Over: `expires_at < ?1`},
 		},
-		Outside: `SELECT 'device ' || device_id || ' is pushed to at ' || push_host FROM signal_devices
+		Outside: `SELECT 'device ' || device_id || ' receives pushes at ' || push_host FROM signal_devices
 			WHERE push_host <> '' ORDER BY 1`,
 		Outdated: []store.Outdated{
 			{

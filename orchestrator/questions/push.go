@@ -123,7 +123,7 @@ func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
 		if (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) && m.LeaseToken == "" {
 			if _, err := t.ChangeStatus(ledger.BySeq(m.Seq),
 				ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled,
-					Failure: "the question was " + string(q.Status)}); err != nil {
+					Failure: "the question is already " + string(q.Status)}); err != nil {
 				return err
 			}
 			if m.Status == orchestrator.Pending {
@@ -199,7 +199,7 @@ func pushIsOver(t *ledger.Tx, m *orchestrator.Message) (why string, err error) {
 	if err != nil || !found || q.Status == Pending {
 		return "", err
 	}
-	return "the question was " + string(q.Status), nil
+	return "the question is already " + string(q.Status), nil
 }
 
 // dropPushes cancels what waits to be pushed to a device.

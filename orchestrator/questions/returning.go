@@ -51,7 +51,7 @@ func (b *returner) returnAnswers(ctx context.Context, l *ledger.Ledger) {
 		err = back.Return(ctx)
 	}
 	if ctx.Err() == nil && b.Changed(err) && err != nil {
-		l.Log.Error("cannot send the user's answers to the asking agents; the next run tries again", "error", err)
+		l.Log.Error("cannot send the user's answers to the asking agents; Mailroom tries again at the next run", "error", err)
 	}
 }
 
@@ -136,7 +136,7 @@ func answerReturned(t *ledger.Tx, q *Question, failure error) error {
 			return err
 		}
 		t.AfterCommit(func() {
-			t.Ledger.Log.Warn("cannot send an answer of the user to the asking agent", "question", q.ID, "error",
+			t.Ledger.Log.Warn("cannot send the user's answer to the asking agent", "question", q.ID, "error",
 				failure)
 		})
 		return noteSignal(t, q.ID, tracing.Failed, string(q.Status), string(q.Status),

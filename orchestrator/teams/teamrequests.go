@@ -192,8 +192,8 @@ func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 		return sent, err
 	}
 	if d.ReplyTo != "" && d.ReplyTo != q.messageID {
-		return sent, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: the message of the request %s is %s", q.id,
-			q.messageID).WithHint("Omit reply_to: request_id identifies the request")
+		return sent, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: must be %s, the message of the request %s",
+			q.messageID, q.id).WithHint("Omit reply_to: request_id identifies the request")
 	}
 	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true // a request is read in any session, so it can be answered from any
 	out, err := sendToTeam(t, &d)

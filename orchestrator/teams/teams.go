@@ -148,7 +148,7 @@ func checkInTeam(d orchestrator.Draft) (_ orchestrator.Draft, err error) {
 	}
 	if toSeveralInTeam(&d) && d.ReplyTo != "" {
 		return d, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: an answer must go to one teammate").
-			WithHint("Give the teammate who wrote %s", orchestrator.Clip(d.ReplyTo))
+			WithHint("Name the teammate who wrote %s", orchestrator.Clip(d.ReplyTo))
 	}
 	if d.Recipient == d.Sender {
 		return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s cannot write to itself", d.Sender).
@@ -182,7 +182,7 @@ func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (out outcome, err error) {
 		sent.Sent, sent.Stopped, err = broadcast(t, d)
 	} else if _, isGroup := agents.Members(t.Config(), d.Recipient); isGroup {
 		err = orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group, not a teammate", d.Recipient).
-			WithHint("To write to the whole team, use %s", Teammates)
+			WithHint("To write to the whole team, use `%s`", Teammates)
 	} else {
 		var direct messages.Outcome
 		if direct, err = messages.SendIn(t, d); err == nil && direct.Refused == nil {
@@ -229,7 +229,7 @@ func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, sto
 	}
 	if len(recipients) == 0 {
 		e := orchestrator.Errorf(orchestrator.InvalidParams,
-			"there are no recipients: all other members of the team of session %s have stopped, or there are none", d.SessionID)
+			"there are no recipients: the team of session %s has no other members, or all of them have stopped", d.SessionID)
 		return sent, stopped,
 			e.WithHint("To list the team, run `mailroom team members`. To create it, run `mailroom group set %s`", d.SessionID)
 	}

@@ -188,7 +188,7 @@ func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts,
 // noThread is the error for an id that names no thread, or none that whoever asks may know of.
 func noThread(id string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no thread %q that you take part in",
-		orchestrator.Clip(id)).WithHint("To list your threads, run `mailroom thread list`. Any participant of another thread can add you")
+		orchestrator.Clip(id)).WithHint("To list your threads, run `mailroom thread list`. To join another thread, ask one of its participants to add you")
 }
 
 // Rename gives a thread another name. The notice tells the participants: it is posted by orchestrator.SystemSender, and

@@ -218,7 +218,7 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	case !ledger.DueAt(d, t.Clock).IsZero():
 		re.Outside = "the answer is scheduled for later, but posts in a thread appear immediately"
 	case re.IsGroup:
-		re.Outside = d.Recipient + " refers to several agents, but only a single agent can take part in a thread"
+		re.Outside = d.Recipient + " refers to several agents, but only individual agents can take part in a thread"
 	default:
 		re.Outside = cmp.Or(th.shutsOut(d.Sender), th.shutsOut(re.Recipients[0]))
 	}

@@ -91,7 +91,7 @@ func (r DeadLettersReplayResult) Text(w *terminal.Text) {
 		w.Printf("%s\n", id)
 	}
 	if r.noDaemon && len(r.Replayed) > 0 {
-		commands.TellNoDaemon(w, "they are")
+		commands.TellNoDaemon(w, "the messages are")
 	}
 	if r.Skipped > 0 {
 		w.Printf("The skipped dead letters have an unknown sender or recipient. To add the agent, run `mailroom agent add NAME`.\n")

@@ -306,10 +306,10 @@ func TestAdviceWithoutAShell(t *testing.T) {
 			`"hint":"Try again later. To see the backlog, run status (the limit is the setting backlog.limit)"`},
 		{"send", `{"recipient":"role:x","message_type":"x"}`, `"hint":"No agent has a role yet"`,
 			`"hint":"No agent has a role yet. To set a role, run agent_add (name: NAME, role: x)"`},
-		{"release", `{}`, `"hint":"Give either message_id or all, not both"`,
-			`"hint":"Give either message_id or all, not both"`},
-		{"read_thread", `{"thread_id":"t"}`, `"hint":"To list your threads, run list_threads. Any`,
-			`"hint":"To list your threads, run list_threads. Any`},
+		{"release", `{}`, `"hint":"Give either ` + "`message_id` or `all`" + `, not both"`,
+			`"hint":"Give either ` + "`message_id` or `all`" + `, not both"`},
+		{"read_thread", `{"thread_id":"t"}`, `"hint":"To list your threads, run list_threads. To join another thread, ask`,
+			`"hint":"To list your threads, run list_threads. To join another thread, ask`},
 	} {
 		for _, admin := range []bool{false, true} {
 			want := c.agent

@@ -149,7 +149,7 @@ func TestReadersAreBounded(t *testing.T) {
 				}
 				r.await(fmt.Sprint(len(all)-at),
 					`SELECT count(*) FROM agent_message WHERE recipient = 'r' AND read_at = ''`)
-				if more := strings.Contains(answer, "there are more: "); more != (at < len(all)) {
+				if more := strings.Contains(answer, "there is more to read: "); more != (at < len(all)) {
 					t.Errorf("after %d of %d messages: %.300s", at, len(all), answer)
 				}
 			}
@@ -325,7 +325,7 @@ func TestListsAreBounded(t *testing.T) {
 		r.read(tool, args)
 	}
 	r.session = own
-	if answer := r.read("list_unread", `{"limit":100}`); !strings.Contains(answer, "there are more: ") {
+	if answer := r.read("list_unread", `{"limit":100}`); !strings.Contains(answer, "there is more to read: ") {
 		t.Errorf("unread: %.300s", answer)
 	}
 }

@@ -32,7 +32,7 @@ func TestToolPatience(t *testing.T) {
 	s, _ := piped(t, tools.offering(false), "a", nil)
 	for tool, want := range map[string]string{
 		`get_messages {"wait_seconds":3600}`:           `"waited":"1ns instead of 1h, `,
-		`coral_wait_for_mentions {"timeoutMs":60000}`:  "within the timeout of 1ns. It waited 1ns instead of 1m, ",
+		`coral_wait_for_mentions {"timeoutMs":60000}`:  "within the timeout of 1ns. The call waited 1ns instead of 1m, ",
 		`coral_wait_for_mentions {"format":"json"}`:    `"timed_out":true,"waited":"1ns instead of 30s, `,
 		`wait {"recipient":"a","timeout":3600}`:        `"waited":"1ns instead of 1h, `,
 		`ralph_inbox {"wait":3600}`:                    `"waited":"1ns instead of 1h, `,
