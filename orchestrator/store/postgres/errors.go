@@ -167,7 +167,7 @@ func (s *Store) Explain(err error) error {
 	case code == queryCanceled:
 		return fail(orchestrator.Busy,
 			"the server of "+s.path+
-				" stopped a statement because of statement_timeout or on the order of an administrator; nothing was written",
+				" stopped a statement because of statement_timeout or because an administrator canceled it; nothing was written",
 			"Try again")
 	}
 	return err

@@ -193,14 +193,14 @@ func (d *dbFile) movedAway() error {
 		return d.noDatabase()
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database %s, or its -wal, was removed or replaced while it was open; nothing was saved", d.path).
+		"the database %s or its -wal file was removed or replaced while it was open; nothing was saved", d.path).
 		WithHint("Repeat the command, which then uses the file that is now at this path. If you replaced the file to restore a backup, use `mailroom restore` instead")
 }
 
 // movedMeanwhile is the outcome of a batch that was committed to files that have gone since.
 func movedMeanwhile(path string) error {
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database %s, or its -wal, was removed or replaced during the change; the change may or may not have been saved",
+		"the database %s or its -wal file was removed or replaced during the change; the change may or may not have been saved",
 		path).
 		WithHint("If the command had an idempotency key, you can safely repeat it with the same key. Otherwise, first check with `mailroom trace` whether the change was saved. If you replaced the file to restore a backup, use `mailroom restore` instead")
 }

@@ -19,7 +19,7 @@ func Load(most int) []Check {
 }
 
 // session describes a row of pg_stat_activity as a, for people.
-const session = `'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ' of ' || a.usename || coalesce(' on ' || host(a.client_addr), '') || ')', '')`
+const session = `'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ', user ' || a.usename || coalesce(', host ' || host(a.client_addr), '') || ')', '')`
 
 // fewConnections is how many free places make a note.
 const fewConnections = 10
@@ -106,7 +106,7 @@ func checkWaits(c *store.Conn, report store.Report) error {
 // checkEvents names the transaction that keeps events from those who follow them, which nobody can on a standby.
 func checkEvents(c *store.Conn, report store.Report) error {
 	return c.Query(`SELECT `+session+
-		` || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM settled() AS s JOIN pg_stat_activity a ON a.pid = s.holder
+		` || ', open for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM settled() AS s JOIN pg_stat_activity a ON a.pid = s.holder
 		WHERE s.events < s.last AND a.xact_start < clock_timestamp() - interval '5 seconds'
 		UNION ALL SELECT '' WHERE NOT pg_is_in_recovery() ORDER BY 1 DESC LIMIT 1`, func(row store.Row) error {
 		if who := row.Text(0); who != "" {

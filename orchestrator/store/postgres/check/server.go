@@ -142,7 +142,7 @@ func checkAcknowledged(c *store.Conn, report store.Report) error {
 	case commit == "off":
 		report("acknowledged", store.Problem,
 			"a send is acknowledged before it is on disk (synchronous_commit is off), so a crash of the server loses the last sends",
-			"Set synchronous_commit = on in postgresql.conf, or run `mailroom init`, which sets it for its user unless the user is a superuser")
+			"Set synchronous_commit = on in postgresql.conf, or run `mailroom init`, which sets it for the user of the database unless that user is a superuser")
 	case names == "" || commit == "local":
 		report("acknowledged", store.Fine, "an acknowledged send is on the disk of 1 node"+others, "")
 	case hidden > 0:

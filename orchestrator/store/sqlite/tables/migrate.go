@@ -143,7 +143,7 @@ func checkRoom(c *store.Conn, version int) error {
 	for _, made := range makes().FindAllStringSubmatch(script, -1) {
 		if slices.Contains(have, made[1]) {
 			return orchestrator.Errorf(orchestrator.Unavailable,
-				"the database already has an object named %s, which Mailroom would have to create", made[1]).
+				"the database already has an object named %s, but Mailroom needs this name for an object of its own", made[1]).
 				WithHint("The object belongs to another program. Rename the object, or specify another file with --db")
 		}
 	}
