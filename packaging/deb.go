@@ -14,10 +14,10 @@ import (
 
 const (
 	maintainer  = "Mailroom authors <mailroom@localhost>"
-	description = `hands messages between AI agents on one machine
-Mailroom is an agent message router around SQLite. Agents put messages in from
-the shell, over MCP or over HTTP; Mailroom takes them to where each recipient
-looks, tries again what fails, and keeps a trace of every step.`
+	description = `passes messages between AI agents on one machine
+Mailroom is a message router for AI agents. Agents send messages from the shell,
+over MCP, or over HTTP. Mailroom stores the messages in SQLite, delivers them to
+each recipient, retries failed deliveries, and keeps a trace of every step.`
 )
 
 // deb is the Debian package. It has no scripts: a unit of systemd is there for each user to enable, and nothing is left

@@ -40,13 +40,13 @@ func readLicences(folders []string) (expression string, texts []string, err erro
 			}
 			id := spdx(string(text))
 			if id == "" {
-				return "", nil, fmt.Errorf("its licence is not known; read %s, and teach spdx to recognize it if it may be linked", filepath.Join(folder, name))
+				return "", nil, fmt.Errorf("the license is not known; read %s, and if the license allows linking, teach the function spdx to recognize it", filepath.Join(folder, name))
 			}
 			ids = append(ids, id)
 		}
 	}
 	if ids == nil {
-		return "", nil, fmt.Errorf("there is no licence in %s", strings.Join(folders, ", "))
+		return "", nil, fmt.Errorf("there is no license in %s", strings.Join(folders, ", "))
 	}
 	slices.Sort(ids)
 	return strings.Join(slices.Compact(ids), " AND "), texts, nil
@@ -86,12 +86,12 @@ func (p *program) copyright(parts []part) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Mailroom %s is under this licence:\n\n%s\n", p.version, strings.TrimSpace(string(own)))
-	b.WriteString("\nThe program has parts of others in it, under the licences below.")
+	fmt.Fprintf(&b, "Mailroom %s is available under this license:\n\n%s\n", p.version, strings.TrimSpace(string(own)))
+	b.WriteString("\nThe program contains third-party parts, which are available under the licenses below.")
 	if !p.client {
 		b.WriteString(` The C library is linked statically. Mailroom's source
-is free, so the program can be linked again with another version of the library: make build. The source of the library
-and of GCC's runtime is that of the Debian packages which are named here.`)
+is free, so you can link the program with another version of the library: run make build. For the source of the library
+and of GCC's runtime, see the sources of the Debian packages that are named below.`)
 	}
 	b.WriteString("\n\n")
 	for _, m := range parts {

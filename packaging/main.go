@@ -26,9 +26,9 @@ import (
 func main() {
 	var o options
 	flag.StringVar(&o.out, "out", filepath.Join(top, "dist"), "folder to write to")
-	clients := flag.String("clients", "", "systems to build the client for, as Go calls them")
-	flag.StringVar(&o.url, "url", "", "address below which the files will be published; without one the formula and install.sh use the files beside them")
-	flag.StringVar(&o.key, "key", "", "file of a private key of OpenSSH that signs SHA256SUMS; without one there is no install.sh")
+	clients := flag.String("clients", "", "systems to build the client for, such as darwin/arm64")
+	flag.StringVar(&o.url, "url", "", "base address of the published files; without an address, the formula and install.sh use the files next to them")
+	flag.StringVar(&o.key, "key", "", "file with an OpenSSH private key that signs SHA256SUMS; without a key, install.sh is not written")
 	flag.Parse()
 	o.architectures, o.clients = flag.Args(), strings.Fields(*clients)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -51,7 +51,7 @@ type options struct {
 // run builds the packages of the architectures, and the clients, into a folder, and prints their names.
 func run(ctx context.Context, o options, stdout io.Writer) error {
 	if len(o.architectures)+len(o.clients) == 0 {
-		return errors.New("name the architectures, amd64 and arm64, or systems of clients")
+		return errors.New("name an architecture (amd64 or arm64) or, with -clients, a system for the client")
 	}
 	scratch, err := os.MkdirTemp("", "mailroom-packaging-")
 	if err != nil {
@@ -83,7 +83,7 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 			err = w.write(made)
 		}
 		if err != nil {
-			return fmt.Errorf("the client for %s: %w", system, err)
+			return fmt.Errorf("cannot build the client for %s: %w", system, err)
 		}
 		built = append(built, p)
 	}

@@ -104,7 +104,7 @@ func (p *program) goItself(ctx context.Context) ([]part, error) {
 	version := strings.TrimPrefix(p.info.GoVersion, "go")
 	std := part{name: "Go's runtime and standard library", version: version, purl: purl("golang", "std", version)}
 	if std.licence, std.texts, err = readLicences([]string{strings.TrimSpace(root)}); err != nil {
-		return nil, fmt.Errorf("the licence of Go: %w", err)
+		return nil, fmt.Errorf("the license of Go: %w", err)
 	}
 	return []part{std}, nil
 }
@@ -122,7 +122,7 @@ func (p *program) sqlite(ctx context.Context) ([]part, error) {
 	version := regexp.MustCompile(`#define SQLITE_VERSION +"([0-9.]+)"`).FindSubmatch(header)
 	blessing := regexp.MustCompile(`(?s)The author disclaims copyright.*?never taking more than you give\.`).Find(header)
 	if version == nil || blessing == nil {
-		return nil, errors.New("SQLite's version or notice is not where it was in sqlite3-binding.h")
+		return nil, errors.New("cannot find SQLite's version or notice in sqlite3-binding.h")
 	}
 	text := strings.ReplaceAll(string(blessing), "\n** ", "\n")
 	return []part{{
@@ -194,10 +194,10 @@ func app(context.Context) ([]part, error) {
 			purl: purl("npm", strings.Replace(name, "@", "%40", 1), pkg.Version)}
 		text, err := os.ReadFile(filepath.Join("licences", npmFile(name)))
 		if err != nil {
-			return nil, fmt.Errorf("copy the licence of the npm package %s there: %w", name, err)
+			return nil, fmt.Errorf("the license of the npm package %s is missing; copy it to packaging/licences: %w", name, err)
 		}
 		if m.licence, m.texts = spdx(string(text)), []string{string(text)}; m.licence == "" {
-			return nil, fmt.Errorf("the licence of the npm package %s is not known", name)
+			return nil, fmt.Errorf("the license of the npm package %s is not known", name)
 		}
 		byName[m.purl] = m
 	}

@@ -52,7 +52,7 @@ type program struct {
 func build(ctx context.Context, folder, arch string, stdout io.Writer) (*program, error) {
 	m, known := machines[arch]
 	if !known {
-		return nil, errors.New("unknown architecture; there are amd64 and arm64")
+		return nil, errors.New("unknown architecture; use amd64 or arm64")
 	}
 	p := &program{path: filepath.Join(folder, "mailroom"), system: "linux", arch: arch, cc: m.gnu + "-gcc"}
 	if arch == runtime.GOARCH {
@@ -80,7 +80,7 @@ func (p *program) identify(ctx context.Context) (err error) {
 		return err
 	}
 	if p.at, err = time.Parse(time.RFC3339, p.setting("vcs.time")); err != nil {
-		return errors.New("the commit is not known, from which the version comes: build in a git clone, with git installed")
+		return errors.New("cannot determine the version because the commit is not known; build in a git clone, with git installed")
 	}
 	p.version = strings.TrimPrefix(p.info.Main.Version, "v")
 	return p.isTagged(ctx)
@@ -90,7 +90,7 @@ func (p *program) identify(ctx context.Context) (err error) {
 func (p *program) checkVersion(ctx context.Context) error {
 	said, err := p.run(ctx, "--version")
 	if want := "mailroom version " + p.info.Main.Version + "\n"; err == nil && said != want {
-		err = fmt.Errorf("the program says %q, and its build information %q", said, want)
+		err = fmt.Errorf("the program prints %q, but its build information requires %q", said, want)
 	}
 	return err
 }
@@ -107,7 +107,7 @@ func (p *program) isTagged(ctx context.Context) error {
 		return nil // no tag: Go makes a version of the last one, the time and the commit
 	}
 	if tag = strings.TrimSpace(tag); tag != p.info.Main.Version {
-		return fmt.Errorf("the tag %s is no version that the module %s can have; Go made %s of it. From v2 on the module's path must end in the major version",
+		return fmt.Errorf("the tag %s is not a valid version of the module %s; Go turned it into %s. From v2 on, the module's path must end in the major version",
 			tag, p.info.Main.Path, p.info.Main.Version)
 	}
 	return nil
@@ -121,7 +121,7 @@ func (p *program) static(want elf.Machine) error {
 	}
 	defer f.Close()
 	if f.Machine != want {
-		return fmt.Errorf("the program is for %s", f.Machine)
+		return fmt.Errorf("the program was built for %s", f.Machine)
 	}
 	for _, part := range f.Progs {
 		if part.Type == elf.PT_INTERP || part.Type == elf.PT_DYNAMIC {

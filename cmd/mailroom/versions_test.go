@@ -154,7 +154,7 @@ func TestOlderProgramsStepBack(t *testing.T) {
 	for range 2 {
 		answer := l.tell("b", "four")
 		if text := fmt.Sprint(answer["hint"]); answer["success"] != false || answer["error"] != "unavailable" ||
-			!strings.Contains(text, "Restart this session") {
+			!strings.Contains(text, "Restart this program") {
 			t.Errorf("the MCP server answers %v", answer)
 		}
 	}

@@ -103,8 +103,8 @@ var shellOnly = []struct{ path, hint string }{
 	{"orchestrator/router/file_client.go", ""}, {"commands/surface/listener/socket.go", ""}, {"commands/surface/cli/join.go", ""}, {"commands/surface/cli/remote.go", ""}, {"commands/surface/remote/", ""},
 	{"commands/surface/web/gate.go", "Start `mailroom serve` with --host"}, {"commands/surface/mcp/arrive.go", ""},
 	{"sqlite/backup.go", ""}, {"orchestrator/store/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/tables/migrate.go", ""}, {"sqlite/file.go", ""},
-	{"sqlite/store.go", "Give a file with --db"}, {"orchestrator/bridge/", ""},
-	{"sqlite/dialect.go", "Give another file with --db"},
+	{"sqlite/store.go", "Specify a file with --db"}, {"orchestrator/bridge/", ""},
+	{"sqlite/dialect.go", "Specify another file with --db"},
 	{"orchestrator/move/", ""}, {"commands/run.go", "Name the agent in"}, {"commands/team/team.go", "Pass --as NAME"}, // --as is also of the MCP server
 }
 

@@ -113,7 +113,7 @@ func CheckScripts(name string) error {
 				return !slices.ContainsFunc(scripts, func(s string) bool { return !slices.Contains(family, s) })
 			}) {
 				return orchestrator.Errorf(orchestrator.InvalidParams,
-					"the display name mixes scripts: %q contains letters of %s, such as U+%04X", word,
+					"the display name mixes scripts: %q contains %s letters, such as U+%04X", word,
 					strings.Join(scripts, " and "), r).
 					WithHint("Use letters of only one script in each word")
 			}

@@ -25,7 +25,7 @@ const minChallenge, maxChallenge = 20, 128
 // no secret can be kept.
 func Prove(ctx context.Context, l *ledger.Ledger, challenge, at string) (proof string, err error) {
 	if len(challenge) < minChallenge || len(challenge) > maxChallenge {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "a challenge must have %d to %d bytes", minChallenge,
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "a challenge must be %d to %d bytes long", minChallenge,
 			maxChallenge)
 	}
 	return prove(ctx, l, challenge, at, true)
@@ -50,8 +50,8 @@ func prove(ctx context.Context, l *ledger.Ledger, challenge, at string, create b
 	key, err := l.Trust.Key(create)
 	if err != nil {
 		return "", &orchestrator.Error{Code: orchestrator.Unavailable,
-			Message: "cannot read the secret of this user's daemons", Err: err,
-			Hint: "Check the folder " + l.Trust.Folder}
+			Message: "cannot read the secret key of this user's daemons", Err: err,
+			Hint: "Check the permissions and the free space of the folder " + l.Trust.Folder}
 	}
 	code := hmac.New(sha256.New, key)
 	for _, part := range []string{"mailroom daemon", conf.Stored[store.DatabaseID], l.TrustedPath(), at, challenge} {

@@ -22,7 +22,7 @@ func Of(text []byte) (hint string, err error) {
 	case !errors.As(err, &syntax):
 		return "", err
 	case len(bytes.TrimSpace(text)) == 0:
-		return "Give valid JSON", errors.New("the text is empty")
+		return "Enter valid JSON", errors.New("the text is empty")
 	}
 	if missing, opened := unclosed(text); missing != "" && int(syntax.Offset) >= len(text) {
 		return missingHint(text, missing),
@@ -100,7 +100,7 @@ func faultHint(text []byte, at int) string {
 	case !bytes.ContainsAny(bytes.TrimSpace(text)[:1], "{["):
 		return `Put text in double quotes: '"hello"'`
 	case text[at] == '\n':
-		return `Write a line break within a text as \n`
+		return `Write a line break within a string as \n`
 	case text[at] == '\'':
 		return `Use double quotes in JSON, and put single quotes around the whole JSON for the shell: '{"a":"b"}'`
 	case (text[at] == '}' || text[at] == ']') && bytes.HasSuffix(before, []byte(",")):
@@ -115,5 +115,5 @@ func faultHint(text []byte, at int) string {
 	case json.Valid(before):
 		return "Remove this character and the text after it"
 	}
-	return `Put keys and texts in double quotes, and separate members with commas: '{"a":"b","c":1}'`
+	return `Put keys and strings in double quotes, and separate members with commas: '{"a":"b","c":1}'`
 }

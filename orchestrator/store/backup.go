@@ -46,9 +46,9 @@ func KeepsUndelivered(messages int64) error {
 	if messages == 0 {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.Conflict, "the database has %s that the backup would replace",
+	return orchestrator.Errorf(orchestrator.Conflict, "the restore would replace %s in the database",
 		orchestrator.Plural(int(messages), "undelivered message")).
-		WithHint("Deliver them first, or repeat with --force. Before the restore, Mailroom saves the present database in the same folder")
+		WithHint("Deliver these messages first, or repeat the command with --force. Before the restore, Mailroom saves the current database in the same folder")
 }
 
 // Restored is what a restore did.

@@ -285,7 +285,7 @@ func IsRefused(err error) bool {
 func Refused(cause error) error {
 	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the database rejected the row",
 		Err:  refusal{cause},
-		Hint: "A trigger rejected the row, or a value is too long or has a character that the database does not support. Change the value or the database"}
+		Hint: "A trigger rejected the row, or a value is too long or has a character that the database does not support. Change the value, or change the database so that it accepts the row"}
 }
 
 // Ring is whom to wake after a commit. The zero value wakes nobody.

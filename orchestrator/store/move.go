@@ -46,12 +46,12 @@ func Closed(path string, settings map[string]string) error {
 	if to := settings[MovedTo]; to != "" {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved,
 			Message: "the database " + path + " has moved to " + to + "; nothing was written",
-			Hint:    "Use the new place from now on, and restart the programs that have the old one open. To move the database back, run `mailroom migrate` with a place that has a different name"}
+			Hint:    "Use the new database from now on, and restart the programs that have the old database open. To move the database back, run `mailroom migrate` with a location that has a different name"}
 	}
 	if settings[MovingFrom] != "" {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved,
 			Message: "a database is moving to " + path + "; nothing was written",
-			Hint:    "If `mailroom migrate` was interrupted, run it again. Until the move is finished, use the old place"}
+			Hint:    "If `mailroom migrate` was interrupted, run it again. Until the move is finished, use the old database"}
 	}
 	return nil
 }
@@ -62,10 +62,10 @@ var WrittenByHand = []string{"agent_message", "agent_inbox"}
 // ClosedByHand is what such a program is told by a database that is Closed, "" by any other.
 func ClosedByHand(settings map[string]string) string {
 	if to := settings[MovedTo]; to != "" {
-		return "this database has moved to " + to + "; nothing was written. Write to the new place"
+		return "this database has moved to " + to + "; nothing was written. Write to the new database"
 	}
 	if settings[MovingFrom] != "" {
-		return "a database is moving to this place; nothing was written. Write to the old place until the move is finished"
+		return "another database is moving into this database; nothing was written. Until the move is finished, write to the old database"
 	}
 	return ""
 }

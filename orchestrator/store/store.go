@@ -140,7 +140,7 @@ func Able[T any](s Store, what string) (T, error) {
 	can, ok := s.(T)
 	if !ok {
 		return can, orchestrator.Errorf(orchestrator.Unavailable, "this kind of database does not support %s",
-			what).WithHint("Use a tool of the database server, such as pg_dump")
+			what).WithHint("Use a tool for the database server, such as pg_dump")
 	}
 	return can, nil
 }

@@ -22,6 +22,6 @@ func Outgrown(version, known int, noted string) error {
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrOutdated,
 		Message: fmt.Sprintf("the database has version %d of the tables, but this program supports versions up to %d", version, known),
-		Hint:    "Restart this session (the MCP server, the daemon, or the watch) with the version of Mailroom that changed the tables, or a later one. Nothing was lost",
+		Hint:    "Restart this program (the MCP server, the daemon, or the watch) with the version of Mailroom that changed the tables, or with a later version. Nothing was lost",
 	}
 }

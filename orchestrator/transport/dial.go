@@ -117,7 +117,7 @@ func mustBePublic(address string) error {
 	}
 	if ip.Is6() && !publicIPv6().Contains(ip) {
 		// also what wraps an IPv4 address, or names an interface: no network has it
-		return refuse("outside of the public IPv6 networks")
+		return refuse("outside the public IPv6 networks")
 	}
 	return nil
 }
@@ -159,13 +159,13 @@ var publicIPv6 = sync.OnceValue(func() netip.Prefix { return netip.MustParsePref
 // inside, where a gateway may unpack any address. Source: the IANA registries of special-purpose addresses.
 var specialNetworks = sync.OnceValue(func() (list []network) {
 	for _, n := range []struct{ prefix, what string }{
-		{"0.0.0.0/8", "an address of this network (0.0.0.0/8)"},
+		{"0.0.0.0/8", "an address of \"this network\" (0.0.0.0/8)"},
 		{"10.0.0.0/8", "a private address"},
 		{"100.64.0.0/10", "an address behind a provider's NAT (100.64.0.0/10)"},
 		{"127.0.0.0/8", "a loopback address"},
 		{"169.254.0.0/16", "a link-local address"},
 		{"172.16.0.0/12", "a private address"},
-		{"192.0.0.0/24", "reserved for protocols"},
+		{"192.0.0.0/24", "reserved for IETF protocols"},
 		{"192.0.2.0/24", "a documentation address"},
 		{"192.88.99.0/24", "a 6to4 relay"},
 		{"192.168.0.0/16", "a private address"},
@@ -184,7 +184,7 @@ var specialNetworks = sync.OnceValue(func() (list []network) {
 		{"100::/64", "a discard-only address"},
 		{"2001::/32", "a Teredo address"},
 		{"2001:2::/48", "a benchmarking address"},
-		{"2001::/23", "reserved for protocols"},
+		{"2001::/23", "reserved for IETF protocols"},
 		{"2001:db8::/32", "a documentation address"},
 		{"2002::/16", "a 6to4 address"},
 		{"3fff::/20", "a documentation address"},

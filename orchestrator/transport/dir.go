@@ -193,7 +193,7 @@ func (d *drop) move(l stagedLetter) error {
 		if d.inbox.holds(l.name, l.text) {
 			return d.staging.remove(l.staged) // somebody has put it there already
 		}
-		return fmt.Errorf("%s already exists and is not this message; remove it before the next attempt",
+		return fmt.Errorf("%s already exists and does not contain this message; remove it before the next attempt",
 			path)
 	case errors.Is(err, unix.EXDEV):
 		return fmt.Errorf("%s and %s must be on the same file system, because Mailroom moves files in one step; give the agent its own root folder",
@@ -247,7 +247,7 @@ func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 	}
 	var noted dirNote
 	if json.Unmarshal([]byte(m.Mark), &noted) != nil || !isWord(noted.Owner) || !isWord(noted.Token) {
-		return false, missed(a, "the note of the attempt cannot be read")
+		return false, missed(a, "the record of the attempt cannot be read")
 	}
 	if slices.Contains(noted.Back, mark(m.ID)) {
 		return false, nil
@@ -273,7 +273,7 @@ func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 			return false, err
 		}
 		if err != nil || !noted.Sentinel.Same(now) {
-			return false, missed(a, d.staging.Name()+" was emptied or replaced since")
+			return false, missed(a, d.staging.Name()+" has been emptied or replaced since then")
 		}
 	}
 	return true, d.sync()
@@ -300,6 +300,6 @@ func (Dir) ClearStaged(database, address string, recipients []string,
 
 // missed says why it cannot be known what became of a message, and what to do.
 func missed(a orchestrator.Attempt, what string) error {
-	return fmt.Errorf("an attempt to write to %s never reported back, and %s: %w. Ask %s whether the message arrived;"+
-		" if it did not, replay it", filepath.Join(a.Address, a.Recipient), what, orchestrator.ErrUndecidable, a.Recipient)
+	return fmt.Errorf("the result of an attempt to write to %s is unknown, and %s: %w. Ask %s whether the message arrived;"+
+		" if it did not, replay the message", filepath.Join(a.Address, a.Recipient), what, orchestrator.ErrUndecidable, a.Recipient)
 }

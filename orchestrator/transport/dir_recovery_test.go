@@ -39,7 +39,7 @@ func TestDirForeignFile(t *testing.T) {
 			// The others of the attempt get through, and are not forgotten.
 			err = l.try(t, note("n1", `1`), note("m", `1`), note("n2", `1`))
 			if err == nil ||
-				!strings.Contains(err.Error(), path+" already exists and is not this message; remove it") {
+				!strings.Contains(err.Error(), path+" already exists and does not contain this message; remove it") {
 				t.Errorf("%v", err)
 			}
 			if now, err := os.Lstat(path); err != nil || !os.SameFile(now, foreign) {

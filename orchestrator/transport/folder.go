@@ -164,7 +164,7 @@ func (f folder) touch(name string) error {
 	if err == nil {
 		err = unix.UtimesNanoAt(int(f.Fd()), name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
 	}
-	return f.at("cannot set the time of", name, err)
+	return f.at("cannot set the modification time of", name, err)
 }
 
 // renameChecked does what renameNew does where the system cannot make sure that nothing is replaced: a file that gets

@@ -16,7 +16,7 @@ type Inbox struct{}
 // Check accepts no address.
 func (Inbox) Check(address string) (string, error) {
 	if address != "" {
-		return "", errors.New("the inbox transport does not take an address; write inbox")
+		return "", errors.New("the inbox transport does not take an address; write only `inbox`")
 	}
 	return "", nil
 }

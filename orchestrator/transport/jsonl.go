@@ -233,7 +233,7 @@ func cutBack(file *os.File, end, keep int64) error {
 		return err
 	}
 	if info.Size() != end {
-		return fmt.Errorf("another program writes to %s without holding its lock", file.Name())
+		return fmt.Errorf("another program wrote to %s without locking it", file.Name())
 	}
 	return file.Truncate(keep)
 }
@@ -304,7 +304,7 @@ func (JSONL) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) 
 	}
 	var from place
 	if err := json.Unmarshal([]byte(m.Mark), &from); err != nil {
-		return false, undecidable(a.Address, "the note of the attempt cannot be read")
+		return false, undecidable(a.Address, "the record of the attempt cannot be read")
 	}
 	unlock, err := lockFile(ctx, a.Address)
 	if err != nil {
@@ -332,7 +332,7 @@ func (JSONL) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) 
 	}
 	if !s.found {
 		if !from.conclusive(now, s.first) {
-			return false, undecidable(a.Address, "the file was empty before the attempt and has changed since, so it might have been emptied")
+			return false, undecidable(a.Address, "the file was empty before the attempt and has changed since then, so the message might have been written and then removed")
 		}
 		return false, nil
 	}

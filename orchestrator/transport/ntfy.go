@@ -83,7 +83,7 @@ func (n *Ntfy) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 	}
 	var s push.NtfySecret
 	if json.Unmarshal([]byte(a.Secret), &s) != nil || s.URL == "" {
-		return fmt.Errorf("%s has no topic", a.Recipient)
+		return fmt.Errorf("%s has no ntfy topic", a.Recipient)
 	}
 	host, err := push.CheckNtfyURL(s.URL, s.Hosts, s.AllowPrivate)
 	if err != nil {
@@ -147,7 +147,7 @@ func waiting(p *push.Message, s *push.NtfySecret, priority int) notification {
 	case push.Ended:
 		n.Message, n.Priority, n.Click = cmp.Or(map[string]string{
 			"answered": "The question was answered", "expired": "The question expired",
-			"cancelled": "The question was cancelled",
+			"cancelled": "The question was canceled",
 		}[p.Status], "The question has ended"), 1, ""
 	}
 	return n
@@ -167,7 +167,7 @@ type clearText struct {
 func inClear(p *push.Message, s *push.NtfySecret, n notification) (notification, error) {
 	var text clearText
 	if json.Unmarshal([]byte(p.Body), &text) != nil {
-		return n, errors.New("the body of the push is not valid")
+		return n, errors.New("the body of the push notification is not valid")
 	}
 	kind, says := "Question", text.Question
 	if p.Kind == push.Alert {
@@ -184,7 +184,7 @@ func inClear(p *push.Message, s *push.NtfySecret, n notification) (notification,
 		}
 	}
 	if says == "" {
-		return n, errors.New("the body of the push has no text")
+		return n, errors.New("the body of the push notification has no text")
 	}
 	if text.Context != "" {
 		says += "\n\n" + text.Context

@@ -205,7 +205,7 @@ func TestNtfyNotifications(t *testing.T) {
 			`"title":"Alert from b","message":"m","priority":3` + click},
 		{ended("answered"), 1, `"title":"Mailroom","message":"The question was answered","priority":1`},
 		{ended("expired"), 0, `"title":"Mailroom","message":"The question expired","priority":1`},
-		{ended("cancelled"), 0, `"title":"Mailroom","message":"The question was cancelled","priority":1`},
+		{ended("cancelled"), 0, `"title":"Mailroom","message":"The question was canceled","priority":1`},
 		{ended("x"), 0, `"title":"Mailroom","message":"The question has ended","priority":1`},
 		{push.Message{Kind: push.Test, ID: "q-1"}, 0, `"title":"Mailroom","message":"This is a test","priority":3` +
 			click},

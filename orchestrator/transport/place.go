@@ -54,7 +54,7 @@ func fingerprint(file *os.File, end int64) (string, error) {
 // became of it.
 func (p place) stillIn(file *os.File, now place) error {
 	if !p.Same(now.Identity) {
-		return undecidable(file.Name(), "the file was rotated or replaced, so another file has its name now")
+		return undecidable(file.Name(), "the file was rotated or replaced, so a different file has its name now")
 	}
 	if now.Size < p.Size {
 		return undecidable(file.Name(), fmt.Sprintf("the file was truncated from %d bytes to %d", p.Size, now.Size))
@@ -82,6 +82,6 @@ func (p place) conclusive(now place, first []byte) bool {
 
 // undecidable says what happened to the file and what to do.
 func undecidable(path, what string) error {
-	return fmt.Errorf("an attempt to write to %s never reported back, and %s: %w. Look for the message in the rotated or replaced file;"+
-		" if the message is missing, replay it", path, what, orchestrator.ErrUndecidable)
+	return fmt.Errorf("the result of an attempt to write to %s is unknown, and %s: %w. Look for the message in the rotated or replaced file;"+
+		" if the message is missing, replay the message", path, what, orchestrator.ErrUndecidable)
 }

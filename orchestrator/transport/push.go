@@ -119,7 +119,7 @@ func (p *Push) send(ctx context.Context, payload []byte, s *push.Secret, o *webp
 	_, err = webpush.SendNotificationWithContext(ctx, payload,
 		&webpush.Subscription{Endpoint: s.Endpoint, Keys: webpush.Keys{P256dh: s.P256dh, Auth: s.Auth}}, o)
 	if err != nil {
-		return 0, fmt.Errorf("cannot encrypt the push: %w", err)
+		return 0, fmt.Errorf("cannot encrypt the push notification: %w", err)
 	}
 	return p.connections.do(ctx, made.request, t)
 }
@@ -137,18 +137,18 @@ func (u *unsent) Do(r *http.Request) (*http.Response, error) {
 func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*push.Message, time.Duration, error) {
 	p := new(push.Message)
 	if !utf8.Valid(m.Payload) || json.Unmarshal(m.Payload, p) != nil || p.ID == "" {
-		return nil, 0, errors.New("the message is not a push")
+		return nil, 0, errors.New("the message is not a push notification")
 	}
 	switch p.Kind {
 	case push.Question, push.Alert:
 		_, err := base64.StdEncoding.DecodeString(p.Body)
 		// Nothing that was to be encrypted leaves in clear, whoever wrote the row.
 		if p.Encrypted && err != nil || !p.Encrypted && !json.Valid([]byte(p.Body)) {
-			return nil, 0, errors.New("the body of the push is not valid")
+			return nil, 0, errors.New("the body of the push notification is not valid")
 		}
 	case push.Ended, push.Test:
 	default:
-		return nil, 0, fmt.Errorf("unknown kind of push %.40q", p.Kind)
+		return nil, 0, fmt.Errorf("unknown kind of push notification %.40q", p.Kind)
 	}
 	if m.ExpiresAt == "" {
 		return p, longestTTL, nil
@@ -162,7 +162,7 @@ func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*push.Message, 
 		return nil, 0, errors.New("the expiry time of the message is not valid")
 	}
 	if !end.After(at) {
-		return nil, 0, orchestrator.Errorf(orchestrator.MessageExpired, "the push was not sent because it expired at %s", m.ExpiresAt)
+		return nil, 0, orchestrator.Errorf(orchestrator.MessageExpired, "the push notification was not sent because it expired at %s", m.ExpiresAt)
 	}
 	return p, min(end.Sub(at), longestTTL), nil
 }
@@ -171,7 +171,7 @@ func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*push.Message, 
 func subscriptionOf(a *orchestrator.Attempt) (s *push.Secret, endpoint *url.URL, err error) {
 	s = new(push.Secret)
 	if json.Unmarshal([]byte(a.Secret), s) != nil || s.Endpoint == "" {
-		return nil, nil, fmt.Errorf("%s has no subscription at a push service", a.Recipient)
+		return nil, nil, fmt.Errorf("%s has no subscription with a push service", a.Recipient)
 	}
 	if _, err := push.CheckEndpoint(s.Endpoint, s.Hosts); err != nil {
 		return nil, nil, err

@@ -87,7 +87,7 @@ func (*Webhook) Check(address string) (string, error) {
 	u.Path = cmp.Or(u.Path, "/")
 	if strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return refuse("Percent-encode the character; write a space as %20",
-			"the address has a character after ? that must be percent-encoded")
+			"a character after the question mark in the address must be percent-encoded")
 	}
 	if canonical := u.String(); len(canonical) <= maxAddress {
 		return canonical, nil

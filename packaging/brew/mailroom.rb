@@ -1,5 +1,5 @@
 class Mailroom < Formula
-  desc "Message router for AI coding agents, around one SQL table"
+  desc "Message router for AI coding agents, built on one SQL table"
   url "<<.URL>>"
   version "<<.Version>>"
   sha256 "<<.Sum>>"

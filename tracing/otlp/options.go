@@ -52,8 +52,8 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 	if protocol := specific("PROTOCOL"); endpoint == "" && protocol != "" && protocol != "http/json" &&
 		protocol != "http/protobuf" {
 		return Options{},
-			fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, but Mailroom supports only http/json: "+
-				"set the variable to http/json, and set the endpoint to the HTTP port of the receiver, usually 4318; to send nothing, use --otlp off", Clip(protocol, 40))
+			fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, but Mailroom supports only http/json. "+
+				"Set the variable to http/json, and set the endpoint to the HTTP port of the receiver, usually 4318. To send no traces, use --otlp off", Clip(protocol, 40))
 	}
 	if o.Timeout, err = timeout(specific("TIMEOUT")); err != nil {
 		return Options{}, err

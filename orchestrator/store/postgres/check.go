@@ -51,22 +51,22 @@ func (s *Store) checkAuditor(c *store.Conn, report store.Report) error {
 		switch {
 		case row.Text(3) == "":
 			report("audit user", store.Note, "the server has no user "+auditRole+", so `mailroom sql` cannot run queries",
-				"On the server, run "+makeAuditor+"; then run `mailroom init`")
+				"On the server, run "+makeAuditor+", and then run `mailroom init`")
 		case row.Int(1) != 0:
 			report("audit user", store.Problem,
 				"the user "+auditRole+", which runs the queries of `mailroom sql`, can do more than read",
-				"Revoke its other rights and its memberships")
+				"Revoke the other rights and the role memberships of this user")
 		case secrets != "":
 			report("audit user", store.Problem, "the user "+auditRole+" can read credentials: "+secrets,
 				"Run `mailroom init`, which revokes this right. If all users have the right, run REVOKE SELECT ON "+secrets+" FROM PUBLIC")
 		case row.Int(0) == 0:
 			report("audit user", store.Note, "the user "+auditRole+" cannot read the tables, so `mailroom sql` cannot run queries",
-				"Make sure that the user may LOGIN, then run `mailroom init`")
+				"Make sure that the user has the LOGIN attribute, and then run `mailroom init`")
 		default:
 			c, err := enterAsAuditor(s, context.Background(), 0)
 			if err != nil {
 				report("audit user", store.Note, "the user "+auditRole+" cannot connect, so `mailroom sql` cannot run queries: "+
-					err.Error(), "Put its password into ~/.pgpass, and check in the server's pg_hba.conf that the user may connect")
+					err.Error(), "Put the password of this user into ~/.pgpass, and check in the server's pg_hba.conf that the user may connect")
 				return nil
 			}
 			c.Close()
@@ -108,10 +108,10 @@ func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool
 	}
 	says := "no program could write to the database for " + orchestrator.FormatDuration(store.LockPatience)
 	if len(who) > 0 {
-		says += " because of the lock of " + strings.Join(who, " or ")
+		says += " because of a lock held by " + strings.Join(who, " or ")
 	}
 	report("lock", store.Problem, says,
-		"Wait until its transaction ends, or end the process with SELECT pg_terminate_backend(PID). The server then undoes its uncommitted changes")
+		"Wait until the transaction that has the lock ends, or end its process with SELECT pg_terminate_backend(PID). The server then undoes the uncommitted changes")
 	return true
 }
 

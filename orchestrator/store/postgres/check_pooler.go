@@ -15,17 +15,17 @@ func (s *Store) checkPooler(_ *store.Conn, report store.Report) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkPatience)
 	defer cancel()
-	says := "no pooler is in front of the server"
+	says := "Mailroom connects to the server without a pooler"
 	if pooled {
 		mode, err := poolerMode(s, ctx)
 		if err != nil {
 			return err
 		}
-		says = "a pooler in " + mode + " mode is in front of the server"
+		says = "Mailroom connects to the server through a pooler (" + mode + " mode)"
 	}
 	if !past {
 		report("pooler", store.Note,
-			says+" and does not forward notifications, so Mailroom checks for new messages four times a second", namePast)
+			says+", which does not forward notifications, so Mailroom checks for new messages four times a second", namePast)
 		return nil
 	}
 	c, _, err := s.connectPast(ctx, s.direct)
@@ -35,17 +35,17 @@ func (s *Store) checkPooler(_ *store.Conn, report store.Report) error {
 		return nil
 	}
 	if err != nil {
-		report("pooler", store.Problem, says+"; cannot reach the server at the address in direct: "+
+		report("pooler", store.Problem, says+"; cannot reach the server at the address in `direct`: "+
 			s.Explain(err).Error(), namePast)
 		return nil
 	}
 	defer c.Close()
 	if c.Settings != "" {
 		report("pooler", store.Problem,
-			says+"; the address in direct is also a pooler, so Mailroom checks for new messages four times a second", namePast)
+			says+"; the address in `direct` is also the address of a pooler, so Mailroom checks for new messages four times a second", namePast)
 		return nil
 	}
-	report("pooler", store.Fine, says+"; processes notify each other through the address in direct", "")
+	report("pooler", store.Fine, says+"; processes notify each other through the address in `direct`", "")
 	return nil
 }
 

@@ -108,7 +108,7 @@ func TestCheckPlace(t *testing.T) {
 	sql(`ALTER ROLE mailroom_audit CONNECTION LIMIT 20`)
 
 	sql(`ALTER DATABASE ann SET synchronous_commit = off`)
-	finds(t, ann, "acknowledged: problem not on disk yet")
+	finds(t, ann, "acknowledged: problem acknowledged before it is on disk")
 	initAt(t, ann) // sets it for ann
 	finds(t, ann)
 
@@ -171,7 +171,7 @@ func TestCheckLock(t *testing.T) {
 	}()
 	<-has
 	if !other.CheckLock(t.Context(), report) || level != "problem" ||
-		!strings.Contains(says, "because of the lock of process ") {
+		!strings.Contains(says, "because of a lock held by process ") {
 		t.Errorf("held: %s %s", level, says)
 	}
 	close(released)

@@ -172,7 +172,7 @@ func noAuditor(err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the user " + auditRole +
 		", which runs the queries, cannot connect to the server",
 		Hint: "On the server, run " + makeAuditor +
-			"; then run `mailroom init` again, which lets the user read. If the user needs a password, put it into ~/.pgpass"}
+			", and then run `mailroom init` again, which lets the user read the tables. If the user needs a password, put it into ~/.pgpass"}
 }
 
 func queryError(ctx context.Context, err error) error {

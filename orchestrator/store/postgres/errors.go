@@ -131,9 +131,9 @@ func (s *Store) Explain(err error) error {
 	case code == outOfMemory:
 		return fail(orchestrator.Unavailable,
 			"the server of "+s.path+" has run out of memory or of space for locks; nothing was written",
-			"See the log of the server. If it has run out of space for locks, raise its max_locks_per_transaction")
+			"See the log of the server. If the server has run out of space for locks, raise its max_locks_per_transaction")
 	case refusesTransactions(err):
-		return fail(orchestrator.Unavailable, "the pooler in front of the server of "+s.path+
+		return fail(orchestrator.Unavailable, "the pooler at "+s.path+
 			" has pool_mode = statement, which does not allow transactions",
 			"Set pool_mode = transaction for this database in the pooler's configuration")
 	case code == noSuchDatabase:
@@ -142,16 +142,16 @@ func (s *Store) Explain(err error) error {
 				cmp.Or(s.config.Database, s.config.User)+"`")
 	case code == noRight:
 		return fail(orchestrator.Unavailable, "the user of "+s.path+" does not have the right to do this",
-			"Run `mailroom init` as a user that may CREATE in the database, and afterwards use the user that created the tables")
+			"Run `mailroom init` as a user with the CREATE privilege in the database. Afterwards, connect as the user that created the tables")
 	case isKeptOut(err):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user connect",
-			"Put the password into ~/.pgpass, or into PGPASSWORD, which Mailroom does not pass to the commands of agents. Check in the server's pg_hba.conf that the user may connect")
+			"Put the password into ~/.pgpass or PGPASSWORD. Mailroom does not pass PGPASSWORD to the commands of agents. In the server's pg_hba.conf, check that the user may connect")
 	case code == undefinedObject && errors.As(err, new(*pgconn.ConnectError)):
 		return fail(orchestrator.InvalidParams, "the server of "+s.path+" does not support a parameter of the address",
 			"Correct the parameter. The address can contain parameters of libpq and settings of the server")
 	case code == "" && isUntrusted(err):
 		return fail(orchestrator.Unavailable, "the certificate of the server of "+s.path+" is not trusted",
-			"Use the host name that is in the certificate, and name the certificate of the authority that signed it with sslrootcert=FILE. To trust any certificate, put sslmode=require into the address")
+			"In the address, use the host name that is in the certificate, and set sslrootcert=FILE to the certificate of the authority that signed it. To trust any certificate, set sslmode=require instead")
 	case errors.Is(err, errUndone):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" aborted the transaction; nothing was written",
 			"Try again")
@@ -167,7 +167,7 @@ func (s *Store) Explain(err error) error {
 	case code == queryCanceled:
 		return fail(orchestrator.Busy,
 			"the server of "+s.path+
-				" stopped a statement because of its statement_timeout or an administrator; nothing was written",
+				" stopped a statement because of statement_timeout or because an administrator canceled it; nothing was written",
 			"Try again")
 	}
 	return err

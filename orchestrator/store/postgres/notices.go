@@ -191,7 +191,7 @@ func (n *notices) listen() {
 			return
 		}
 		if err != nil && n.ctx.Err() == nil {
-			n.s.log.Debug("listening on the server was interrupted", "error", err)
+			n.s.log.Debug("listening for notifications from the server was interrupted", "error", err)
 			orchestrator.Pause(n.ctx, pause)
 			pause = min(2*pause, 2*time.Second)
 			if n.s.direct != n.s.config { // only the way past a pooler may be closed
@@ -202,7 +202,7 @@ func (n *notices) listen() {
 }
 
 // errDeaf says that nothing can be heard on a connection.
-var errDeaf = errors.New("a pooler in front of the server does not forward notifications")
+var errDeaf = errors.New("the pooler does not forward notifications")
 
 // pollEvery is how often everybody looks by himself where nothing can be heard.
 const pollEvery = 250 * time.Millisecond

@@ -68,7 +68,7 @@ func isPast(s *Store, config *pgconn.Config) bool {
 
 // errAstray says that the way past a pooler leads to another database. What is heard there is rung for others.
 var errAstray = &orchestrator.Error{Code: orchestrator.Unavailable,
-	Message: "the parameter direct in the address of the database points to another database", Hint: namePast}
+	Message: "the parameter `direct` in the address of the database points to another database", Hint: namePast}
 
 // connectPast connects by the way past a pooler, if the address names one, and makes sure that it leads to the same
 // database.
@@ -128,7 +128,7 @@ func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*co
 	var connected atomic.Bool
 	bare.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if connected.Load() {
-			return nil, errors.New("a query behind a pooler cannot be canceled")
+			return nil, errors.New("a query that runs through a pooler cannot be canceled")
 		}
 		return config.DialFunc(ctx, network, address)
 	}

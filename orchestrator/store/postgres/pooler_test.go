@@ -83,8 +83,8 @@ func TestPoolerChecked(t *testing.T) {
 		place := postgrestest.Place("")
 		initAt(t, server+place)
 		for way, finding := range map[string]string{
-			server: "ok", pool.Address: "problem the address in direct is also a pooler",
-			server + "&port=1": "problem cannot reach the server at the address in direct", "": "note four times a second",
+			server: "ok", pool.Address: "problem the address in `direct` is also the address of a pooler",
+			server + "&port=1": "problem cannot reach the server at the address in `direct`", "": "note four times a second",
 		} {
 			address := pool.Address + place
 			if way != "" {
@@ -92,7 +92,7 @@ func TestPoolerChecked(t *testing.T) {
 			}
 			finds(t, address, append(careless, "pooler: "+finding)...)
 		}
-		finds(t, pool.Past(server)+place, append(careless, "pooler: ok a pooler in "+mode+" mode")...)
+		finds(t, pool.Past(server)+place, append(careless, "pooler: ok through a pooler ("+mode+" mode)")...)
 	}
 }
 

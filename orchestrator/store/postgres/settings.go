@@ -60,7 +60,7 @@ func encodes(s *Store, c *store.Conn) error {
 		return err
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the encoding of the database of %s must be UTF8, but is %s, which cannot represent all characters of messages", s.path, has).
+		"the encoding of the database %s must be UTF8, but is %s, which cannot represent all characters of messages", s.path, has).
 		WithHint("Create the database with UTF8: CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0")
 }
 
@@ -76,7 +76,7 @@ func makeSchema(s *Store, c *store.Conn) error {
 		return &orchestrator.Error{Code: orchestrator.PermissionDenied, Err: err,
 			Message: "the user " + user + " has no right to create the schema " + s.schema + " in the database " + database,
 			Hint: "As the owner of the database, run CREATE SCHEMA \"" + s.schema + `" AUTHORIZATION "` + user +
-				`"; or run GRANT CREATE ON DATABASE "` + database + `" TO "` + user + `"; then run ` + "`mailroom init` again"}
+				`" or GRANT CREATE ON DATABASE "` + database + `" TO "` + user + `". Then run ` + "`mailroom init` again"}
 	}
 	return err
 }

@@ -61,7 +61,7 @@ func TestStandby(t *testing.T) {
 	}
 	standby := postgrestest.Standby(t, server, "one")
 	until(t, admin, `SELECT state || ' ' || sync_state FROM pg_stat_replication`, "streaming async")
-	finds(t, ann, "acknowledged: ok on the disk of 1 node; on 1 other standby later")
+	finds(t, ann, "acknowledged: ok on the disk of 1 node; it reaches 1 other standby later")
 	sql(`ALTER SYSTEM SET synchronous_standby_names = 'one'`)
 	sql(`SELECT pg_reload_conf()`)
 	until(t, admin, `SELECT state || ' ' || sync_state FROM pg_stat_replication`, "streaming sync")

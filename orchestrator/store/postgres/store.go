@@ -140,7 +140,7 @@ func splitDirect(dsn string) (rest, direct string) {
 func configOf(dsn string) (*pgconn.Config, error) {
 	wrong := orchestrator.Errorf(orchestrator.InvalidParams,
 		"the address of the database must have the form postgres://USER@HOST/DATABASE").
-		WithHint("Put the password into ~/.pgpass or PGPASSWORD. Percent-encode characters that are not letters or digits")
+		WithHint("Put the password into ~/.pgpass or PGPASSWORD. In USER and DATABASE, percent-encode characters that are not letters or digits")
 	address, err := url.Parse(dsn)
 	if err != nil || !IsAddress(dsn) || strings.Contains(address.Path+address.Fragment, "@") ||
 		strings.Contains(address.Host, "@") {
@@ -150,7 +150,7 @@ func configOf(dsn string) (*pgconn.Config, error) {
 		if file := address.Query().Get(name); file != "" && file != "system" {
 			if _, err := os.Stat(file); err != nil {
 				return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-					"cannot read the file that %s in the address names: %v", name, err)
+					"cannot read the file in the parameter %s of the address: %v", name, err)
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func admit(said map[string]string, knows int) error {
 	version, err := strconv.Atoi(said[versionKey])
 	switch {
 	case err != nil, version < 1:
-		return orchestrator.Errorf(orchestrator.Unavailable, "the settings table of the database has no %s",
+		return orchestrator.Errorf(orchestrator.Unavailable, "the settings table of the database has no row %s",
 			versionKey).WithHint("Use another database, because these tables are not Mailroom's or were changed")
 	case version < knows:
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errBehind,

@@ -27,7 +27,7 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 			return store.Backup{}, orchestrator.Errorf(orchestrator.InvalidParams, "%s is the database itself", target)
 		}
 		return store.Backup{}, orchestrator.Errorf(orchestrator.Conflict, "%s already exists", target).
-			WithHint("Give another file, or replace this one with --overwrite")
+			WithHint("Specify another file, or use --overwrite to replace this file")
 	}
 	if err := admit(ctx, s); err != nil {
 		return store.Backup{}, err
@@ -51,7 +51,7 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 		return store.Backup{}, err
 	}
 	if err := os.Rename(temp.Name(), target); err != nil {
-		return store.Backup{}, fileError("cannot move the backup to its place", err)
+		return store.Backup{}, fileError("cannot move the backup to its final path", err)
 	}
 	if err := store.SyncFolder(filepath.Dir(target)); err != nil {
 		return store.Backup{}, err
@@ -159,5 +159,5 @@ func backupError(path string, err error) error {
 
 func noBackup(path string) error {
 	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is not a backup of a Mailroom database", path).
-		WithHint("Give a file that `mailroom backup` has written")
+		WithHint("Specify a file that `mailroom backup` created")
 }

@@ -96,10 +96,10 @@ func databaseError(path string, err error) error {
 			"Try again. If the database stays locked, run `mailroom doctor` to see which program has it open")
 	case code == sqlite3.ErrFull, errno == syscall.ENOSPC, errno == syscall.EDQUOT:
 		return fail(orchestrator.Unavailable, "the disk that holds "+path+" is full; nothing was written",
-			"Free some space and try again. Once a little space is free, `mailroom clear_old` frees more")
+			"Free some space and try again. Once a little space is free, run `mailroom clear_old` to free more")
 	case code == sqlite3.ErrNotADB:
 		return fail(orchestrator.Unavailable, path+" is not a SQLite database",
-			"Give another file with --db, or move this one away. If it was a database, run `mailroom doctor` to see how to recover it")
+			"Specify another file with --db, or move this file away. If this file was a database, run `mailroom doctor` to see how to recover it")
 	case code == sqlite3.ErrCorrupt:
 		return fail(orchestrator.Unavailable, "the database "+path+" is damaged",
 			"To see the damage and how to recover from a backup, run `mailroom doctor`")
@@ -126,7 +126,7 @@ func whyNotOpen(path string) string {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return "The path is a folder. Give a file in it, such as " + strings.TrimRight(path, "/") + "/mailroom.db"
+		return "The path is a folder. Specify a file in it, such as " + strings.TrimRight(path, "/") + "/mailroom.db"
 	case err != nil && lost(path) != "":
 		return lost(path)
 	case errors.Is(err, fs.ErrNotExist):

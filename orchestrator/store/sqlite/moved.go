@@ -71,7 +71,7 @@ func (d *dbFile) anothersWAL() error {
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
 		"the database %[1]s was replaced, but %[1]s-wal still belongs to the previous database", d.path).
-		WithHint("Put the previous database back. Or stop the programs that use it, and move %[1]s-wal and %[1]s-shm away. To restore a backup, use `mailroom restore`", d.path)
+		WithHint("Put the previous database back. Or stop the programs that use the database, and move %[1]s-wal and %[1]s-shm away. If you replaced the file to restore a backup, use `mailroom restore` instead", d.path)
 }
 
 // keepWAL keeps the -wal that the writer has open, also when that is closed: for anothersWAL, and lest another file
@@ -172,9 +172,9 @@ func orphanedWAL(path string) bool {
 
 func databaseMissing(path string) *orchestrator.Error {
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database %[1]s is missing, but %[1]s-wal exists and has messages that were not yet moved into the database",
+		"the database %[1]s is missing, but %[1]s-wal exists and has messages that are not in the database yet",
 		path).
-		WithHint("Put the database file back under its name. Or, to start with a new database, move the -wal and -shm files away and restart the programs that have the database open")
+		WithHint("Put the database file back at this path. Or, to start with a new database, move the -wal and -shm files away and restart the programs that have the database open")
 }
 
 // databaseRemoved is the outcome of whatever an engine is asked for when its database has gone from its place. It makes
@@ -182,7 +182,7 @@ func databaseMissing(path string) *orchestrator.Error {
 func databaseRemoved(path string) *orchestrator.Error {
 	return orchestrator.Errorf(orchestrator.Unavailable,
 		"the database %s was removed while this program used it; nothing was read or written", path).
-		WithHint("Put the file back, or create a new database at its path. This program then uses that file. To restore a backup, use `mailroom restore`. "+
+		WithHint("Put the file back, or create a new database at this path. This program then uses the file at this path. To restore a backup, use `mailroom restore`. "+
 			"To create a new database, run `mailroom --db %s agent add NAME`",
 			orchestrator.ShellWord(path))
 }
@@ -193,14 +193,14 @@ func (d *dbFile) movedAway() error {
 		return d.noDatabase()
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database %s, or its -wal, was removed or replaced while it was open; nothing was saved", d.path).
-		WithHint("Repeat the command. It then uses the file that is now at this path. To restore a backup, use `mailroom restore`")
+		"the database %s or its -wal file was removed or replaced while it was open; nothing was saved", d.path).
+		WithHint("Repeat the command, which then uses the file that is now at this path. If you replaced the file to restore a backup, use `mailroom restore` instead")
 }
 
 // movedMeanwhile is the outcome of a batch that was committed to files that have gone since.
 func movedMeanwhile(path string) error {
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database %s, or its -wal, was removed or replaced during the change; the change may or may not have been saved",
+		"the database %s or its -wal file was removed or replaced during the change; the change may or may not have been saved",
 		path).
-		WithHint("Before you retry, check with `mailroom trace` whether the change was saved. Retrying with the same idempotency key is safe. To restore a backup, use `mailroom restore`")
+		WithHint("If the command had an idempotency key, you can safely repeat it with the same key. Otherwise, first check with `mailroom trace` whether the change was saved. If you replaced the file to restore a backup, use `mailroom restore` instead")
 }

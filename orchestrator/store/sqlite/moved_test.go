@@ -259,7 +259,7 @@ func TestRemovedAndBegunAnew(t *testing.T) {
 	} {
 		err := use()
 		want.Code(t, err, orchestrator.Unavailable)
-		for _, says := range []string{"Put the file back, or create a new database at its path. This program then uses that file",
+		for _, says := range []string{"Put the file back, or create a new database at this path. This program then uses the file at this path",
 			"`mailroom --db " + path + " agent add NAME`"} {
 			if !strings.Contains(err.Error(), says) {
 				t.Errorf("%v; want %q", err, says)

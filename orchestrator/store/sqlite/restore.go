@@ -222,7 +222,7 @@ func (s *Store) mayReplace(ctx context.Context) error {
 		err = store.Closed(s.path, settings)
 		var closed *orchestrator.Error
 		if errors.As(err, &closed) {
-			closed.Hint = "Restore the backup into a file with a different name: `mailroom --db OTHER.db restore BACKUP`. To move that database to an empty place on a server, run `mailroom migrate`"
+			closed.Hint = "Restore the backup into a file with a different name: `mailroom --db OTHER.db restore BACKUP`. To move the restored database to a server, run `mailroom migrate` with the address of an empty database"
 		}
 		return err
 	})

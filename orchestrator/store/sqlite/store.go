@@ -69,7 +69,7 @@ type Store struct {
 func Open(o Options) (*Store, error) {
 	if strings.ContainsRune(o.Path, 0) || o.Path == "" {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the database must not be empty or contain a NUL character").
-			WithHint("Give a file with --db")
+			WithHint("Specify a file with --db")
 	}
 	path, err := filepath.Abs(o.Path)
 	if err != nil {

@@ -19,7 +19,7 @@ func Load(most int) []Check {
 }
 
 // session describes a row of pg_stat_activity as a, for people.
-const session = `'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ' of ' || a.usename || coalesce(' on ' || host(a.client_addr), '') || ')', '')`
+const session = `'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ', user ' || a.usename || coalesce(', host ' || host(a.client_addr), '') || ')', '')`
 
 // fewConnections is how many free places make a note.
 const fewConnections = 10
@@ -30,9 +30,8 @@ func checkConnections(c *store.Conn, most int, report store.Report) error {
 		func(row store.Row) error {
 			if free := row.Int(0); free < fewConnections {
 				report("connections", store.Note,
-					fmt.Sprintf("%s out of %s free; a daemon uses up to %d",
-						orchestrator.Plural(int(max(0, free)), "connection"), row.Text(1), most),
-					"Raise max_connections, or put a pooler in front of the server")
+					fmt.Sprintf("only %d of %s are free, and a daemon uses up to %d", max(0, free), row.Text(1), most),
+					"Raise max_connections, or connect to the server through a pooler")
 				return nil
 			}
 			report("connections", store.Fine, fmt.Sprintf("%d of %s are free", row.Int(0), row.Text(1)), "")
@@ -64,7 +63,7 @@ func checkSnapshots(c *store.Conn, report store.Report) error {
 			strings.Join(slots, ", "), "If no program will read a slot, run SELECT pg_drop_replication_slot(NAME)")
 	default:
 		report("snapshots", store.Note,
-			"the server keeps dead rows, which makes deliveries slower, because of the transaction of "+
+			"the server keeps dead rows, which slow down deliveries, because of an open transaction: "+
 				strings.Join(old, "; "),
 			"Wait until the transaction ends, or end its process with SELECT pg_terminate_backend(PID)")
 	}
@@ -90,7 +89,7 @@ func checkWriting(c *store.Conn, report store.Report) error {
 
 func checkWaits(c *store.Conn, report store.Report) error {
 	waits, err := c.Texts(`SELECT ` + session +
-		` || ' for ' || (SELECT string_agg(b::text, ', ') FROM unnest(pg_blocking_pids(a.pid)) AS b) FROM pg_stat_activity a
+		` || ' waits for process ' || (SELECT string_agg(b::text, ' and process ') FROM unnest(pg_blocking_pids(a.pid)) AS b) FROM pg_stat_activity a
 		WHERE a.datname = current_database() AND a.pid IN (SELECT pid FROM pg_locks WHERE NOT granted AND waitstart < clock_timestamp() - interval '2 seconds') ORDER BY a.pid LIMIT 5`)
 	if err != nil {
 		return err
@@ -99,19 +98,19 @@ func checkWaits(c *store.Conn, report store.Report) error {
 		report("lock waits", store.Fine, "no process has waited for a lock for more than 2 seconds", "")
 		return nil
 	}
-	report("lock waits", store.Problem, "these processes wait for locks of the processes named after 'for': "+strings.Join(waits, "; "),
-		"Wait until the processes with the locks end their transactions, or end them with SELECT pg_terminate_backend(PID)")
+	report("lock waits", store.Problem, "processes have been waiting for locks for more than 2 seconds: "+strings.Join(waits, "; "),
+		"Wait until the processes with the locks end their transactions, or end these processes with SELECT pg_terminate_backend(PID)")
 	return nil
 }
 
 // checkEvents names the transaction that keeps events from those who follow them, which nobody can on a standby.
 func checkEvents(c *store.Conn, report store.Report) error {
 	return c.Query(`SELECT `+session+
-		` || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM settled() AS s JOIN pg_stat_activity a ON a.pid = s.holder
+		` || ', open for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM settled() AS s JOIN pg_stat_activity a ON a.pid = s.holder
 		WHERE s.events < s.last AND a.xact_start < clock_timestamp() - interval '5 seconds'
 		UNION ALL SELECT '' WHERE NOT pg_is_in_recovery() ORDER BY 1 DESC LIMIT 1`, func(row store.Row) error {
 		if who := row.Text(0); who != "" {
-			report("events", store.Note, "events appear late because they wait for the transaction of "+who,
+			report("events", store.Note, "events appear late because of the transaction of "+who,
 				"Wait until the transaction ends, or end its process with SELECT pg_terminate_backend(PID)")
 			return nil
 		}
@@ -124,7 +123,7 @@ func checkEvents(c *store.Conn, report store.Report) error {
 const hot = `('agent_message', 'agent_inbox', 'message_count', 'message_trace')`
 
 func checkDeadRows(c *store.Conn, report store.Report) error {
-	dead, err := c.Texts(`SELECT relname || ' ' || n_dead_tup || ' beside ' || n_live_tup || coalesce(', cleared at ' || date_trunc('second', greatest(last_vacuum, last_autovacuum)), ', never cleared')
+	dead, err := c.Texts(`SELECT relname || ' (' || n_dead_tup || ' dead, ' || n_live_tup || ' live, ' || coalesce('last vacuumed at ' || date_trunc('second', greatest(last_vacuum, last_autovacuum)), 'never vacuumed') || ')'
 		FROM pg_stat_user_tables WHERE schemaname = current_schema()
 			AND relname IN ` + hot + ` AND n_dead_tup > 20000 AND n_dead_tup > 2 * n_live_tup ORDER BY n_dead_tup DESC`)
 	if err != nil {
@@ -134,8 +133,8 @@ func checkDeadRows(c *store.Conn, report store.Report) error {
 		report("dead rows", store.Fine, "the server removes dead rows", "")
 		return nil
 	}
-	report("dead rows", store.Note, "many dead rows: "+strings.Join(dead, "; "),
-		"See the finding about snapshots. Make sure that autovacuum is on, and run VACUUM on the server")
+	report("dead rows", store.Note, "tables have many dead rows: "+strings.Join(dead, "; "),
+		"See the finding of the check `snapshots`. Make sure that autovacuum is on, and run VACUUM on the server")
 	return nil
 }
 
@@ -147,7 +146,7 @@ func checkIndex(c *store.Conn, report store.Report) error {
 			const smallest, bytesOfRow, times = 8 << 20, 64, 20
 			if size := row.Int(0); size > smallest && size > times*bytesOfRow*row.Int(1) {
 				report("index", store.Note,
-					fmt.Sprintf("the index of waiting messages has %d MB for %s", size>>20,
+					fmt.Sprintf("the index of waiting messages takes up %d MB for %s", size>>20,
 						orchestrator.Plural(int(row.Int(1)), "message")),
 					"On the server, run REINDEX INDEX CONCURRENTLY agent_message_live")
 				return nil
@@ -179,8 +178,8 @@ func checkRowLocks(c *store.Conn, report store.Report) error {
 		return nil
 	}
 	report("row locks", store.Problem, "rows of messages may be locked by "+strings.Join(who, "; ")+
-		". A process that needs a locked row waits, and so do all processes after it",
-		"Wait until its transaction ends, or end the process with SELECT pg_terminate_backend(PID)")
+		". A process that needs a locked row has to wait, and every later process then waits for that process",
+		"Wait until the transaction that has the lock ends, or end its process with SELECT pg_terminate_backend(PID)")
 	return nil
 }
 

@@ -90,14 +90,14 @@ func checkSettings(c *store.Conn, settings map[string]string, report store.Repor
 			return err
 		}
 		if !sameSetting(value, settings[name]) {
-			other = append(other, name+" is "+value+" and should be "+settings[name])
+			other = append(other, name+" is "+value+" but should be "+settings[name])
 		}
 	}
 	switch {
 	case other != nil:
 		report("settings", store.Problem, "a program between Mailroom and the server changes settings: "+
 			strings.Join(other, ", "),
-			"To set them for this user in this database, run `mailroom init`. A connection pool must then reconnect")
+			"To set them for this user in this database, run `mailroom init`. A connection pooler must then reconnect")
 	case off == nil:
 		report("settings", store.Fine, "the connections have the settings that Mailroom needs", "")
 	}
@@ -135,26 +135,26 @@ func checkAcknowledged(c *store.Conn, report store.Report) error {
 	}
 	others := ""
 	if all > synchronous {
-		others = "; on " + orchestrator.Plural(int(all-synchronous), "other standby") +
+		others = "; it reaches " + orchestrator.Plural(int(all-synchronous), "other standby") +
 			" later, unless this node is lost first"
 	}
 	switch {
 	case commit == "off":
 		report("acknowledged", store.Problem,
-			"an answered send is not on disk yet (synchronous_commit is off): a crash of the server loses the last sends",
-			"Run `mailroom init`, which sets synchronous_commit to on for its user unless the user is a superuser, or set it in postgresql.conf")
+			"a send is acknowledged before it is on disk (synchronous_commit is off), so a crash of the server loses the last sends",
+			"Set synchronous_commit = on in postgresql.conf, or run `mailroom init`, which sets it for the user of the database unless that user is a superuser")
 	case names == "" || commit == "local":
-		report("acknowledged", store.Fine, "an answered send is on the disk of 1 node"+others, "")
+		report("acknowledged", store.Fine, "an acknowledged send is on the disk of 1 node"+others, "")
 	case hidden > 0:
 		report("acknowledged", store.Note,
-			"an answered send is on this node and on the standbys that synchronous_standby_names requires: "+names,
+			"an acknowledged send is on this node and on the standbys that synchronous_standby_names requires: "+names,
 			"To let this user see which standbys are connected, run GRANT pg_read_all_stats TO USER")
 	case synchronous < wanted:
 		report("acknowledged", store.Problem,
-			fmt.Sprintf("the server waits for standbys (%s), but too few are connected, so sends are not answered", names),
+			fmt.Sprintf("the server waits for standbys (%s), but too few are connected, so sends are not acknowledged", names),
 			"Start the standbys, or change synchronous_standby_names")
 	default:
-		report("acknowledged", store.Fine, fmt.Sprintf("an answered send is on the disks of %d nodes%s", wanted+1, others),
+		report("acknowledged", store.Fine, fmt.Sprintf("an acknowledged send is on the disks of %d nodes%s", wanted+1, others),
 			"")
 	}
 	return nil

@@ -22,7 +22,7 @@ func File(path string, report store.Report) {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() == 0 {
 		report("file", store.Note, "there is no database at "+path+" yet",
-			"To create a database for the project in this folder, run `mailroom init`. To create it at this path, run `mailroom connect HOST` or `mailroom serve`")
+			"To create a database for the project in this folder, run `mailroom init`. To create the database at this path, run `mailroom connect HOST` or `mailroom serve`")
 		return
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
@@ -33,7 +33,7 @@ func File(path string, report store.Report) {
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
 		report("names", store.Problem,
-			fmt.Sprintf("the database has %d names (hard links): messages that are sent while it is open under two of them are lost", stat.Nlink),
+			fmt.Sprintf("the database has %d names (hard links): if it is open under two of these names at the same time, messages that are sent meanwhile are lost", stat.Nlink),
 			"Use one name, and remove the others. To make copies, use `mailroom backup`")
 	}
 	folder := filepath.Dir(path)
@@ -63,7 +63,7 @@ func FileSystem(folder string, report store.Report) {
 	case network:
 		report("file system", store.Problem, "the database is on a network file system ("+kind+
 			"), where locks are not reliable and WAL does not work",
-			"Move the database to a local disk, and give its new path with --db")
+			"Move the database to a local disk, and specify its new path with --db")
 	case kind != "":
 		report("file system", store.Fine, "local ("+kind+")", "")
 	}
@@ -78,7 +78,7 @@ func Lockers(path string, report store.Report) {
 	}
 	says := "no program could write to the database for " + orchestrator.FormatDuration(store.LockPatience) + " because "
 	if pids == nil {
-		report("lock", store.Problem, says+"another program has locked it", "To list the programs that have it open, run `fuser -v "+orchestrator.ShellWord(path)+
+		report("lock", store.Problem, says+"another program has locked it", "To list the programs that have the database open, run `fuser -v "+orchestrator.ShellWord(path)+
 			"`. End the program that is in a transaction")
 		return
 	}
@@ -115,7 +115,7 @@ func Log(c *store.Conn, path string, size int64, report store.Report) error {
 	}
 	if size > 256<<20 {
 		report("wal size", store.Problem,
-			fmt.Sprintf("the write-ahead log has %d MB because a reader prevents a full checkpoint", size>>20),
+			fmt.Sprintf("the write-ahead log takes up %d MB because a reader prevents a full checkpoint", size>>20),
 			"Run `mailroom checkpoint --truncate`. If the log stays large, end the program that has a read transaction open")
 	}
 	return nil
@@ -140,11 +140,11 @@ func Copies(folders []string, report store.Report) {
 		})
 	}
 	if len(left) == 0 {
-		report("copies", store.Fine, "no killed backup or restore has left a copy", "")
+		report("copies", store.Fine, "no copies are left over from interrupted backups or restores", "")
 		return
 	}
 	report("copies", store.Problem,
-		fmt.Sprintf("a killed backup or restore has left copies of the database and its messages (%.1f MB): %s",
+		fmt.Sprintf("interrupted backups or restores left copies of the database and its messages (%.1f MB): %s",
 			float64(bytes)/1e6, strings.Join(left, " ")),
-		"Run `rm -r "+strings.Join(left, " ")+"` (or make the next backup to the same folder, which removes them)")
+		"Run `rm -r "+strings.Join(left, " ")+"`, or make another backup in the same folder, which removes the copies")
 }

@@ -48,7 +48,7 @@ func NewFolder(folder, purpose string) (*Folder, error) {
 		}
 		held.Close()
 	}
-	return nil, fmt.Errorf("other programs removed each folder that was created in %s", folder)
+	return nil, fmt.Errorf("other programs removed every folder that Mailroom created in %s", folder)
 }
 
 func openFolder(path string) (*os.File, error) {
@@ -114,11 +114,11 @@ func EachAbandoned(folder string, f func(path string)) error {
 func Sweep(log *slog.Logger, folder string) {
 	err := EachAbandoned(folder, func(path string) {
 		if err := os.RemoveAll(path); err != nil {
-			log.Warn("cannot remove the remains of a killed backup or restore", "path", path, "error", err)
+			log.Warn("cannot remove what an interrupted backup or restore left behind", "path", path, "error", err)
 		}
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Debug("cannot search a folder for the remains of killed backups", "folder", folder, "error", err)
+		log.Debug("cannot search a folder for the files of interrupted backups", "folder", folder, "error", err)
 	}
 }
 

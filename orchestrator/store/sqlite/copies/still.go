@@ -26,8 +26,8 @@ func Still(source, target string) (taken []string, err error) {
 			return taken, err
 		}
 	}
-	return nil, orchestrator.Errorf(orchestrator.Conflict, "another program is writing to %s", strings.Join(taken, ", with ")).
-		WithHint("To copy it, run `mailroom --db %s backup FILE`, and restore that file",
+	return nil, orchestrator.Errorf(orchestrator.Conflict, "another program is writing to %s", strings.Join(taken, " and ")).
+		WithHint("To copy this database, run `mailroom --db %s backup FILE`. Then restore FILE",
 			orchestrator.ShellWord(source))
 }
 

@@ -61,7 +61,7 @@ func Check(c, ours *store.Conn, named string) error {
 		return nil
 	}
 	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is not a backup of a Mailroom database: %s", named, wrong).
-		WithHint("Give a file that `mailroom backup` has written")
+		WithHint("Specify a file that `mailroom backup` created")
 }
 
 // Foreign returns the tables, views and triggers of a database that are not Mailroom's, and their definitions, by name.

@@ -74,5 +74,5 @@ func (k Keeper) checkRows() error {
 	return orchestrator.Errorf(orchestrator.Unavailable,
 		"the database has rows, written with SQL, that violate the constraints of its tables: %s",
 		strings.Join(odd, ", ")).
-		WithHint("To see each row, run `sqlite3 FILE \"SELECT * FROM %s\"`, and correct or delete the row with SQL. Nothing was changed", odd[0])
+		WithHint("To see such a row, run `sqlite3 FILE \"SELECT * FROM %s\"`. Correct or delete each of these rows with SQL. Nothing was changed", odd[0])
 }

@@ -63,7 +63,7 @@ func (k Keeper) takeOverInbox(name, at string) error {
 	}
 	if !slices.Equal(columns, inboxColumns) {
 		return orchestrator.Errorf(orchestrator.Conflict,
-			"the database already has a table %s_inbox that is not an inbox with the columns message_id and payload", name).
+			"the database already has a table %s_inbox with columns other than message_id and payload", name).
 			WithHint("Rename that table, or choose another name for the agent")
 	}
 	n, err := k.Exec(`

@@ -104,7 +104,7 @@ func checkOurs(c *store.Conn) error {
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
 		"the database has tables of another program, such as %s, and none of Mailroom's", have[0]).
-		WithHint("To use another file, set --db or MAILROOM_DB. To add Mailroom's tables to this file, run `mailroom init` with it")
+		WithHint("To use another file, set --db or MAILROOM_DB. To add Mailroom's tables to this file, run `mailroom --db FILE init` with the path of this file")
 }
 
 // checkRoom refuses a database of another program before anything is changed in it: one whose agent_message lacks a
@@ -134,7 +134,7 @@ func checkRoom(c *store.Conn, version int) error {
 			if !slices.Contains(columns, want) {
 				return orchestrator.Errorf(orchestrator.Unavailable,
 					"the database has a table agent_message without the column %s", want).
-					WithHint("The table belongs to another program. Give another file with --db")
+					WithHint("The table belongs to another program. Specify another file with --db")
 			}
 		}
 		have = slices.DeleteFunc(have, func(name string) bool { return name == "agent_message" })
@@ -143,8 +143,8 @@ func checkRoom(c *store.Conn, version int) error {
 	for _, made := range makes().FindAllStringSubmatch(script, -1) {
 		if slices.Contains(have, made[1]) {
 			return orchestrator.Errorf(orchestrator.Unavailable,
-				"the database already has an object named %s, which Mailroom would have to create", made[1]).
-				WithHint("The object belongs to another program. Rename it, or give another file with --db")
+				"the database already has an object named %s, but Mailroom needs this name for an object of its own", made[1]).
+				WithHint("The object belongs to another program. Rename the object, or specify another file with --db")
 		}
 	}
 	return nil
@@ -287,7 +287,7 @@ func CheckVersion(c *store.Conn) (int, error) {
 	case application != 0 && application != applicationID, application == 0 && version != 0:
 		return 0, &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrForeign,
 			Message: fmt.Sprintf("the database has application_id %d and user_version %d", application, version),
-			Hint:    "Give another file with --db",
+			Hint:    "Specify another file with --db",
 		}
 	case version > 0 && version < firstVersion:
 		return 0, orchestrator.Errorf(orchestrator.Unavailable,
