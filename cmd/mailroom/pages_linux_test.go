@@ -33,6 +33,8 @@ var unrun = []struct{ begins, because string }{
 	{"tar ", "it unpacks what make dist has made; the tests of packaging/ do"},
 	{"cd mailroom_*_linux_amd64", "it enters what was unpacked"},
 	{"install ", "it copies files into the user's folders"},
+	{"npm install ", "it installs packages that make dist has made; the tests of packaging/ do"},
+	{"sh install.sh", "it installs what make dist has made; the tests of packaging/ do"},
 	{"docker ", "it needs Docker's engine; TestDistImage builds the image without"},
 	{"mailroom serve --otlp", "it needs a receiver; the tests of otlptest/ have one"},
 	{"tailscale ", "it needs an account"},
