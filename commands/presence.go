@@ -43,7 +43,7 @@ func (p Presence) Text(w *terminal.Text) {
 		{hosts.NotWoken, "Idle agents, which are not woken for this message and see it in their next turn: %s.\n"},
 		{hosts.OverSpent, "Agents that see no more messages this hour because their budget (budget.bytes) is used up: %s.\n"},
 		{hosts.NoHooks, "Agents that have no connected host and see the message when they next check: %s.\n"},
-		{hosts.NotThere, "Agents that are not running, which see the message in their next session: %s.\n"},
+		{hosts.NotThere, "Agents that are not running and will see the message in their next session: %s.\n"},
 	} {
 		var names []string
 		for name, known := range p {

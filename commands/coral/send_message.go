@@ -149,10 +149,10 @@ func (r SendMessageResult) ToolText() string {
 	return lines("Message sent successfully:", [2]string{"ID", r.ID}, [2]string{"Thread", r.ThreadID},
 		[2]string{"Sender", r.SenderID},
 		[2]string{"Content", r.Content}, [2]string{"Mentions", listed(r.Mentions)},
-		[2]string{"Ignored mentions (not participants of the thread)", listed(r.Ignored)},
+		[2]string{"Ignored mentions (not participants in the thread)", listed(r.Ignored)},
 		[2]string{"Not notified, because only the content names them (to notify them, add them to mentions)", listed(r.Unmentioned)},
 		[2]string{"Named in the content, but not participants", listed(r.NotParticipants)},
-		[2]string{"Answers", r.ReplyTo}, [2]string{"Sent directly, not to the thread", r.OutsideThread},
+		[2]string{"In reply to", r.ReplyTo}, [2]string{"Sent directly, not to the thread", r.OutsideThread},
 		[2]string{"Answered request", r.RequestID}, [2]string{"You are now", r.Presence}, [2]string{"Note", r.Note},
 		[2]string{"Recipient status", r.Recipient.String()})
 }

@@ -18,7 +18,7 @@ type SearchMessagesParams struct {
 	To       string `json:"recipient,omitempty" desc:"only messages to this agent or group" check:"agent|group" also:"to"`
 	With     string `json:"with,omitempty" desc:"only messages to or from this agent" check:"agent"`
 	Type     string `json:"message_type,omitempty" desc:"only messages of this type" check:"min=1" also:"type"`
-	ThreadID string `json:"thread_id,omitempty" desc:"only messages of this thread" check:"min=1,max=256" also:"thread"`
+	ThreadID string `json:"thread_id,omitempty" desc:"only messages in this thread" check:"min=1,max=256" also:"thread"`
 	Status   string `json:"status,omitempty" desc:"only messages with this status" check:"status"`
 	Since    string `json:"since,omitempty" desc:"earliest sending time: RFC 3339, or how long ago, such as 1h" check:"max=64"`
 	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=256"`

@@ -15,7 +15,7 @@ import (
 type GetSentMessagesParams struct {
 	Status   string `json:"status,omitempty" desc:"only messages with this status" check:"status"`
 	Target   string `json:"target,omitempty" desc:"only messages to this program or group" check:"agent|group|role"`
-	ThreadID string `json:"threadId,omitempty" desc:"only messages of this thread" check:"max=256"`
+	ThreadID string `json:"threadId,omitempty" desc:"only messages in this thread" check:"max=256"`
 	Source   string `json:"source,omitempty" desc:"program that sent the messages; only administrators can name another program" check:"agent"`
 	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=64"`
 	Limit    int    `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=50" default:"20"`

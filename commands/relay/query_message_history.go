@@ -10,7 +10,7 @@ import (
 
 // QueryMessageHistoryParams select from all messages. Source: document 000, "query_message_history".
 type QueryMessageHistoryParams struct {
-	ThreadID string `json:"threadId,omitempty" desc:"only messages of this thread, oldest first" check:"max=256"`
+	ThreadID string `json:"threadId,omitempty" desc:"only messages in this thread, oldest first" check:"max=256"`
 	Source   string `json:"source,omitempty" desc:"only messages from this program" check:"agent"`
 	Target   string `json:"target,omitempty" desc:"only messages to this program or group" check:"agent|group|role"`
 	Type     string `json:"message_type,omitempty" desc:"only messages of this type" check:"min=1"`

@@ -91,7 +91,7 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 	if p.IdempotencyKey != "" && !uuid4().MatchString(p.IdempotencyKey) {
 		return orchestrator.Draft{},
 			orchestrator.Errorf(orchestrator.InvalidParams, "idempotency_key must be a UUID v4, but is %q", p.IdempotencyKey).
-				WithHint("Use the form f47ac10b-58cc-4372-a567-0e02b2c3d479, and give the same key when you send the message again")
+				WithHint("Use a UUID such as f47ac10b-58cc-4372-a567-0e02b2c3d479. If you send the message again, use the key of the first attempt")
 	}
 	body := struct {
 		Message string          `json:"message"`

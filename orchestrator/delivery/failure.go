@@ -23,7 +23,7 @@ func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt
 	wait, more := nextRung(&conf.Settings, m)
 	if !permanent && !more && mayHaveArrived(t.Ledger, m) {
 		// Its transport could not be asked, time and again. The marks stay, so that a replay asks first.
-		reason = fmt.Sprintf("%s. An earlier attempt never reported back: %v", reason, orchestrator.ErrUndecidable)
+		reason = fmt.Sprintf("%s. The result of an earlier attempt is unknown: %v", reason, orchestrator.ErrUndecidable)
 	}
 	if permanent || !more {
 		event := t.Event(tracing.AttemptFailed, reason)

@@ -170,7 +170,7 @@ func (e *exporter) refused(ctx context.Context, p *page, refusal *otlp.Refused) 
 	e.limit = min(2*e.limit, maxSpans)
 	p.after.refused++
 	if e.sending.Changed(refusal) {
-		e.log.Error("the trace receiver rejected a span, which was dropped; more spans rejected for the same reason are dropped without a log entry",
+		e.log.Error("the trace receiver rejected a span, and the span was dropped; any later spans that are rejected for the same reason are dropped without a log entry",
 			"otlp", e.options.Target(), "span_id", p.first, "error", refusal)
 	}
 	return e.store(ctx, p.after)

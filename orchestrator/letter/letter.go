@@ -162,7 +162,7 @@ func (l Letter) Encode() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, object(list), "", "  "); err != nil {
-		return nil, fmt.Errorf("a key of the message is not valid JSON: %w", err)
+		return nil, fmt.Errorf("a field in the message is not valid JSON: %w", err)
 	}
 	b.WriteByte('\n')
 	return orchestrator.Mended(b.Bytes()), nil

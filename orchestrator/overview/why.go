@@ -188,8 +188,8 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 			lease.At, lease.Until)
 		why.Fix = "To read it, run `mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "`"
 	case lease != nil && lease.Session != "":
-		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: the next event of the session confirms whether the model received it", lease, lease.At)
-		why.Fix = "No action needed: the next tool call or the end of the turn confirms it. To make it unread now, run `mailroom mail release " +
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: the next event in the session shows whether the model received it", lease, lease.At)
+		why.Fix = "No action needed: the next tool call or the end of the turn shows whether the model received the message. To make the message unread now, run `mailroom mail release " +
 			orchestrator.ShellWord(m.ID) + "`"
 	case lease != nil:
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it becomes unread again at %s unless it is acknowledged", lease, lease.At, lease.Until)
@@ -241,7 +241,7 @@ func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, no
 		return err
 	}
 	if !budget.Allows(m, len(m.Payload)) {
-		why.Rule += "; the hourly context budget of " + agent.Name + " (budget.bytes) is used up, so Mailroom shows no more messages to its sessions until " +
+		why.Rule += "; the hourly context budget of " + agent.Name + " (budget.bytes) is used up, so the agent's sessions see no more messages until " +
 			orchestrator.Stamp(cost.Renewed(now))
 		return nil
 	}

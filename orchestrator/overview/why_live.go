@@ -121,7 +121,7 @@ func explainHeld(m *orchestrator.Message, known bool, why *Reason) {
 			orchestrator.ShellWord(m.ID) + "`"
 		return
 	}
-	why.Rule = "it is held until an agent has the name " + m.Recipient
+	why.Rule = "it is held until you add an agent named " + m.Recipient
 	why.Fix = "To create the agent, run `mailroom agent add " + orchestrator.ShellWord(m.Recipient) +
 		"`. To cancel the message, run `mailroom cancel " + orchestrator.ShellWord(m.ID) + "`"
 	switch {

@@ -126,7 +126,7 @@ func TestHeldByHand(t *testing.T) {
 		if when == "before" {
 			says("known", "it is due now", "mailroom deliver_all")
 		}
-		says("unknown", "it is held until an agent has the name c", "`mailroom agent add c`")
+		says("unknown", "it is held until you add an agent named c", "`mailroom agent add c`")
 		if why := f.Why("group"); strings.Contains(why.Rule, "held") {
 			t.Errorf("%s it is adopted, why of one to a group says %q", when, why.Rule)
 		}

@@ -99,7 +99,7 @@ func (d *doctor) address(ctx context.Context) {
 	if skew := d.ledger.Now().Sub(date); !date.IsZero() && skew.Abs() > maxSkew {
 		d.Report("clock", overview.Problem, fmt.Sprintf("the clocks of this machine and of %s differ by %s", url,
 			skew.Abs().Round(time.Second)),
-			"Set the clock. Push services reject notifications that were signed at another time")
+			"Correct the clock of this machine. Push services reject notifications that are signed with a wrong time")
 	} else {
 		d.Report("clock", overview.Fine, "the clocks of this machine and of "+url+" agree", "")
 	}

@@ -89,7 +89,7 @@ func checkClearAnswer(q *Question, answer string) error {
 func CheckAnswerText(text string) error {
 	if strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > 2000 {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"text: must have 1 to 2000 characters, not only spaces")
+			"text: must have 1 to 2000 characters, at least one of which is not a space")
 	}
 	return nil
 }

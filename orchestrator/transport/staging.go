@@ -22,7 +22,7 @@ import (
 const (
 	// sentinel is a file in the staging folder by which it is known that nobody has emptied that or made it anew.
 	sentinel     = "README"
-	sentinelText = "Mailroom keeps messages in this folder until it moves them to the folders next to it.\n" +
+	sentinelText = "Mailroom keeps messages in this folder until Mailroom moves them to the adjacent folders.\n" +
 		"Do not move or delete the messages or this file.\n"
 )
 

@@ -92,7 +92,7 @@ func (r RestoreResult) Text(w *terminal.Text) {
 		}
 	}
 	if r.Untrusted != "" {
-		w.Printf("Until you run `mailroom trust`, Mailroom performs no actions outside the database, because the database is not trusted: %s.\n", r.Untrusted)
+		w.Printf("The database is not trusted: %s. Until you run `mailroom trust`, Mailroom performs no actions outside it.\n", r.Untrusted)
 	}
 	if r.Previous != "" {
 		w.Printf("The previous database is saved in %s.\n", r.Previous)

@@ -104,7 +104,7 @@ func frontPage(p *Program, w *terminal.Text) error {
 	for _, f := range globalFlags() {
 		flags = append(flags, "--"+f.Names()[0])
 	}
-	helpPart(w, "Flags of all commands", wrapped(flags, 78)+"  To see their meaning, run `mailroom help COMMAND`.\n")
+	helpPart(w, "Flags that every command accepts", wrapped(flags, 78)+"  For descriptions, run `mailroom help COMMAND`.\n")
 	return notWritten(w.Err())
 }
 

@@ -46,7 +46,7 @@ func (f *filter) Write(b []byte) (int, error) {
 		printed, err := f.run(line)
 		if err != nil {
 			return 0, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the command ran, but --jq failed on its answer", Err: err,
-				Hint: "Do not repeat a command that sends or changes something. The answer was: " + string(line)}
+				Hint: "If the command sends or changes something, do not run it again. The answer was: " + string(line)}
 		}
 		if _, err := f.out.Write(printed); err != nil {
 			return 0, err

@@ -116,7 +116,7 @@ func instructions(vocabularies []string) string {
 			"Call send_alert for news that needs no answer."
 	}
 	return "Mailroom: messages between agents in any programs. Read your messages when you start and after each task; a message that you read is not shown again. " +
-		"To answer a message, send with reply_to and its id. To read a long message in parts, call get_message. " +
+		"To answer a message, send your answer with reply_to set to the ID of that message. To read a long message in parts, call get_message. " +
 		"If your messages are files in a folder, they are shown until you acknowledge them. " +
 		"For a decision that only the person you work for can make, call ask_question, then get_response. For news that needs no answer, call send_alert."
 }

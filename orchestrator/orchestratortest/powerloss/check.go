@@ -330,7 +330,7 @@ func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, compla
 		toFile := strings.HasPrefix(r.recipient, "file_") || strings.HasPrefix(r.recipient, "folder_")
 		switch {
 		case r.status == "failed" && toFile && unsynced[r.recipient] &&
-			strings.Contains(r.failure, "never reported back"):
+			strings.Contains(r.failure, orchestrator.ErrUndecidable.Error()):
 			// It cannot be known: the file was empty when the attempt began, and has been changed since.
 		case r.status == "failed" && r.recipient == "nobody":
 		case r.status != "delivered":

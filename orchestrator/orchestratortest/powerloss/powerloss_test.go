@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/powerloss"
 )
 
@@ -110,7 +111,7 @@ var plantedBugs = []struct {
 	{name: "NoSyncOfStagedFiles", forgets: func(s powerloss.Sync) bool { return s.Of == "staged" },
 		found: "is no whole message"},
 	{name: "NoSyncOfTheStagingFolder", forgets: func(s powerloss.Sync) bool { return s.Of == "staging" },
-		found: "never reported back"},
+		found: orchestrator.ErrUndecidable.Error()},
 	{name: "NoSyncOfFolders", forgets: func(s powerloss.Sync) bool { return s.Of == "other" }, found: "gone"},
 }
 

@@ -146,5 +146,5 @@ func Copies(folders []string, report store.Report) {
 	report("copies", store.Problem,
 		fmt.Sprintf("interrupted backups or restores left copies of the database and its messages (%.1f MB): %s",
 			float64(bytes)/1e6, strings.Join(left, " ")),
-		"Run `rm -r "+strings.Join(left, " ")+"`, or make another backup in the same folder, which removes the copies")
+		"To remove the copies, run `rm -r "+strings.Join(left, " ")+"`, or make another backup in the same folder")
 }
