@@ -1,6 +1,6 @@
 -- The pairs of sender and recipient with the most messages, including archived messages.
--- `deepest_answer` is the length of the longest chain of messages that led to a message of the pair. Two agents that
--- answer each other in a loop appear at the top, with a high `deepest_answer`.
+-- `deepest_answer` is the length of the longest chain of replies that ends in a message between the two agents. Two
+-- agents that answer each other in a loop appear at the top, with a high `deepest_answer`.
 -- params: pairs=20
 -- columns: sender, recipient, messages, deepest_answer, latest_at
 SELECT sender, recipient, count(*) AS messages, max(hops) AS deepest_answer, max(created_at) AS latest_at
