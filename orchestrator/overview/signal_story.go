@@ -1,7 +1,6 @@
 package overview
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -47,11 +46,11 @@ func signalReceipts(c *store.Conn, id string) ([]messages.Receipt, error) {
 	return slices.DeleteFunc(list, func(r messages.Receipt) bool { return r.At == "" }), err
 }
 
-// madeOf is the id of the question or alert that a message to the user was made.
+// madeOf returns the ID of the question or alert that Mailroom made of a message to the user; "" if it has been deleted.
 func madeOf(c *store.Conn, message string) (string, error) {
 	id, _, err := c.Text(`SELECT question_id FROM signal_questions WHERE message_id = ?1 AND message_id <> ''
 		UNION ALL SELECT alert_id FROM signal_alerts WHERE message_id = ?1 AND message_id <> ''`, message)
-	return cmp.Or(id, "a question or an alert that has since been deleted"), err
+	return id, err
 }
 
 // explainSignal explains a question or an alert, and each of its pushes.

@@ -332,9 +332,13 @@ func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, i
 		if err != nil {
 			return "", "", "", err
 		}
+		rule, fix = "delivered: Mailroom turned it into a question or an alert", noAction
+		if made == "" {
+			where = "in the app on the user's phones, as a question or an alert that has since been deleted"
+			break
+		}
 		where = "in the app on the user's phones, as " + made
-		rule, fix = "delivered: Mailroom turned it into a question or an alert",
-			noAction+". For details, run `mailroom why "+orchestrator.ShellWord(made)+"`"
+		fix += ". For details, run `mailroom why " + orchestrator.ShellWord(made) + "`"
 	default:
 		where = "with " + m.Recipient + ", delivered through " + through
 	}
