@@ -141,7 +141,7 @@ func TestReach(t *testing.T) {
 	if err := os.CopyFS(clone.folder, os.DirFS(f.folder)); err != nil {
 		t.Fatal(err)
 	}
-	clone.does(77, "has not joined", "send", "bob", "x")
+	clone.does(77, "is not joined to", "send", "bob", "x")
 	cmd := clone.command("hook", "SessionStart", "--host", "claude", "--as", "alice")
 	cmd.Stdin = strings.NewReader(`{"session_id":"one"}`)
 	said, err := cmd.CombinedOutput()

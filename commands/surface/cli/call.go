@@ -211,7 +211,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 		return run(c.Context, env)
 	}
 	if d.AtPlaces && p.there != nil {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s must run on the machine that has the files of the host", d.CommandLine())
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s must run on the machine that has the files of the agent host", d.CommandLine())
 	}
 	path := d.DatabaseAt(raw)
 	if path != "" && (c.IsSet("db") || p.Getenv("MAILROOM_DB") != "") && c.NArg() == 0 && !c.IsSet("folder") {
@@ -357,7 +357,7 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 		if flagged != nil && param.Kind == parameter.JSON && len(taken) > 1 {
 			return nil, orchestrator.InvalidParam(flagged.Name, "given twice, as --%s and as %q", flagged.Flag(),
 				orchestrator.Clip(args[0])).
-				WithHint("If this is the beginning of a text, put quotes around the text: `%s --%s ... \"TEXT\"`",
+				WithHint("If the argument is the beginning of a text, put quotes around the whole text: `%s --%s ... \"TEXT\"`",
 					d.CommandLine(), flagged.Flag())
 		}
 		value, err := p.argument(c.Context, param, taken, len(args) <= p.asTyped)

@@ -173,7 +173,7 @@ func globalFlags() []urfave.Flag {
 		&urfave.StringFlag{Name: hostFlag, Usage: "`NAME` of this machine, if several machines use one PostgreSQL database",
 			DefaultText: "MAILROOM_HOST_NAME, or the hostname of the machine"},
 		&urfave.StringFlag{Name: "as",
-			Usage: "`NAME` of the agent that runs the command; otherwise MAILROOM_AGENT, or the administrator, who sends and reads as operator"},
+			Usage: "`NAME` of the agent that runs the command (default: MAILROOM_AGENT, or the administrator, who sends and reads as operator)"},
 		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to",
 			DefaultText: orchestrator.DefaultSession},
 		&urfave.StringFlag{Name: "output", Usage: "output format: `json|text`",

@@ -185,7 +185,7 @@ var flagAdvice = map[string]string{
 	"mailroom list --until":                     "Run `mailroom messages list --until TIME`",
 	"mailroom setting list --list":              "Run `mailroom setting list` without the flag",
 	"mailroom dead_letters replay --all-failed": "Use `--all`",
-	"mailroom send -t":                          "Did you mean --type, or --recipient?",
+	"mailroom send -t":                          "Did you mean --type or --recipient?",
 	"mailroom list --unread":                    "To list the unread messages of NAME, run `mailroom inbox NAME`",
 	"mailroom list --failed":                    "Use `--status failed`",
 	"mailroom dead_letters replay --to":         "A message keeps its recipient. To reach another agent, send the text as a new message",

@@ -79,7 +79,7 @@ var groups = []helpGroup{
 
 // frontPage shows the whole program on one screen.
 func frontPage(p *Program, w *terminal.Text) error {
-	w.Printf("%s - messages between agents, around one SQL table\n", w.Paint(terminal.Bold, "mailroom"))
+	w.Printf("%s - messages between agents, stored in one SQL table\n", w.Paint(terminal.Bold, "mailroom"))
 	helpPart(w, "Usage", "  mailroom COMMAND [arguments] [--flags]\n  mailroom help COMMAND\n")
 	all := p.below(nil)
 	taken := map[string]bool{}

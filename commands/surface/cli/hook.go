@@ -27,11 +27,11 @@ func hookCommand(p *Program) *urfave.Command {
 			"standard input and writes the new messages for the agent in --as to standard output. The host shows this output to its model. If\n" +
 			"anything fails, the exit status is 0 and the output is empty, to avoid disturbing the host. On a terminal, the command prints the\n" +
 			"error.\n\n" +
-			"The EVENT wake is for a hook that runs in the background. The command waits for new messages that must wake an idle session. It then\n" +
+			"The event `wake` is for a hook that runs in the background. The command waits for new messages that must wake an idle session. It then\n" +
 			"writes the number of messages to standard error and exits with status 2, which wakes Claude Code.\n\n" +
-			"The EVENT queue is for Codex. The hooks of Codex start the command in the background, and the command adds a prompt with the number of\n" +
+			"The event `queue` is for Codex. The hooks of Codex start the command in the background, and the command adds a prompt with the number of\n" +
 			"new messages to the queue of Codex.\n\n" +
-			"The EVENT stream is for the plugins of OpenCode, Kilo, and pi. The command runs as long as the host does, and writes a line of JSON\n" +
+			"The event `stream` is for the plugins of OpenCode, Kilo, and pi. The command runs as long as the host does, and writes a line of JSON\n" +
 			"for each delivery.\n\n" +
 			"Example:\n\n    mailroom hook PostToolUse --host claude --as builder --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{

@@ -26,7 +26,7 @@ func joinCommand(p *Program) *urfave.Command {
 		Description: "PLACE is the address that `mailroom invite` prints on the other machine, or ssh://[USER@]HOST[/PATH], or unix:/PATH.sock. All\n" +
 			"commands in this folder and its subfolders then use that database, and so do agent hosts that are connected in this folder. The\n" +
 			"command writes .mailroom/place, and records the join in your state folder. Without that record, Mailroom refuses to use the file,\n" +
-			"for example in a folder that somebody else made.\n\n" +
+			"for example in a folder that somebody else created.\n\n" +
 			"With -, the command reads the address from standard input. The address then does not appear in the shell history, and other users of\n" +
 			"the machine cannot see it. With --print, the command writes no files, and prints the variables that a container or a service needs to\n" +
 			"reach the database.\n\nExamples:\n\n" +
@@ -122,7 +122,7 @@ func join(c *urfave.Context, p *Program) error {
 		return p.show(joining{Place: before.Place, Folder: here, Agent: before.Agent})
 	}
 	if err := p.book().Check(folder); err != nil {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "nothing was sent: cannot save the join in this folder", Err: err,
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "nothing was sent: cannot write the files that connect this folder to the database", Err: err,
 			Hint: "Run `mailroom join --print` with the same address, and set the variables that it prints"}
 	}
 	j, project, err := p.accept(ctx, invited)
@@ -142,7 +142,7 @@ func join(c *urfave.Context, p *Program) error {
 
 // notKept is the error for a place that was joined, and cannot be recorded.
 func notKept(err error) error {
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "joined the database, but cannot save the join", Err: err,
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "joined the database, but cannot write the files that connect this folder to the database", Err: err,
 		Hint: "Get a new invitation, run `mailroom join --print` with it, and set the variables that it prints"}
 }
 
@@ -170,7 +170,7 @@ func readInvitation(link string) (i invitation, err error) {
 		return i, err
 	case i.at.Scheme == "https" && len(parts) != 3 || i.at.Scheme == "http" && len(parts) != 2 || i.at.Scheme == "ssh":
 		return i, orchestrator.Errorf(orchestrator.InvalidParams, "invalid invitation: a part is missing").
-			WithHint("Give the whole line that `mailroom invite` printed, in quotes")
+			WithHint("Copy the whole line that `mailroom invite` printed, and put quotes around it")
 	}
 	if i.agent, i.code = parts[0], parts[1]; len(parts) == 3 {
 		i.pin = parts[2]
@@ -233,7 +233,7 @@ func leave(c *urfave.Context, p *Program) error {
 	}
 	_, file := commands.NearestProject(here)
 	if file == "" {
-		return orchestrator.Errorf(orchestrator.NotFound, "this folder has not joined a database")
+		return orchestrator.Errorf(orchestrator.NotFound, "this folder is not joined to a database")
 	}
 	j, err := p.book().Named(file)
 	if err != nil {

@@ -24,7 +24,7 @@ func manCommand(p *Program) *urfave.Command {
 // writeMan writes the manual in roff, from the definitions and their cards.
 func writeMan(out io.Writer, catalogue *commands.Catalogue) error {
 	var b strings.Builder
-	b.WriteString(".TH MAILROOM 1 \"\" \"mailroom\" \"User Commands\"\n.SH NAME\nmailroom \\- messages between agents, around one SQL table\n")
+	b.WriteString(".TH MAILROOM 1 \"\" \"mailroom\" \"User Commands\"\n.SH NAME\nmailroom \\- messages between agents, stored in one SQL table\n")
 	b.WriteString(".SH SYNOPSIS\n.B mailroom\nCOMMAND [\\-\\-flags] [ARGUMENTS]\n.br\n.B mailroom invoke\nNAME [JSON|@FILE|\\-]\n")
 	b.WriteString(".SH DATABASE\nMailroom uses the first of these that exists: \\-\\-db, $MAILROOM_DB, the nearest .mailroom/mailroom.db in the current folder or above it, $XDG_STATE_HOME/mailroom/mailroom.db.\n")
 	b.WriteString(".SH GLOBAL FLAGS\nGlobal flags can appear anywhere on the command line.\n")

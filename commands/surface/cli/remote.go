@@ -25,8 +25,8 @@ import (
 func remoteCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "remote", Usage: "Run commands for another machine over standard input and output",
-		Description: "ssh starts this command on the machine that has the database, for `mailroom --db ssh://HOST/PATH` on another machine. Users who\n" +
-			"can log in to this machine with ssh can do the same from the other machine as they can do on this machine.\n\nExample:\n\n    mailroom --db ssh://studio/home/me/shop/.mailroom/mailroom.db status",
+		Description: "ssh starts this command on the machine that has the database, for `mailroom --db ssh://HOST/PATH` on another machine. A user who\n" +
+			"can log in to this machine with ssh has the same permissions from the other machine as on this machine.\n\nExample:\n\n    mailroom --db ssh://studio/home/me/shop/.mailroom/mailroom.db status",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: remote.HoldFlag, Usage: "keep a connection to `PLACE` open for other commands of this user; those commands start this process"},
 			&urfave.BoolFlag{Name: remote.HeldFlag, Usage: "with --hold: use the connection that this process inherited", DisableDefaultText: true},

@@ -58,7 +58,7 @@ func tail(c *urfave.Context, p *Program) error {
 			orchestrator.Clip(c.Args().Get(c.NArg()-1)))
 	case c.IsSet("since") && c.IsSet("n"):
 		return orchestrator.Errorf(orchestrator.InvalidParams, "`since` and `n` cannot be used together").
-			WithHint("Leave one of the two flags out")
+			WithHint("Leave out one of the two flags")
 	}
 	earlier, err := wholeNumber(c, "n", 0, tailAtOnce)
 	if err != nil {
@@ -185,7 +185,7 @@ func (t *tailing) sayDelay(ctx context.Context) error {
 	if err != nil || by == "" {
 		return err
 	}
-	return t.note("delayed_by", by, "Mailroom cannot show later events until an earlier transaction of "+by+" on the server has ended.")
+	return t.note("delayed_by", by, "Mailroom cannot show later events until an earlier transaction ("+by+" on the server) has ended.")
 }
 
 // look shows the next events. more says that there are others already.

@@ -277,7 +277,7 @@ func (j *job) perform() {
 	case err != nil:
 		log.Error("a scheduled run failed", "error", err)
 	default:
-		log.Info("a scheduled run works again")
+		log.Info("a scheduled run succeeded again")
 	}
 }
 

@@ -294,7 +294,7 @@ func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 		}
 		for says, times := range map[string]int{
 			"cannot read the schedules": 1, "the schedules can be read again": 1, "a scheduled run failed": 2,
-			"a scheduled run works again": 2,
+			"a scheduled run succeeded again": 2,
 		} {
 			if n := strings.Count(log.String(), `msg="`+says); n != times {
 				t.Errorf("%d times: %s; want %d\n%s", n, says, times, &log)

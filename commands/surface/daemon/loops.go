@@ -29,7 +29,7 @@ func startLoops(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop f
 			}
 			err := looked.Do(l, func() error { return holdLoops(ctx, l, log) })
 			if ctx.Err() == nil && trouble.Changed(err) && err != nil {
-				log.Warn("cannot hold the messages between agents that are in a loop", "error", err)
+				log.Warn("cannot hold the messages that two agents send each other in a loop", "error", err)
 			}
 		}
 	})
@@ -57,7 +57,7 @@ func holdLoops(ctx context.Context, l *ledger.Ledger, log *slog.Logger) error {
 		case err != nil:
 			return err
 		case held:
-			log.Info("holding the messages between two agents that are in a loop", "agents", pair, "until", h.Until, "messages", n)
+			log.Info("holding the messages that two agents send each other in a loop", "agents", pair, "until", h.Until, "messages", n)
 		}
 	}
 	return nil

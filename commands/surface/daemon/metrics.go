@@ -191,7 +191,7 @@ func (m *metrics) write(w io.Writer) {
 	bytes := family(w, "mailroom_database_bytes", "gauge", "Size of the database and of its write-ahead log, in bytes.")
 	bytes.value(float64(seen.state.Bytes), "file", "database")
 	bytes.value(float64(seen.state.WALBytes), "file", "wal")
-	family(w, "mailroom_daemons", "gauge", "Daemons that run on this database.").value(float64(len(seen.state.Daemons)))
+	family(w, "mailroom_daemons", "gauge", "Daemons that use this database.").value(float64(len(seen.state.Daemons)))
 }
 
 // writeBacklog reports what waits. Only agents have a label of their own: anybody may write any recipient into the

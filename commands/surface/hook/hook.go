@@ -204,7 +204,7 @@ func trusted(ctx context.Context, env commands.Env) error {
 	why, err := env.Ledger.Untrusted(ctx)
 	if err == nil && why != "" {
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
-			"messages of an untrusted database are not shown to a model: %s", why).
+			"messages from an untrusted database are not shown to a model: %s", why).
 			WithHint(ledger.NotTrustedHint)
 	}
 	return err

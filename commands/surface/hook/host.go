@@ -60,7 +60,7 @@ func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err 
 	}
 	if h.Shares() {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"the agent auto does not work with %s, because its sessions share a process", h.Name).
+			"the agent `auto` does not work with %s, because all sessions of %[1]s share a process", h.Name).
 			WithHint("Name an agent")
 	}
 	if h.Elsewhere != nil {
@@ -72,7 +72,7 @@ func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err 
 	of := h.process()
 	if of.PID == 0 {
 		return "", orchestrator.Errorf(orchestrator.Unavailable,
-			"the agent auto needs a session, but %s did not start this process",
+			"the agent `auto` requires a session of %s, but %[1]s did not start this process",
 			h.Name).
 			WithHint("Name an agent")
 	}

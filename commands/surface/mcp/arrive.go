@@ -84,6 +84,6 @@ func withMissing(err error, l *ledger.Ledger) error {
 		return err
 	}
 	told := *e
-	return told.WithHint("Tell the person who runs you: Run `mailroom init` in the project's folder, or make the host start "+
+	return told.WithHint("Tell the person who runs you: Run `mailroom init` in the project's folder, or configure the host to start "+
 		"`mailroom mcp` with --db and the path of another database. When %s exists, call again", l.Path())
 }

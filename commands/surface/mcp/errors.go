@@ -59,7 +59,7 @@ func withNames(offer surface.Offer) sdk.Middleware {
 				return result, err
 			}
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-				Message: fmt.Sprintf("unknown tool %q; its name on this server is %s", call.Params.Name, here)}
+				Message: fmt.Sprintf("unknown tool %q; on this server, the tool is named %s", call.Params.Name, here)}
 		}
 	}
 }

@@ -276,7 +276,7 @@ func TestAdviceForAgents(t *testing.T) {
 	}
 	s, _ := piped(t, stdioServer(e.Env, "builder"), "builder", nil)
 	_, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "wait_for_mentions", Arguments: json.RawMessage(`{}`)})
-	if err == nil || !strings.Contains(err.Error(), "its name on this server is coral_wait_for_mentions") {
+	if err == nil || !strings.Contains(err.Error(), "on this server, the tool is named coral_wait_for_mentions") {
 		t.Errorf("a tool of coral by its document's name: %v", err)
 	}
 }

@@ -333,7 +333,7 @@ func (r *running) write(to *plain, b []byte) {
 // hold keeps what is to be printed, prints it once it is named, and reports that.
 func (r *running) hold(w wanted) error {
 	if r.held = append(r.held, w.Hold...); len(r.held) > maxHeld {
-		return errors.New("the other side sent more than can be printed")
+		return errors.New("the answer from the other side is too large")
 	}
 	if w.Write == "" {
 		return nil

@@ -124,7 +124,7 @@ func (d *Dialing) start(ctx context.Context, p Place, files ...*os.File) net.Con
 func (p Place) Hold(ctx context.Context, d Dialing, out io.Writer, has net.Conn) error {
 	socket := d.socket(p)
 	if socket == "" {
-		return orchestrator.Errorf(orchestrator.Unavailable, "there is no folder for the socket")
+		return orchestrator.Errorf(orchestrator.Unavailable, "no folder is available for the socket")
 	}
 	if has == nil {
 		conn, err := p.login(ctx, d)

@@ -147,7 +147,7 @@ func (b Book) Named(file string) (j Joined, err error) {
 	place := strings.TrimSpace(string(text[:min(len(text), maxPlace)]))
 	j, found := b.In(folder)
 	if !found || j.Place != place {
-		return Joined{}, orchestrator.Errorf(orchestrator.PermissionDenied, "nothing was sent: %s names the database %s, but this folder has not joined that database", file,
+		return Joined{}, orchestrator.Errorf(orchestrator.PermissionDenied, "nothing was sent: %s names the database %s, but this folder is not joined to that database", file,
 			orchestrator.Clip(place)).
 			WithHint("If the database is yours, join it: run the command that `mailroom invite` prints on the machine with the database, or `mailroom join ssh://HOST/PATH`. Otherwise, delete the file")
 	}

@@ -94,7 +94,7 @@ func Parse(text string) (p Place, err error) {
 	}
 	switch {
 	case p.Path == "/~":
-		return refused("the file is missing", hint)
+		return refused("the path of the file is missing", hint)
 	case strings.HasPrefix(p.Path, "/~/"):
 		p.Path = p.Path[1:]
 	}

@@ -311,7 +311,7 @@ type reset struct {
 }
 
 // Error implements error.
-func (reset) Error() string { return "the request was ended" }
+func (reset) Error() string { return "the request was canceled" }
 
 func isReset(err error) bool {
 	_, is := errors.AsType[reset](err)

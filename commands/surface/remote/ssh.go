@@ -158,7 +158,7 @@ func (c *pipeConn) greeted(p Place) error {
 		line = line[:0]
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable, "cannot run mailroom over ssh at %s", p.where()).
-		WithHint("If ssh printed an error, fix that first. Otherwise, install Mailroom on that machine, in the PATH of non-interactive shells")
+		WithHint("If ssh printed an error, fix that error first. Otherwise, install Mailroom on that machine, in a folder that is in the PATH of non-interactive shells")
 }
 
 // pipeConn is a connection over two pipes.

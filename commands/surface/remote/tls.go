@@ -24,5 +24,5 @@ func pinned(pin string) *tls.Config {
 
 func otherKey(p Place) error {
 	return orchestrator.Errorf(orchestrator.PermissionDenied, "the key of %s does not match its pin; nothing was sent", p).
-		WithHint("If the daemon has a new certificate, run `mailroom invite NAME` on the machine with the database. On this machine, run the command that it prints. If the command was cut off, run the complete command. Otherwise, another program answers in place of the daemon")
+		WithHint("If the daemon has a new certificate, run `mailroom invite NAME` on the machine with the database. On this machine, run the command that it prints. If part of the `mailroom join` command was missing, run the complete command. In any other case, another program answers in place of the daemon")
 }

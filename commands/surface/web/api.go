@@ -109,7 +109,7 @@ func OpenAPI(catalogue *commands.Catalogue, version string) ([]byte, error) {
 	return orchestrator.JSON(map[string]any{
 		"openapi": "3.1.0",
 		"info": map[string]any{
-			"title": "Mailroom", "version": version, "description": "Messages between agents, around one SQL table.",
+			"title": "Mailroom", "version": version, "description": "Messages between agents, stored in one SQL table.",
 			"license": map[string]any{"name": "MIT", "identifier": "MIT"},
 		},
 		"servers":  []any{map[string]any{"url": "/"}},

@@ -29,7 +29,7 @@ func (w *Server) guard(next http.Handler) http.Handler {
 					WithHint("Start `mailroom serve` with --host NAME for each host name that clients use"))
 		case !sameOrigin(r):
 			listener.WriteFailure(rw, http.StatusForbidden,
-				orchestrator.Errorf(orchestrator.PermissionDenied, "pages of another origin cannot send requests to this daemon"))
+				orchestrator.Errorf(orchestrator.PermissionDenied, "pages from another origin cannot send requests to this daemon"))
 		case listener.Astray(r):
 			nothingAt(rw, r)
 		default:
@@ -249,7 +249,7 @@ func (w *Server) readBody(rw http.ResponseWriter, r *http.Request) (release func
 		return func() {}, listener.ReadAll(rw, r, MaxBody)
 	}
 	if !w.bodies.TryAcquire(weight) {
-		listener.Full(rw, fmt.Sprintf("the requests under way have reached the limit of %d bytes", maxBodies))
+		listener.Full(rw, fmt.Sprintf("the bodies of the requests under way have reached the limit of %d bytes", maxBodies))
 		return func() {}, false
 	}
 	return func() { w.bodies.Release(weight) }, listener.ReadAll(rw, r, MaxBody)
