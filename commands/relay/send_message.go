@@ -31,7 +31,7 @@ type SendMessageParams struct {
 	TTL            parameter.Seconds `json:"ttl,omitempty" desc:"seconds until the message expires unread" check:"min=1,max=2592000"`
 	Payload        json.RawMessage   `json:"payload,omitempty" desc:"structured data" check:"object,max=1000000"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"UUID v4; a repeated send with this key sends nothing" check:"max=36"`
-	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"notify you once if nobody acknowledges or answers the message within this time" check:"min=1,max=2592000"`
+	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are notified if nobody has acknowledged or answered the message" check:"min=1,max=2592000"`
 	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest or never: do not wake an idle session of the target; default: by type" check:"oneof=now|rest|never"`
 	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep the message until an unknown target is added"`
 }
