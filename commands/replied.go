@@ -46,7 +46,7 @@ func NoteOf(sent *orchestrator.Sent) string {
 	case len(sent.Withheld) > 0:
 		return NoteWithheld(sent.Withheld, len(sent.Recipients))
 	case sent.Held && sent.Note == "":
-		return "waits until an agent with that name exists"
+		return "waits until the recipient is added"
 	}
 	return sent.Note
 }
@@ -54,19 +54,22 @@ func NoteOf(sent *orchestrator.Sent) string {
 // NoteWithheld says, as NoteOf does, that a database which is not trusted keeps the messages to some of so many
 // recipients; "" when it keeps none.
 func NoteWithheld(names []string, of int) string {
-	whose := ""
+	whose, waits := "", "waits"
 	switch n := len(names); {
 	case n == 0:
 		return ""
 	case n == of:
 	case n == 1:
-		whose = ", for " + names[0] + ","
+		whose = names[0]
 	case n == 2:
-		whose = ", for " + names[0] + " and " + names[1] + ","
+		whose = names[0] + " and " + names[1]
 	case n <= 5:
-		whose = ", for " + strings.Join(names[:n-1], ", ") + ", and " + names[n-1] + ","
+		whose = strings.Join(names[:n-1], ", ") + ", and " + names[n-1]
 	default:
-		whose = fmt.Sprintf(", for %d of %d recipients,", n, of)
+		whose = fmt.Sprintf("%d of the %d recipients", n, of)
 	}
-	return "waits" + whose + " " + ledger.UntilTrusted + ": " + ledger.NotTrusted
+	if whose != "" {
+		waits = "is not delivered to " + whose
+	}
+	return waits + " " + ledger.UntilTrusted + ": " + ledger.NotTrusted
 }

@@ -41,7 +41,7 @@ func Settle(ctx context.Context, env Env, answer Answer, written bool) {
 	if err == nil {
 		return
 	}
-	env.Log.Warn("cannot yet record whether an answer was written; if this process ends before it can, Mailroom shows the messages in the answer again",
+	env.Log.Warn("cannot yet record whether an answer was written; if this process ends first, Mailroom shows the messages in the answer again",
 		"command", answer.Action, "written", written, "error", err)
 	orchestrator.GoSafe("settling an answer", env.Log, func() {
 		pause := backoff.NewExponentialBackOff(backoff.WithMaxInterval(longestPause), backoff.WithMaxElapsedTime(0))

@@ -23,7 +23,7 @@ const longestWait = time.Minute
 type WaitForMentionsParams struct {
 	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out if the caller's credential names it" check:"agent"`
 	TimeoutMs int    `json:"timeoutMs,omitempty" desc:"milliseconds to wait if there are no messages" check:"min=0,max=60000" default:"30000"`
-	WaitFor   string `json:"waitFor,omitempty" desc:"agent to wait for; refused if it already waits for agentId, directly or through others" check:"agent"`
+	WaitFor   string `json:"waitFor,omitempty" desc:"agent to wait for; it must not already wait for agentId, directly or through others" check:"agent"`
 	Filter    bool   `json:"filter,omitempty" desc:"take only messages from the waitFor agent; others stay unread"`
 	Any       bool   `json:"any,omitempty" desc:"also take unread posts that do not mention the agent"`
 	ReplyTo   string `json:"reply_to,omitempty" desc:"message that agentId sent: wait for an answer to it, as if waitFor named its recipients" check:"id"`
@@ -112,7 +112,7 @@ func (p *WaitForMentionsParams) filter(f *reading.Filter) error {
 		return nil
 	case p.WaitFor == "":
 		return orchestrator.Errorf(orchestrator.InvalidParams, "`filter` requires `waitFor`").
-			WithHint("Set `waitFor` to the agent to take messages from")
+			WithHint("Set `waitFor` to the agent whose messages you want")
 	case p.Any:
 		return orchestrator.Errorf(orchestrator.InvalidParams,
 			"`filter` and `any` cannot be combined, because `any` reads posts in order without skipping posts").

@@ -98,7 +98,7 @@ func (r GetMessageResult) Text(w *terminal.Text) {
 	w.Fields(
 		[2]string{"part", r.Says}, [2]string{"status", r.Status}, [2]string{"error", r.Error},
 		[2]string{"thread", cmp.Or(r.ThreadName, r.ThreadID)},
-		[2]string{"answers", r.ReplyTo}, [2]string{"sent to", r.Group},
+		[2]string{"in reply to", r.ReplyTo}, [2]string{"sent to", r.Group},
 		[2]string{"mentions", strings.Join(r.Mentions, ", ")},
 		[2]string{"context", r.Context},
 	)

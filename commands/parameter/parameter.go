@@ -301,7 +301,7 @@ func (p *Param) hintOneOf(s string) string {
 		return ""
 	}
 	if p.NameOf == "status" && (s == "read" || s == "unread") {
-		return "A delivered message is read or unread. To list the unread messages of an agent, run `mailroom inbox`"
+		return "Use `delivered`, which includes both read and unread messages. To list only the unread messages of an agent, run `mailroom inbox`"
 	}
 	return orchestrator.DidYouMean(s, p.OneOf)
 }

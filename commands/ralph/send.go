@@ -18,17 +18,17 @@ import (
 
 // SendParams ask for one message, or one to every member of a group. Source: document 002, "Message Structure".
 type SendParams struct {
-	ID             string          `json:"id,omitempty" desc:"your own message ID; a repeated send with it sends nothing" check:"id"`
+	ID             string          `json:"id,omitempty" desc:"your own message ID; a repeated send with this ID sends nothing" check:"id"`
 	From           string          `json:"from,omitempty" desc:"agent that sends; may be left out if the caller's credential names it" check:"agent"`
 	To             string          `json:"to" desc:"agent, group, or role:ROLE to send to" check:"agent|group|role"`
 	Type           string          `json:"type" desc:"task_assign, implementation_complete, validation_passed, bug_report, question, answer, status_update, or your own type" check:"min=1,max=64"`
-	Priority       string          `json:"priority,omitempty" desc:"a higher priority is read first" check:"oneof=low|normal|high|urgent" default:"normal"`
+	Priority       string          `json:"priority,omitempty" desc:"messages with a higher priority are read first" check:"oneof=low|normal|high|urgent" default:"normal"`
 	Payload        json.RawMessage `json:"payload,omitempty" desc:"object in the form that the type requires" check:"object,max=1048576" default:"{}"`
 	Timestamp      string          `json:"timestamp,omitempty" desc:"time of writing, such as 2025-01-23T12:00:00.0000000Z" check:"min=1,max=64"`
 	Status         string          `json:"status,omitempty" desc:"must be pending if given" check:"oneof=pending"`
 	ReplyTo        string          `json:"replyTo,omitempty" desc:"ID of the message to answer" check:"id"`
 	IdempotencyKey string          `json:"idempotencyKey,omitempty" desc:"a repeated send with this key sends nothing and returns the first result" check:"min=1,max=256"`
-	StrictRoutes   bool            `json:"strictRoutes,omitempty" desc:"reject a type that is not allowed between these agents, like the setting ralph.strict_routes"`
+	StrictRoutes   bool            `json:"strictRoutes,omitempty" desc:"reject a type that is not allowed between these agents, as the setting ralph.strict_routes does"`
 }
 
 // SendResult is the message as it was sent. One to a group has the id that its copies share; messages lists these, one

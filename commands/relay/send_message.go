@@ -23,16 +23,16 @@ type SendMessageParams struct {
 	Target         string            `json:"target" desc:"program, group (list_groups), or role:ROLE" check:"agent|group|role"`
 	Type           string            `json:"message_type" desc:"QUERY asks for a RESULT; ACK acknowledges" check:"oneof=PING|PONG|HANDSHAKE|DIRECTIVE|STATUS|ACK|QUERY|RESULT"`
 	Priority       string            `json:"priority,omitempty" desc:"default: normal" check:"oneof=low|normal|high|urgent"`
-	Action         string            `json:"action,omitempty" desc:"interrupt is read first; default: queue" check:"oneof=interrupt|queue"`
+	Action         string            `json:"action,omitempty" desc:"interrupt: read first; default: queue" check:"oneof=interrupt|queue"`
 	Context        string            `json:"context,omitempty" desc:"background" check:"max=8192"`
 	SessionID      string            `json:"sessionId,omitempty" desc:"default: the caller's session" check:"max=256"`
 	ReplyTo        string            `json:"reply_to,omitempty" desc:"message to answer or acknowledge" check:"max=256"`
 	ThreadID       string            `json:"threadId,omitempty" desc:"thread of the message" check:"max=256"`
 	TTL            parameter.Seconds `json:"ttl,omitempty" desc:"seconds until the message expires unread" check:"min=1,max=2592000"`
 	Payload        json.RawMessage   `json:"payload,omitempty" desc:"structured data" check:"object,max=1000000"`
-	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"UUID v4; a repeated send with it sends nothing" check:"max=36"`
-	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"seconds until you get a notice if nobody acknowledged or answered" check:"min=1,max=2592000"`
-	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest, never: do not wake an idle session of the target; default: by type" check:"oneof=now|rest|never"`
+	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"UUID v4; a repeated send with this key sends nothing" check:"max=36"`
+	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"seconds until you are notified if nobody acknowledges or answers the message" check:"min=1,max=2592000"`
+	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest or never: do not wake an idle session of the target; default: by type" check:"oneof=now|rest|never"`
 	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep the message until an unknown target is added"`
 }
 

@@ -15,7 +15,7 @@ import (
 // DeliverAllParams say what a delivery run does. Source: document 004, "Operation 2: Deliver All Pending Messages".
 type DeliverAllParams struct {
 	Recipient string            `json:"recipient,omitempty" desc:"deliver only to this agent" check:"agent"`
-	Timeout   parameter.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"time limit of one attempt; default: the agent's own, or the setting delivery.timeout" check:"min=1,max=3600"`
+	Timeout   parameter.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"time limit of one attempt; default: the agent's limit, or the setting delivery.timeout" check:"min=1,max=3600"`
 	BatchSize int               `json:"batch_size,omitempty" desc:"messages per claim, not a limit on the run; default: the setting delivery.claim_size" check:"min=1,max=10000"`
 	Wait      bool              `json:"wait,omitempty" desc:"wait for slow transports; false: answer when the inbox deliveries are done" default:"true"`
 }

@@ -74,7 +74,7 @@ func polled(m *orchestrator.Message) PolledMessage {
 
 // Text shows the backlog as a table.
 func (r PollResult) Text(w *terminal.Text) {
-	w.Printf("messages pending for %s: %d; delivered and unread: %d\n", r.Recipient, r.Pending, r.Unread)
+	w.Printf("Messages pending for %s: %d. Delivered and unread: %d.\n", r.Recipient, r.Pending, r.Unread)
 	if len(r.Messages) == 0 {
 		return
 	}

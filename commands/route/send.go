@@ -30,9 +30,9 @@ type SendParams struct {
 	TTL            parameter.Seconds `json:"ttl_seconds,omitempty" desc:"time until the message expires undelivered or unread" check:"min=1,max=2592000" also:"ttl"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty" desc:"a repeated send with this key sends nothing and returns the first result" check:"max=256"`
 	ReplyTo        string            `json:"reply_to,omitempty" desc:"message_id of the message to answer" check:"max=256"`
-	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"notify the sender once if nobody acknowledges or answers the message in this time" check:"min=1,max=2592000"`
+	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"notify the sender once if nobody acknowledges or answers the message within this time" check:"min=1,max=2592000"`
 	NotBefore      string            `json:"not_before,omitempty" desc:"earliest delivery: an RFC 3339 time, or a time from now such as 2h; at most 30 days ahead" check:"max=64"`
-	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest: do not wake an idle session; never: also let a turn end; default: by type and priority; the recipient's rules win" check:"oneof=now|rest|never"`
+	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest: do not wake an idle session; never: also do not extend a turn; default: by type and priority; the recipient's rules win" check:"oneof=now|rest|never"`
 	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep a message to an unknown name until that agent is added"`
 }
 

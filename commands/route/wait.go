@@ -17,7 +17,7 @@ type WaitParams struct {
 	Timeout    parameter.Seconds `json:"timeout,omitempty" desc:"how long to wait if there are no unread messages" check:"min=0,max=86400" default:"30"`
 	BatchSize  int               `json:"batch_size,omitempty" desc:"maximum number of messages" check:"min=1,max=1000" default:"10"`
 	Lease      parameter.Seconds `json:"lease,omitempty" desc:"seconds until messages become unread again unless acknowledged; default: printed messages are marked as read" check:"min=1,max=86400"`
-	WaitFor    string            `json:"wait_for,omitempty" desc:"agent to wait for; refused if it waits for the recipient, directly or through others" check:"agent"`
+	WaitFor    string            `json:"wait_for,omitempty" desc:"agent to wait for; it must not wait for the recipient, directly or through others" check:"agent"`
 	ReplyTo    string            `json:"reply_to,omitempty" desc:"message that the recipient sent: wait for an answer to it, as if wait_for named the agents that got it" check:"id"`
 	AnswerOnly bool              `json:"answer_only,omitempty" desc:"take only the answer to reply_to, and leave other messages unread"`
 }

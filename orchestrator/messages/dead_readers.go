@@ -42,7 +42,7 @@ func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (en
 			}
 			why := " has ended; unread again"
 			if s.Unwritten() {
-				why = " has ended before its answer was written; unread again"
+				why = " ended before its answer was written; unread again"
 			}
 			if err := GiveBack(t, &s, s.String()+why); err != nil {
 				return err

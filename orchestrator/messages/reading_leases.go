@@ -75,7 +75,7 @@ func Lend(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	if l.For == 0 {
 		return nil
 	}
-	how := "to " + l.Holder + ", until " + m.ShownUntil + " unless it is acknowledged"
+	how := "to " + l.Holder + ", until " + m.ShownUntil + " unless the message is acknowledged"
 	if l.Session != "" {
 		how = "to session " + l.Session + " of " + l.Holder + ", not yet confirmed"
 	}
@@ -92,7 +92,7 @@ func ShownElsewhere(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) erro
 		return err
 	}
 	return t.NoteOf(m, tracing.Shown, "earlier in session "+l.Session+" of "+l.Holder+
-		", which is still running; not yet confirmed")
+		" (still running), not yet confirmed")
 }
 
 // lend writes the lease of a reader on a message.
@@ -281,9 +281,9 @@ func (s *Lease) timeIsOver(t *ledger.Tx, here process.ID) error {
 	case seen && s.ends == bySession:
 		return Prolong(t, s, &ReadingLease{For: MaxReadingLease, Reader: reader})
 	case s.ends == byAnswer:
-		return GiveBack(t, s, fmt.Sprintf("%s has not written its answer by %s; unread again", s, s.Until))
+		return GiveBack(t, s, fmt.Sprintf("%s did not write its answer by %s; unread again", s, s.Until))
 	}
-	return GiveBack(t, s, fmt.Sprintf("%s has not acknowledged it by %s; unread again", s, s.Until))
+	return GiveBack(t, s, fmt.Sprintf("%s did not acknowledge the message by %s; unread again", s, s.Until))
 }
 
 // Prolong lets a reader keep a message for longer, be it that another process goes on with the session.

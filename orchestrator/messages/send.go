@@ -132,7 +132,7 @@ func withheld(outs []Outcome) []Outcome {
 	for i := range outs {
 		if outs[i].Refused == nil {
 			outs[i] = Outcome{Refused: orchestrator.Errorf(orchestrator.Conflict,
-				"not sent because another message of the atomic batch was rejected")}
+				"not sent because another message in the atomic batch was rejected")}
 		}
 	}
 	return outs

@@ -249,7 +249,7 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 			"To set its topic again, run `mailroom signal ntfy https://HOST/TOPIC`")
 	case device.PushProblem != "":
 		d.ReportOf("device", device.ID, overview.Problem, "pushes to "+device.Name+" have failed since "+problem,
-			"Open the app on the device; it then subscribes again")
+			"Open the app on the device; the app then subscribes again")
 	case device.Kind == questions.DeviceDesk:
 		d.ReportOf("device", device.ID, overview.Fine,
 			device.Name+" is a browser that shows questions and alerts while the console is open in it", "")
@@ -260,8 +260,8 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 		d.ReportOf("device", device.ID, overview.Problem, device.Name+": "+last,
 			"To push a test, run `mailroom signal doctor --try`")
 	case device.Kind == questions.DeviceNtfy && url == "" && err == nil: // otherwise the address's finding says it
-		d.ReportOf("device", device.ID, overview.Note, device.Name+" receives pushes through "+device.PushHost+"; "+last+
-			"; its notifications have no buttons and no address, because signal.url is not set",
+		d.ReportOf("device", device.ID, overview.Note, device.Name+" receives pushes through "+device.PushHost+
+			", but these pushes have no buttons and no address, because signal.url is not set; "+last,
 			"To set the address at which phones reach the app, run `mailroom setting set signal.url https://HOST`")
 	default:
 		d.ReportOf("device", device.ID, overview.Fine, device.Name+" receives pushes through "+device.PushHost+"; "+last, "")

@@ -21,7 +21,7 @@ func Here(ctx context.Context, l *ledger.Ledger) error {
 	if host := conf.Settings.SignalHost; l.IsCentral() && host != "" && host != l.Host() {
 		return orchestrator.Errorf(orchestrator.Conflict,
 			"the phone service (signal) runs on the host %s, which has its keys, but this host is %s", host, l.Host()).
-			WithHint("Run the command on %s. Messages to the agent `user` can be sent from every host. To run the phone service on this host instead, copy its keys to this host, and then run `mailroom setting set signal.host %s` on it; see docs/postgres.md", host, l.Host())
+			WithHint("Run the command on %s. Messages to the agent `user` can be sent from every host. To run the phone service on this host instead, copy its keys to this host, and then run `mailroom setting set signal.host %s`; see docs/postgres.md", host, l.Host())
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 	if to == "" {
 		return orchestrator.Errorf(orchestrator.Conflict, "the phone service (signal) must stay on %s, because its keys are on that host",
 			at).
-			WithHint("To move the phone service, copy its keys to another host, and run `mailroom setting set signal.host HOST` on it; see docs/postgres.md")
+			WithHint("To move the phone service, copy its keys to another host, and run `mailroom setting set signal.host HOST` on that host; see docs/postgres.md")
 	}
 	k, err := openKeys(l, false)
 	if err != nil {

@@ -104,7 +104,7 @@ func CheckEndpoint(endpoint string, added []string) (host string, err error) {
 	if u.Host != canonicalHost(u) {
 		// What we sign is for this host, and push services compare that as text.
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"endpoint: the host must be in the form that browsers use")
+			"endpoint: the host must be in lowercase and without the default port")
 	}
 	return u.Host, nil
 }

@@ -118,7 +118,7 @@ func checkDeviceName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if name == "" || utf8.RuneCountInString(name) > maxDeviceName || strings.ContainsFunc(name, unicode.IsControl) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
-			"name: must have 1 to %d characters, without control characters", maxDeviceName)
+			"name: must have 1 to %d characters and no control characters", maxDeviceName)
 	}
 	return name, nil
 }

@@ -243,7 +243,7 @@ func readQuestion(c *store.Conn, id string) (Question, error) {
 // noQuestion returns the error for an id that names no question, or none that the caller may know of.
 func noQuestion(id string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "unknown question %q", orchestrator.Clip(id)).
-		WithHint("To list the questions, run `mailroom signal list`. Finished questions are kept for the time in the setting retention.ended")
+		WithHint("To list the questions, run `mailroom signal list`. Mailroom deletes finished questions after the time set in retention.ended")
 }
 
 // asked reports whether an agent has asked a question itself; a removed agent of the same name does not count. "" is

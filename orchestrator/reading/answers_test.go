@@ -69,7 +69,7 @@ func TestReadWhenWritten(t *testing.T) {
 	again, lease := handOut(t, f, self, reading.Options{})
 	want.IDs(t, again, first, second, "by-hand")
 	want.Rows(t, f.Rows(`SELECT DISTINCT error FROM message_trace WHERE event = 'released'`),
-		fmt.Sprintf("read (process %d) has ended before its answer was written; unread again", dead.PID))
+		fmt.Sprintf("read (process %d) ended before its answer was written; unread again", dead.PID))
 	for range 2 { // the dead reader's, who lives after all, changes nothing
 		if err := reading.Written(t.Context(), f.Ledger, ms, lost); err != nil {
 			t.Fatal(err)

@@ -68,8 +68,8 @@ func TestReadingLease(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), first, second, fourth)
 	want.Rows(t, f.Rows(`SELECT event, error FROM message_trace WHERE message_id = ?
 		AND event NOT IN ('created','delivered') ORDER BY id`, first),
-		"shown to wait, until 2026-01-02T03:05:05.000Z unless it is acknowledged",
-		"released wait has not acknowledged it by 2026-01-02T03:05:05.000Z; unread again", "read ")
+		"shown to wait, until 2026-01-02T03:05:05.000Z unless the message is acknowledged",
+		"released wait did not acknowledge the message by 2026-01-02T03:05:05.000Z; unread again", "read ")
 	want.Rows(t, f.Rows(`SELECT 1 FROM reading_lease`))
 }
 

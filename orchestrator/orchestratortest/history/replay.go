@@ -14,7 +14,7 @@ const (
 	lateResult = "late result ignored"
 	unread     = "the answer could not be written"
 	handedBack = "handed back"
-	unwritten  = "has ended before its answer was written; unread again"
+	unwritten  = "ended before its answer was written; unread again"
 	byFallback = "by the fallback "
 	cannotTell = "cannot tell whether"
 	foundLater = "an earlier attempt had delivered it"
