@@ -162,7 +162,7 @@ func checkUnknown(x *examination) error {
 }
 
 func checkLeases(x *examination) error {
-	return x.addCount(Note, "%s ended before the delivery did; the next delivery run continues the delivery", "lease", "To start a delivery run, run `mailroom deliver_all`",
+	return x.addCount(Note, "%s ended before delivery was complete; delivery continues in the next delivery run", "lease", "To start a delivery run, run `mailroom deliver_all`",
 		`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND lease_until <= ?`, orchestrator.Stamp(x.now))
 }
 
