@@ -213,14 +213,14 @@ func checkDisplayName(j *Joining, conf *ledger.Config, present []Presence) error
 	look := confusables.LookOf(name)
 	if look.Small == "" {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "the display name must contain a visible character").
-			WithHint("Choose a visible name, or omit it to use the name %s", j.Agent)
+			WithHint("Choose a visible name. To use the name %s, omit the display name", j.Agent)
 	}
 	if err := confusables.CheckScripts(name); err != nil || look.Like(j.Agent) {
 		return err
 	}
 	taken := func(as string) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%q %s", name, as).
-			WithHint("Choose a name that cannot be confused with it")
+			WithHint("Choose a name that cannot be confused with another name")
 	}
 	for _, reserved := range orchestrator.ReservedNames {
 		if look.Like(reserved) {

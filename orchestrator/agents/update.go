@@ -394,11 +394,11 @@ func (u *Update) fits(l *ledger.Ledger, a *ledger.Agent) error {
 	case u.Batch != nil && *u.Batch > 1 && (table || transport.MaxBatch() == 1):
 		return refuse("batch", "Only exec:COMMAND, dir:ROOT, and jsonl:PATH support a batch")
 	case u.Concurrency != nil && *u.Concurrency > 1 && !slotted:
-		return refuse("concurrency", "Only exec:COMMAND supports it. A command for --start runs one session at a time")
+		return refuse("concurrency", "Only exec:COMMAND supports `concurrency`. A command for --start runs one session at a time")
 	case u.AllowPrivate != nil && *u.AllowPrivate && !reaching:
-		return refuse("allow_private", "Only webhook:URL supports it")
+		return refuse("allow_private", "Only webhook:URL supports `allow_private`")
 	case u.PassEnv != nil && *u.PassEnv != "" && !slotted && a.StartCommand == "":
-		return refuse("pass_env", "Only exec:COMMAND and a start command support it")
+		return refuse("pass_env", "Only exec:COMMAND and a start command support `pass_env`")
 	}
 	return nil
 }

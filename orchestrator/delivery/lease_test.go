@@ -54,7 +54,7 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				want.Rows(t, f.Rows(`SELECT lease_until, traced_status FROM agent_message ORDER BY seq`),
 					end+" pending", " pending")
 				for id, rule := range map[string]string{held: "no process owns its lease, which ends at " + end,
-					behind: "no process owns the lease of " + held + ", which is also from a to b. The lease ends at " + end} {
+					behind: "the message " + held + " is also from a to b, and no process owns its lease, which ends at " + end} {
 					why := f.Why(id)
 					if !strings.Contains(why.Rule, rule) ||
 						!strings.Contains(why.Fix, "UPDATE agent_message SET lease_until") {
@@ -62,7 +62,7 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 					}
 				}
 				if says := finding(f, "leases without an owner"); says.Level != "problem" ||
-					!strings.HasPrefix(says.Says, "1 lease without an owner, written with SQL") {
+					!strings.HasPrefix(says.Says, "1 lease without an owner (set with SQL)") {
 					t.Errorf("the doctor: %+v", says)
 				}
 				_, err := messages.Cancel(t.Context(), f.Ledger, held, "")

@@ -145,7 +145,7 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 		trial.Says = "this database is not trusted"
 		return nil, nil
 	case agent.Elsewhere():
-		trial.Says = "test the delivery on the agent's host, " + agent.Host
+		trial.Says = "the agent's transport is on the host " + agent.Host + "; to test it, run `mailroom doctor --try` on that host"
 		return nil, nil
 	}
 	busy, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND recipient = ? AND sender = ?`,

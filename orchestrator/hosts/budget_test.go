@@ -82,7 +82,7 @@ func TestBudget(t *testing.T) {
 		t.Errorf("why has %q of what was shown", why)
 	}
 	last := r.Rows(`SELECT max(message_id) FROM agent_inbox WHERE told_in <> ''`)[0]
-	if why := r.Why(last).Rule; !strings.Contains(why, "listed in a digest, but not shown, in session one and two, because ") {
+	if why := r.Why(last).Rule; !strings.Contains(why, "listed in a digest, but not shown, in sessions one and two, because ") {
 		t.Errorf("why has %q", why)
 	}
 	r.Clock.Advance(time.Hour)

@@ -176,8 +176,8 @@ func unreadWith(c *store.Conn, agent string, marks []string) (map[string]orchest
 // recognizeOne notes what a transcript tells of an unread message.
 func recognizeOne(t *ledger.Tx, e *Event, m *orchestrator.Message, sight Sight) error {
 	if sight == Answered {
-		return messages.MarkRead(t, m, t.Now, tracing.Read, "found in the transcript of session "+e.Session+
-			" with an answer")
+		return messages.MarkRead(t, m, t.Now, tracing.Read, "the transcript of session "+e.Session+
+			" contains the message and an answer to it")
 	}
 	lease := e.lease()
 	lease.Writer = process.ID{}

@@ -83,7 +83,7 @@ var settingList = []Setting{
 	integer("delivery.claim_size", "1000", 1, 10000, "number of messages that are claimed in one transaction",
 		func(s *Settings) *int { return &s.ClaimSize }),
 	integer("delivery.crashes_per_rung", "3", 1, 100,
-		"number of times that the process that delivers a message may die before Mailroom counts a failed attempt",
+		"number of times that processes may die while they deliver a message before Mailroom counts a failed attempt",
 		func(s *Settings) *int { return &s.CrashesPerRung }),
 	span("expiry.undelivered", "7d", time.Minute, 3650*orchestrator.Day,
 		"time after which undelivered messages without a ttl expire",
@@ -102,7 +102,7 @@ var settingList = []Setting{
 	integer("backlog.limit", "0", 0, math.MaxInt32,
 		"number of undelivered and unread messages of one recipient at which Mailroom rejects more messages to that recipient; 0: no limit",
 		func(s *Settings) *int { return &s.BacklogLimit }),
-	integer("hops.limit", "64", 1, 10000, "number of answers to answers that Mailroom accepts before it reports a loop",
+	integer("hops.limit", "64", 1, 10000, "maximum number of answers in a chain of answers; Mailroom rejects more as a loop",
 		func(s *Settings) *int { return &s.MaxHops }),
 	integer("hops.inherited", "64", 1, 10000,
 		"number of messages, not counting answers, that may cause one another within ten minutes before Mailroom rejects more messages from the commands of agents", func(s *Settings) *int { return &s.InheritedHops }),
@@ -145,7 +145,7 @@ var settingList = []Setting{
 		}},
 	local(onOff("signal.allow_private", "off", "allow hosts in signal.push_hosts that are on this machine or in a private network", func(s *Settings) *bool { return &s.AllowPrivatePush })),
 	{Key: SignalHost, Local: true, Default: "-", Bounds: "the name of a host, or - for any",
-		About: "for a database on a server: host that stores the keys of questions to the user. Only that host sends questions and alerts to the user",
+		About: "for a database on a server: host that stores the keys for questions to the user. Only that host sends questions and alerts to the user",
 		parse: func(s *Settings, v string) error {
 			if s.SignalHost = ""; v != "-" {
 				s.SignalHost = v

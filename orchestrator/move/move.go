@@ -79,7 +79,7 @@ func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)
 		return Moved{Before: true}, m.finish(ctx)
 	case at != "":
 		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "the database has already moved from %s to %s",
-			from.Path(), at).WithHint("Specify the present location with `--from`")
+			from.Path(), at).WithHint("Specify the current location with `--from`")
 	case conf.Stored[store.MovingFrom] != "":
 		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "a database is still moving to %s", from.Path()).
 			WithHint("First run the interrupted `mailroom migrate` again")

@@ -43,7 +43,7 @@ var checks = []check{
 	{"start commands", "", "no session has failed too often", checkGivenUp},
 	{"traces sent", "", "", checkExports},
 	{"sessions", "", "", checkSessions},
-	{"effect", "", "no agent adds much to the context of another agent with little effect", checkEffect},
+	{"effect", "", "no agent fills the context of another agent with messages that have little effect", checkEffect},
 	{"files not taken in", "", "`mailroom ralph watch` has read every file", checkFiles},
 	{"copies", "", "", checkCopies},
 	{"invitations", "", "no invitation was used twice, and no attempt to join failed", checkJoins},
@@ -162,26 +162,26 @@ func checkUnknown(x *examination) error {
 }
 
 func checkLeases(x *examination) error {
-	return x.addCount(Note, "%s ended before the delivery did; the next delivery run continues the delivery", "lease", "To start a delivery run, run `mailroom deliver_all`",
+	return x.addCount(Note, "%s ended before delivery was complete; delivery continues in the next delivery run", "lease", "To start a delivery run, run `mailroom deliver_all`",
 		`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND lease_until <= ?`, orchestrator.Stamp(x.now))
 }
 
 func checkUnowned(x *examination) error {
-	return x.addCount(Problem, "%s without an owner, set with SQL. Until such a lease ends, later messages from the same sender to the same agent wait", "lease",
+	return x.addCount(Problem, "%s without an owner (set with SQL). Until such a lease ends, later messages from the same sender to the same agent wait", "lease",
 		"To list the leases, run `mailroom sql --named leases`. To see what to do about a lease, run `mailroom why ID`",
 		`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND `+ledger.Unowned+` AND lease_until > ?`,
 		orchestrator.Stamp(x.now))
 }
 
 func checkSilent(x *examination) error {
-	x.addMembers("Mailroom has not heard from %s for longer than the limit", "To see which, run `mailroom agent list`",
+	x.addMembers("Mailroom has not heard from %s for longer than the limit", "To see which agents, run `mailroom agent list`",
 		func(m *Member) bool { return m.isSilent(x.now) })
 	return nil
 }
 
 func checkGivenUp(x *examination) error {
 	x.addMembers("Mailroom stopped starting %s after repeated failures",
-		"To see which, run `mailroom agent list`. To see how the last session ended, run `mailroom agent show NAME`",
+		"To see which agents, run `mailroom agent list`. To see how the last session ended, run `mailroom agent show NAME`",
 		func(m *Member) bool { return m.runIs(sessions.GivenUp) })
 	return nil
 }

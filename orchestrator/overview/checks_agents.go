@@ -74,7 +74,7 @@ func checkManager(x *examination) error {
 	}
 	if manager := x.conf.Settings.Manager; len(unreported) > 0 {
 		x.add(Finding{
-			Level: Note, Says: "no agent gets a report when " + strings.Join(unreported, ", ") +
+			Level: Note, Says: "no agent gets a report when " + strings.Join(unreported, " or ") +
 				" falls silent or fails to start, because the agent " + manager + " does not exist",
 			Do: "Run `mailroom agent add " + manager + "`, or choose another agent with `mailroom setting set ralph.pm NAME`",
 		})
@@ -94,7 +94,7 @@ func checkSessions(x *examination) error {
 			names[i] = s.Name + " of " + s.Program
 		}
 		x.add(Finding{
-			About: name, Level: Note, Do: "End all sessions but one, or give each session an agent name of its own",
+			About: name, Level: Note, Do: "End all sessions except one, or give each session an agent name of its own",
 			Says: fmt.Sprintf("%d running sessions use this agent name: %s. A message goes to the first session that checks for messages",
 				len(names), strings.Join(names, ", ")),
 		})

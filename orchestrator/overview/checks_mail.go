@@ -238,9 +238,9 @@ const noHooks = time.Hour
 
 // whySilent says when an agent was last heard of, and what would start it.
 func (x *examination) whySilent(m *Member) string {
-	says := "Mailroom has not heard from it yet"
+	says := "Mailroom has not heard from the agent yet"
 	if m.HeardAt != "" {
-		says = "Mailroom last heard from it at " + m.HeardAt
+		says = "Mailroom last heard from the agent at " + m.HeardAt
 	}
 	if m.readAt != "" && m.readAt < m.HeardAt {
 		says += ", and it last read a message at about " + m.readAt

@@ -150,7 +150,7 @@ func (d *doctor) looksAtAll() bool {
 		return true
 	}
 	d.Report("every row", Note, fmt.Sprintf(
-		"the database has %d MB, so these were not checked: whether the database is intact, whether its counts are right, and whether each message has a trace", bytes>>20),
+		"the database is %d MB, so these were not checked: whether the database is intact, whether its counts are right, and whether each message has a trace", bytes>>20),
 		"To check every row, run `mailroom doctor` without `--quick`")
 	return false
 }
@@ -182,7 +182,7 @@ func (d *doctor) everyRow(ctx context.Context) error {
 		" without a trace, although traced_status is set",
 		"If somebody deleted trace rows, restore them from a backup. If somebody set traced_status, which only Mailroom may set, run "+
 			"`"+byHand(d.ledger, "UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'")+
-			"` to have Mailroom import such a row, and then run `mailroom recount` to correct the counts")
+			"`, and Mailroom imports the row. Then, to correct the counts, run `mailroom recount`")
 	return nil
 }
 

@@ -136,7 +136,7 @@ func (s *snapshot) againstLoop(e *exchange) string {
 			hold = "stop them. Mailroom can hold back only messages between sessions of agent hosts, and " + name + " has no session"
 		}
 	}
-	return fmt.Sprintf("To see the messages, run `mailroom list --as %[1]s`. If the agents are in a loop, "+hold+". If not, let them continue for an hour with `mailroom hold %[1]s %[2]s --off`", e.a, e.b)
+	return fmt.Sprintf("To see the messages, run `mailroom list --as %[1]s`. If the agents are in a loop, "+hold+". If they are not in a loop, let them continue for an hour with `mailroom hold %[1]s %[2]s --off`", e.a, e.b)
 }
 
 func (e *exchange) isRunaway() bool { return e.byA > 0 && e.byB > 0 && e.byA+e.byB > maxExchanged }

@@ -48,6 +48,6 @@ func TestDoctorOfHosts(t *testing.T) {
 	want.Equal(t, "unread", finds("unread bob"), "")
 	seen := f.Stamp()
 	f.Clock.Advance(time.Hour + time.Second)
-	want.Equal(t, "unread for long", finds("unread bob"), "bob does not read its messages: Mailroom last heard from it at "+seen+
+	want.Equal(t, "unread for long", finds("unread bob"), "bob does not read its messages: Mailroom last heard from the agent at "+seen+
 		"; its host has not called a hook since "+seen+". Start a session, and check that its hooks are turned on")
 }

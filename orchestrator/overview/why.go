@@ -154,7 +154,7 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 	why *Reason) error {
 	if m.IsPost() {
 		why.Where = "in the thread " + m.ThreadID
-		why.Rule = "a post counts as delivered when it is written; retention deletes it with its thread after the thread is closed"
+		why.Rule = "a post counts as delivered when it is written; Mailroom deletes it together with its closed thread when the retention period ends"
 		return nil
 	}
 	place, stands, err := c.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox
@@ -228,7 +228,11 @@ func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, no
 		return err
 	}
 	if told := strings.Fields(sessions); len(told) > 0 {
-		why.Rule += "; listed in a digest, but not shown, in session " + strings.Join(told, " and ") +
+		in := "session "
+		if len(told) > 1 {
+			in = "sessions "
+		}
+		why.Rule += "; listed in a digest, but not shown, in " + in + strings.Join(told, " and ") +
 			", because the hourly context budget of " + agent.Name + " (budget.bytes) was used up"
 		return nil
 	}
@@ -253,7 +257,7 @@ func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, no
 	if wantedBy != "" {
 		wants = "set by " + wantedBy
 	}
-	why.Rule += fmt.Sprintf("; its `wake` is %s (%s), so it does not wake a session; the next turn of a session shows it", wake, wants)
+	why.Rule += fmt.Sprintf("; its `wake` is %s (%s), so it does not wake a session; it is shown in the next turn of a session", wake, wants)
 	return nil
 }
 

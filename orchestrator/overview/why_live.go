@@ -98,7 +98,7 @@ func explainLocks(c *store.Conn, l *ledger.Ledger, m *orchestrator.Message, why 
 	who, err := s.LockedBy(c)
 	if err == nil && len(who) > 0 {
 		why.Rule = "it is due now, but message rows may be locked by " + strings.Join(who, "; ") +
-			": if one of these messages goes to " + m.Recipient + ", all messages to " + m.Recipient + " wait"
+			": if one of these rows is a message to " + m.Recipient + ", all messages to " + m.Recipient + " wait"
 		why.Fix = "Let the program end its transaction, or end its connection with `SELECT pg_terminate_backend(PID)`"
 	}
 	return err
@@ -218,7 +218,7 @@ func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	switch {
 	case len(ahead) > 0 && ledger.IsUnowned(&ahead[0]):
 		back := leaseTakenBack(l, conf, &ahead[0])
-		why.Rule = fmt.Sprintf("no process owns the lease of %s, which is also from %s to %s. The lease ends at %s%s. Mailroom delivers the two messages in order",
+		why.Rule = fmt.Sprintf("the message %s is also from %s to %s, and no process owns its lease, which ends at %s%s. Mailroom delivers the two messages in order",
 			ahead[0].ID, m.Sender, m.Recipient, ahead[0].LeaseUntil, back)
 		why.Fix = endUnowned(l, &ahead[0], back)
 	case len(ahead) > 0:

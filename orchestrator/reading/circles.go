@@ -295,6 +295,6 @@ func closesCircle(chain []hop) error {
 	if len(others) == 0 {
 		return e.WithHint("Wait for another agent, or wait without naming an agent")
 	}
-	return e.WithHint("Already waiting: %s. First send %s the message that it waits for", strings.Join(others, ", "),
+	return e.WithHint("Already waiting: %s. First send the message that %s is waiting for", strings.Join(others, ", "),
 		names[len(names)-2])
 }

@@ -360,7 +360,7 @@ func TestAWaitForAnyOfSeveral(t *testing.T) {
 	var e *orchestrator.Error
 	errors.As(err, &e)
 	want.Equal(t, "circle", fmt.Sprint(e.Details["circle"]), "[b a b]")
-	want.Equal(t, "hint", e.Hint, "Already waiting: a since 2026-01-02T03:04:05.000Z. First send a the message that it waits for")
+	want.Equal(t, "hint", e.Hint, "Already waiting: a since 2026-01-02T03:04:05.000Z. First send the message that a is waiting for")
 	f.Send("d", "d")
 	want.Equal(t, "refused while d has mail", refuses(f, "b", "a"), false)
 	want.Equal(t, "refused to wait for itself", refuses(f, "b", "b"), true)

@@ -99,7 +99,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	}
 	if o.Posts && o.Filter != (Filter{}) { // one cursor for each thread cannot say which of its posts were passed over
 		return nil, false,
-			orchestrator.Errorf(orchestrator.InvalidParams, "a wait for posts of all your threads cannot use a filter")
+			orchestrator.Errorf(orchestrator.InvalidParams, "a wait for posts in all your threads cannot use a filter")
 	}
 	if ledger.Proved(ctx, recipient) {
 		if err := register(ctx, l, recipient); err != nil {
@@ -378,7 +378,7 @@ func (o *Options) checkLease() error {
 			WithHint("Omit the lease, or mark the messages as read")
 	case o.Posts:
 		return orchestrator.Errorf(orchestrator.InvalidParams,
-			"lease: posts of threads cannot have a lease, because each thread records only the last post that you have read")
+			"lease: posts in threads cannot have a lease, because each thread records only the last post that you have read")
 	}
 	return nil
 }

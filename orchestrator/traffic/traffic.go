@@ -89,7 +89,7 @@ func countedOf(c *store.Conn) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 || id > store.MaxNumber {
 		return 0, orchestrator.Errorf(orchestrator.Conflict,
-			"the row %s of settings must contain the number of a row of message_trace, but is %q", countedKey, text).
+			"the row %s of settings must contain the number of a row of message_trace, but contains %q", countedKey, text).
 			WithHint("To count again, run `mailroom recount`")
 	}
 	return id, nil

@@ -125,7 +125,7 @@ func pairs(name, text string) (map[string]string, error) {
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if key = strings.TrimSpace(key); !found || key == "" || err != nil ||
 			strings.ContainsAny(key+value, "\r\n\x00") {
-			return nil, fmt.Errorf("%s must be a list of name=value, separated by commas", name)
+			return nil, fmt.Errorf("%s must be a comma-separated list of name=value pairs", name)
 		}
 		all[key] = value
 	}
