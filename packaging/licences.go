@@ -40,7 +40,7 @@ func readLicences(folders []string) (expression string, texts []string, err erro
 			}
 			id := spdx(string(text))
 			if id == "" {
-				return "", nil, fmt.Errorf("the license is not known; read %s, and if the license allows linking, teach the function spdx to recognize it", filepath.Join(folder, name))
+				return "", nil, fmt.Errorf("the license is not known; read %s, and if the license allows linking, add it to the function spdx", filepath.Join(folder, name))
 			}
 			ids = append(ids, id)
 		}

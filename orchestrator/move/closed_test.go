@@ -47,7 +47,7 @@ func TestByHand(t *testing.T) {
 		from, to := place(0)
 		scene(t, from)
 		runKilled(t, "arrived", from, to)
-		refused(t, to, "another database is moving into this database")
+		refused(t, to, "another database is being moved into this database")
 		if err := byHand(t, from, "by hand"); err != nil {
 			t.Errorf("the place from which nothing has moved: %v", err)
 		}

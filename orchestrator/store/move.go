@@ -50,7 +50,7 @@ func Closed(path string, settings map[string]string) error {
 	}
 	if settings[MovingFrom] != "" {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved,
-			Message: "a database is moving to " + path + "; nothing was written",
+			Message: "a database is being moved to " + path + "; nothing was written",
 			Hint:    "If `mailroom migrate` was interrupted, run it again. Until the move is finished, use the old database"}
 	}
 	return nil
@@ -65,7 +65,7 @@ func ClosedByHand(settings map[string]string) string {
 		return "this database has moved to " + to + "; nothing was written. Write to the new database"
 	}
 	if settings[MovingFrom] != "" {
-		return "another database is moving into this database; nothing was written. Until the move is finished, write to the old database"
+		return "another database is being moved into this database; nothing was written. Until the move is finished, write to the old database"
 	}
 	return ""
 }

@@ -73,7 +73,7 @@ func (s *Store) checkAuditor(c *store.Conn, report store.Report) error {
 			report("audit user", store.Fine, "queries run as the user "+auditRole+", which cannot read credentials", "")
 			if row.Int(4) < 0 {
 				report("audit connections", store.Note,
-					"the user "+auditRole+" can use all connections of the server, one for each query",
+					"the user "+auditRole+" has no connection limit, so its queries can use up all connections of the server",
 					"On the server, run ALTER ROLE "+auditRole+" CONNECTION LIMIT 20")
 			}
 		}

@@ -104,7 +104,7 @@ func TestCheckPlace(t *testing.T) {
 	finds(t, ann, "audit user: problem can do more than read")
 	sql(`REVOKE ann FROM mailroom_audit`)
 	sql(`ALTER ROLE mailroom_audit CONNECTION LIMIT -1`)
-	finds(t, ann, "audit connections: note the user mailroom_audit can use all connections")
+	finds(t, ann, "audit connections: note the user mailroom_audit has no connection limit")
 	sql(`ALTER ROLE mailroom_audit CONNECTION LIMIT 20`)
 
 	sql(`ALTER DATABASE ann SET synchronous_commit = off`)

@@ -174,7 +174,7 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	if schema := config.RuntimeParams["search_path"]; !orchestrator.IsName(schema) || strings.Contains(schema, "-") ||
 		strings.HasPrefix(schema, "pg_") || len(schema) > maxSchema {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
-			"search_path must name one schema, with at most %d lowercase letters, digits, and _", maxSchema)
+			"search_path must name one schema, and the name can have at most %d lowercase letters, digits, and underscores", maxSchema)
 	}
 	several := len(hostsOf(config)) > 1
 	if several && !address.Query().Has("target_session_attrs") && os.Getenv("PGTARGETSESSIONATTRS") == "" {

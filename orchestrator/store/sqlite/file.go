@@ -60,7 +60,7 @@ func (d *dbFile) noDatabase() *orchestrator.Error {
 		return databaseRemoved(d.path)
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable, "there is no database at %s", d.path).
-		WithHint("To create one for the project in this folder, run `mailroom init`. Commands that run in the project's folder or its subfolders then use this database. To use a different database, set --db or MAILROOM_DB")
+		WithHint("To create one for the project in this folder, run `mailroom init`. Commands that run in the project's folder or its subfolders then use that database. To use a different database, set --db or MAILROOM_DB")
 }
 
 // createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here

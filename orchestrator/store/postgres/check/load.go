@@ -99,7 +99,7 @@ func checkWaits(c *store.Conn, report store.Report) error {
 		return nil
 	}
 	report("lock waits", store.Problem, "processes have been waiting for locks for more than 2 seconds: "+strings.Join(waits, "; "),
-		"Wait until the processes with the locks end their transactions, or end these processes with SELECT pg_terminate_backend(PID)")
+		"Wait until the processes that hold the locks end their transactions, or end these processes with SELECT pg_terminate_backend(PID)")
 	return nil
 }
 

@@ -26,7 +26,7 @@ const (
 	// Encoding is the only one of a database that holds every message.
 	Encoding = "UTF8"
 	// NameAll is what to do about a server that is a standby.
-	NameAll = "List all servers of the cluster in the address of the database, with target_session_attrs=read-write"
+	NameAll = "In the address of the database, list all servers of the cluster, and set target_session_attrs=read-write"
 )
 
 // Server returns the checks of what a server is: its version, the settings that a connection should have there, and

@@ -114,7 +114,7 @@ func EachAbandoned(folder string, f func(path string)) error {
 func Sweep(log *slog.Logger, folder string) {
 	err := EachAbandoned(folder, func(path string) {
 		if err := os.RemoveAll(path); err != nil {
-			log.Warn("cannot remove what an interrupted backup or restore left behind", "path", path, "error", err)
+			log.Warn("cannot remove the files of an interrupted backup or restore", "path", path, "error", err)
 		}
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

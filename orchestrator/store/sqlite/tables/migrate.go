@@ -103,7 +103,7 @@ func checkOurs(c *store.Conn) error {
 		return err
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable,
-		"the database has tables of another program, such as %s, and none of Mailroom's", have[0]).
+		"the database has tables of another program, such as %s, but no Mailroom tables", have[0]).
 		WithHint("To use another file, set --db or MAILROOM_DB. To add Mailroom's tables to this file, run `mailroom --db FILE init` with the path of this file")
 }
 
