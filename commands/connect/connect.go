@@ -39,7 +39,7 @@ type Params struct {
 	Idle       *bool    `json:"idle,omitempty" desc:"wake idle Copilot sessions with an extension, which requires Copilot's experimental features"`
 	V2         *bool    `json:"v2,omitempty" desc:"make OpenCode's plugin also support OpenCode 2 (untested)"`
 	Ask        *bool    `json:"ask,omitempty" desc:"let the host ask before its model uses a Mailroom tool"`
-	Exclude    bool     `json:"exclude,omitempty" desc:"make git ignore the written files, only in this clone of the repository (.git/info/exclude)"`
+	Exclude    bool     `json:"exclude,omitempty" desc:"make git ignore the written files in this clone of the repository only (.git/info/exclude)"`
 	Print      bool     `json:"print,omitempty" desc:"print the files that would be written, without changing anything"`
 	Remove     bool     `json:"remove,omitempty" desc:"disconnect the host"`
 }
@@ -147,7 +147,7 @@ func (p *Params) suits(ctx context.Context, h *agenthost.Host, at *agenthost.Pla
 	case p.V2 != nil && !h.HasNext():
 		return orchestrator.InvalidParam("v2", "only for opencode, not for %s", h.Name).WithHint("Leave out the parameter `v2`")
 	case h.NotAtHome && !p.User && !p.Remove && at.Folder == resolved(at.Home):
-		return orchestrator.InvalidParam("folder", "%s does not read project configuration in your home folder, %s", h.Name, at.Folder).
+		return orchestrator.InvalidParam("folder", "%s does not read project configuration in your home folder (%s)", h.Name, at.Folder).
 			WithHint("To connect it in all folders, run `mailroom connect %s --user`. Or connect it in another folder", h.Name)
 	}
 	return nil
@@ -208,7 +208,7 @@ func toDo(h *agenthost.Host, at *agenthost.Place, c *connection) (list []string)
 		if r.Database == c.database && r.Agent == c.agent && c.agent != orchestrator.Auto &&
 			(r.Program != h.Name || r.Folder != at.Scope()) {
 			list = append(list,
-				fmt.Sprintf("The agent %s is also used by %s in %s, so each message is shown to only one of the two. Give each host a different agent, or run `mailroom init` to give this project its own database.",
+				fmt.Sprintf("The agent %s is also used by %s in %s, so each message reaches only one of the two connections. Use a different agent for each connection, or run `mailroom init` to give this project its own database.",
 					c.agent, r.Program, cmp.Or(r.Folder, "all folders")))
 			break
 		}

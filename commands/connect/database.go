@@ -16,7 +16,7 @@ import (
 type Asked struct {
 	Host  string `json:"host,omitempty" desc:"agent host" check:"max=64" arg:"1"`
 	Agent string `json:"agent,omitempty" desc:"name of the host's agent (default: a free name)" check:"max=64"`
-	Plan  bool   `json:"plan,omitempty" desc:"fail if the database is read-only, and report whether the agent ends with a session"`
+	Plan  bool   `json:"plan,omitempty" desc:"fail if the database is read-only, and report whether the agent is removed when its session ends"`
 	Add   bool   `json:"add,omitempty" desc:"add the database and the agent if they are missing"`
 }
 

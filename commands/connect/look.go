@@ -247,7 +247,7 @@ func (s *site) heard(known *Facts, f overview.Finding) overview.Finding {
 	}
 	switch {
 	case known.Seen == "":
-		f.Says, f.Do = "connected; no hook has been called yet", "Restart the host in that folder. If it asks whether you trust the folder or the hooks, confirm"
+		f.Says, f.Do = "connected; no hook has been called yet", "Restart the host in the connected folder. If the host asks whether you trust the folder or the hooks, answer yes"
 	case known.Shown == "":
 		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+known.Seen+
 			"; no message has been shown yet"
@@ -387,7 +387,7 @@ func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 		!slices.ContainsFunc(list, func(s *site) bool { return s.Name == here.Host }) {
 		found = append(found, overview.Finding{
 			Code: hostCode, About: here.Host, Level: overview.Note, Says: "`mailroom doctor` is running in this host (" + here.By +
-				"), but the host is not connected. Hooks and tools of other hosts do nothing in this host",
+				"), but the host is not connected. Hooks and tools that are configured for other hosts do nothing in this host",
 			Do: here.Own(database),
 		})
 	}

@@ -108,7 +108,7 @@ func (b book) all() (list []record) {
 // keep keeps a record, in the place of another of its host's file.
 func (b book) keep(r *record) error {
 	if b == "" {
-		return errors.New("HOME or XDG_STATE_HOME must be set, because Mailroom uses that folder to record how to undo the connection")
+		return errors.New("HOME or XDG_STATE_HOME must be set, because Mailroom needs a state folder to record how to undo the connection")
 	}
 	text, err := orchestrator.JSON(r)
 	if err != nil {

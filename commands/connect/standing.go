@@ -47,7 +47,7 @@ func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *agenthost.
 	r.Agent, r.Database, r.User, r.Level = w.agent, kept.Database, at.User, overview.Note
 	switch {
 	case !found:
-		r.Says = "connected by somebody else, or on another machine. To connect it here, run " + connects(h, at)
+		r.Says = "connected by somebody else, or on another machine. To connect the host here, run " + connects(h, at)
 		return
 	case w.database != "" && !isThere(w.database):
 		r.Level, r.Says = overview.Problem, noDatabase+w.database+". To connect the host to the database "+env.Database()+", run "+connects(h, at)

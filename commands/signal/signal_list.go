@@ -151,7 +151,7 @@ func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) 
 // Text shows a line for each question, or says that there is none.
 func (r ListResult) Text(w *terminal.Text) {
 	if len(r.Questions) == 0 {
-		w.Printf("There are no such questions. To ask one, run `mailroom signal ask_question`.\n")
+		w.Printf("No questions match. To ask a question, run `mailroom signal ask_question`.\n")
 		return
 	}
 	terminal.TableOf(w, []string{"QUESTION", "SOURCE", "STATUS", "ASKED", "EXPIRES", "PUSHED", "TEXT…"}, r.Questions,

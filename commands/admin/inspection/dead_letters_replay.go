@@ -94,6 +94,6 @@ func (r DeadLettersReplayResult) Text(w *terminal.Text) {
 		commands.TellNoDaemon(w, "the messages are")
 	}
 	if r.Skipped > 0 {
-		w.Printf("The skipped dead letters have an unknown sender or recipient. To add the agent, run `mailroom agent add NAME`.\n")
+		w.Printf("The skipped dead letters have an unknown sender or recipient. To add a missing agent, run `mailroom agent add NAME`.\n")
 	}
 }

@@ -18,8 +18,8 @@ import (
 // StatsParams say what traffic to show.
 type StatsParams struct {
 	Since   string `json:"since,omitempty" desc:"period to count, such as 1h, 24h, or 7d; at most 90d" check:"max=16" default:"24h"`
-	Every   string `json:"every,omitempty" desc:"interval, such as 10m or 1d: in whole hours, or whole minutes if the period is at most 48h; the default depends on the period" check:"max=16"`
-	Agent   string `json:"agent,omitempty" desc:"count only messages to this agent, and show how many it sent and how much context its messages used" check:"agent" arg:"1"`
+	Every   string `json:"every,omitempty" desc:"length of an interval in whole hours, such as 1h or 1d, or in whole minutes if the period is at most 48h; the default depends on the period" check:"max=16"`
+	Agent   string `json:"agent,omitempty" desc:"count only messages to this agent; also show how many messages it sent, and how much of its context messages used" check:"agent" arg:"1"`
 	Waiting bool   `json:"waiting,omitempty" desc:"also count the messages that waited for each recipient at the end of each interval"`
 }
 
@@ -146,7 +146,7 @@ func (r StatsResult) textContext(w *terminal.Text) {
 	w.Printf("\nMessages added %s (about %d tokens, estimated as bytes / 4) to the context of %s:\n\n", size(r.Context.Bytes),
 		r.Context.Tokens, r.agent)
 	lines := r.Context.Lines[:min(len(r.Context.Lines), maxContext)]
-	terminal.TableOf(w, []string{"FROM", "TYPE", "WAY", "MESSAGES", "BYTES", "TOKENS"}, lines, func(l *cost.Line) []string {
+	terminal.TableOf(w, []string{"FROM", "TYPE", "HOW", "MESSAGES", "BYTES", "TOKENS"}, lines, func(l *cost.Line) []string {
 		return []string{l.Sender, l.Type, string(l.Way), fmt.Sprint(l.Messages), fmt.Sprint(l.Bytes), fmt.Sprint(l.Tokens)}
 	})
 	if more := len(r.Context.Lines) - len(lines); more > 0 {

@@ -49,7 +49,7 @@ func (r StatusResult) Text(w *terminal.Text) {
 	if len(r.Daemons) == 0 {
 		w.Printf("%s\n",
 			w.Paint(terminal.Yellow,
-				"No daemon is running. Messages are delivered by `mailroom deliver_all`, or when recipients check for them."))
+				"No daemon is running. Messages are delivered only when somebody runs `mailroom deliver_all` or a recipient checks for messages."))
 	}
 	if r.Overdue > 0 {
 		w.Printf("%s\n",

@@ -75,7 +75,7 @@ func (r WhyResult) Text(w *terminal.Text) {
 		}
 		w.Fields(fields...)
 		if reason.LastReport != "" {
-			w.Printf("%s\n", w.Paint(terminal.Dim, "its transport reported"))
+			w.Printf("%s\n", w.Paint(terminal.Dim, "output of the transport"))
 			w.Body("  ", reason.LastReport)
 		}
 	}

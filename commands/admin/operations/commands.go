@@ -68,7 +68,7 @@ func (r CommandsResult) Text(w *terminal.Text) {
 		w.Printf("\nrights: %s %[2]s reads: %[3]s %[2]s writes: %[4]s\n", r.Command.Rights, w.Sign("·"),
 			orNothing(r.Command.Tables.Read), orNothing(r.Command.Tables.Write))
 		if records := r.Command.Tables.Records; len(records) > 0 {
-			w.Printf("The command also uses the tables of questions, threads, and other records that are %s.\n",
+			w.Printf("The command also uses the tables of other records that are %s, such as questions and threads.\n",
 				strings.Join(records, " or "))
 		}
 		return

@@ -173,7 +173,7 @@ func (d *demonstration) agents() error {
 }
 
 func (d *demonstration) sends() error {
-	d.step("2. Send messages; each one is on disk before its send returns")
+	d.step("2. Send messages; each message is on disk before its `send` command ends")
 	for _, m := range []struct {
 		id     *string
 		params map[string]any
@@ -245,7 +245,7 @@ func (d *demonstration) ladder() error {
 				return err
 			}
 			made = true
-			d.say("(created the folder of project_manager, so the next delivery to it succeeds)")
+			d.say("(created the folder of project_manager, so the next delivery succeeds)")
 		}
 		due := ""
 		for _, recipient := range []string{"project_manager", "builder"} {
@@ -381,7 +381,7 @@ func (d *demonstration) story() error {
 
 // Text ends the narration, which was printed while it happened.
 func (r DemoResult) Text(w *terminal.Text) {
-	w.Printf("\nThe database of this demo still exists. To see it in a browser, where one message still needs your attention, run:\n")
+	w.Printf("\nThe database of this demo still exists, and one message in it needs your attention. To see the database in a browser, run:\n")
 	db := terminal.Inline(r.Database)
 	w.Whole(terminal.Painted("  mailroom --db " + db + " console\n"))
 	w.Printf("If you pair the browser, you can answer agents' questions on that page without a phone. To see the database in the terminal, run:\n")

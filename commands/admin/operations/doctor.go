@@ -17,7 +17,7 @@ type DoctorResult struct {
 // DoctorParams say what to look at.
 type DoctorParams struct {
 	Try   bool `json:"try,omitempty" desc:"send a test message through the transport of each agent, and repair paths of connected hosts"`
-	Quick bool `json:"quick,omitempty" desc:"skip the checks that read every row of a large database, which can take a minute"`
+	Quick bool `json:"quick,omitempty" desc:"skip the checks that can take a minute because they read every row of a large database"`
 }
 
 // doctorCommand goes on after a check that fails. Without trials it reads only, and over the network it mends no files.

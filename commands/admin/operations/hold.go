@@ -18,7 +18,7 @@ import (
 type HoldParams struct {
 	Agent string `json:"agent,omitempty" desc:"one agent; without agents, the holds are listed" check:"agent" arg:"1"`
 	Other string `json:"other,omitempty" desc:"the other agent" check:"agent" arg:"2"`
-	Off   bool   `json:"off,omitempty" desc:"release the held messages, and for an hour, do not report a loop or hold messages between the two agents"`
+	Off   bool   `json:"off,omitempty" desc:"release the held messages; for an hour, Mailroom does not hold messages between the two agents or report a loop"`
 }
 
 // HoldResult says what became of what two agents write to each other, or lists what is held back.

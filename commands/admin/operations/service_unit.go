@@ -16,7 +16,7 @@ RestartSec=1
 # serve finishes its current deliveries and exits within 10 s.
 TimeoutStopSec=15
 KillSignal=SIGTERM
-# The agent sessions that it started (agent add --start) keep running when it stops. The next serve finds them.
+# The agent sessions that serve started (agent add --start) keep running when serve stops. The next serve finds them.
 KillMode=process
 # If a session is killed because the machine runs out of memory, the daemon keeps running.
 OOMPolicy=continue

@@ -59,7 +59,7 @@ func (r TrustResult) Text(w *terminal.Text) {
 	case len(r.Outside) == 0:
 		w.Printf("%s is trusted. It does not trigger any actions outside the database yet.\n", r.Database)
 	default:
-		w.Printf("%s is trusted, so all of this is in effect. To stop trusting it, run `mailroom trust --remove`.\n", r.Database)
+		w.Printf("%s is trusted, so the actions listed above are in effect. To stop trusting it, run `mailroom trust --remove`.\n", r.Database)
 	}
 	for _, d := range r.Databases {
 		gone := ""

@@ -20,7 +20,7 @@ type AgentAddParams struct {
 	Fallback    *string            `json:"fallback,omitempty" desc:"jsonl:PATH to use when the transport fails; '' removes the fallback" check:"max=4096" remote:""`
 	Timeout     *parameter.Seconds `json:"timeout,omitempty" desc:"time limit of a delivery attempt; 0 means the setting delivery.timeout" check:"min=0,max=3600"`
 	Batch       *int               `json:"batch,omitempty" desc:"maximum number of messages in one attempt; 0 means the default of the transport, which is 1 for exec" check:"min=0,max=1000"`
-	Concurrency *int               `json:"concurrency,omitempty" desc:"maximum number of commands of an exec agent that run at the same time; 0 means 1" check:"min=0,max=64"`
+	Concurrency *int               `json:"concurrency,omitempty" desc:"maximum number of commands that run at the same time for an exec agent; 0 means 1" check:"min=0,max=64"`
 	Private     *bool              `json:"allow_private,omitempty" desc:"allow a webhook address on this machine or in a private network" remote:"false"`
 	Secret      *string            `json:"secret,omitempty" desc:"secret for signing webhook messages: whsec_ followed by base64; an empty text creates a new secret" check:"max=128"`
 	Start       *string            `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes the command" check:"max=4096" remote:""`
@@ -83,8 +83,8 @@ func (r AgentResult) Text(w *terminal.Text) {
 		w.Printf("Wake rules for its sessions: %s.\n", strings.ReplaceAll(r.Agent.Wake, ",", ", "))
 	}
 	if r.Agent.StartCommand != "" {
-		w.Printf("While `mailroom serve` or `mailroom ralph watch` runs, its messages start this command in %s: %s\n",
-			r.Agent.Folder, r.Agent.StartCommand)
+		w.Printf("While `mailroom serve` or `mailroom ralph watch` runs, messages to %s start this command in %s: %s\n",
+			r.Agent.Name, r.Agent.Folder, r.Agent.StartCommand)
 	}
 	if r.Agent.NewSecret != "" {
 		w.Printf("Messages are signed with the secret %s. Give the secret to the receiver: Mailroom does not show it again.\n", r.Agent.NewSecret)

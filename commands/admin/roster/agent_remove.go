@@ -55,9 +55,9 @@ func (r AgentRemoveResult) Text(w *terminal.Text) {
 	w.Printf("Removed %s.\n", r.Name)
 	switch {
 	case r.DeadLetters == 1:
-		w.Printf("1 message to it became a dead letter, and Mailroom notifies the sender.\n")
+		w.Printf("1 message to the agent became a dead letter, and Mailroom notifies the sender.\n")
 	case r.DeadLetters > 1:
-		w.Printf("%d messages to it became dead letters, and Mailroom notifies the senders.\n", r.DeadLetters)
+		w.Printf("%d messages to the agent became dead letters, and Mailroom notifies the senders.\n", r.DeadLetters)
 	}
 	if r.SessionPID != 0 {
 		w.Printf("Its session is still running: process %d.\n", r.SessionPID)

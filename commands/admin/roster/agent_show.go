@@ -96,7 +96,7 @@ func (r AgentShowResult) textLately(w *terminal.Text) {
 	for _, of := range []struct {
 		heading string
 		peers   []messages.Peer
-	}{{"WROTE TO IT", r.Lately.Senders}, {"IT WROTE TO", r.Lately.Recipients}} {
+	}{{"SENDER", r.Lately.Senders}, {"RECIPIENT", r.Lately.Recipients}} {
 		if len(of.peers) > 0 {
 			w.Printf("\n")
 			terminal.TableOf(w, []string{of.heading, "MESSAGES", "FAILED", "LAST"}, of.peers,
@@ -106,7 +106,7 @@ func (r AgentShowResult) textLately(w *terminal.Text) {
 		}
 	}
 	w.Printf("\n%s\n",
-		w.Paint(terminal.Dim, "Counted among the newest "+orchestrator.Plural(r.Lately.Among, "message")+" of all agents."))
+		w.Paint(terminal.Dim, "These numbers cover the newest "+orchestrator.Plural(r.Lately.Among, "message")+" of all agents."))
 }
 
 // set is a number with its unit, "" for 0.

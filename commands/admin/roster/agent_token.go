@@ -94,7 +94,7 @@ func (r AgentTokenResult) Text(w *terminal.Text) {
 			})
 	default:
 		w.Printf("%s\n", w.Paint(terminal.Bold, r.Token))
-		w.Printf("The token acts for %s. Copy it now: Mailroom does not show it again. Send it as `Authorization: Bearer ...`.\n", r.Agent)
+		w.Printf("A program with this token acts for %s. Copy the token now: Mailroom does not show it again. Send it as `Authorization: Bearer ...`.\n", r.Agent)
 		if !*r.Known {
 			w.Printf("There is no agent %s yet. The first action with the token adds the agent. If the name is mistyped, revoke the token.\n",
 				r.Agent)

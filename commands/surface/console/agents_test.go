@@ -119,7 +119,7 @@ func TestTokenIsRevoked(t *testing.T) {
 	d.Click("Revoke…")
 	d.Reads("Revoke 1 token of ann?")
 	d.Click("Revoke")
-	d.Reads("It has no valid token")
+	d.Reads("The agent has no valid token")
 	if status, answer := r.Run(token, "list_unread", `{}`); status != 401 {
 		t.Errorf("the revoked token is answered with %d %s", status, answer)
 	}

@@ -174,7 +174,7 @@ func TestDeskRefused(t *testing.T) {
 	const answers = `((asked) => (window.fetch = (path, o) => path.endsWith("/answer") ? (window.fetch = asked, %s) : asked(path, o), null))(fetch)`
 	d.Eval(fmt.Sprintf(answers, `Promise.resolve(Response.json({ error: "unavailable", message: "The disk is full.", hint: "Make room." }, { status: 503 }))`), nil)
 	d.Click("Let it fly")
-	d.Reads("Your answer was not accepted: Let it fly: but slowly")
+	d.Reads("Your answer “Let it fly: but slowly” was not accepted.")
 	d.Reads("The disk is full. Make room.")
 	d.Until(`document.querySelector("textarea").value === "but slowly"`)
 
@@ -184,7 +184,7 @@ func TestDeskRefused(t *testing.T) {
 	if got := r.does("get_response", fmt.Sprintf(`{"questionId":%q}`, question)); got["answered"] != false {
 		t.Errorf("ann gets %v of a forged answer", got)
 	}
-	d.Reads("The answer failed the check of the agent that asked, so the question is open again.")
+	d.Reads("The answer did not pass the asking agent’s check, so the question is open again.")
 	d.Reads("mailroom trace " + question)
 	d.Until(`document.querySelector("textarea").value === "but slowly"`)
 	d.Click("Let it fly")
@@ -277,7 +277,7 @@ func TestDeskEnds(t *testing.T) {
 	d.Reads("Your answer: Yes: but softly")
 	r.does("signal_device_revoke", fmt.Sprintf(`{"id":%q}`, id)) // which cancels the question: no other device reads it
 	d.Reads("This desk was revoked")
-	d.Reads("Your answer to ann was not accepted, because this desk was revoked: Yes: but softly")
+	d.Reads("Your answer to ann (“Yes: but softly”) was not accepted, because this desk was revoked.")
 	if shows(d.Page, "canary") {
 		t.Error("a desk that was revoked still shows what is encrypted")
 	}
@@ -297,7 +297,7 @@ func TestDeskEnds(t *testing.T) {
 	d.Eval(`refuse()`, nil)
 	d.Reads("This desk stays paired, because an answer was not accepted: The disk is full.")
 	d.Click("Go back")
-	d.Reads("Your answer was not accepted: Yes")
+	d.Reads("Your answer “Yes” was not accepted.")
 	d.Click("Yes")
 	d.Reads("Your answer: Yes")
 	d.Click("Unpair this desk…")

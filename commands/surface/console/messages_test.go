@@ -234,7 +234,7 @@ func TestReadMail(t *testing.T) {
 	d.Key("j", "Enter")
 	d.Until(`document.querySelector("main h1")?.textContent === "Delivered and read" && !document.body.innerText.includes("Acknowledge a")`)
 	d.Click("Make unread")
-	d.Reads("it might act on it twice")
+	d.Reads("the agent might act on it twice")
 	d.Eval(`document.querySelector("dialog .btn.first").click()`, nil)
 	d.Until(`document.querySelector("main h1")?.textContent === "Delivered"`)
 	d.Key("Escape")

@@ -317,7 +317,7 @@ func TestCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := r.opens(1440, false, "/")
-	d.Click("what it costs")
+	d.Click("what messages cost")
 	d.Until(`location.search === "?room=costs" && document.querySelector("table.pairs")?.innerText.replace(/\s+/g, " ").includes("4.0 kB 1,000")`)
 	for _, dark := range []bool{false, true} {
 		small := r.opens(360, dark, "/agents/bob")

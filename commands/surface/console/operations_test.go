@@ -154,7 +154,7 @@ func TestSettings(t *testing.T) {
 	d.Reads("Changed: ")
 	r.does("setting_set", `{"key":"retry.ladder","value":"7s"}`)
 	d.Click("Undo")
-	d.Reads("Somebody has set it to 7s since")
+	d.Reads("Somebody has since set retry.ladder to 7s")
 	if got := value(); got != "7s" {
 		t.Errorf("Undo has made the setting %s, which somebody else has changed", got)
 	}

@@ -121,5 +121,5 @@ func (m *machine) fillAll(tb *tab, d questions.Device) {
 		m.t.Fatal(err)
 	}
 	tb.sees("Canceled by the asker")
-	tb.shows("This cannot be read on this device.")
+	tb.shows("This item cannot be read on this device.")
 }

@@ -159,7 +159,7 @@ func TestUnreadable(t *testing.T) {
 	d.Recipient, stranger = stranger, d.Recipient
 	m.ask(d, true, said{"question": "for another"})
 	d.Recipient = stranger
-	tb.sees("This cannot be read on this device.")
+	tb.sees("This item cannot be read on this device.")
 	m.ask(d, true, said{"question": "in another's place", "id": "q-01ARZ3NDEKTSV4RRFFQ69G5FAV", "options": []string{"yes"}})
 	tb.sees("the contents belong to another item")
 	tb.hides("in another's place")

@@ -131,7 +131,7 @@ func (a reply) check(q questions.Question) (string, error) {
 	case q.Encrypted:
 		return *a.Ciphertext, checkSealed(*a.Ciphertext)
 	case a.Ciphertext != nil:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is not encrypted, so nobody could decrypt the answer")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is not encrypted, so its answer must not be encrypted")
 	}
 	body, err := orchestrator.JSON(a)
 	return string(body), err

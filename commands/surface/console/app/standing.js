@@ -16,7 +16,7 @@ const bad = true, warn = true;
 // What is not known of the agent, as in the room, is left out of the words.
 const standings = {
   disabled: ({ disabled }) => ({ name: "disabled", word: disabled ? `disabled since ${at(disabledSince(disabled).at)}` : "disabled", bad }),
-  session_failed: ({ run }) => ({ name: "failed", word: run ? `its last session failed, ${at(run.since)}` : "its session failed", bad }),
+  session_failed: ({ run }) => ({ name: "failed", word: run ? `its last session failed at ${at(run.since)}` : "its session failed", bad }),
   given_up: ({ run }) => ({ name: "failed", word: run ? `not restarted since ${at(run.since)}` : "not restarted", bad }),
   fails: () => ({ name: "failed", word: "messages to it failed", bad }),
   unread: () => ({ name: "silent", word: "does not read messages", warn }),

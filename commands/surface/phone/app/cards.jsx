@@ -23,8 +23,8 @@ export function Whole({ as: Tag = "article", record, children }) {
 // What is shown of a record: `what` is what it says, `why` is why it cannot be read.
 export const Unreadable = ({ why }) => (
   <div class="unreadable">
-    <p>This cannot be read on this device.</p>
-    <p class="muted">It was encrypted for other devices, or it was changed on the way: {why}.</p>
+    <p>This item cannot be read on this device.</p>
+    <p class="muted">It was encrypted for other devices, or it was changed in transit: {why}.</p>
   </div>
 );
 

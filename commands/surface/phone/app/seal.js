@@ -64,11 +64,11 @@ export async function open(item) {
       throw new Unreadable(error.message);
     }
   }
-  if (said?.v !== 1) throw new Unreadable("this app does not support its version");
+  if (said?.v !== 1) throw new Unreadable("this app does not support the version of the contents");
   if (said.id !== item.id || said.kind !== item.kind) throw new Unreadable("the contents belong to another item");
   if (!wellFormed(said)) throw new Unreadable("the format of the contents is not valid");
   const answerable = typeof said.reply === "string" && typeof said.mac === "string";
-  if (item.encrypted && item.kind === "question" && !answerable) throw new Unreadable("it cannot be answered");
+  if (item.encrypted && item.kind === "question" && !answerable) throw new Unreadable("the question cannot be answered");
   const priority = ["low", "normal", "high"].includes(said.priority) ? said.priority : "normal";
   return { ...said, priority, createdAt: moment(said.createdAt), expiresAt: moment(said.expiresAt) };
 }

@@ -6,7 +6,7 @@ export function fate(record, chosen) {
   switch (record.status) {
     case "answered":
       if (record.mine) return chosen === undefined ? "Answered on this device" : `You answered: ${chosen}`;
-      if (record.tried) return "Already answered, possibly by your own answer when the connection failed";
+      if (record.tried) return "Already answered, possibly by the answer that you sent before the connection failed";
       return record.answer ? "Answered on another device before your answer arrived" : "Answered on another device";
     case "expired":
       return record.answer ? "Expired before your answer arrived" : "Expired without an answer";

@@ -95,7 +95,7 @@ export function refuseHeld() {
 export function reopened(id, asked) {
   const { says, taken } = answerTo(id);
   if (!(taken < asked)) return;
-  put(id, { state: "refused", says, failure: new Failure("refused", "The answer failed the check of the agent that asked, so the question is open again.", `Answer again. To see the reason, run \`mailroom trace ${id}\`.`) });
+  put(id, { state: "refused", says, failure: new Failure("refused", "The answer did not pass the asking agent’s check, so the question is open again.", `Answer again. To see the reason, run \`mailroom trace ${id}\`.`) });
 }
 
 // forgetAnswers forgets all of them.

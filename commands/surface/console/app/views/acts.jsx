@@ -64,7 +64,7 @@ function Ask({ act, m, onDone }) {
     );
     case "release": return (
       <Confirm title="Make this message unread?" word="Make unread" act={() => run("release", id)} onDone={onDone}>
-        <p>{m.recipient} gets the message again when it next reads its inbox. If {m.recipient} has already started to act on the message, it might act on it twice.</p>
+        <p>{m.recipient} gets the message again when it next reads its inbox. If {m.recipient} has already started to act on the message, the agent might act on it twice.</p>
       </Confirm>
     );
   }

@@ -132,7 +132,7 @@ const place = ({ deliver }) => (deliver === "inbox" ? "its inbox" : deliver);
 
 const Enable = ({ agent, backlog, onDone }) => (
   <Confirm title={`Enable ${agent.name}?`} word="Enable" act={() => run("agent_enable", { name: agent.name })} onDone={onDone}>
-    <p>{backlog.pending + backlog.retry ? `Mailroom delivers ${plural(backlog.pending + backlog.retry, "waiting message")} to ${place(agent)}, the oldest first.` : `Mailroom delivers new messages to ${place(agent)}.`}{agent.deliver !== "inbox" && " If the address responds that it no longer exists, the first attempt disables the agent again."}</p>
+    <p>{backlog.pending + backlog.retry ? `Mailroom delivers ${plural(backlog.pending + backlog.retry, "waiting message")} to ${place(agent)}, the oldest first.` : `Mailroom delivers new messages to ${place(agent)}.`}{agent.deliver !== "inbox" && " If the address responds with HTTP status 410, Mailroom disables the agent again after the first attempt."}</p>
   </Confirm>
 );
 
@@ -185,7 +185,7 @@ function Tokens({ name }) {
         return (
           <>
             {valid.length ? <dl class="facts">{valid.map((t) => <Fact key={t.id} term={<span class="mono">{t.id.slice(0, 8)}</span>}>{t.admin ? "administrator, " : ""}{t.expires_at ? <>expires <When at={t.expires_at} seconds={false} /></> : "never expires"}<small>issued <When at={t.created_at} seconds={false} /></small></Fact>)}</dl>
-              : <p class="muted">It has no valid token, so no program can act as this agent over the network.</p>}
+              : <p class="muted">The agent has no valid token, so no program can act as this agent over the network.</p>}
             {old > 0 && <p class="muted small">{plural(old, "other token")} expired or {old === 1 ? "was" : "were"} revoked.</p>}
             {valid.length > 0 && <p class="small"><button class="link" type="button" disabled={!mayAdminister()} onClick={() => setAsks(true)}>Revoke…</button></p>}
             {asks && (

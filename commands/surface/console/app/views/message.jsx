@@ -36,7 +36,7 @@ const keys = [["r", "replay"], ["x", "cancel"], ["a", "acknowledge"], ["c", "cop
 const Missing = ({ id }) => (
   <section class="lede">
     <h1>Message not found</h1>
-    <p>No message has the ID <code>{id}</code>. The message might be in another database, or retention has deleted the message and its trace.</p>
+    <p>No message has the ID <code>{id}</code>. The message might be in another database, or retention might have deleted the message and its trace.</p>
     <p><a href="/messages">All messages</a></p>
   </section>
 );
@@ -102,7 +102,7 @@ function title({ message: m, events, gone }) {
     case "expired": return m.delivered_at ? "Expired without being read" : tries ? `Expired after ${many}` : "Expired before delivery";
     case "cancelled": return "Canceled before delivery";
     case "retry": return `Failed ${tries === 1 ? "once" : tries === 2 ? "twice" : `${words[tries] ?? tries} times`}, waiting for a retry`;
-    case "pending": return m.held ? `Held until an agent has the name ${m.recipient}` : m.lease_until ? "Delivery in progress" : m.not_before && Date.parse(m.not_before) > now.value ? `Waiting until ${clock(m.not_before)}` : "Waiting for delivery";
+    case "pending": return m.held ? `Held until an agent named ${m.recipient} is added` : m.lease_until ? "Delivery in progress" : m.not_before && Date.parse(m.not_before) > now.value ? `Waiting until ${clock(m.not_before)}` : "Waiting for delivery";
   }
   const how = tries ? `Delivered on the ${ordinals[tries + 1] ?? `${tries + 1}th`} attempt` : "Delivered";
   if (m.recipient.startsWith("thread:")) return "Posted in a thread";

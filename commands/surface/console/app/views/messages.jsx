@@ -244,13 +244,13 @@ function Foot({ feed, filter }) {
   if (feed.failure) return null;
   if (feed.waits) {
     return (
-      <p class="foot muted">No more matches back to {clock(feed.asFar)}. <button class="link" type="button" onClick={() => feed.searchOn()}>Search further back</button></p>
+      <p class="foot muted">Searched back to {clock(feed.asFar)}, and found no more matches. <button class="link" type="button" onClick={() => feed.searchOn()}>Search further back</button></p>
     );
   }
   if (feed.loading) return <p class="foot muted" aria-live="polite">{feed.asFar ? `Searching before ${clock(feed.asFar)}…` : "Loading…"}</p>;
   if (!feed.complete) return <p class="foot" />;
   if (!feed.known && !Object.keys(filter).length) {
-    return <div class="empty"><p>There are no messages yet. To send a message to yourself, the operator, run:</p><Command text="mailroom send operator 'hello'" /></div>;
+    return <div class="empty"><p>There are no messages yet. To send a message to the operator (you), run:</p><Command text="mailroom send operator 'hello'" /></div>;
   }
   if (!feed.known) return <div class="empty"><p>No messages match.{filter.archived ? "" : <> The list does not include archived messages. <a class="link" href={to(["messages"], { ...filter, archived: "yes" })}>Include archived messages</a></>}</p></div>;
   return <div class="foot muted"><p>{plural(feed.known, "message")} in total. In a terminal:</p><Command text={command(filter)} /></div>;

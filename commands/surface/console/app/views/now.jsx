@@ -126,7 +126,7 @@ function Exchange({ need, kind, first }) {
   };
   const letGo = {
     word: "Let them continue", title: `Let ${a} and ${b} continue?`, params: { agent: a, other: b, off: true },
-    means: `${held ? "Mailroom delivers the waiting messages in order. " : ""}This page does not report the two agents for one hour.`,
+    means: `${held ? "Mailroom delivers the waiting messages in order. " : ""}For one hour, this page does not report a loop between the two agents.`,
   };
   const holds = !held && need.do.includes(`mailroom hold ${a} ${b}\``), act = holds ? hold : letGo; // where both have sessions
   return (

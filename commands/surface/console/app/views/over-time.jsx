@@ -82,7 +82,7 @@ function Bars({ bars, step, choose }) {
   return (
     <figure class="when plot">
       <div ref={field} class="over-time" role="slider" tabIndex={0} aria-label="Messages sent over time" aria-valuemin={0} aria-valuemax={n - 1} aria-valuenow={at?.last ?? n - 1}
-        aria-valuetext={says || "To choose a time, press the arrow keys, or Shift and the arrow keys for a period. To show its messages, press Enter"}
+        aria-valuetext={says || "To choose a time, press an arrow key. To choose a period, hold Shift and press an arrow key. To show the messages, press Enter"}
         onPointerDown={down} onPointerMove={move} onPointerUp={up} onPointerLeave={() => at?.held || setAt(null)} onPointerCancel={() => setAt(null)} onKeyDown={key} onBlur={() => setAt(null)}>
         <svg viewBox={`0 0 ${n} 100`} preserveAspectRatio="none" aria-hidden="true">
           {at && <rect class="c-pointed" x={low} width={high - low + 1} y="0" height="100" />}

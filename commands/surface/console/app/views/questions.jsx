@@ -37,7 +37,7 @@ function choose(n) {
 const keys = { j: () => focusOn(1), k: () => focusOn(-1), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [n, () => choose(n)])) };
 
 export function Questions({ rest: [id] }) {
-  useKeys(keys, [["j k", "next question, previous question"], ["1 – 9", "choose the option with that number. If the option destroys or refuses something, it only gets the focus; to choose it, press Enter"]]);
+  useKeys(keys, [["j k", "next question, previous question"], ["1 – 9", "choose the option with that number. For an option that destroys or refuses something, the key only moves the focus; to choose the option, press Enter"]]);
   const open = useCommand("signal_list", { all: true, status: "pending", limit: most }, { matters, every: 15_000 });
   const ended = useCommand("signal_list", { all: true, limit: most }, { matters, every: 60_000 });
   const devices = useCommand("signal_device_list", {}, { matters: () => false, every: 60_000 });

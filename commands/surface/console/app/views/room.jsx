@@ -49,7 +49,7 @@ export function Room({ there }) {
 }
 
 // shapes are the forms in which the section shows it.
-const shapes = [["", "as a picture"], ["list", "as a list"], ["costs", "what it costs"]];
+const shapes = [["", "as a picture"], ["list", "as a list"], ["costs", "what messages cost"]];
 
 // Costs is what messages put into whose context, the dearest first.
 function Costs({ costs }) {

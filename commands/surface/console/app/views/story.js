@@ -19,7 +19,7 @@ export function steps({ message, events, commands }, why, now) {
   const spans = new Map(commands.map((c) => [c.span_id, c])), acted = new Set(events.map((e) => e.span_id));
   const list = [];
   const posted = message.multicast_target?.startsWith("thread:");
-  const who = message.recipient, held = waiting(`Held until an agent has the name ${who}`, `Held: no agent had the name ${who}`);
+  const who = message.recipient, held = waiting(`Held until an agent named ${who} is added`, `Held: there was no agent named ${who}`);
   let done = null, claimed = null, waits = delivery, tries = 0;
   const wait = (until, open = false) => {
     if (done === null || until - done < short) return;
@@ -41,7 +41,7 @@ export function steps({ message, events, commands }, why, now) {
         waits = e.new_status === "failed" ? deadLetter : message.held ? held : message.not_before && ms(message.not_before) > at ? waiting(`Waiting until ${clock(message.not_before)}`, `Waited until ${clock(message.not_before)}`) : delivery;
         break;
       case "adopted": point("sent", "Written or changed with SQL, and imported"); waits = delivery; break;
-      case "held": point("pending", `Held: no agent has the name ${who}`); waits = held; break;
+      case "held": point("pending", `Held: there is no agent named ${who}`); waits = held; break;
       case "claimed": wait(at); claimed = at; done = at; break;
       case "released":
         if (claimed !== null) {

@@ -41,7 +41,7 @@ export function Waterfall({ list }) {
     <section>
       <div class="bar">
         <h2>What happened</h2>
-        <span class="muted" title={linear ? undefined : "Each bar is as wide as the cube root of its time"}>{linear ? "true to scale" : "long waits are drawn shorter"} · <button class="link" type="button" onClick={() => setLinear(!linear)}>{linear ? "shorten waits" : "to scale"}</button></span>
+        <span class="muted" title={linear ? undefined : "The width of each bar is proportional to the cube root of its duration"}>{linear ? "true to scale" : "long waits are drawn shorter"} · <button class="link" type="button" onClick={() => setLinear(!linear)}>{linear ? "shorten waits" : "to scale"}</button></span>
       </div>
       <div class="wf">
         <Axis list={shown} at={at} start={start} />

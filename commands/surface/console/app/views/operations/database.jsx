@@ -19,7 +19,7 @@ export function Database() {
         {(s) => (
           <>
             <section class="lede"><h1>{bytes(s.database_bytes + s.wal_bytes)} on disk</h1><p><bdi class="mono">{s.database}</bdi></p></section>
-            {s.moved_to && <p class="bad">The database has moved to <bdi class="mono">{s.moved_to}</bdi>. Use the new place. The old database no longer accepts messages.</p>}
+            {s.moved_to && <p class="bad">The database has moved to <bdi class="mono">{s.moved_to}</bdi>. Use the new database. The old database no longer accepts messages.</p>}
             {s.untrusted && <p class="warn">The database is not trusted on this machine, so Mailroom does not run its commands and schedules, write files, or call URLs for it: {s.untrusted}. To list what the database would run, write, and call, run <code>mailroom trust --show</code>.</p>}
             <div class="three">
               <section><h3>Messages</h3><dl class="facts wide-facts">

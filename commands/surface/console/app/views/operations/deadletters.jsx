@@ -130,7 +130,7 @@ function Group({ by, group: g, ask, only }) {
       <div class="what">
         {by === "error" ? <b><bdi><Agent name={g.recipient} /></bdi></b> : <bdi class="reason">{clip(g.error || "No error was recorded")}</bdi>}
         <span>from <bdi>{list(g.senders)}</bdi> · last <Ago at={g.latest} />{g.expired ? ` · ${count(g.expired)} expired` : ""}</span>
-        {!g.known && <span class="warn">No agent has the name <bdi>{g.recipient}</bdi>, so you cannot replay these messages. First run <code>mailroom agent add {quoted(g.recipient)}</code>.</span>}
+        {!g.known && <span class="warn">There is no agent named <bdi>{g.recipient}</bdi>, so you cannot replay these messages. First run <code>mailroom agent add {quoted(g.recipient)}</code>.</span>}
         {g.known && !g.error && <span class="warn">No error was recorded, so you can replay these messages only one by one, or together with all dead letters of {g.recipient}.</span>}
         <p class="acts">
           <button class="link" type="button" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? "Hide" : g.messages === 1 ? "Show the message" : `Show all ${count(g.messages)}`}</button>
@@ -176,7 +176,7 @@ export function Replay({ of, say, onDone }) {
   const act = async () => {
     const params = of.one ? { message_id: of.one } : { all: true, limit: mostReplayed, ...of.params };
     const { replayed, skipped } = await run("dead_letters_replay", params, { slow: true });
-    const again = `${plural(replayed.length, "message")} replayed${skipped ? `. ${count(skipped)} skipped, because no agent has the name of the recipient or the sender` : ""}.`;
+    const again = `${plural(replayed.length, "message")} replayed${skipped ? `. ${count(skipped)} skipped, because the recipient or the sender is unknown` : ""}.`;
     say(<span>{again}{names.length === 1 && <> <a class="link" href={to(["messages"], { to: names[0] })}>See the messages</a></>}</span>);
   };
   return (

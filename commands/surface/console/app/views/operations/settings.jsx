@@ -90,7 +90,7 @@ function Undo({ change: { key, before, after }, onDone }) {
   const undo = async () => {
     try {
       const { value } = await run("setting_get", { key });
-      if (value !== after.value) throw new Failure("conflict", `Somebody has set it to ${value} since then, so Mailroom left it unchanged.`, "", 0);
+      if (value !== after.value) throw new Failure("conflict", `Somebody has since set ${key} to ${value}, so Mailroom did not restore the previous value.`, "", 0);
       await run("setting_set", before.value === before.default ? { key, default: true } : { key, value: before.value });
       onDone();
     } catch (error) {

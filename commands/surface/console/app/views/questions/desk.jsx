@@ -20,7 +20,7 @@ export function Offer({ reload, quiet }) {
       <button class={quiet ? "btn" : "btn first"} type="button" onClick={() => setAsks(true)}>Pair this desk</button>
       {asks && (
         <Confirm title="Pair this desk?" word="Pair it" act={() => pair(name.trim() || guess())} onDone={(done) => (setAsks(false), done && reload())}>
-          <p>This browser becomes a device, like a phone. From then on, agents also encrypt questions for this browser. Anyone who is logged in to the console in this browser can read and answer them. You approve the browser with a command on the daemon’s machine.</p>
+          <p>This browser becomes a device, like a phone. From then on, Mailroom also encrypts questions for this browser. Anyone who is logged in to the console in this browser can read and answer the questions. You approve the browser with a command on the daemon’s machine.</p>
           <p><label>Name <input class="field-text" maxlength="60" value={name} onInput={(e) => setName(e.target.value)} /></label></p>
         </Confirm>
       )}
@@ -43,7 +43,7 @@ export function Attention({ desk, reload }) {
 }
 
 // NotTaken has the words of an answer that this desk cannot give any more, whatever became of the question.
-const NotTaken = ({ says, question }) => <p class="problem" role="alert">Your answer to {question.from} was not accepted, because this desk was revoked: {spoken(says, question.options)}</p>;
+const NotTaken = ({ says, question }) => <p class="problem" role="alert">Your answer to {question.from} (“{spoken(says, question.options)}”) was not accepted, because this desk was revoked.</p>;
 
 const Waiting = ({ device, reload }) => (
   <section class="ask pairing">

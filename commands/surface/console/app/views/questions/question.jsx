@@ -39,7 +39,7 @@ export function Question({ question: q, desk, names, reload, forget }) {
 const Asked = ({ id, what }) => <><p class="q" id={`${id}-asked`}>{what.question}</p>{what.context && <p class="ctx">{what.context}</p>}</>;
 
 const Unread = ({ why }) => (
-  <div class="lock"><Icon name="lock" /><p><b>This desk cannot read the question.</b><br /><span class="muted">{why ? `The question was encrypted for other devices, or it was changed on the way: ${why}.` : "The question was asked before you paired this desk. Devices that you paired before that can answer it."}</span></p></div>
+  <div class="lock"><Icon name="lock" /><p><b>This desk cannot read the question.</b><br /><span class="muted">{why ? `The question was encrypted for other devices, or it was changed in transit: ${why}.` : "The question was asked before you paired this desk. Devices that you paired earlier can answer it."}</span></p></div>
 );
 
 const Choices = ({ options }) => (options?.length ? <ul class="options" aria-label="Options">{options.map((option) => <li>{option}</li>)}</ul> : <p class="muted">The answer is free text.</p>);
@@ -78,7 +78,7 @@ function Answer({ q, what, reload }) {
 // Refused says that an answer was not taken, why, and what to do. Its words are in the form again.
 const Refused = ({ says, failure, options }) => (
   <div class="problem" role="alert">
-    <p>Your answer was not accepted: {spoken(says, options)}</p>
+    <p>Your answer “{spoken(says, options)}” was not accepted.</p>
     <p><Hint text={[failure.message, failure.hint].filter(Boolean).join(" ")} /></p>
   </div>
 );
@@ -89,7 +89,7 @@ function TakeBack({ q, reload }) {
     <div class="acts"><button class="btn quiet" type="button" disabled={!mayAdminister()} onClick={() => setAsks(true)}>Cancel the question…</button>{!mayAdminister() && <span class="why-not">only the asking agent or an administrator can cancel it</span>}
       {asks && (
         <Confirm title="Cancel this question?" word="Cancel the question" danger act={() => run("signal_cancel", { questionId: q.questionId, source: q.source })} onDone={(done) => (setAsks(false), done && reload())}>
-          <p>After that, nobody can answer the question. Mailroom removes its notification from the devices, and notifies {q.source} that the question was canceled. You cannot undo this.</p>
+          <p>After you cancel the question, nobody can answer it. Mailroom removes its notification from the devices, and notifies {q.source} that the question was canceled. You cannot undo this.</p>
         </Confirm>
       )}
     </div>
