@@ -110,7 +110,7 @@ func TestNotBeforeBounds(t *testing.T) {
 		"a past time":          {at(-time.Hour), 0, "", ""},
 		"negative":             {in(-time.Second), 0, "0s to 30d", ""},
 		"within its ttl":       {in(time.Hour), time.Hour + time.Second, "", "2026-01-02T04:04:05.000Z"},
-		"when its ttl is over": {in(time.Hour), time.Hour, "expired", ""},
+		"when its ttl is over": {in(time.Hour), time.Hour, "before the message expires", ""},
 	} {
 		d := orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", TTL: c.ttl}
 		c.change(&d)
