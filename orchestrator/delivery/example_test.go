@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/router"
 )
 
-// printer is a transport that prints what it delivers. Its addresses are printers: an agent has printer:NAME.
+// printer is a transport that prints what it delivers. An agent's address names its printer, as in printer:hall.
 type printer struct{}
 
 func (printer) Check(address string) (string, error) {
@@ -29,7 +29,7 @@ func (printer) Check(address string) (string, error) {
 func (printer) MaxBatch() int { return 10 }
 
 func (printer) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
-	errs := make([]error, len(a.Messages)) // one for each message; nil: it has arrived
+	errs := make([]error, len(a.Messages)) // one for each message; nil: the message has arrived
 	for i, m := range a.Messages {
 		if errs[i] = ctx.Err(); errs[i] == nil {
 			fmt.Printf("%s: %s for %s\n", a.Address, m.Type, a.Recipient)

@@ -30,7 +30,7 @@ func ExampleWait() {
 
 	got, more, err := reading.Wait(ctx, e.Ledger, reading.Options{
 		Recipient: "code_developer",
-		Timeout:   time.Minute, // 0: take what is there, and do not wait
+		Timeout:   time.Minute, // 0: return immediately, without waiting
 		Limit:     10,
 		Lease:     messages.ReadingLease{For: 5 * time.Minute, Holder: "builder"},
 	})
