@@ -4,20 +4,22 @@ import "fmt"
 
 // cases lists every case, in the order of the report. Each stands in a file of its own, with its contestants.
 var cases = []Case{
-	sends(1, "In addition to writing the two rows, a send reads the last stored time and the version of the configuration (6 µs). It also "+
-		"takes its turn among the processes (2 µs), looks for listeners (1 µs), makes an id that sorts by time, and checks its input.",
+	sends(1, "In addition to writing the two rows, a send reads the last stored time and the version of the configuration (6 µs). "+
+		"It also takes its turn among the processes (2 µs), looks for listeners (1 µs), makes an ID that sorts by time, and checks "+
+		"its input.",
 		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 0.9}),
-	sends(8, "The ceiling is bare-batches, in which SQLite alone gets eight such messages at a time from a single goroutine. Its cost is "+
-		"the cost of the tables: forty columns, four indexes of an unfinished message, and two indexes of its trace row. The plain "+
-		"queue has one table and one index. A batch takes 340 µs: 130 µs for the disk, 150 to 170 µs for SQLite, and the rest for "+
-		"waking up seven senders. With eight senders, we also tried to write each batch while the disk still writes the previous one. "+
-		"This was slower (17,000/s), because the batches become half as big. jetstream-default does not wait for the disk.",
+	sends(8, "The ceiling is bare-batches, in which SQLite alone gets eight such messages at a time from a single goroutine. The "+
+		"cost of bare-batches is the cost of the tables: forty columns, four indexes of an unfinished message, and two indexes of "+
+		"its trace row. The plain queue has one table and one index. A batch takes 340 µs: 130 µs for the disk, 150 to 170 µs for "+
+		"SQLite, and the rest for waking up seven senders. With eight senders, we also tried to write each batch while the disk "+
+		"was still writing the previous batch. This method was slower (17,000/s), because the batches became half as big. "+
+		"jetstream-default does not wait for the disk.",
 		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 4.2},
 		Target{Measure: "rate_per_s", Against: "plain-full", Want: 6},
 		Target{Measure: "rate_per_s", Against: "jetstream-always", Want: 5},
 		Target{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.4}),
-	sends(64, "The ceiling is bare-batches, which shows the rate of SQLite alone with such batches. jetstream-default does not wait for the "+
-		"disk.",
+	sends(64, "The ceiling is bare-batches, which shows the rate of SQLite alone with batches of this size. jetstream-default does "+
+		"not wait for the disk.",
 		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 11.5},
 		Target{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.9}),
 	procs8,
@@ -43,9 +45,9 @@ var cases = []Case{
 		"the server writes their commits to the disk together.",
 		Target{Measure: "rate_per_s", Against: "river-server", Want: 2},
 		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 0.6}),
-	serverSends(64, "The target comes from a probe in which the server spent 2,708 µs on a job of River. In this case, River has a connection for "+
-		"each sender, and all connections are open and prepared before the run. The server then spends a fraction of that time on a "+
-		"job.",
+	serverSends(64, "The target comes from a test in which the server spent 2,708 µs on a job of River. In this case, River has a "+
+		"connection for each sender, and all connections are open and prepared before the run. The server then spends a fraction "+
+		"of that time on a job.",
 		Target{Measure: "rate_per_s", Against: "river-server", Want: 6},
 		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 1.2},
 		Target{Measure: "server_cpu_us", Against: "river-server", Want: 0.2, AtMost: true},

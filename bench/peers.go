@@ -27,6 +27,7 @@ func peerDeliveries() []Contestant {
 	}
 }
 
-const aboutPeerDeliveries = "With JetStream, a delivery moves a message into another stream, in which the recipient looks for messages, and acknowledges " +
-	"the message in the first stream. It moves 1,000 messages at a time, which is the fastest way that JetStream's client offers. " +
-	"The contestants with -take only take and acknowledge messages, and store only their position."
+const aboutPeerDeliveries = "With JetStream, a delivery moves a message into another stream, where the recipient looks for " +
+	"messages, and acknowledges the message in the first stream. The benchmark moves 1,000 messages at a time, which is the " +
+	"fastest way that JetStream's client offers. The contestants whose names end with -take only take and acknowledge messages, " +
+	"and JetStream stores only the position in the stream."
