@@ -70,7 +70,7 @@ func findCase(name string) *Case {
 // sends is the case of n senders in one process.
 func sends(n int, missed string, targets ...Target) Case {
 	title := "durable sends, 1 sender in a process"
-	about := "Each sender sends one message after the other for three seconds. " + aboutSends + aboutPeerSends
+	about := "Each sender sends one message after another for three seconds. " + aboutSends + aboutPeerSends
 	if n > 1 {
 		title = fmt.Sprintf("durable sends, %d senders in a process", n)
 		about = fmt.Sprintf("This case is [sends-1](#sends-1) with %d senders.", n)
@@ -89,7 +89,7 @@ func sends(n int, missed string, targets ...Target) Case {
 }
 
 const aboutDeliveries = "Mailroom puts 100,000 messages into ten inboxes, with all trace rows. For three seconds, the plain queue takes one message " +
-	"after the other from such a backlog and removes it, in one transaction for each message. "
+	"after another from such a backlog and removes it, in one transaction for each message. "
 
 const aboutSends = "Mailroom checks each message and writes it, with all its indexes and its trace row, in the order of sending. It competes " +
 	"with the following contestants:\n\n" +

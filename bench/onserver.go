@@ -13,7 +13,7 @@ const aboutServer = "The PostgreSQL server is Debian's, with its default setting
 func serverSends(n int, missed string, targets ...Target) Case {
 	title := "on a PostgreSQL server: durable sends, 1 sender in a process"
 	about := aboutServer +
-		"Each sender sends one message after the other for three seconds. Mailroom writes on one connection. River and pgmq have one " +
+		"Each sender sends one message after another for three seconds. Mailroom writes on one connection. River and pgmq have one " +
 		"connection for each sender. " + aboutPGMQ
 	if n > 1 {
 		title = fmt.Sprintf("on a PostgreSQL server: durable sends, %d senders in a process", n)
@@ -60,7 +60,7 @@ var serverDeliver = Case{
 
 var serverClaim = Case{
 	Name:  "server-claim",
-	Title: "on a PostgreSQL server: claim and settle one message after the other, with a backlog of 5,000",
+	Title: "on a PostgreSQL server: claim and settle one message after another, with a backlog of 5,000",
 	About: aboutSame +
 		"Mailroom claims one message of a backlog, writes it to its recipient's file, records the outcome, and claims the next " +
 		"message, with all trace rows. pgmq reads and archives each message.",

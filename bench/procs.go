@@ -16,7 +16,7 @@ import (
 var procs8 = Case{
 	Name:  "procs-8",
 	Title: "durable sends, 8 processes of one sender each",
-	About: "Eight processes have one database open. For five seconds, each process sends one durable message after the other. In " +
+	About: "Eight processes have one database open. For five seconds, each process sends one durable message after another. In " +
 		"the greedy design, each process has a raw connection with only SQLite's busy timeout of 10 s. The process writes the " +
 		"message and its trace row into the same tables as Mailroom. `worst_ms` is the longest time that any single send took. " +
 		"`jain` is the fairness between the processes, which is 1 if all processes sent the same number of messages.",
