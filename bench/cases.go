@@ -91,12 +91,12 @@ func sends(n int, missed string, targets ...Target) Case {
 const aboutDeliveries = "Mailroom puts 100,000 messages into ten inboxes, with all trace rows. For three seconds, the plain queue takes one message " +
 	"after another from such a backlog and removes it, in one transaction for each message. "
 
-const aboutSends = "Mailroom checks each message and writes it, with all its indexes and its trace row, in the order of sending. It competes " +
-	"with the following contestants:\n\n" +
-	"- bare-loop always has one sender. SQLite's driver alone inserts the message and its trace row into the same tables, in one " +
-	"synced transaction for each message.\n" +
-	"- bare-batches does the same, but with as many messages in a transaction as there are senders. This is the highest rate that " +
-	"SQLite reaches with these rows if it does not have to wait for senders.\n" +
+const aboutSends = "Mailroom checks each message and writes it, with all its indexes and its trace row, in the order of sending. " +
+	"It competes with the following contestants:\n\n" +
+	"- bare-loop always has one sender. SQLite's driver alone inserts the message and its trace row into the same tables as " +
+	"Mailroom, in one synced transaction for each message.\n" +
+	"- bare-batches does the same, but with as many messages in a transaction as there are senders. Its rate is the highest that " +
+	"SQLite reaches with these rows if SQLite does not have to wait for senders.\n" +
 	"- plain-full and plain-normal are plain queues, built like the small queues that use SQLite: one table, and one transaction " +
 	"for each message. plain-normal loses acknowledged messages if the power is cut.\n" +
 	"- greedy has a raw connection for each sender and SQLite's busy timeout of 10 s. It writes the same rows as bare-loop.\n"

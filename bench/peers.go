@@ -11,9 +11,9 @@ func peerSends(n int) []Contestant {
 	}
 }
 
-const aboutPeerSends = "- jetstream-always and jetstream-default are JetStream, embedded without a socket, with its stream in files. " +
-	"jetstream-always syncs each message. jetstream-default acknowledges a message before it is on disk.\n" +
-	"- river has one connection to SQLite, as River's driver asks for.\n" +
+const aboutPeerSends = "- jetstream-always and jetstream-default are JetStream, embedded without a socket, with its stream in " +
+	"files. jetstream-always syncs each message. jetstream-default acknowledges a message before it is on disk.\n" +
+	"- river has one connection to SQLite, which is the number that River's driver asks for.\n" +
 	"- backlite is set up as its manual describes. It loses acknowledged messages if the power is cut. backlite-full syncs each " +
 	"commit."
 

@@ -26,8 +26,9 @@ var wakeup = Case{
 		"a third process on a TCP port of this machine, and its time runs until the acknowledgment is confirmed. `received_us` is " +
 		"the time until the waiter has the message. River polls once a second, which is its default, and gets fewer messages.\n\n" +
 		"`cpu_ms_per_s` is the processor time per second that the waiting process uses while nothing happens, measured over 20 s. " +
-		"For Mailroom, that process is `mailroom wait` as shipped. For the others, it is a process of the benchmark, which itself " +
-		"uses about 0.2 ms per second. Backlite is missing, because it never learns of messages that another process adds.",
+		"For Mailroom, that process is `mailroom wait` as shipped. For the other contestants, it is a process of the benchmark, " +
+		"which itself uses about 0.2 ms per second. Backlite is missing, because it never learns of messages that another process " +
+		"adds.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: wakesMailroom},
 		{Name: "jetstream-always", Run: wakesJetStream},
