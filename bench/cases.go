@@ -4,20 +4,22 @@ import "fmt"
 
 // cases lists every case, in the order of the report. Each stands in a file of its own, with its contestants.
 var cases = []Case{
-	sends(1, "In addition to writing the two rows, a send reads the last stored time and the version of the configuration (6 µs). It also "+
-		"takes its turn among the processes (2 µs), looks for listeners (1 µs), makes an id that sorts by time, and checks its input.",
+	sends(1, "In addition to writing the two rows, a send reads the last stored time and the version of the configuration (6 µs). "+
+		"It also takes its turn among the processes (2 µs), looks for listeners (1 µs), makes an ID that sorts by time, and checks "+
+		"its input.",
 		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 0.9}),
-	sends(8, "The ceiling is bare-batches, in which SQLite alone gets eight such messages at a time from a single goroutine. Its cost is "+
-		"the cost of the tables: forty columns, four indexes of an unfinished message, and two indexes of its trace row. The plain "+
-		"queue has one table and one index. A batch takes 340 µs: 130 µs for the disk, 150 to 170 µs for SQLite, and the rest for "+
-		"waking up seven senders. With eight senders, we also tried to write each batch while the disk still writes the previous one. "+
-		"This was slower (17,000/s), because the batches become half as big. jetstream-default does not wait for the disk.",
+	sends(8, "The ceiling is bare-batches, in which SQLite alone gets eight such messages at a time from a single goroutine. The "+
+		"cost of bare-batches is the cost of the tables: forty columns, four indexes of an unfinished message, and two indexes of "+
+		"its trace row. The plain queue has one table and one index. A batch takes 340 µs: 130 µs for the disk, 150 to 170 µs for "+
+		"SQLite, and the rest for waking up seven senders. With eight senders, we also tried to write each batch while the disk "+
+		"was still writing the previous batch. This method was slower (17,000/s), because the batches became half as big. "+
+		"jetstream-default does not wait for the disk.",
 		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 4.2},
 		Target{Measure: "rate_per_s", Against: "plain-full", Want: 6},
 		Target{Measure: "rate_per_s", Against: "jetstream-always", Want: 5},
 		Target{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.4}),
-	sends(64, "The ceiling is bare-batches, which shows the rate of SQLite alone with such batches. jetstream-default does not wait for the "+
-		"disk.",
+	sends(64, "The ceiling is bare-batches, which shows the rate of SQLite alone with batches of this size. jetstream-default does "+
+		"not wait for the disk.",
 		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 11.5},
 		Target{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.9}),
 	procs8,
@@ -43,9 +45,9 @@ var cases = []Case{
 		"the server writes their commits to the disk together.",
 		Target{Measure: "rate_per_s", Against: "river-server", Want: 2},
 		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 0.6}),
-	serverSends(64, "The target comes from a probe in which the server spent 2,708 µs on a job of River. In this case, River has a connection for "+
-		"each sender, and all connections are open and prepared before the run. The server then spends a fraction of that time on a "+
-		"job.",
+	serverSends(64, "The target comes from a test in which the server spent 2,708 µs on a job of River. In this case, River has a "+
+		"connection for each sender, and all connections are open and prepared before the run. The server then spends a fraction "+
+		"of that time on a job.",
 		Target{Measure: "rate_per_s", Against: "river-server", Want: 6},
 		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 1.2},
 		Target{Measure: "server_cpu_us", Against: "river-server", Want: 0.2, AtMost: true},
@@ -68,7 +70,7 @@ func findCase(name string) *Case {
 // sends is the case of n senders in one process.
 func sends(n int, missed string, targets ...Target) Case {
 	title := "durable sends, 1 sender in a process"
-	about := "Each sender sends one message after the other for three seconds. " + aboutSends + aboutPeerSends
+	about := "Each sender sends one message after another for three seconds. " + aboutSends + aboutPeerSends
 	if n > 1 {
 		title = fmt.Sprintf("durable sends, %d senders in a process", n)
 		about = fmt.Sprintf("This case is [sends-1](#sends-1) with %d senders.", n)
@@ -87,14 +89,14 @@ func sends(n int, missed string, targets ...Target) Case {
 }
 
 const aboutDeliveries = "Mailroom puts 100,000 messages into ten inboxes, with all trace rows. For three seconds, the plain queue takes one message " +
-	"after the other from such a backlog and removes it, in one transaction for each message. "
+	"after another from such a backlog and removes it, in one transaction for each message. "
 
-const aboutSends = "Mailroom checks each message and writes it, with all its indexes and its trace row, in the order of sending. It competes " +
-	"with the following contestants:\n\n" +
-	"- bare-loop always has one sender. SQLite's driver alone inserts the message and its trace row into the same tables, in one " +
-	"synced transaction for each message.\n" +
-	"- bare-batches does the same, but with as many messages in a transaction as there are senders. This is the highest rate that " +
-	"SQLite reaches with these rows if it does not have to wait for senders.\n" +
+const aboutSends = "Mailroom checks each message and writes it, with all its indexes and its trace row, in the order of sending. " +
+	"It competes with the following contestants:\n\n" +
+	"- bare-loop always has one sender. SQLite's driver alone inserts the message and its trace row into the same tables as " +
+	"Mailroom, in one synced transaction for each message.\n" +
+	"- bare-batches does the same, but with as many messages in a transaction as there are senders. Its rate is the highest that " +
+	"SQLite reaches with these rows if SQLite does not have to wait for senders.\n" +
 	"- plain-full and plain-normal are plain queues, built like the small queues that use SQLite: one table, and one transaction " +
 	"for each message. plain-normal loses acknowledged messages if the power is cut.\n" +
 	"- greedy has a raw connection for each sender and SQLite's busy timeout of 10 s. It writes the same rows as bare-loop.\n"

@@ -11,11 +11,11 @@ import (
 var clearOld = Case{
 	Name:  "clear-old",
 	Title: "`clear_old` of 1,000,000 rows while 4 senders send",
-	About: "A database contains 1,000,000 messages that expired more than a week ago. Four processes send, each with a pause of 2 ms " +
-		"between two sends. A fifth process deletes the messages, either with Mailroom's `clear_old` or with one DELETE of the same " +
-		"rows on a raw connection. mailroom-delivered clears the same number of delivered and read messages, which it moves to the " +
-		"archive. `worst_ms` is the longest time that any sender waited. `wal_mib` is the largest size of the WAL. `file_ratio` is " +
-		"the size of the database after the case divided by its size before.",
+	About: "A database contains 1,000,000 messages that expired more than a week ago. Four processes send, each with a pause of 2 " +
+		"ms between two sends. A fifth process deletes the messages, either with Mailroom's `clear_old` or with one DELETE of the " +
+		"same rows on a raw connection. mailroom-delivered clears the same number of delivered and read messages, which it moves " +
+		"to the archive. `worst_ms` is the longest time that any sender waited. `wal_mib` is the largest size of the WAL. " +
+		"`file_ratio` is the size of the database after the case divided by its size before the case.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: clears("mailroom", "expired")},
 		{Name: "one-delete", Run: clears("delete", "expired")},

@@ -42,9 +42,10 @@ var asked = map[string][][2]string{
 var consoleCase = Case{
 	Name:  "console",
 	Title: "the commands of the console's views, with 1,000,000 messages and 3,000,000 trace rows",
-	About: "`mailroom serve` runs on a database with 1,000,000 delivered and read messages, their inbox rows, 3,000,000 trace rows, and " +
-		"1,000 dead letters. Meanwhile, a process sends 500 messages a second. The case calls each command that a view of the console " +
-		"runs 50 times over HTTP. Each figure is the 95th percentile of the slowest command of a view.",
+	About: "`mailroom serve` runs on a database with 1,000,000 delivered and read messages, their inbox rows, 3,000,000 trace " +
+		"rows, and 1,000 dead letters. Meanwhile, a process sends 500 messages a second. The case calls the commands that the " +
+		"console's views run, each of them 50 times, over HTTP. Each figure is the 95th percentile of the slowest command of a " +
+		"view.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runConsole}},
 	Targets:     consoleTargets(),
 }

@@ -22,13 +22,14 @@ import (
 var consoleLive = Case{
 	Name:  "console-live",
 	Title: "a console page that is open while a process sends 500 messages a second",
-	About: "`mailroom serve` delivers, and a process sends 500 messages a second. `send_ratio` compares sends with and without a console " +
-		"page, in pairs of phases of two seconds. In one phase, a client without a browser follows the stream of events and runs " +
-		"commands as often as a page on Messages does. `send_ratio` is the time of a send in this phase divided by its time in the " +
-		"other phase, as the median of all pairs.\n\n" +
-		"After that, the page is open in Chromium for five seconds on each of five views. `long_tasks` counts the tasks of its main " +
-		"thread that take more than 50 ms (PerformanceObserver). If a view has such tasks, a measure for that view shows the longest " +
-		"one. `seen_ms` is the longest time from a send to its row on the page, of ten sends in addition to the 500 a second.",
+	About: "`mailroom serve` delivers, and a process sends 500 messages a second. `send_ratio` compares sends with and without a " +
+		"console page, in pairs of phases of two seconds. In one phase, a client without a browser follows the stream of events " +
+		"and runs commands as often as a page on Messages does. `send_ratio` is the time of a send in this phase divided by its " +
+		"time in the other phase, as the median of all pairs.\n\n" +
+		"After that, the page is open in Chromium for five seconds on each of five views. `long_tasks` counts the tasks of its " +
+		"main thread that take more than 50 ms (PerformanceObserver). If a view has such tasks, a measure for that view shows the " +
+		"longest one. For `seen_ms`, the case sends ten messages in addition to the 500 a second. `seen_ms` is the longest time " +
+		"until the row of such a message is on the page.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runConsoleLive}},
 	Targets: []Target{
 		{Measure: "send_ratio", Want: 1.05, AtMost: true},

@@ -15,12 +15,13 @@ import (
 var growth = Case{
 	Name:  "growth",
 	Title: "the cost of commands with 10,000,000 finished messages, 100 unfinished messages, and 5,000 agents",
-	About: "The case runs the same commands in a database with 10,000,000 delivered and read messages and in a database with 10,000. " +
-		"Both databases also contain the inbox and trace rows of these messages, 5,000 agents, and 100 unfinished messages to ten " +
-		"recipients:\n\n" +
+	About: "The case runs the same commands in a database with 10,000,000 delivered and read messages and in a database with " +
+		"10,000. Both databases also contain the inbox and trace rows of these messages, 5,000 agents, and 100 unfinished messages " +
+		"to ten recipients:\n\n" +
 		"- poll lists ten of the unfinished messages.\n" +
 		"- wait reads a message that has already arrived.\n" +
-		"- claim is a delivery run with one message for one recipient with a file transport: lease, append, and settle.\n" +
+		"- claim is a delivery run with one message for one recipient that has a file transport. The run leases, appends, and " +
+		"settles the message.\n" +
 		"- now returns what the console shows first.\n" +
 		"- clear is a run of `clear_old` that finds nothing to do.\n\n" +
 		"The figures are medians of 300 runs each, except for poll (1,500 runs) and for status, now, and clear (20 runs). " +

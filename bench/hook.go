@@ -10,10 +10,10 @@ import (
 var hook = Case{
 	Name:  "hook",
 	Title: "a hook that has no messages to show to its agent host",
-	About: "An agent host starts `mailroom hook` after each tool call of its model, and waits until the hook ends. The case starts the " +
-		"hook 100 times with an event of a known session, and the hook finds no message. In turns with the hook, the case runs " +
-		"`mailroom --version`, which only starts and ends. The figures are medians of the time from the start of the process to its " +
-		"end. `ratio` is `hook_ms` divided by `version_ms`.",
+	About: "An agent host starts `mailroom hook` after each tool call of its model, and waits until the hook ends. The case starts " +
+		"the hook 100 times with an event of a known session, and the hook finds no message. Alternating with the hook, the case " +
+		"runs `mailroom --version`, which only starts and ends. The figures are medians of the time from the start of the process " +
+		"to its end. `ratio` is `hook_ms` divided by `version_ms`.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runHook}},
 	Targets:     []Target{{Measure: "ratio", Want: 1.5, AtMost: true}},
 }

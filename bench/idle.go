@@ -21,11 +21,11 @@ var idle = Case{
 		{Measure: "daemon_mb", Want: 30, AtMost: true}, {Measure: "daemon_cpu_ms_per_s", Want: 0.5, AtMost: true},
 		{Measure: "mcp_mb", Want: 18, AtMost: true},
 	},
-	Missed: "A kernel that maps files in large pages counts nearly all of the program's file (25 MB) as resident in each process of the " +
-		"program. The file is in memory only once. The daemon's work takes 0.33 million instructions each second, which is a tenth of " +
-		"a millisecond. However, the daemon works at two times in each second: for the schedule deliver_all, and to look for changed " +
-		"schedules. For this work, Go's scheduler runs about 30 threads, which costs 80 µs for each thread on a nested virtual " +
-		"machine such as this one.",
+	Missed: "A kernel that maps files in large pages counts nearly all of the program's file (25 MB) as resident in each process " +
+		"of the program. The file is in memory only once. The daemon's work takes 0.33 million instructions each second, which is " +
+		"a tenth of a millisecond. However, the daemon becomes active twice each second: once for the schedule deliver_all, and " +
+		"once to look for changed schedules. For this work, Go's scheduler runs about 30 threads, which costs 80 µs for each " +
+		"thread on a nested virtual machine such as this one.",
 }
 
 func runIdle(r *Run) Measures {

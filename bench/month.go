@@ -11,12 +11,12 @@ import (
 var month = Case{
 	Name:  "month",
 	Title: "a month of 1,000,000 messages a day",
-	About: "The case simulates 30 days with its own clock. In each of the 24 hours of a day, it sends, delivers, and reads messages to " +
-		"ten recipients, which makes 1,000,000 messages a day. Each day, `clear_old` and `clear_traces` run with their default " +
-		"settings, which archive delivered messages after seven days. The number at the end of a measure's name is the day. `file_mb` " +
-		"is the size of the file after that day. `clear_s` is the time that `clear_old` took. The eighth day is the first on which it " +
-		"finds messages. `day_s` is the time that sending, delivering, and reading the messages of the day took. `wal_mib` is the " +
-		"largest size of the WAL.",
+	About: "The case simulates 30 days with its own clock. In each of the 24 hours of a day, it sends, delivers, and reads " +
+		"messages to ten recipients, which makes 1,000,000 messages a day. Each day, `clear_old` and `clear_traces` run with their " +
+		"default settings, which archive delivered messages after seven days. The number at the end of a measure's name is the " +
+		"day. `file_mb` is the size of the file after that day. `clear_s` is the time that `clear_old` took. The eighth day is the " +
+		"first on which `clear_old` finds messages. `day_s` is the time that sending, delivering, and reading the messages of the " +
+		"day took. `wal_mib` is the largest size of the WAL.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runMonth}},
 	Targets:     []Target{{Measure: "wal_mib", Want: 16, AtMost: true}}, // that of clear-old
 }

@@ -5,15 +5,15 @@ import "fmt"
 // leastBacklog is how many messages wait in a trial of the cases with a backlog on a server.
 const leastBacklog = 1000
 
-const aboutServer = "The PostgreSQL server is Debian's, with its default settings (fsync and synchronous_commit are on). Each run starts a new " +
-	"server and connects to it by a socket. `server_cpu_us` is the processor time of all processes of the server for each " +
-	"message. "
+const aboutServer = "The PostgreSQL server is Debian's, with its default settings (fsync and synchronous_commit are on). Each run " +
+	"starts a new server and connects to it through a socket. `server_cpu_us` is the processor time per message of all processes " +
+	"of the server. "
 
 // serverSends is the case of n senders in one process, with the database on a server.
 func serverSends(n int, missed string, targets ...Target) Case {
 	title := "on a PostgreSQL server: durable sends, 1 sender in a process"
 	about := aboutServer +
-		"Each sender sends one message after the other for three seconds. Mailroom writes on one connection. River and pgmq have one " +
+		"Each sender sends one message after another for three seconds. Mailroom writes on one connection. River and pgmq have one " +
 		"connection for each sender. " + aboutPGMQ
 	if n > 1 {
 		title = fmt.Sprintf("on a PostgreSQL server: durable sends, %d senders in a process", n)
@@ -48,10 +48,10 @@ var serverDeliver = Case{
 		{Name: "river-server", Run: onServer(riverServerWorks(20_000))},
 		{Name: "pgmq-sql", Run: onServer(pgmqTakes(20_000, 100))},
 	},
-	Missed: "pgmq moves a row from one table with two indexes to another table. In Mailroom, a message stays in its table. The server " +
-		"writes its row of forty columns again, with entries in four indexes, and checks the conditions of ten other indexes. This is " +
-		"half of the cost. Mailroom also adds a row with the payload to the inbox, adds a row to the trace, and reads from that row " +
-		"what `stats` counts.",
+	Missed: "pgmq moves a row from one table with two indexes to another table. In Mailroom, a message stays in its table. The " +
+		"server writes its row of forty columns again, with entries in four indexes, and checks the conditions of ten other " +
+		"indexes. This work is half of the cost. Mailroom also adds a row with the payload to the inbox, adds a row to the trace, " +
+		"and reads from the trace row what `stats` counts.",
 	Targets: []Target{
 		{Measure: "server_cpu_us", Against: "river-server", Want: 0.8, AtMost: true},
 		{Measure: "server_cpu_us", Against: "pgmq-sql", Want: 1, AtMost: true},
@@ -60,7 +60,7 @@ var serverDeliver = Case{
 
 var serverClaim = Case{
 	Name:  "server-claim",
-	Title: "on a PostgreSQL server: claim and settle one message after the other, with a backlog of 5,000",
+	Title: "on a PostgreSQL server: claim and settle one message after another, with a backlog of 5,000",
 	About: aboutSame +
 		"Mailroom claims one message of a backlog, writes it to its recipient's file, records the outcome, and claims the next " +
 		"message, with all trace rows. pgmq reads and archives each message.",
@@ -79,15 +79,15 @@ var serverWakeup = Case{
 	Title: "on a PostgreSQL server: idle wake-up, from the start of `send` in one process until `wait` in another process has the " +
 		"claimed message",
 	About: aboutSame +
-		"As in the case [wakeup](#wakeup), the sender sends 200 messages, one at a time, with pauses between them. Polling does not " +
-		"affect the result: if the server notifies Mailroom of new messages, Mailroom looks for messages without a notice only once a " +
-		"minute. one-commit inserts a row instead, with the same pauses. It shows how long one durable transaction takes.",
+		"As in the case [wakeup](#wakeup), the sender sends 200 messages, one at a time, with pauses between them. Polling does " +
+		"not affect the result. If the server notifies Mailroom of new messages, Mailroom polls only once a minute. one-commit " +
+		"inserts a row instead, with the same pauses. It shows how long one durable transaction takes.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: onServer(wakesMailroom)},
 		{Name: "one-commit", Run: onServer(oneCommit)},
 	},
-	Missed: "A message needs two commits, the sender's and the waiter's claim, with a notice between them. This takes about ten round " +
-		"trips, and each of them wakes up a process.",
+	Missed: "A message needs two commits: the sender's message and the waiter's claim. Between the commits, the server notifies the " +
+		"waiter. The commits and the notification take about ten round trips, and each round trip wakes up a process.",
 	Targets: []Target{{Measure: "median_us", Against: "one-commit", Want: 3, AtMost: true}},
 }
 

@@ -11,9 +11,9 @@ func peerSends(n int) []Contestant {
 	}
 }
 
-const aboutPeerSends = "- jetstream-always and jetstream-default are JetStream, embedded without a socket, with its stream in files. " +
-	"jetstream-always syncs each message. jetstream-default acknowledges a message before it is on disk.\n" +
-	"- river has one connection to SQLite, as River's driver asks for.\n" +
+const aboutPeerSends = "- jetstream-always and jetstream-default are JetStream, embedded without a socket, with its stream in " +
+	"files. jetstream-always syncs each message. jetstream-default acknowledges a message before it is on disk.\n" +
+	"- river has one connection to SQLite, which is the number that River's driver asks for.\n" +
 	"- backlite is set up as its manual describes. It loses acknowledged messages if the power is cut. backlite-full syncs each " +
 	"commit."
 
@@ -27,6 +27,7 @@ func peerDeliveries() []Contestant {
 	}
 }
 
-const aboutPeerDeliveries = "With JetStream, a delivery moves a message into another stream, in which the recipient looks for messages, and acknowledges " +
-	"the message in the first stream. It moves 1,000 messages at a time, which is the fastest way that JetStream's client offers. " +
-	"The contestants with -take only take and acknowledge messages, and store only their position."
+const aboutPeerDeliveries = "With JetStream, a delivery moves a message into another stream, where the recipient looks for " +
+	"messages, and acknowledges the message in the first stream. The benchmark moves 1,000 messages at a time, which is the " +
+	"fastest way that JetStream's client offers. The contestants whose names end with -take only take and acknowledge messages, " +
+	"and JetStream stores only the position in the stream."

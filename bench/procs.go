@@ -16,19 +16,19 @@ import (
 var procs8 = Case{
 	Name:  "procs-8",
 	Title: "durable sends, 8 processes of one sender each",
-	About: "Eight processes have one database open. For five seconds, each process sends one durable message after the other. In the " +
-		"greedy design, each process has a raw connection with only SQLite's busy timeout of 10 s. It writes the message and its " +
-		"trace row into the same tables. `worst_ms` is the longest time that any single send took. `jain` is the fairness between the " +
-		"processes, which is 1 if all processes sent the same number of messages.",
+	About: "Eight processes have one database open. For five seconds, each process sends one durable message after another. In " +
+		"the greedy design, each process has a raw connection with only SQLite's busy timeout of 10 s. The process writes the " +
+		"message and its trace row into the same tables as Mailroom. `worst_ms` is the longest time that any single send took. " +
+		"`jain` is the fairness between the processes, which is 1 if all processes sent the same number of messages.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: sendingProcesses("mailroom", 8)},
 		{Name: "greedy", Run: sendingProcesses("greedy", 8)},
 	},
-	Missed: "Mailroom's processes take turns, and turns cost the time that the greedy design saves by being unfair. In the greedy design, " +
-		"one process writes hundreds of messages in a row with its pages in its cache (see `jain`). In Mailroom, each process was " +
-		"asleep before its turn, finds its cache emptied by the seven others, and reads ten pages again. Each turn needs a switch " +
-		"between processes and a wake-up. Both processors are busy for three quarters of the time, and spend two thirds of that in " +
-		"the kernel, which switches between the processes.",
+	Missed: "Mailroom's processes take turns, and turns cost the time that the greedy design saves by being unfair. In the greedy " +
+		"design, one process writes hundreds of messages in a row with its pages in its cache (see `jain`). In Mailroom, each " +
+		"process was asleep before its turn, finds its cache emptied by the seven others, and reads ten pages again. Each turn " +
+		"needs a switch between processes and a wake-up. Both processors are busy for three quarters of the time, and spend two " +
+		"thirds of this time in the kernel, which switches between the processes.",
 	Targets: []Target{
 		{Measure: "rate_per_s", Against: "greedy", Want: 1},
 		{Measure: "worst_ms", Against: "greedy", Want: 1.0 / 100, AtMost: true},

@@ -83,7 +83,7 @@ func (r *Run) rest(d time.Duration) {
 	}
 }
 
-// measureSends lets n senders of this process send, each one message after the other, for three seconds. On a server
+// measureSends lets n senders of this process send, each one message after another, for three seconds. On a server
 // each has sent one before: then everything is open and prepared.
 func (r *Run) measureSends(n int, send func(sender int) error) Measures {
 	counts, errs := make([]int, n), make([]error, n)

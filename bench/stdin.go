@@ -18,9 +18,9 @@ var sendStdin = Case{
 		{Name: "mailroom", Run: stdinMailroom},
 		{Name: "one-transaction", Run: stdinOneTransaction},
 	},
-	Missed: "The engine alone stores 88,000 messages a second in such batches, at 11 µs a message for the insert, trace, commit, sync, " +
-		"and checkpoints. The program does not reach this rate because it also decodes lines and writes answers. It does this on the " +
-		"other processor, which also collects the garbage.",
+	Missed: "The engine alone stores 88,000 messages a second in such batches, at 11 µs a message for the insert, trace, commit, " +
+		"sync, and checkpoints. The program does not reach this rate because it also decodes lines and writes answers. It does " +
+		"this work on the other processor, which also runs the garbage collector.",
 	Targets: []Target{{Measure: "rate_per_s", Against: "one-transaction", Want: 0.55}},
 }
 

@@ -10,8 +10,8 @@ import (
 var waiting = Case{
 	Name:  "waiting",
 	Title: "`status` and `stats` with 1,000,000 waiting messages",
-	About: "The case runs `status`, and `stats` for the last 24 hours, in two databases. In one, 1,000,000 messages to ten recipients " +
-		"wait. In the other, 1,000 messages wait. The figures are medians of 50 runs each.",
+	About: "The case runs `status`, and `stats` for the last 24 hours, in two databases. In one database, 1,000,000 messages to " +
+		"ten recipients wait. In the other database, 1,000 messages wait. The figures are medians of 50 runs each.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: func(r *Run) Measures { return runWaiting(r, r.scaled(1_000_000, 20_000)) }},
 		{Name: "mailroom-1000-waiting", Run: func(r *Run) Measures { return runWaiting(r, 1000) }},

@@ -21,23 +21,24 @@ import (
 var wakeup = Case{
 	Name:  "wakeup",
 	Title: "idle wake-up, from the start of `send` in one process until `wait` in another process has the claimed message",
-	About: "One process waits, and another process sends. Both already have the database open. The sender sends 200 messages, one at a " +
-		"time, with pauses between them. The time runs until the waiter has the message and its claim is stored. JetStream is a third " +
-		"process on a TCP port of this machine, and its time runs until the acknowledgement is confirmed. `received_us` is the time " +
-		"until the waiter has the message. River polls once a second, which is its default, and gets fewer messages.\n\n" +
-		"`cpu_ms_per_s` is the processor time that the waiting process uses while nothing happens, over 20 s. For Mailroom, that " +
-		"process is `mailroom wait` as shipped. For the others, it is a process of the benchmark, which itself uses about 0.2. " +
-		"Backlite is missing, because it never learns of messages that another process adds.",
+	About: "One process waits, and another process sends. Both already have the database open. The sender sends 200 messages, one " +
+		"at a time, with pauses between them. The time runs until the waiter has the message and its claim is stored. JetStream is " +
+		"a third process on a TCP port of this machine, and its time runs until the acknowledgment is confirmed. `received_us` is " +
+		"the time until the waiter has the message. River polls once a second, which is its default, and gets fewer messages.\n\n" +
+		"`cpu_ms_per_s` is the processor time per second that the waiting process uses while nothing happens, measured over 20 s. " +
+		"For Mailroom, that process is `mailroom wait` as shipped. For the other contestants, it is a process of the benchmark, " +
+		"which itself uses about 0.2 ms per second. Backlite is missing, because it never learns of messages that another process " +
+		"adds.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: wakesMailroom},
 		{Name: "jetstream-always", Run: wakesJetStream},
 		{Name: "river", Run: wakesRiver},
 	},
-	Missed: "A message needs two durable transactions: the sender's, and the waiter's claim. JetStream syncs the first and keeps the " +
-		"second in memory. Mailroom's two syncs overlap, because it notifies the waiter before the message is on disk. In a process " +
-		"that was idle, every statement runs with cold caches and reads its pages again. The sender commits after 220 µs, and the " +
-		"waiter begins 80 µs later. The waiter's reads and writes take 300 µs (half of that if the caches are warm), and the disk " +
-		"takes 270 µs.",
+	Missed: "A message needs two durable transactions: the sender's message and the waiter's claim. JetStream syncs the message " +
+		"and keeps the claim in memory. Mailroom's two syncs overlap, because it notifies the waiter before the message is on " +
+		"disk. In a process that was idle, every statement runs with cold caches and reads its pages again. The sender commits " +
+		"after 220 µs, and the waiter begins 80 µs later. The waiter's reads and writes take 300 µs (half of that if the caches " +
+		"are warm), and the disk takes 270 µs.",
 	Targets: []Target{
 		{Measure: "median_us", Against: "jetstream-always", Want: 1, AtMost: true},
 		{Measure: "median_us", Against: "river", Want: 1.0 / 50, AtMost: true},
