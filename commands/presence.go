@@ -38,11 +38,11 @@ func (p Presence) String() string {
 // Text tells people when the recipients will see the message.
 func (p Presence) Text(w *terminal.Text) {
 	for _, says := range [][2]string{
-		{hosts.IsWorking, "Working agents, which see the message at their next tool call or at the end of the turn: %s.\n"},
-		{hosts.IsIdle, "Idle agents, which are woken if their host supports it: %s.\n"},
-		{hosts.NotWoken, "Idle agents, which are not woken for this message and see it in their next turn: %s.\n"},
+		{hosts.IsWorking, "Working agents, which will see the message at their next tool call or at the end of the turn: %s.\n"},
+		{hosts.IsIdle, "Idle agents, which will be woken if their host supports it: %s.\n"},
+		{hosts.NotWoken, "Idle agents, which will not be woken for this message and will see it in their next turn: %s.\n"},
 		{hosts.OverSpent, "Agents that see no more messages this hour because their budget (budget.bytes) is used up: %s.\n"},
-		{hosts.NoHooks, "Agents that have no connected host and see the message when they next check: %s.\n"},
+		{hosts.NoHooks, "Agents that have no connected host and will see the message when they next check: %s.\n"},
 		{hosts.NotThere, "Agents that are not running and will see the message in their next session: %s.\n"},
 	} {
 		var names []string

@@ -49,7 +49,7 @@ func TestPasswordOfCommands(t *testing.T) {
 	}
 	o.run("agent", "add", "reader")
 	o.run("agent", "add", "builder", "--deliver", "exec:mailroom agent list --json >'"+taken+"' 2>&1; true")
-	if says := deliver(); !strings.Contains(says, "does not let this user connect") || !strings.Contains(says, "~/.pgpass") {
+	if says := deliver(); !strings.Contains(says, "does not allow this user to connect") || !strings.Contains(says, "~/.pgpass") {
 		t.Errorf("the command prints %s", says)
 	}
 	finding := func() string {

@@ -401,7 +401,7 @@ func (r *Result) connectedText(w *terminal.Text) {
 		w.Printf("In this clone of the repository, git now ignores these files: %s\n", strings.Join(r.Excluded, ", "))
 	}
 	if r.Exposed != nil {
-		w.Printf("These files contain paths on this machine, and you might commit them by accident: %s. To make git ignore those that are not yet tracked, run `mailroom connect %s --exclude`.\n",
+		w.Printf("These files contain paths that are specific to this machine, so do not commit them: %s. To make git ignore those that are not yet tracked, run `mailroom connect %s --exclude`.\n",
 			strings.Join(r.Exposed, ", "), r.Host)
 	}
 	if !r.changes() {

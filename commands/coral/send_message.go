@@ -21,7 +21,7 @@ const directPrefix = "direct:"
 
 // SendMessageParams ask for a post. Source: document 003, "Sending a Message".
 type SendMessageParams struct {
-	ThreadID string   `json:"threadId,omitempty" desc:"thread to post in, or direct:NAME for one agent outside threads; optional with reply_to" check:"id"`
+	ThreadID string   `json:"threadId,omitempty" desc:"thread to post in, or direct:NAME to message one agent outside any thread; optional if reply_to is given" check:"id"`
 	SenderID string   `json:"senderId,omitempty" desc:"agent that posts; may be left out if the caller's credential names it" check:"agent"`
 	Content  string   `json:"content" desc:"text, at most 1 MiB including its JSON escapes and the mentions" check:"max=1048576"`
 	Mentions []string `json:"mentions,omitempty" desc:"participants to notify, as NAME or @NAME; others are not notified" check:"mention,max=1000"`
@@ -150,7 +150,7 @@ func (r SendMessageResult) ToolText() string {
 		[2]string{"Sender", r.SenderID},
 		[2]string{"Content", r.Content}, [2]string{"Mentions", listed(r.Mentions)},
 		[2]string{"Ignored mentions (not participants in the thread)", listed(r.Ignored)},
-		[2]string{"Not notified, because only the content names them (to notify them, add them to mentions)", listed(r.Unmentioned)},
+		[2]string{"Mentioned only in the content, so not notified (to notify them, add them to mentions)", listed(r.Unmentioned)},
 		[2]string{"Named in the content, but not participants", listed(r.NotParticipants)},
 		[2]string{"In reply to", r.ReplyTo}, [2]string{"Sent directly, not to the thread", r.OutsideThread},
 		[2]string{"Answered request", r.RequestID}, [2]string{"You are now", r.Presence}, [2]string{"Note", r.Note},

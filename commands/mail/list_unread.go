@@ -11,7 +11,7 @@ import (
 
 // ListUnreadParams say whose inbox to list.
 type ListUnreadParams struct {
-	Agent string `json:"agent,omitempty" desc:"agent that lists its messages; may be left out if --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
+	Agent string `json:"agent,omitempty" desc:"agent whose messages to list; may be left out if --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
 	Limit int    `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=100" default:"20"`
 }
 

@@ -29,7 +29,7 @@ func chooseHost(l *ledger.Ledger, u *Update, a *ledger.Agent) error {
 		return invalid("%q is not a valid host name", *u.Host)
 	case u.Host != nil && *u.Host != "" && *u.Host != here && ledger.NeedsHost(l, &named):
 		return invalid("you can set files and commands only on their own host, but this host is %s", here).
-			WithHint("Run `mailroom agent add` on %s. Or, to move only the existing files and commands to that host, omit the new ones", *u.Host)
+			WithHint("Run `mailroom agent add` on %s. Or, to move only the existing files and commands to that host, repeat this command without the new ones", *u.Host)
 	case u.Host != nil:
 		a.Host = *u.Host
 	case !l.IsCentral():

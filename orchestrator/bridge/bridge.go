@@ -305,7 +305,7 @@ func (w *watch) beside(ctx context.Context) {
 		return
 	}
 	if err := w.o.Alongside(ctx); err != nil && ctx.Err() == nil {
-		w.log.Error("the task that runs alongside the watch ended", "error", err)
+		w.log.Error("the delivery task that runs alongside the watch ended", "error", err)
 	}
 }
 

@@ -142,7 +142,7 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 		return 0, err
 	}
 	if e.sending.Changed(nil) {
-		e.log.Info("sending traces works again", "otlp", e.options.Target())
+		e.log.Info("traces are being sent again", "otlp", e.options.Target())
 	}
 	rejected.Spans = min(rejected.Spans, int64(p.size()))
 	var said error

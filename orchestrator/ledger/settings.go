@@ -72,7 +72,7 @@ const (
 
 // settingList is the catalogue of settings. Source: contract, "The ladder and retention".
 var settingList = []Setting{
-	{Key: "retry.ladder", Default: "30s,60s,120s", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
+	{Key: "retry.ladder", Default: "30s,60s,120s", Bounds: "1 to 20 comma-separated durations, each from 10ms to 24h",
 		About: "waiting times before the second, third, and later attempts; the last waiting time repeats",
 		parse: func(s *Settings, v string) (err error) { s.Ladder, err = parseLadder(v); return err }},
 	integer("retry.max_retries", "3", 0, 100, "number of retries of a message that does not set max_retries",
@@ -115,7 +115,7 @@ var settingList = []Setting{
 		"number of turns that messages may cause in a session of an agent host before its user enters something",
 		func(s *Settings) *int { return &s.HookTurns }),
 	integer("budget.bytes", "65536", 0, 1<<30,
-		"number of bytes of unrequested messages that an agent's context may receive in one clock hour; digests list the other messages; 0: no limit",
+		"maximum bytes of unrequested messages to add to an agent's context in one clock hour; further messages are only listed in a digest; 0: no limit",
 		func(s *Settings) *int { return &s.BudgetBytes }),
 	onOff("loop.hold", "off",
 		"`mailroom serve` holds the messages between two agents for an hour if they exchange more than 30 messages within ten minutes while no person writes to either agent",
@@ -155,7 +155,7 @@ var settingList = []Setting{
 			}
 			return nil
 		}},
-	{Key: "start.ladder", Default: "5s,30s,2m,10m", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
+	{Key: "start.ladder", Default: "5s,30s,2m,10m", Bounds: "1 to 20 comma-separated durations, each from 10ms to 24h",
 		About: "waiting times before a failed session is restarted; after the last one, Mailroom stops restarting the session until the next message",
 		parse: func(s *Settings, v string) (err error) { s.StartLadder, err = parseLadder(v); return err }},
 	{Key: "wal.limit", Default: "67108864", Bounds: "1048576 to 17179869184 bytes",

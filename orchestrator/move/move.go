@@ -228,7 +228,7 @@ func (c *copying) mayArrive(old string) error {
 			return err
 		}
 		if n > 0 {
-			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: its table %s has rows",
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is not empty: its table %s has rows",
 				t.Ledger.Path(), p.to.Name).
 				WithHint("With `--db`, specify a location that has no database yet or an empty database")
 		}

@@ -167,14 +167,14 @@ func checkLeases(x *examination) error {
 }
 
 func checkUnowned(x *examination) error {
-	return x.addCount(Problem, "%s without an owner (set with SQL). Until such a lease ends, later messages from the same sender to the same agent wait", "lease",
+	return x.addCount(Problem, "%s without an owner (set with SQL). Until such a lease ends, later messages from the sender of the leased message to the same agent have to wait", "lease",
 		"To list the leases, run `mailroom sql --named leases`. To see what to do about a lease, run `mailroom why ID`",
 		`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND `+ledger.Unowned+` AND lease_until > ?`,
 		orchestrator.Stamp(x.now))
 }
 
 func checkSilent(x *examination) error {
-	x.addMembers("Mailroom has not heard from %s for longer than the limit", "To see which agents, run `mailroom agent list`",
+	x.addMembers("Mailroom has not heard from %s for longer than the time in `--silent-after`", "To see which agents, run `mailroom agent list`",
 		func(m *Member) bool { return m.isSilent(x.now) })
 	return nil
 }

@@ -95,7 +95,7 @@ func checkSessions(x *examination) error {
 		}
 		x.add(Finding{
 			About: name, Level: Note, Do: "End all sessions except one, or give each session an agent name of its own",
-			Says: fmt.Sprintf("%d running sessions use this agent name: %s. A message goes to the first session that checks for messages",
+			Says: fmt.Sprintf("%d running sessions share this agent name (%s). A message goes to the first session that checks for messages",
 				len(names), strings.Join(names, ", ")),
 		})
 	}

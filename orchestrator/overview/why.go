@@ -182,7 +182,7 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 	switch {
 	case lease != nil && lease.Unwritten():
 		why.Rule = fmt.Sprintf("delivered; given at %[2]s to %[1]s, which has not finished writing its answer", lease, lease.At)
-		why.Fix = "No action needed: the message becomes read when the answer is written, or unread again if the process ends before that"
+		why.Fix = "No action needed: the message is marked as read when the answer is written, or becomes unread again if the process ends first"
 	case lease != nil && lease.Until <= orchestrator.Stamp(l.Now()):
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s but not confirmed, so it has been unread again since %s", lease,
 			lease.At, lease.Until)

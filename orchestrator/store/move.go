@@ -50,7 +50,7 @@ func Closed(path string, settings map[string]string) error {
 	}
 	if settings[MovingFrom] != "" {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved,
-			Message: "a database is being moved to " + path + "; nothing was written",
+			Message: "nothing was written: a database is being moved to " + path,
 			Hint:    "If `mailroom migrate` was interrupted, run it again. Until the move is finished, use the old database"}
 	}
 	return nil

@@ -173,8 +173,8 @@ var flagAdvice = map[string]string{
 	"mailroom serve -d":                         "To keep the daemon running in the background, run `mailroom service install`",
 	"mailroom serve --detach":                   "To keep the daemon running in the background, run `mailroom service install`",
 	"mailroom serve --daemon":                   "To keep the daemon running in the background, run `mailroom service install`",
-	"mailroom list -a":                          "By default, `mailroom list` lists the newest 20 messages of all agents together. To list more, add --limit",
-	"mailroom list --all":                       "By default, `mailroom list` lists the newest 20 messages of all agents together. To list more, add --limit",
+	"mailroom list -a":                          "By default, `mailroom list` lists the 20 newest messages across all agents. To list more, add --limit",
+	"mailroom list --all":                       "By default, `mailroom list` lists the 20 newest messages across all agents. To list more, add --limit",
 	"mailroom agent add --transport":            "To choose how the agent gets messages, use `--deliver SCHEME:ADDRESS`: exec:COMMAND, file:PATH, https://...",
 	"mailroom agent add --command":              "To run a command for the agent's messages, use `--deliver exec:COMMAND`",
 	"mailroom clear_old --older-than":           "Use `--older-than-days 30`",
@@ -208,7 +208,7 @@ var flagAdvice = map[string]string{
 	"mailroom acknowledge --all":                "To read all unread messages, run `mailroom read NAME`",
 	"mailroom alert --test":                     "To check whether Mailroom can reach your phone, run `mailroom signal doctor`",
 	"mailroom console --open":                   "`mailroom console` opens the browser without a flag",
-	"mailroom status --watch":                   "To see events as they happen, run `mailroom tail`. To repeat the status, run `watch mailroom status`",
+	"mailroom status --watch":                   "To see events as they happen, run `mailroom tail`. To refresh the status continuously, run `watch mailroom status`",
 	"mailroom -V":                               "To see the version, run `mailroom --version`",
 }
 

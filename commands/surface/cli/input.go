@@ -66,7 +66,7 @@ func plainText(ctx context.Context, p *Program, param *parameter.Param, text str
 		return p.textFrom(ctx, param, text, errNoInput)
 	}
 	if strings.HasSuffix(text, " -") && !asTyped {
-		return nil, badValue(param.Name, errors.New("nothing was sent: to read standard input, give only `-` as the text"),
+		return nil, badValue(param.Name, errors.New("nothing was sent: the text contains `-` and other words. To read standard input, give only `-` as the text"),
 			"If the text ends with a dash, write -- before the text")
 	}
 	if path, is := strings.CutPrefix(text, "@"); is && !asTyped {

@@ -31,7 +31,7 @@ func tailCommand(p *Program) *urfave.Command {
 			"that it left out, as JSON {\"left_out\": N}. If an earlier database replaces this one, for example with `mailroom restore`, the\n" +
 			"command prints a notice, as JSON {\"begun_anew\": true}, and shows the last events again.\n\n" +
 			"On PostgreSQL, the command does not show an event until every transaction that began earlier has ended. If such a transaction takes\n" +
-			"more than 5 seconds, the command names the transaction, as JSON {\"delayed_by\": \"pid N\"}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail builder -n 100\n    mailroom tail --since 1h\n    mailroom tail --json | jq .event",
+			"more than 5 seconds, the command prints the process of the transaction, as JSON {\"delayed_by\": \"pid N\"}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail builder -n 100\n    mailroom tail --since 1h\n    mailroom tail --json | jq .event",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "agent", Usage: "only messages to or from `NAME`",
 				DefaultText: "the agent of --as or MAILROOM_AGENT, otherwise all agents"},

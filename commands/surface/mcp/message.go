@@ -56,7 +56,7 @@ func judge(text []byte) received {
 	var err error
 	if r.message, err = jsonrpc.DecodeMessage(text); err != nil {
 		return refuse(jsonrpc.CodeInvalidRequest,
-			"the message must be a single JSON-RPC message; send the messages of a batch one by one")
+			"batches are not supported; send each JSON-RPC message separately")
 	}
 	switch m := r.message.(type) {
 	case *jsonrpc.Request:

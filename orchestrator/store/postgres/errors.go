@@ -144,11 +144,11 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the user of "+s.path+" does not have the right to do this",
 			"Run `mailroom init` as a user with the CREATE privilege in the database. Afterwards, connect as the user that created the tables")
 	case isKeptOut(err):
-		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user connect",
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not allow this user to connect",
 			"Put the password into ~/.pgpass or PGPASSWORD. Mailroom does not pass PGPASSWORD to the commands of agents. In the server's pg_hba.conf, check that the user may connect")
 	case code == undefinedObject && errors.As(err, new(*pgconn.ConnectError)):
 		return fail(orchestrator.InvalidParams, "the server of "+s.path+" does not support a parameter of the address",
-			"Correct the parameter. The address can contain parameters of libpq and settings of the server")
+			"Correct the parameter. The address can contain libpq parameters and server settings")
 	case code == "" && isUntrusted(err):
 		return fail(orchestrator.Unavailable, "the certificate of the server of "+s.path+" is not trusted",
 			"In the address, use the host name that is in the certificate, and set sslrootcert=FILE to the certificate of the authority that signed it. To trust any certificate, set sslmode=require instead")

@@ -80,7 +80,7 @@ func admit(said map[string]string, knows int) error {
 	switch {
 	case err != nil, version < 1:
 		return orchestrator.Errorf(orchestrator.Unavailable, "the settings table of the database has no row %s",
-			versionKey).WithHint("Use another database, because these tables are not Mailroom's or were changed")
+			versionKey).WithHint("Mailroom did not create the tables in this database, or somebody changed them. Use another database")
 	case version < knows:
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errBehind,
 			Message: fmt.Sprintf("the database has version %d of the tables, but this program needs version %d", version, knows),

@@ -126,6 +126,6 @@ func notDurable(path string, err error) error {
 		Code: orchestrator.Unavailable, Err: err,
 		Message: "the disk that holds " + path + " reported an error; the change may or may not have been saved",
 		Hint: "Check the disk, and restart this program. If the command had an idempotency key, you can safely repeat it with the same key. " +
-			"Otherwise, first check with `mailroom trace` whether the change was saved",
+			"Otherwise, before you repeat it, check with `mailroom trace` whether the change was saved",
 	}
 }

@@ -202,5 +202,5 @@ func movedMeanwhile(path string) error {
 	return orchestrator.Errorf(orchestrator.Unavailable,
 		"the database %s or its -wal file was removed or replaced during the change; the change may or may not have been saved",
 		path).
-		WithHint("If the command had an idempotency key, you can safely repeat it with the same key. Otherwise, first check with `mailroom trace` whether the change was saved. If you replaced the file to restore a backup, use `mailroom restore` instead")
+		WithHint("If the command had an idempotency key, you can safely repeat it with the same key. Otherwise, before you repeat it, check with `mailroom trace` whether the change was saved. If you replaced the file to restore a backup, use `mailroom restore` instead")
 }

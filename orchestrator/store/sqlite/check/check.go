@@ -146,5 +146,5 @@ func Copies(folders []string, report store.Report) {
 	report("copies", store.Problem,
 		fmt.Sprintf("interrupted backups or restores left copies of the database and its messages (%.1f MB): %s",
 			float64(bytes)/1e6, strings.Join(left, " ")),
-		"To remove the copies, run `rm -r "+strings.Join(left, " ")+"`, or make another backup in the same folder")
+		"To remove the copies, run `rm -r "+strings.Join(left, " ")+"`. The next backup in the same folder also removes them")
 }

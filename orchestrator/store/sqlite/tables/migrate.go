@@ -292,7 +292,7 @@ func CheckVersion(c *store.Conn) (int, error) {
 	case version > 0 && version < firstVersion:
 		return 0, orchestrator.Errorf(orchestrator.Unavailable,
 			"the database has version %d of the tables, but this Mailroom can upgrade only version %d and later", version, firstVersion).
-			WithHint("Build Mailroom from the commit %s, and run its `mailroom init` with this database. The database then has a version that this Mailroom can use", lastMigrating)
+			WithHint("Build Mailroom from the commit %s, and run `mailroom init` with that build on this database. The version of Mailroom that you use now can then use the database", lastMigrating)
 	case version <= Version:
 		return version, nil
 	}
