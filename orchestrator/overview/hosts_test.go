@@ -42,7 +42,7 @@ func TestDoctorOfHosts(t *testing.T) {
 	want.Equal(t, "one session", finds("sessions bob"), "")
 	happens("two", process.Of(os.Getppid()))
 	want.Equal(t, "two sessions", finds("sessions bob"),
-		"2 running sessions use this agent name: one of claude, two of claude. A message goes to the first session that checks for messages")
+		"2 running sessions share this agent name (one of claude, two of claude). A message goes to the first session that checks for messages")
 	f.Send("alice", "bob")
 	f.Deliver()
 	want.Equal(t, "unread", finds("unread bob"), "")

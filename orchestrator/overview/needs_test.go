@@ -200,7 +200,7 @@ func TestSilenceIsSeenAtOnce(t *testing.T) {
 		t.Errorf("a is %s, %v", standing.Status, err)
 	}
 	for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.DoctorOptions{}) {
-		if finding.Code == "silent agents" && finding.Says != "Mailroom has not heard from 1 agent for longer than the limit" {
+		if finding.Code == "silent agents" && finding.Says != "Mailroom has not heard from 1 agent for longer than the time in `--silent-after`" {
 			t.Errorf("the doctor finds: %s", finding.Says)
 		}
 	}
