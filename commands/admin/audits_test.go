@@ -318,7 +318,7 @@ $ mailroom sql --named failed_last_day --params 72
 ended_at  message_id  sender  recipient  message_type  status  retries  reason
 ` + "```" + `
 
-You can also run your own query. Mailroom allows only queries that read:
+You can also run your own query. Mailroom allows only read-only queries:
 
 ` + "```" + `console
 $ mailroom agent add bob

@@ -1,6 +1,6 @@
 -- Undelivered messages by recipient.
--- If a recipient has many undelivered messages, either no process delivers to that recipient or its transport fails.
--- See `retries_by_recipient`.
+-- If a recipient has many undelivered messages, either no process is delivering to that recipient or its transport is
+-- failing. See `retries_by_recipient`.
 -- columns: recipient, pending, retry, leased, oldest_at, oldest_seconds
 SELECT recipient, count(*) FILTER (WHERE status = 'pending') AS pending, count(*) FILTER (WHERE status = 'retry') AS retry,
        count(*) FILTER (WHERE lease_token <> '') AS leased,

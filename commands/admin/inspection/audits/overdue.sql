@@ -1,6 +1,6 @@
 -- Messages that have been undelivered for more than N minutes, oldest first.
--- For a message with a `not_before` time, the wait starts at that time. To see why a message waits, run `mailroom why
--- ID`.
+-- For a message with a `not_before` time, the wait starts at that time. To see why a message is waiting, run
+-- `mailroom why ID`.
 -- params: minutes=5
 -- columns: message_id, sender, recipient, status, created_at, waiting_seconds, next_attempt_at, last_error
 SELECT message_id, sender, recipient, status, created_at,

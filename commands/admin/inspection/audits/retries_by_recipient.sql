@@ -1,5 +1,6 @@
 -- Failed attempts in the last N hours by recipient, with the most frequent reason.
--- Failed attempts of messages that have since been deleted are listed under the recipient `''`, with their reasons.
+-- Failed attempts to deliver messages that have since been deleted are listed under the recipient `''`, with their
+-- reasons.
 -- params: hours=24
 -- columns: recipient, failed_attempts, messages, most_frequent_reason
 WITH failures AS (

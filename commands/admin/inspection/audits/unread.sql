@@ -1,6 +1,6 @@
 -- Unread messages in inboxes, oldest first.
--- Either no process waits for the recipient's messages, or the reader is busy. A leased message is listed after its
--- lease has ended.
+-- Either no process is waiting for the recipient's messages, or the reader is busy. A leased message is listed only
+-- after its lease has ended.
 -- columns: recipient, message_id, delivered_at, unread_seconds
 SELECT recipient, message_id, delivered_at,
        CAST(round((julianday(?1) - julianday(delivered_at)) * 86400) AS INTEGER) AS unread_seconds
