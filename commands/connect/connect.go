@@ -255,7 +255,7 @@ func (f *Facts) mayBe(env commands.Env, h *agenthost.Host) error {
 	case name == orchestrator.Auto && h.Shares():
 		return orchestrator.Errorf(orchestrator.InvalidParams,
 			"the agent `auto` does not work with %s, because all sessions of %[1]s share a process", h.Name).
-			WithHint("Name an agent with `--as NAME`. All sessions then share that agent")
+			WithHint("Give the name of one agent. All sessions then share that agent")
 	case name == orchestrator.Auto && env.Distant != nil:
 		return orchestrator.Errorf(orchestrator.InvalidParams, agenthost.AutoElsewhere).
 			WithHint("Name the agent: run `mailroom connect %s` with `--as NAME`", h.Name)

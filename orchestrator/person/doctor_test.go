@@ -157,7 +157,7 @@ func TestDoctorAnswers(t *testing.T) {
 			says = append(says, f.Level+" "+f.Says)
 		}
 	}
-	if len(says) != 2 || !strings.HasPrefix(says[0], "note found keys of 1 question ") ||
+	if len(says) != 2 || !strings.HasPrefix(says[0], "note found keys of 1 question;") ||
 		!strings.HasPrefix(says[1], "problem cannot decrypt the answers to 1 open question,") {
 		t.Errorf("the doctor finds %q", says)
 	}

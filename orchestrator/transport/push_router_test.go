@@ -126,7 +126,7 @@ func TestPushByRouter(t *testing.T) {
 		t.Errorf("kept for %s s; the question lives an hour", ttl)
 	}
 	if !strings.Contains(shown[0], "A question is waiting") || strings.Contains(shown[0], "AAAA") ||
-		!strings.Contains(shown[1], "was cancelled") {
+		!strings.Contains(shown[1], "was canceled") {
 		t.Errorf("%q", shown)
 	}
 	if said := o.column(`SELECT detail FROM message_trace WHERE detail LIKE '%HTTP 201 Created%'`); len(said) != 2 {

@@ -257,7 +257,7 @@ func TestBugs(t *testing.T) {
 	if a := h.ask("GET", "/api/device", "", bearer("mailroom_device_x")); a.status != 500 || a.code() != "internal" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if !strings.Contains(h.logged(), "panicked") || !strings.Contains(h.logged(), "here.go") {
+	if !strings.Contains(h.logged(), "panic while") || !strings.Contains(h.logged(), "here.go") {
 		t.Errorf("the log: %s", h.logged())
 	}
 }

@@ -108,7 +108,7 @@ func onlyReads(t *testing.T, e *delivery.Engine) {
 	_, delivered := e.DeliverAll(t.Context(), delivery.Options{})
 	for does, err := range map[string]error{"a send": send(t, e), "init": created, "a delivery": delivered} {
 		if text := fmt.Sprint(err); orchestrator.CodeOf(err) != orchestrator.Unavailable ||
-			!strings.Contains(text, "does not accept writes because it is a standby") || !strings.Contains(text, "List all servers") {
+			!strings.Contains(text, "does not accept writes because it is a standby") || !strings.Contains(text, "list all servers") {
 			t.Errorf("%s: %v", does, err)
 		}
 	}
