@@ -22,24 +22,24 @@ func TestConfirmations(t *testing.T) {
 		command, answer, asks string
 		ends                  int
 	}{
-		{"agent remove bob", "n\n", `the agent bob\. .* Go on\? \[y/N\] `, 64},
-		{"agent remove bob", "\n", `Go on\?`, 64},
-		{"agent remove bob", "\x04", `Go on\?`, 64},
-		{"agent remove bob", "y\n", `Go on\?`, 0},
-		{"agent remove bob", "y\n", `Go on\?`, 66}, // it is gone
+		{"agent remove bob", "n\n", `the agent bob\. .* Continue\? \[y/N\] `, 64},
+		{"agent remove bob", "\n", `Continue\?`, 64},
+		{"agent remove bob", "\x04", `Continue\?`, 64},
+		{"agent remove bob", "y\n", `Continue\?`, 0},
+		{"agent remove bob", "y\n", `Continue\?`, 66}, // it is gone
 		{"agent remove cid --yes", "", "", 0},
 		{"agent remove dan </dev/null", "", "", 0},
-		{"group delete team", "yes\n", `the group team\. Go on\?`, 0},
-		{"cancel " + message, "n\n", message + `, which .* Go on\?`, 64},
-		{"cancel last", "y\n", `with this message\?`, 0}, // asked once
-		{"clear_traces", "y\n", `Go on\?`, 0},
-		{"clear_old", "y\n", `Go on\?`, 0},
+		{"group delete team", "yes\n", `the group team\. Continue\?`, 0},
+		{"cancel " + message, "n\n", message + `\. Mailroom will never .* Continue\?`, 64},
+		{"cancel last", "y\n", `on this message\?`, 0}, // asked once
+		{"clear_traces", "y\n", `Continue\?`, 0},
+		{"clear_old", "y\n", `Continue\?`, 0},
 		{"clear_old --json", "", "", 0},
 		{"clear_old | cat", "", "", 0},
-		{"dead_letters replay --all", "y\n", `This sends 2 dead letters again\. Go on\?`, 0},
+		{"dead_letters replay --all", "y\n", `This sends 2 dead letters again\. Continue\?`, 0},
 		{"dead_letters replay " + message, "", "", 65}, // it is none
 		{"--db new.db migrate --from \"" + o.db + "\"", "n\n",
-			`from ` + regexp.QuoteMeta(o.db) + ` to .*/new\.db\. .* Go on\?`, 64},
+			`from ` + regexp.QuoteMeta(o.db) + ` to .*/new\.db\. .* Continue\?`, 64},
 		{"status", "", "", 0},
 	} {
 		until := ""

@@ -194,7 +194,7 @@ var coralExample = example{
 			"Agent registered successfully:\nID: data-analyzer\nName: Data Analyzer\nDescription: Knows the figures\nSession: default"},
 		{"report-writer", "list_agents", `{}`, `{"count":4,"agents":[{"agentId":"report-writer","registered":true},{"agentId":"data-analyzer","agentName":"Data Analyzer"},{"agentId":"operator"},{"agentId":"user"}]}`,
 			"2 agents:\nID: report-writer, Name: Report Writer\nID: data-analyzer, Name: Data Analyzer\nBuilt-in recipients, not agents:\n" +
-				"ID: operator, Name: operator, Description: whoever types in a shell of this machine\nID: user, Name: user, Description: the person who runs the agents, on a phone"},
+				"ID: operator, Name: operator, Description: the person who runs commands in a shell on this machine\nID: user, Name: user, Description: the person who runs the agents and answers on a phone"},
 		{"report-writer", "create_thread", `{"threadName":"Data Source Discussion","creatorId":"report-writer","participantIds":["data-analyzer"]}`,
 			`{"success":true,"threadId":"$thread","participants":["report-writer","data-analyzer"],"status":"open"}`,
 			"Thread created successfully:\nID: $thread\nName: Data Source Discussion\nCreator: report-writer\nParticipants: report-writer, data-analyzer\nStatus: open"},

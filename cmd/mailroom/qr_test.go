@@ -158,7 +158,7 @@ func TestQRCode(t *testing.T) {
 		code = append(code, upper, lower)
 	}
 	code = code[:len(code[0])] // the last line may be of one row
-	if text, err := code.cropped().text(); err != nil || !strings.Contains(string(shown), "open "+text+" there") ||
+	if text, err := code.cropped().text(); err != nil || !strings.Contains(string(shown), "open "+text+" on the phone") ||
 		len(text) != len(url) {
 		t.Errorf("the terminal says %q, %v:\n%s", text, err, shown)
 	}

@@ -127,14 +127,14 @@ func TestReach(t *testing.T) {
 
 	// For alice alone, and nothing of that machine.
 	f.does(77, "can act only as alice", "send", "--as", "carol", "bob", "x")
-	f.does(77, "for nobody else", "mcp", "--as", "carol")
+	f.does(77, "can act only as alice", "mcp", "--as", "carol")
 	f.does(77, "cannot see the messages of other agents", "tail", "carol")
-	f.does(77, "for administrators", "status")
+	f.does(77, "only administrators", "status")
 	f.does(77, "machine that has the database", "backup", "/tmp/stolen.db")
 	f.does(77, "machine that has the database", "invoke", "invite", `{"name":"mallory"}`)
 	f.does(77, "machine that has the database", "init")
 	f.does(64, "daemon must run on", "serve")
-	f.does(77, "for administrators", "agent", "add", "mallory", "--deliver", "exec:/bin/true")
+	f.does(77, "only administrators", "agent", "add", "mallory", "--deliver", "exec:/bin/true")
 
 	// A folder that came from somebody else leads nowhere.
 	clone := newFar(t)
@@ -211,7 +211,7 @@ func TestReachBySocket(t *testing.T) {
 	f.does(0, `"success":true`, "send", "--as", "alice", "bob", "x")
 	f.does(0, `"count":1`, "wait", "--recipient", "bob")
 	f.does(77, "machine that has the database", "backup", "/tmp/stolen.db")
-	f.does(77, "over the network", "agent", "add", "mallory", "--deliver", "exec:/bin/true")
+	f.does(77, "remote callers cannot", "agent", "add", "mallory", "--deliver", "exec:/bin/true")
 	f.does(0, `"left":true`, "leave")
 	if os.Getuid() == 0 {
 		o.strangers(socket)
@@ -472,7 +472,7 @@ func TestToolsBeforeTheConnection(t *testing.T) {
 	}
 	args := map[string]any{"target": "bob", "message_type": "STATUS", "message": "hello"}
 	r, err := alice.CallTool(t.Context(), &mcp.CallToolParams{Name: "send_message", Arguments: args})
-	if err != nil || !r.IsError || !strings.Contains(r.Content[0].(*mcp.TextContent).Text, "cannot be reached") {
+	if err != nil || !r.IsError || !strings.Contains(r.Content[0].(*mcp.TextContent).Text, "cannot connect to") {
 		t.Fatal(r, err)
 	}
 	o.serve("--socket", socket)

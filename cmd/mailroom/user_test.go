@@ -375,7 +375,7 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 		}
 	}
 	why := m.shown(m.run("", "default", "why", `{"message_id":"m1"}`))
-	if !strings.Contains(why, "it waits for a device") || !strings.Contains(why, "mailroom signal pair") ||
+	if !strings.Contains(why, "none of the user's approved devices can show it") || !strings.Contains(why, "mailroom signal pair") ||
 		strings.Contains(why, `"what":"delivered"`) {
 		t.Errorf("why says %s", why)
 	}
@@ -385,7 +385,7 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 	}
 	alert := m.count(`SELECT alert_id FROM signal_alerts WHERE message_id = 'm1'`)
 	if why := m.shown(m.run("", "default", "why", `{"message_id":"%s"}`, alert)); !strings.Contains(why,
-		"it waits for a device") {
+		"no approved device can show it yet") {
 		t.Errorf("why says of the alert %s", why)
 	}
 	phone := newPhone(m)

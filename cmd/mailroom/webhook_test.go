@@ -103,7 +103,7 @@ func TestWebhookAgent(t *testing.T) {
 	// The doctor's own test can find it out, and says what is to be done. It leaves nothing that waits.
 	o.run("cancel", second)
 	o.run("agent", "add", "hook", "--deliver", "webhook:"+server.URL+"/again", "--allow-private")
-	says("That transport is disabled now\n    `mailroom agent add hook --deliver ...`", "doctor", "--try")
+	says("Mailroom has disabled the transport\n    To set another address, run `mailroom agent add hook --deliver ...`", "doctor", "--try")
 	query(`SELECT count(*) FROM agent_message WHERE status IN ('pending', 'retry')`, "0")
 	says("ok  failed: no message failed or expired", "doctor")
 
