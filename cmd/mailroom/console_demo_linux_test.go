@@ -86,7 +86,7 @@ func TestConsoleOfDemo(t *testing.T) {
 		name, path string // a stop without a name is on no picture
 		says       []string
 	}{
-		{"now", "/", []string{"One thing needs you"}},
+		{"now", "/", []string{"One thing needs your attention"}},
 		{"messages", "/messages", []string{"status_update"}},
 		{"message-ladder", "/messages/" + ladder, []string{"Delivered on the fourth attempt", "waiting to retry"}},
 		{"message-bounced", "/messages/" + bounced,
@@ -141,7 +141,7 @@ func TestConsoleOfDemo(t *testing.T) {
 	}
 	v.run("dead_letters", "replay", bounced)
 	s := v.opens(1440, false)
-	s.Reads("Nothing needs you")
+	s.Reads("Nothing needs your attention")
 	s.Until(`document.querySelectorAll(".plot").length === 3 && !document.querySelector("[aria-busy=true]")`)
 	if *screenshots {
 		v.keeps(s, 1440, "now-calm-light")

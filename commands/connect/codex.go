@@ -50,7 +50,7 @@ func (c *connection) addTable(h *agenthost.Host, of *agenthost.File, before []by
 		after = t.addServer(fields)
 	}
 	if err == nil && !onlyServerDiffers(before, after, fields) {
-		err = errors.New("Mailroom cannot safely edit this file because of its formatting")
+		err = errors.New("cannot safely edit this file because of its formatting")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w. Add the table mcp_servers.mailroom yourself, with %s", err,
@@ -175,7 +175,7 @@ func dropTable(before, was []byte) ([]byte, error) {
 	}
 	after := t.remove(codexTable)
 	if !onlyServerDiffers(before, after, nil) {
-		return nil, errors.New("Mailroom cannot safely edit this file because of its formatting. Remove the table mcp_servers.mailroom yourself")
+		return nil, errors.New("cannot safely edit this file because of its formatting; remove the table mcp_servers.mailroom yourself")
 	}
 	if len(was) == 0 && len(bytes.TrimSpace(after)) == 0 {
 		return nil, nil

@@ -131,7 +131,7 @@ func TestNow(t *testing.T) {
 	d.Until(`[...document.querySelectorAll(".needs li")].findIndex((li) => li.querySelector(".state.overdue")) > [...document.querySelectorAll(".needs li")].findIndex((li) => li.querySelector(".state.failed"))`) // the worst first
 	d.Until(`document.querySelector(".needs button.btn").title.endsWith(" serve")`)
 	d.Until(`document.querySelectorAll(".needs a.btn.first").length === 1`)
-	d.Until(`document.querySelector("h1").textContent === (["", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"][document.querySelectorAll(".needs li").length]) + " things need you"`)
+	d.Until(`document.querySelector("h1").textContent === (["", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"][document.querySelectorAll(".needs li").length]) + " things need your attention"`)
 	d.Until(`document.querySelector(".rail nav a .tally.hot").textContent === String(document.querySelectorAll(".needs li").length)`)
 	d.Until(`[...document.querySelectorAll(".needs .what b")].some((b) => b.textContent.includes("onerror=")) && !document.querySelector("main img")`)
 	var title string
@@ -176,7 +176,7 @@ func TestWelcome(t *testing.T) {
 	r.does("agent_add", `{"name":"bob"}`)
 	d.Reads("There are no messages yet")
 	r.note("ann", "bob", "hello")
-	d.Reads("Nothing needs you")
+	d.Reads("Nothing needs your attention")
 	r.does("agent_add", `{"name":"filed","deliver":"jsonl:`+filepath.Join(t.TempDir(), "filed.jsonl")+`"}`)
 	r.note("ann", "filed", "hello")
 	d.Reads("No daemon runs, and 1 message waits for one")
@@ -185,7 +185,7 @@ func TestWelcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.does("wait", `{"recipient":"bob","timeout":0}`)
-	d.Reads("Nothing needs you")
+	d.Reads("Nothing needs your attention")
 	d.Until(`document.body.dataset.loaded === "once" && !document.querySelector(".needs")`)
 }
 

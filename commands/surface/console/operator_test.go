@@ -161,7 +161,7 @@ func TestBadDay(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Open(r.Address + "/")
-	d.Reads("Nothing needs you")
+	d.Reads("Nothing needs your attention")
 }
 
 // A message that failed is found from Now, replayed and delivered by the keyboard alone.

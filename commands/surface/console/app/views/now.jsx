@@ -30,7 +30,7 @@ function Day({ data }) {
   return (
     <>
       <section class="lede">
-        <h1>{n === 0 ? "Nothing needs you" : `${sentence(n, "thing")} ${n === 1 ? "needs" : "need"} you`}</h1>
+        <h1>{n === 0 ? "Nothing needs your attention" : `${sentence(n, "thing")} ${n === 1 ? "needs" : "need"} your attention`}</h1>
         <p><Flow stats={stats.data} chosen={chosen} /></p>
       </section>
       {n > 0 && (
