@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -59,7 +60,19 @@ func testNPM(t *testing.T, out, program, version string) {
 	if failed, is := err.(*exec.ExitError); !is || failed.ExitCode() != 66 {
 		t.Errorf("its exit status is that of %v", err)
 	}
-	if text := command(t, installed, "upgrade"); !strings.Contains(text, "npm install --global "+npmScope+"/mailroom@latest") {
+	// Without a terminal nobody but the launcher passes on a signal.
+	waiting := exec.CommandContext(t.Context(), installed, "--db", database, "wait", "--recipient", "a", "--timeout", "60s")
+	if err := waiting.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for children := ""; children == ""; { // it has started the program
+		children = read(t, fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", waiting.Process.Pid))
+	}
+	waiting.Process.Signal(os.Interrupt)
+	if err := waiting.Wait(); waiting.ProcessState.ExitCode() != 130 {
+		t.Errorf("interrupted it ends with %v", err)
+	}
+	if text := command(t, installed, "upgrade"); !strings.Contains(text, "npm install --global ./mailroom-npm_VERSION.tgz ./mailroom-npm_VERSION_linux-"+cpu+".tgz") {
 		t.Errorf("upgrade prints %s", text)
 	}
 	for _, archive := range []string{whole, one} {
@@ -161,6 +174,26 @@ func testInstaller(t *testing.T, out, key, version string) {
 		t.Errorf("into a folder that is named: %v, %s", err, text)
 	}
 	command(t, filepath.Join(home, "my programs", "mailroom"), "--version")
+	precious := filepath.Join(home, "precious")
+	taken := filepath.Join(home, "taken", "mailroom")
+	for _, err := range []error{os.WriteFile(precious, []byte("precious"), 0o644), os.MkdirAll(taken, 0o755),
+		os.Symlink(precious, filepath.Join(home, "taken", ".mailroom.new"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for said, args := range map[string][]string{
+		taken + " is a folder": {filepath.Dir(taken)}, "cannot create " + precious: {precious},
+		"only one folder": {"my", "programs"}, "-x is not an option": {"-x"},
+	} {
+		if text, err := install(server.URL, args...); err == nil || !strings.Contains(text, said) ||
+			!strings.Contains(text, "Nothing was installed") {
+			t.Errorf("%q: %v, %s", args, err, text)
+		}
+	}
+	if text := read(t, precious); text != "precious" {
+		t.Error("a file was overwritten")
+	}
 	if text := read(t, script); strings.Contains(text, "somebody") || !strings.Contains(text, "key='ssh-ed25519 ") {
 		t.Errorf("install.sh has another key, or its owner: %s", text)
 	}

@@ -375,7 +375,7 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 		}
 	}
 	why := m.shown(m.run("", "default", "why", `{"message_id":"m1"}`))
-	if !strings.Contains(why, "none of the user's approved devices can show it") || !strings.Contains(why, "mailroom signal pair") ||
+	if !strings.Contains(why, "no approved device can show it") || !strings.Contains(why, "mailroom signal pair") ||
 		strings.Contains(why, `"what":"delivered"`) {
 		t.Errorf("why says %s", why)
 	}

@@ -14,10 +14,11 @@ import (
 )
 
 // Two agents that exchange more than maxExchanged messages within exchangeTime, with no word of a person, are most
-// likely in a loop.
+// likely in a loop, if both of them write.
 const (
 	exchangeTime = 10 * time.Minute
 	maxExchanged = 30
+	leastShare   = 5 // each of the two has sent at least one message in so many
 )
 
 // exchange is what two agents wrote to each other lately.
@@ -139,7 +140,12 @@ func (s *snapshot) againstLoop(e *exchange) string {
 	return fmt.Sprintf("To see the messages, run `mailroom list --as %[1]s`. If the agents are in a loop, "+hold+". If they are not in a loop, let them continue for an hour with `mailroom hold %[1]s %[2]s --off`", e.a, e.b)
 }
 
-func (e *exchange) isRunaway() bool { return e.byA > 0 && e.byB > 0 && e.byA+e.byB > maxExchanged }
+// isRunaway reports whether the two agents answer each other time and again. If one of them wrote nearly all, they do not:
+// that is work which one gives the other.
+func (e *exchange) isRunaway() bool {
+	n := e.byA + e.byB
+	return n > maxExchanged && min(e.byA, e.byB)*leastShare >= n
+}
 
 // countSince counts anew what two agents wrote to each other after a time.
 func (s *snapshot) countSince(e *exchange, after string) error {

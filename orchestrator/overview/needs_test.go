@@ -336,4 +336,11 @@ func TestNeedsOfALoop(t *testing.T) {
 	want.Rows(t, needed(t, f), "exchange 32 ann and bob have exchanged 32 messages within ten minutes | ann, bob | ")
 	f.Clock.Advance(11 * time.Minute)
 	want.Rows(t, needed(t, f))
+	for range 40 { // work for one of them, who seldom answers
+		f.Send("ann", "bob")
+	}
+	f.Send("bob", "ann")
+	f.TakeFor("ann", 0)
+	f.TakeFor("bob", 0)
+	want.Rows(t, needed(t, f))
 }

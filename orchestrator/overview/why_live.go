@@ -116,7 +116,7 @@ func explainOver(m *orchestrator.Message, why *Reason) {
 // explainHeld explains a message that waits until somebody is there. known tells that the recipient is an agent.
 func explainHeld(m *orchestrator.Message, known bool, why *Reason) {
 	if m.Recipient == orchestrator.User {
-		why.Rule = "none of the user's approved devices can show it. Mailroom keeps it as an alert for the next device that is approved"
+		why.Rule = "no approved device can show it. Mailroom keeps it as an alert for the next device that is approved"
 		why.Fix = "To add a phone, run `mailroom signal pair`. To cancel the message but keep the alert, run `mailroom cancel " +
 			orchestrator.ShellWord(m.ID) + "`"
 		return

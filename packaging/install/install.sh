@@ -1,23 +1,26 @@
 #!/bin/sh
-# Installs Mailroom <<.Version>> into ~/.local/bin, or into the folder that is named:
+# Installs Mailroom <<.Version>> into ~/.local/bin, or into FOLDER:
 #
 #	sh install.sh [FOLDER]
 #
 # It verifies the signature of SHA256SUMS with the key below, and the archive with SHA256SUMS, before it unpacks anything.
-# The files come from the address below, from MAILROOM_FROM (an address or a folder), or from the folder of this script.
+# The files come from MAILROOM_FROM (an address or a folder), or else from the address that this script was built with, or
+# else from the folder of this script.
 set -eu
+unset CDPATH # with it, cd prints
 
 version='<<.Version>>'
 from="${MAILROOM_FROM:-<<.URL>>}"
 key='<<.Key>>'
+usage="usage: sh install.sh [FOLDER]"
 
 fail() {
-	echo "install.sh: $*" >&2
+	echo "install.sh: $*. Nothing was installed" >&2
 	exit 1
 }
 
 need() {
-	command -v "$1" >/dev/null || fail "$1 is missing: install $2 and run this again"
+	command -v "$1" >/dev/null || fail "$1 is missing: install $2, and run this script again"
 }
 
 # fetch FILE copies or downloads a file into the present folder.
@@ -37,12 +40,15 @@ fetch() {
 
 # The whole script is read before any of it runs.
 main() {
+	case ${1-} in -h | --help) echo "$usage" && exit ;; -*) fail "$1 is not an option ($usage)" ;; esac
+	[ $# -le 1 ] || fail "only one folder can be given ($usage)"
 	folder=${1:-$HOME/.local/bin}
 	[ -n "$from" ] || from=$(dirname "$0")
-	case $from in http://* | https://*) ;; *) from=$(cd "$from" && pwd) ;; esac
+	case $from in http://* | https://*) ;; *) from=$(cd "$from" && pwd) || fail "cannot read the folder of the files" ;; esac
 	case $folder in /*) ;; *) folder=$PWD/$folder ;; esac
 	need ssh-keygen "OpenSSH 8.1 or later"
 	need tar tar
+	need gzip gzip
 
 	case $(uname -m) in
 	x86_64 | amd64) arch=amd64 ;;
@@ -56,27 +62,30 @@ main() {
 	esac
 
 	scratch=$(mktemp -d)
-	trap 'rm -rf "$scratch"' EXIT
+	new=
+	trap 'rm -rf "$scratch" ${new:+"$new"}' EXIT
 	cd "$scratch"
 	fetch SHA256SUMS
 	fetch SHA256SUMS.sig
 	echo "mailroom namespaces=\"mailroom\" $key" >signers
 	ssh-keygen -q -Y verify -f signers -I mailroom -n mailroom -s SHA256SUMS.sig <SHA256SUMS >/dev/null 2>&1 ||
-		fail "the signature of SHA256SUMS is not valid. Nothing was installed"
-	grep "^[0-9a-f]*  $name.tar.gz\$" SHA256SUMS >sum || fail "SHA256SUMS does not list $name.tar.gz. Nothing was installed"
+		fail "the signature of SHA256SUMS is not valid"
+	grep "^[0-9a-f]*  $name.tar.gz\$" SHA256SUMS >sum || fail "SHA256SUMS does not list $name.tar.gz"
 	fetch "$name.tar.gz"
 	if command -v sha256sum >/dev/null; then
 		sha256sum -c sum >/dev/null 2>&1
 	else
 		shasum -a 256 -c sum >/dev/null 2>&1
-	fi || fail "$name.tar.gz is not the file that was signed. Nothing was installed"
+	fi || fail "$name.tar.gz is not the file that was signed"
 
-	tar -xzf "$name.tar.gz"
-	mkdir -p "$folder"
-	cp "$name/mailroom" "$folder/.mailroom.new"
-	chmod 755 "$folder/.mailroom.new"
-	mv "$folder/.mailroom.new" "$folder/mailroom" # a program that runs is replaced, not overwritten
-	echo "Installed $("$folder/mailroom" --version) in $folder"
+	tar -xzf "$name.tar.gz" || fail "cannot unpack $name.tar.gz"
+	mkdir -p "$folder" || fail "cannot create $folder"
+	[ ! -d "$folder/mailroom" ] || fail "$folder/mailroom is a folder"
+	new=$(mktemp "$folder/.mailroom.XXXXXX") || fail "cannot write to $folder"
+	cp "$name/mailroom" "$new" && chmod 755 "$new" || fail "cannot write to $folder"
+	installed=$("$new" --version) || fail "the program does not run in $folder"
+	mv -f "$new" "$folder/mailroom" || fail "cannot write to $folder" # a running program is replaced, not overwritten
+	echo "Installed $installed in $folder"
 	case $name in mailroom-client_*) echo "This is the client: it uses databases on other machines and on PostgreSQL servers." ;; esac
 	case :$PATH: in *:"$folder":*) ;; *) echo "Add $folder to PATH." ;; esac
 }

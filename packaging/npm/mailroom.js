@@ -4,6 +4,7 @@
 "use strict";
 const { spawn } = require("node:child_process");
 const os = require("node:os");
+const tty = require("node:tty");
 
 const name = `${require("./package.json").name}-${process.platform}-${process.arch}`;
 let program;
@@ -14,11 +15,15 @@ try {
 Install again without --omit=optional, or build from source if there is no package for this system.`);
   process.exit(69);
 }
-const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
-process.on("SIGTERM", () => child.kill("SIGTERM"));
-for (const signal of ["SIGINT", "SIGHUP"]) {
-  process.on(signal, () => {}); // the terminal sends it to the program as well, which ends at the second one
+let child;
+const terminal = [0, 1, 2].some((fd) => tty.isatty(fd));
+for (const signal of process.platform === "win32" ? ["SIGINT"] : ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"]) {
+  process.on(signal, () => {
+    // A terminal sends the others to the program as well, and the program ends at the second SIGINT.
+    if (signal === "SIGTERM" || !terminal) child.kill(signal);
+  });
 }
+child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
 child.on("error", (err) => {
   console.error(`mailroom: ${program} cannot be started: ${err.message}`);
   process.exit(69);

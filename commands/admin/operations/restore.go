@@ -21,7 +21,8 @@ type RestoreParams struct {
 // RestoreResult says what is there now, how many tokens and phones of the backup are revoked, and where that is which
 // was there before.
 type RestoreResult struct {
-	Messages int64 `json:"messages"`
+	Database string `json:"database"`
+	Messages int64  `json:"messages"`
 	// Missing counts the messages that were there before and are not in the backup.
 	Missing int64 `json:"messages_not_in_backup"`
 	// Adds lists the commands, addresses and schedules that came with the backup and were not there before.
@@ -42,7 +43,7 @@ var restoreCommand = commands.Define(vocabulary, "restore", restore).With(comman
 func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreResult, error) {
 	r, err := env.Ledger.Restore(ctx, p.File, p.Force)
 	return RestoreResult{
-		Messages: r.Messages, Missing: r.Missing, Adds: r.Adds, Revoked: r.Ended["tokens"], Devices: r.Ended["devices"],
+		Database: env.Ledger.Path(), Messages: r.Messages, Missing: r.Missing, Adds: r.Adds, Revoked: r.Ended["tokens"], Devices: r.Ended["devices"],
 		Untrusted: r.Untrusted, Previous: r.Previous,
 	}, err
 }
@@ -56,7 +57,7 @@ func foreseeRestore(ctx context.Context, env commands.Env, p RestoreParams) (str
 	if err != nil {
 		return "", err
 	}
-	says := fmt.Sprintf(" The backup has %s.", orchestrator.Plural(int(found.Messages), "message"))
+	says := fmt.Sprintf(" The database is %s. The backup has %s.", env.Ledger.Path(), orchestrator.Plural(int(found.Messages), "message"))
 	for _, line := range changes(found) {
 		says += "\n" + line
 	}
@@ -79,7 +80,7 @@ func changes(found store.Compared) (lines []string) {
 
 // Text says what was done.
 func (r RestoreResult) Text(w *terminal.Text) {
-	w.Printf("Restored: %s.\n", orchestrator.Plural(int(r.Messages), "message"))
+	w.Printf("Restored %s into %s.\n", orchestrator.Plural(int(r.Messages), "message"), r.Database)
 	for _, line := range changes(store.Compared{Missing: r.Missing, Adds: r.Adds}) {
 		w.Printf("%s\n", line)
 	}

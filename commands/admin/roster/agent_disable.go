@@ -37,7 +37,7 @@ func (r AgentDisableResult) Text(w *terminal.Text) {
 		return
 	}
 	if r.Agent.KeptBack() {
-		w.Printf("Disabled %[1]s. Its messages wait until you run `mailroom agent enable %[1]s`.\n", r.Agent.Name)
+		w.Printf("Disabled %[1]s. Its messages wait until you run `mailroom agent enable %[1]s`, or until the agent or a hook of its session checks for messages.\n", r.Agent.Name)
 		return
 	}
 	w.Printf("Disabled %[1]s. Its messages go to %[2]s until you run `mailroom agent enable %[1]s`.\n", r.Agent.Name,

@@ -71,7 +71,20 @@ func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (Agen
 	if r.Known = new(err == nil); orchestrator.CodeOf(err) == orchestrator.NotFound {
 		err = nil
 	}
+	if err == nil && env.Call.Aside != nil {
+		r.explain(env.Call.Aside)
+	}
 	return r, err
+}
+
+// explain tells a person what to do with a new token. It is no part of the answer, so that a shell can keep that in a
+// variable.
+func (r AgentTokenResult) explain(w *terminal.Text) {
+	w.Printf("A program with this token acts for %s. Copy the token now: Mailroom does not show it again. Send it as `Authorization: Bearer ...`.\n", r.Agent)
+	if !*r.Known {
+		w.Printf("There is no agent %s yet. The first action with the token adds the agent. If the name is mistyped, revoke the token.\n",
+			r.Agent)
+	}
 }
 
 // Text shows the token, or what became of the present ones.
@@ -94,10 +107,5 @@ func (r AgentTokenResult) Text(w *terminal.Text) {
 			})
 	default:
 		w.Printf("%s\n", w.Paint(terminal.Bold, r.Token))
-		w.Printf("A program with this token acts for %s. Copy the token now: Mailroom does not show it again. Send it as `Authorization: Bearer ...`.\n", r.Agent)
-		if !*r.Known {
-			w.Printf("There is no agent %s yet. The first action with the token adds the agent. If the name is mistyped, revoke the token.\n",
-				r.Agent)
-		}
 	}
 }

@@ -171,7 +171,8 @@ func (l *line) flag(word string, rest []string) int {
 	}
 	words := []string{word}
 	if own && name == waitFlag && takes && !joined && l.definition != nil && waitsForAnswer(l.definition) &&
-		(len(rest) == 0 || !isDuration(rest[0]) || !strings.ContainsAny(rest[0], "smhd")) { // a number may begin the text
+		(len(rest) == 0 || !isDuration(rest[0]) || // a number that words follow begins the text
+			!strings.ContainsAny(rest[0], "smhd") && len(rest) > 1 && !l.isFlag(rest[1])) {
 		words, joined = []string{word + "=" + waitByDefault}, true
 	}
 	if takes && !joined {

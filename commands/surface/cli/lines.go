@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,9 @@ import (
 	"mailroom/commands/surface"
 	"mailroom/orchestrator"
 )
+
+// errNotAlone is the answer to a line that was good, in an atomic run in which another line was not.
+var errNotAlone = error(orchestrator.Errorf(orchestrator.Conflict, "not run, because another line of the atomic run was rejected"))
 
 // linesPerBatch is the most lines of --stdin that share one transaction.
 const linesPerBatch = 1000
@@ -274,12 +278,10 @@ func (r *lineRun) atomic(lines <-chan numbered) error {
 	}
 	b := r.decode(all)
 	b.run(r.ctx, r.env, true)
-	for i := range all {
-		if b.errs[i] != nil {
-			r.report(r.p.Out, all[i].number, b.errs[i])
+	if slices.ContainsFunc(b.errs, func(err error) bool { return err != nil }) {
+		for i := range all {
+			r.report(r.p.Out, all[i].number, cmp.Or(b.errs[i], errNotAlone))
 		}
-	}
-	if r.bad > 0 {
 		return r.end()
 	}
 	for i := range all {

@@ -38,7 +38,8 @@ func TestAtomicLinesAreAllOrNothing(t *testing.T) {
 		t.Errorf("exit status %d, %d batches ran", status, len(p.batches))
 	}
 	surfacetest.Equal(t, "the output", p.out.String(),
-		`{"success":false,"error":"invalid_params","message":"unknown parameter \"txet\"","hint":"Did you mean text?","line":2,"parameter":"txet"}`+"\n")
+		`{"success":false,"error":"conflict","message":"not run, because another line of the atomic run was rejected","line":1}`+"\n"+
+			`{"success":false,"error":"invalid_params","message":"unknown parameter \"txet\"","hint":"Did you mean text?","line":2,"parameter":"txet"}`+"\n")
 	p = newProgram(strings.Repeat(`{"text":"a"}`+"\n", 3*linesPerBatch))
 	if status := p.run("many", "lines", "--stdin", "--atomic"); status != 0 || len(p.batches) != 1 ||
 		p.batches[0] != 3*linesPerBatch {

@@ -49,18 +49,12 @@ func upgradeCommand(p *Program) *urfave.Command {
 func installed(program string, has func(path string) bool) installation {
 	i := installation{Program: program, Run: []string{}}
 	folder := filepath.Dir(program)
-	_, module, isModule := strings.Cut(filepath.ToSlash(program), "/node_modules/")
 	clone := filepath.Dir(folder)
 	switch {
-	case isModule:
-		parts := strings.Split(module, "/")
-		name := parts[0]
-		if strings.HasPrefix(name, "@") && len(parts) > 1 {
-			// The program is in a package of its own for each system, named after the one that people install.
-			base, _, _ := strings.Cut(parts[1], "-")
-			name += "/" + base
-		}
-		i.From, i.Run = "an npm package", append(i.Run, "npm install --global "+name+"@latest")
+	case strings.Contains(filepath.ToSlash(program), "/node_modules/"):
+		_, system, _ := strings.Cut(filepath.Base(clone), "-") // its package is one for a system, such as mailroom-linux-x64
+		i.From, i.Fetch = "npm packages", "the npm packages of the newer version"
+		i.Run = append(i.Run, "npm install --global ./mailroom-npm_VERSION.tgz ./mailroom-npm_VERSION_"+system+".tgz")
 	case strings.Contains(program, "/Cellar/mailroom/"):
 		i.From, i.Run = "a Homebrew formula", append(i.Run, "brew upgrade mailroom")
 	case program == "/usr/bin/mailroom" && has("/var/lib/dpkg/info/mailroom.list"):
@@ -70,7 +64,7 @@ func installed(program string, has func(path string) bool) installation {
 		i.From = "a clone of the source"
 		i.Run = append(i.Run, "git -C "+orchestrator.ShellWord(clone)+" pull", "make -C "+orchestrator.ShellWord(clone)+" build")
 	default:
-		i.From, i.Fetch = "an archive or a build", "the .tar.gz of the newer version, or build that version"
+		i.From, i.Fetch = "an archive or a build", "and unpack the .tar.gz of the newer version, or build that version (after install.sh, run only the newer install.sh, which verifies the files)"
 		i.Run = append(i.Run, "install -D mailroom "+orchestrator.ShellWord(program))
 	}
 	return i

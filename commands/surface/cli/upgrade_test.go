@@ -17,9 +17,9 @@ func TestInstalled(t *testing.T) {
 			"a clone of the source", "git -C '/home/ann/my code/mailroom' pull; make -C '/home/ann/my code/mailroom' build"},
 		"/home/ann/it's/mailroom":                          {"", "an archive or a build", `install -D mailroom '/home/ann/it'\''s/mailroom'`},
 		"/opt/homebrew/Cellar/mailroom/1.2.0/bin/mailroom": {"", "a Homebrew formula", "brew upgrade mailroom"},
-		"/usr/lib/node_modules/@scope/mailroom/node_modules/@scope/mailroom-linux-x64/bin/mailroom": {"", "an npm package",
-			"npm install --global @scope/mailroom@latest"},
-		"/usr/lib/node_modules/@scope/mailroom-linux-x64/bin/mailroom": {"", "an npm package", "npm install --global @scope/mailroom@latest"},
+		"/usr/lib/node_modules/@scope/mailroom/node_modules/@scope/mailroom-linux-x64/bin/mailroom": {"", "npm packages",
+			"npm install --global ./mailroom-npm_VERSION.tgz ./mailroom-npm_VERSION_linux-x64.tgz"},
+		"/usr/lib/node_modules/@scope/mailroom-linux-x64/bin/mailroom": {"", "npm packages", "npm install --global ./mailroom-npm_VERSION.tgz ./mailroom-npm_VERSION_linux-x64.tgz"},
 	} {
 		i := installed(program, func(path string) bool {
 			return row.has != "" && strings.Contains(" "+row.has+" ", " "+path+" ")

@@ -8,6 +8,8 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"mailroom/orchestrator"
 )
@@ -40,13 +42,14 @@ func (o *Socket) listen() (net.Listener, error) {
 		conn.Close()
 		return nil, refused(ErrInUse)
 	}
+	sweepHidden(filepath.Dir(o.Path))
 	// It gets its name once its rights are set: until then nobody else reaches it.
-	folder, err := os.MkdirTemp(filepath.Dir(o.Path), ".s")
+	folder, err := os.MkdirTemp(filepath.Dir(o.Path), hiddenPrefix)
 	if err != nil {
 		return nil, refused(err)
 	}
 	defer os.RemoveAll(folder)
-	hidden := filepath.Join(folder, "s")
+	hidden := filepath.Join(folder, hiddenName)
 	listener, err := net.Listen("unix", hidden)
 	if err != nil {
 		return nil, refused(err)
@@ -71,6 +74,29 @@ func (o *Socket) listen() (net.Listener, error) {
 		return nil, refused(err)
 	}
 	return &socketListener{listener, o.Path, info}, nil
+}
+
+// A socket that has no name yet is in a folder of its own; its path is hardly longer than that which it gets.
+const hiddenPrefix, hiddenName = ".s", "s"
+
+// sweepHidden removes sockets that have no name yet and that nobody serves: the daemon that made one was killed.
+func sweepHidden(in string) {
+	entries, _ := os.ReadDir(in)
+	for _, e := range entries {
+		path := filepath.Join(in, e.Name(), hiddenName)
+		if !strings.HasPrefix(e.Name(), hiddenPrefix) {
+			continue
+		}
+		if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
+			continue
+		}
+		if conn, err := net.Dial("unix", path); err == nil {
+			conn.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			os.Remove(path)
+			os.Remove(filepath.Dir(path))
+		}
+	}
 }
 
 // ErrInUse is the error for a socket that another process serves.

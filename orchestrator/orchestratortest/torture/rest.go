@@ -182,7 +182,8 @@ func (o *office) leftovers() (left []string) {
 		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // that it was made here, in the home of its programs
 		case from == databaseName, from == historyName, from == seedName, from == addressName,
 			strings.HasSuffix(from, ".jsonl"):
-		case strings.HasSuffix(from, ".sock"): // of a daemon that was killed: the next one takes its place
+		case strings.HasSuffix(from, ".sock"), // of a daemon that was killed: the next one takes its place
+			strings.HasPrefix(from, ".s") && strings.HasSuffix(from, "/s"): // or removes it, if it had no name yet
 		case strings.HasPrefix(from, takenName+"/"), isBox(from):
 		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // stay, as documented
 			left = append(left, held(path)...)
