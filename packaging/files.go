@@ -65,14 +65,39 @@ func (p *program) name() string {
 
 // tarball is a folder with the program and what goes with it, for all distributions.
 func (p *program) tarball(t *texts) (file, error) {
-	return p.pack([]file{
-		{"COPYRIGHT", 0o644, t.copyright},
-		{"CHANGELOG.md", 0o644, t.changelog},
-		{"mailroom.1", 0o644, t.man},
-		{"completions/mailroom.bash", 0o644, t.bash},
-		{"completions/_mailroom", 0o644, t.zsh},
-		{"completions/mailroom.fish", 0o644, t.fish},
-	})
+	others, err := pages()
+	if err != nil {
+		return file{}, err
+	}
+	return p.pack(append(others,
+		file{"COPYRIGHT", 0o644, t.copyright},
+		file{"CHANGELOG.md", 0o644, t.changelog},
+		file{"mailroom.1", 0o644, t.man},
+		file{"completions/mailroom.bash", 0o644, t.bash},
+		file{"completions/_mailroom", 0o644, t.zsh},
+		file{"completions/mailroom.fish", 0o644, t.fish}))
+}
+
+// pages are README.md and the pages of docs/, without pictures.
+func pages() (list []file, err error) {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/hosts/*.md"} {
+		names, err := filepath.Glob(filepath.Join(top, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			below, err := filepath.Rel(top, name)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, file{filepath.ToSlash(below), 0o644, text})
+		}
+	}
+	return list, nil
 }
 
 // pack makes an archive of a folder with the program and other files.

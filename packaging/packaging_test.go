@@ -132,6 +132,8 @@ func TestPackages(t *testing.T) {
 		for file, same := range map[string]string{
 			"mailroom": program, "COPYRIGHT": filepath.Join(root, "usr/share/doc/mailroom/copyright"),
 			"CHANGELOG.md":              filepath.Join(top, "CHANGELOG.md"),
+			"README.md":                 filepath.Join(top, "README.md"),
+			"docs/hosts/claude.md":      filepath.Join(top, "docs/hosts/claude.md"),
 			"completions/mailroom.bash": filepath.Join(root, "usr/share/bash-completion/completions/mailroom"),
 			"completions/_mailroom":     filepath.Join(root, "usr/share/zsh/vendor-completions/_mailroom"),
 			"completions/mailroom.fish": filepath.Join(root, "usr/share/fish/vendor_completions.d/mailroom.fish"),
