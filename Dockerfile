@@ -8,11 +8,11 @@
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY . .
-RUN make dist ARCHES="$(go env GOARCH)" && \
+RUN make dist ARCHES="$(go env GOARCH)" SYSTEMS= && \
     mkdir -p /unpacked /image/usr/bin /image/usr/share/doc/mailroom /image/etc/ssl/certs /image/tmp /owned/data && \
     chmod 1777 /image/tmp && \
     cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ && \
-    tar -xzf dist/*.tar.gz -C /unpacked --strip-components 1 && \
+    tar -xzf dist/mailroom_*_linux_*.tar.gz -C /unpacked --strip-components 1 && \
     cp /unpacked/mailroom /image/usr/bin/ && \
     cp /unpacked/COPYRIGHT /image/usr/share/doc/mailroom/
 

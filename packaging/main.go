@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -27,7 +28,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.out, "out", filepath.Join(top, "dist"), "folder to write to")
 	clients := flag.String("clients", "", "systems to build the client for, such as darwin/arm64")
-	flag.StringVar(&o.url, "url", "", "base address of the published files; without an address, the formula and install.sh use the files next to them")
+	flag.StringVar(&o.url, "url", "", "base address of the published files; without an address, the formula and install.sh use the files next to them, and no npm package depends on another")
 	flag.StringVar(&o.key, "key", "", "file with an OpenSSH private key that signs SHA256SUMS; without a key, install.sh is not written")
 	flag.Parse()
 	o.architectures, o.clients = flag.Args(), strings.Fields(*clients)
@@ -61,6 +62,11 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
+	for _, name := range []string{"install.sh", "SHA256SUMS.sig"} { // of an earlier run with a key
+		if err := os.Remove(filepath.Join(o.out, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	w := &writer{folder: o.out, stdout: stdout}
 	var built []*program
 	for _, arch := range o.architectures {
@@ -87,7 +93,7 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 		}
 		built = append(built, p)
 	}
-	made, err := npmPackages(built)
+	made, err := npmPackages(built, o.url != "")
 	if err == nil {
 		err = w.write(made...)
 	}

@@ -29,9 +29,12 @@ type npmPackage struct {
 	Engines     map[string]string `json:"engines,omitempty"`
 }
 
-// npmPackages returns a package for each system, which has its program, and one that depends on all and starts the one that
-// npm has installed. None has a script that runs at installation. On Linux it is the program, elsewhere the client.
-func npmPackages(built []*program) (made []file, err error) {
+// npmPackages returns a package for each system, which has its program, and one that starts the program of the package that
+// is installed with it. None has a script that runs at installation. On Linux it is the program, elsewhere the client.
+//
+// Only when they are published does one depend on the others: npm would ask the registry for those that are not given as
+// files, and somebody else may have published them there.
+func npmPackages(built []*program, published bool) (made []file, err error) {
 	whole := npmPackage{Name: npmScope + "/mailroom", Description: "Message router for AI coding agents", License: "MIT",
 		Bin: map[string]string{"mailroom": "mailroom.js"}, Optional: map[string]string{}, Engines: map[string]string{"node": ">=18"}}
 	for _, p := range built {
@@ -52,6 +55,9 @@ func npmPackages(built []*program) (made []file, err error) {
 			return nil, err
 		}
 		made = append(made, f)
+	}
+	if !published {
+		whole.Optional = nil
 	}
 	f, err := built[0].npm("mailroom-npm_"+whole.Version+".tgz", whole, file{"mailroom.js", 0o755, launcher})
 	return append(made, f), err

@@ -49,6 +49,7 @@ main() {
 	need ssh-keygen "OpenSSH 8.1 or later"
 	need tar tar
 	need gzip gzip
+	command -v sha256sum >/dev/null || need shasum "coreutils or Perl"
 
 	case $(uname -m) in
 	x86_64 | amd64) arch=amd64 ;;
@@ -64,6 +65,7 @@ main() {
 	scratch=$(mktemp -d)
 	new=
 	trap 'rm -rf "$scratch" ${new:+"$new"}' EXIT
+	trap 'exit 1' HUP INT TERM
 	cd "$scratch"
 	fetch SHA256SUMS
 	fetch SHA256SUMS.sig

@@ -12,7 +12,7 @@ try {
   program = require.resolve(`${name}/bin/mailroom${process.platform === "win32" ? ".exe" : ""}`);
 } catch {
   console.error(`mailroom: the package ${name} is missing.
-Install again without --omit=optional, or build from source if there is no package for this system.`);
+Install it together with this package, or build from source if there is no package for this system.`);
   process.exit(69);
 }
 let child;

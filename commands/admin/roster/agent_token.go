@@ -68,13 +68,11 @@ func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (Agen
 	}
 	r.Token, r.ID, r.Admin, r.ExpiresAt = secret, token.ID, token.Admin, token.ExpiresAt
 	_, err = agents.Get(ctx, env.Ledger, p.Name)
-	if r.Known = new(err == nil); orchestrator.CodeOf(err) == orchestrator.NotFound {
-		err = nil
-	}
-	if err == nil && env.Call.Aside != nil {
+	r.Known = new(err == nil) // whatever the error: the token is shown only this once
+	if env.Call.Aside != nil {
 		r.explain(env.Call.Aside)
 	}
-	return r, err
+	return r, nil
 }
 
 // explain tells a person what to do with a new token. It is no part of the answer, so that a shell can keep that in a

@@ -64,7 +64,7 @@ func installed(program string, has func(path string) bool) installation {
 		i.From = "a clone of the source"
 		i.Run = append(i.Run, "git -C "+orchestrator.ShellWord(clone)+" pull", "make -C "+orchestrator.ShellWord(clone)+" build")
 	default:
-		i.From, i.Fetch = "an archive or a build", "and unpack the .tar.gz of the newer version, or build that version (after install.sh, run only the newer install.sh, which verifies the files)"
+		i.From, i.Fetch = "an archive or a build", "and unpack the .tar.gz of the newer version, or build that version (if you used install.sh, run the newer install.sh instead)"
 		i.Run = append(i.Run, "install -D mailroom "+orchestrator.ShellWord(program))
 	}
 	return i

@@ -3,6 +3,7 @@ package listener
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"os/user"
@@ -38,8 +39,13 @@ func (o *Socket) listen() (net.Listener, error) {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot listen at " + o.Path, Err: err,
 			Hint: "Choose another path with --socket PATH, or turn the socket off with --socket off"}
 	}
-	if conn, err := net.Dial("unix", o.Path); err == nil {
-		conn.Close()
+	switch info, err := os.Lstat(o.Path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, refused(err)
+	case info.Mode().Type() != os.ModeSocket:
+		return nil, refused(errors.New("the file exists and is not a socket"))
+	case !deadSocket(o.Path):
 		return nil, refused(ErrInUse)
 	}
 	sweepHidden(filepath.Dir(o.Path))
@@ -87,16 +93,20 @@ func sweepHidden(in string) {
 		if !strings.HasPrefix(e.Name(), hiddenPrefix) {
 			continue
 		}
-		if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
-			continue
-		}
-		if conn, err := net.Dial("unix", path); err == nil {
-			conn.Close()
-		} else if errors.Is(err, syscall.ECONNREFUSED) {
+		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == os.ModeSocket && deadSocket(path) {
 			os.Remove(path)
 			os.Remove(filepath.Dir(path))
 		}
 	}
+}
+
+// deadSocket reports whether nobody serves a socket any more. One whose queue is full, for instance, is served.
+func deadSocket(path string) bool {
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // ErrInUse is the error for a socket that another process serves.

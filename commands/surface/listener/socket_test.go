@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSweepHidden: what a daemon that was killed has left is removed, and nothing else.
+// TestSweepHidden: what a daemon that was killed has left is removed, and nothing else; and a file is not replaced.
 func TestSweepHidden(t *testing.T) {
 	t.Parallel()
 	in := t.TempDir()
@@ -40,6 +40,9 @@ func TestSweepHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	if _, err := (&Socket{Path: ssh}).listen(); err == nil {
+		t.Error("a file was taken for a socket")
+	}
 	for path, want := range map[string]bool{".s1": false, ".s2/s": true, "shop/s": true, ".ssh/s": true, "a.sock": true} {
 		if _, err := os.Lstat(filepath.Join(in, path)); (err == nil) != want {
 			t.Errorf("%s is there: %t", path, err == nil)
