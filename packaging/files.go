@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -80,21 +81,18 @@ func (p *program) tarball(t *texts) (file, error) {
 
 // pages are README.md and the pages of docs/, without pictures.
 func pages() (list []file, err error) {
+	here := os.DirFS(top)
 	for _, pattern := range []string{"README.md", "docs/*.md", "docs/hosts/*.md"} {
-		names, err := filepath.Glob(filepath.Join(top, pattern))
+		names, err := fs.Glob(here, pattern)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
-			text, err := os.ReadFile(name)
+			text, err := fs.ReadFile(here, name)
 			if err != nil {
 				return nil, err
 			}
-			below, err := filepath.Rel(top, name)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, file{filepath.ToSlash(below), 0o644, text})
+			list = append(list, file{name, 0o644, text})
 		}
 	}
 	return list, nil

@@ -357,7 +357,7 @@ func (r Result) Text(w *terminal.Text) {
 			w.Printf("%s: would be removed\n", f.Path)
 		} else if r.printed {
 			w.Printf("%s:\n", f.Path)
-			w.Whole(terminal.Painted(strings.TrimRight(terminal.Visible(f.Text), "\n") + "\n"))
+			w.File(f.Text)
 		} else if f.Change != "none" {
 			w.Printf("%s: %s\n", f.Path, f.Change)
 		}

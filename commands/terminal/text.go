@@ -59,6 +59,9 @@ func (w *Text) Body(indent Painted, text string) { w.Block(indent, indent, text)
 // Whole writes lines that are never broken, since they are a picture or there to be copied.
 func (w *Text) Whole(lines Painted) { w.write(string(lines)) }
 
+// File writes the text of a file, which is there to be copied: its lines are never broken.
+func (w *Text) File(text string) { w.Whole(Painted(strings.TrimRight(Visible(text), "\n") + "\n")) }
+
 func (w *Text) write(s string) {
 	if w.err == nil {
 		_, w.err = io.WriteString(w.Out, s)

@@ -133,7 +133,7 @@ func systemctl(ctx context.Context, words ...string) (left []string) {
 func (r ServiceInstallResult) Text(w *terminal.Text) {
 	switch {
 	case r.Content != "":
-		w.Whole(terminal.Painted(strings.TrimRight(terminal.Visible(r.Content), "\n") + "\n"))
+		w.File(r.Content)
 		return
 	case r.removed:
 		w.Printf("Removed %s.\n", r.Unit)

@@ -36,7 +36,7 @@ func remoteCommand(p *Program) *urfave.Command {
 				return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom remote` takes no arguments, but got %q", orchestrator.Clip(c.Args().First()))
 			}
 			if p.there != nil {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "do not run this command yourself: ssh runs it on the machine that has the database")
+				return orchestrator.Errorf(orchestrator.InvalidParams, "%s", notThere["remote"])
 			}
 			if place := c.String(remote.HoldFlag); place != "" {
 				return p.hold(c.Context, place, c.Bool(remote.HeldFlag))

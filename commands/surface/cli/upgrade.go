@@ -49,10 +49,10 @@ func upgradeCommand(p *Program) *urfave.Command {
 func installed(program string, has func(path string) bool) installation {
 	i := installation{Program: program, Run: []string{}}
 	folder := filepath.Dir(program)
-	clone := filepath.Dir(folder)
+	above := filepath.Dir(folder) // a clone of the source, or a package of npm
 	switch {
 	case strings.Contains(filepath.ToSlash(program), "/node_modules/"):
-		_, system, _ := strings.Cut(filepath.Base(clone), "-") // its package is one for a system, such as mailroom-linux-x64
+		_, system, _ := strings.Cut(filepath.Base(above), "-") // its package is one for a system, such as mailroom-linux-x64
 		i.From, i.Fetch = "npm packages", "the npm packages of the newer version"
 		i.Run = append(i.Run, "npm install --global ./mailroom-npm_VERSION.tgz ./mailroom-npm_VERSION_"+system+".tgz")
 	case strings.Contains(program, "/Cellar/mailroom/"):
@@ -60,9 +60,9 @@ func installed(program string, has func(path string) bool) installation {
 	case program == "/usr/bin/mailroom" && has("/var/lib/dpkg/info/mailroom.list"):
 		i.From, i.Fetch = "a Debian package", "the .deb of the newer version"
 		i.Run = append(i.Run, "sudo apt install ./mailroom_*.deb", "systemctl --user try-restart mailroom")
-	case filepath.Base(folder) == "bin" && has(filepath.Join(clone, "cmd", "mailroom", "main.go")) && has(filepath.Join(clone, ".git")):
+	case filepath.Base(folder) == "bin" && has(filepath.Join(above, "cmd", "mailroom", "main.go")) && has(filepath.Join(above, ".git")):
 		i.From = "a clone of the source"
-		i.Run = append(i.Run, "git -C "+orchestrator.ShellWord(clone)+" pull", "make -C "+orchestrator.ShellWord(clone)+" build")
+		i.Run = append(i.Run, "git -C "+orchestrator.ShellWord(above)+" pull", "make -C "+orchestrator.ShellWord(above)+" build")
 	default:
 		i.From, i.Fetch = "an archive or a build", "and unpack the .tar.gz of the newer version, or build that version (if you used install.sh, run the newer install.sh instead)"
 		i.Run = append(i.Run, "install -D mailroom "+orchestrator.ShellWord(program))
