@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// usualPatience is how long one call of a tool may wait where unknown deliverys client: most abandon it after
+	// usualPatience is how long one call of a tool may wait when the client is unknown: most clients cancel a call after
 	// a minute. Source: agents.md, "MCP".
 	usualPatience = 55 * time.Second
 	// spare is what is left of a client's time for everything but the wait.

@@ -29,9 +29,13 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, vocabul
 	return alone.offering(s.env.Caller.Admin, vocabularies...).serveStream(ctx, s.env.Caller, in, out)
 }
 
-// lastWords is how long calls under way may go on when standard input has ended: whoever pipes some requests in still
-// reads the answers. What cannot be written then is taken back.
-const lastWords = time.Second
+const (
+	// lastAnswers is how long calls may continue after standard input has ended: a script that pipes requests in still
+	// reads the answers. The first request alone can take as long as the arrival.
+	lastAnswers = arrivalPatience + 3*time.Second
+	// lastWords is how long interrupted calls may take to end. What they could not write is taken back.
+	lastWords = time.Second
+)
 
 // serveStream serves one client until in ends, out fails or ctx ends.
 func (o *offered) serveStream(ctx context.Context, caller commands.Caller, in io.Reader, out io.Writer) error {
@@ -102,7 +106,7 @@ func (c *connection) read(in io.Reader) error {
 		if err == nil {
 			continue
 		}
-		c.until(c.x.gone, time.After(lastWords), c.idle)
+		c.until(c.x.gone, time.After(lastAnswers), c.idle)
 		if !errors.Is(err, io.EOF) {
 			err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot read standard input",
 				Err: err}
