@@ -363,8 +363,7 @@ func TestCuts(t *testing.T) {
 	for _, f := range fars { // what was cut off before it was shown comes back
 		o.until("all is read", func() bool {
 			read(f)
-			return o.rows(`SELECT count(*) FROM agent_inbox WHERE recipient = '` + names[slices.Index(fars, f)] + `' AND read_at = ''`)[0] == "0" &&
-				o.rows(`SELECT count(*) FROM reading_lease`)[0] == "0"
+			return o.allRead(names[slices.Index(fars, f)])
 		})
 	}
 	mu.Lock()
@@ -442,9 +441,7 @@ func TestToolsThroughCuts(t *testing.T) {
 	c.on.Store(false)
 	o.until("all is read", func() bool { // what was cut off before it was shown comes back
 		got += call("get_messages", map[string]any{})
-		// In one statement: a lease that ends between two would be in neither.
-		return o.rows(`SELECT (SELECT count(*) FROM agent_inbox WHERE recipient = 'alice' AND read_at = '')
-			+ (SELECT count(*) FROM reading_lease)`)[0] == "0"
+		return o.allRead("alice")
 	})
 	for n := range sent {
 		want.Equal(t, fmt.Sprint("message ", n, " is shown"), strings.Count(got, fmt.Sprintf("to alice %d.", n)), 1)

@@ -103,6 +103,13 @@ func (o *office) until(what string, reached func() bool) {
 	}
 }
 
+// allRead reports whether an agent has read all its messages and no reader holds any. It is one statement: a lease that ends
+// between two would be seen by neither.
+func (o *office) allRead(agent string) bool {
+	return o.rows(`SELECT (SELECT count(*) FROM agent_inbox WHERE recipient = '` + agent + `' AND read_at = '')
+		+ (SELECT count(*) FROM reading_lease)`)[0] == "0"
+}
+
 // await asks until a query gives one row.
 func (o *office) await(query, want string) {
 	o.t.Helper()
