@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// record is what docs/benchmarks/results.json holds: the newest runs of every case.
+// record is what docs/benchmarks/results.json holds: the newest runs of every case, and those before them.
 type record struct {
 	Cases []caseRecord `json:"cases"`
 }
@@ -28,7 +28,14 @@ type caseRecord struct {
 	Machine  machine           `json:"machine"`
 	Versions map[string]string `json:"versions"` // of the modules and commands that were measured
 	Runs     results           `json:"runs"`
+	Earlier  []caseRecord      `json:"earlier,omitempty"` // the measurements before this one, the newest first
 }
+
+// keptEarlier is how many measurements of a case are kept besides the newest.
+const keptEarlier = 2
+
+// trial reports whether the case was measured in less than full.
+func (c caseRecord) trial() bool { return c.Scale != 1 || c.Rounds < 5 }
 
 func resultsFile(docs string) string { return filepath.Join(docs, "benchmarks", "results.json") }
 
@@ -43,13 +50,21 @@ func readRecord(docs string) (r record, err error) {
 	return r, err
 }
 
-// addToReport puts one case into the record, in place of its last runs, and makes the report anew.
+// addToReport puts one case into the record, before its last runs, and makes the report anew. The runs of a trial are not kept.
 func addToReport(docs string, c caseRecord) error {
 	r, err := readRecord(docs)
 	if err != nil {
 		return err
 	}
-	r.Cases = slices.DeleteFunc(r.Cases, func(old caseRecord) bool { return old.Case == c.Case })
+	if i := r.find(c.Case); i >= 0 {
+		old := r.Cases[i]
+		c.Earlier, old.Earlier = old.Earlier, nil
+		if !old.trial() {
+			c.Earlier = slices.Insert(c.Earlier, 0, old)
+		}
+		c.Earlier = c.Earlier[:min(len(c.Earlier), keptEarlier)]
+		r.Cases = slices.Delete(r.Cases, i, i+1)
+	}
 	r.Cases = append(r.Cases, c)
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -105,7 +120,8 @@ is on disk. The contestants of a case are Mailroom and the programs that it is c
 machine, round by round, in an order that rotates. Each run has its own process and its own folder. Each ratio is computed
 within one round. The page shows the median, with the lowest and the highest value in parentheses. It shows failed runs as
 failed. A case counts as a trial if it had fewer than five rounds or ran at less than its full size. The section of each
-case states the number of rounds and, for a smaller case, the size.
+case states the number of rounds and, for a smaller case, the size. The column "earlier" shows the medians of up to two
+measurements before the newest one.
 
 We set the wanted figures before we wrote the engine, from measurements of a prototype and of the other programs. On
 2026-11-29, we made most of the figures stricter. We relaxed the figures of the case cold (1.25 and 1.6 before) and the
@@ -125,12 +141,12 @@ rates are the same.
 
 // summary is the table of all targets.
 func (r *record) summary(page io.Writer) {
-	fmt.Fprint(page, "| case | measure | wanted | reached | result |\n|---|---|---|---|---|\n")
+	fmt.Fprint(page, "| case | measure | wanted | reached | earlier | result |\n|---|---|---|---|---|---|\n")
 	for _, c := range cases {
 		if i := r.find(c.Name); i >= 0 {
 			r.Cases[i].targets(page, c)
 		} else {
-			fmt.Fprintf(page, "| %s (%s) | | | not measured | |\n", c.Title, c.Name)
+			fmt.Fprintf(page, "| %s (%s) | | | not measured | | |\n", c.Title, c.Name)
 		}
 	}
 }
@@ -149,6 +165,10 @@ func (r caseRecord) section(page io.Writer, c Case) {
 		fmt.Fprintf(page, " The case ran at %s of its full size.", figure(r.Scale))
 	}
 	fmt.Fprintln(page)
+	for _, e := range r.Earlier {
+		fmt.Fprintf(page, "\nMeasured before on %s: Mailroom %s. Load average: %s. One fdatasync: %s µs.\n",
+			e.At.Format("2006-01-02 15:04 MST"), e.Versions["Mailroom"], figure(e.Machine.Load), figure(e.Machine.SyncMicroseconds))
+	}
 }
 
 // table holds the measures of all contestants, Mailroom's first, and how runs failed.
@@ -188,14 +208,20 @@ func (r caseRecord) table(page io.Writer, c Case) {
 func (r caseRecord) targets(page io.Writer, c Case) {
 	for _, t := range c.Targets {
 		reached, met := t.reached(r.Runs)
-		if r.Scale != 1 || r.Rounds < 5 {
+		if r.trial() {
 			met += " in a trial"
 		}
 		if met != "met" {
 			met = "**" + met + "**"
 		}
-		fmt.Fprintf(page, "| [%s](#%s) | %s | %s | %s | %s |\n", c.Title, c.Name, t.what(), t.wanted(),
-			reached.text(t.figure), met)
+		var earlier []string
+		for _, e := range r.Earlier {
+			if before, _ := t.reached(e.Runs); before.n > 0 {
+				earlier = append(earlier, t.figure(before.median))
+			}
+		}
+		fmt.Fprintf(page, "| [%s](#%s) | %s | %s | %s | %s | %s |\n", c.Title, c.Name, t.what(), t.wanted(),
+			reached.text(t.figure), strings.Join(earlier, ", "), met)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestReport(t *testing.T) {
 		return c
 	}
 	for _, c := range []caseRecord{measured("sends-8", 1, 7), measured("cold", 1, 1), measured("procs-8", 0.1, 1),
-		measured("sends-8", 1, 100)} {
+		measured("sends-8", 0.1, 3), measured("sends-8", 1, 100)} {
 		if err := addToReport(docs, c); err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestReport(t *testing.T) {
 	}
 	page := string(text)
 	for _, want := range []string{
-		"| rate_per_s / bare-loop | at least 4.20 | 0.500 (0.500 to 0.500) | **missed** |",
+		"| rate_per_s / bare-loop | at least 4.20 | 0.500 (0.500 to 0.500) | 0.500 | **missed** |",
 		"| mailroom | 1,200 (1,000 to 1,400) | 0 of 5 |",
 		"missed in a trial", "sends-8, procs-8, cold: Some <CPU> & Co", "| backlite | **no** |",
 		"Eight processes have one database open",

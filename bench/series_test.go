@@ -160,7 +160,7 @@ func TestFailuresAreShown(t *testing.T) {
 	r.summary(&page)
 	r.Cases[0].section(&page, *findCase("sends-1"))
 	for _, want := range []string{
-		"| at least 0.900 | 10.0 (10.0 to 10.0) | **failed** |", "| mailroom | 10.0 (10.0 to 10.0) | 1 of 2 |",
+		"| at least 0.900 | 10.0 (10.0 to 10.0) | | **failed** |", "| mailroom | 10.0 (10.0 to 10.0) | 1 of 2 |",
 		"| bare-loop | 1.00 (1.00 to 1.00) | 0 of 2 |", "| river | | 2 of 2 |", "Round 2 of mailroom failed: it broke",
 		"Round 1 of river failed: no",
 	} {

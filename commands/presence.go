@@ -14,7 +14,7 @@ import (
 )
 
 // Presence is what is known of the recipients of a message by the sessions of their agent hosts: working, idle, idle
-// and not woken, over budget, not running, no hooks.
+// and not woken, over budget, not running, session ended, no hooks.
 type Presence map[string]string
 
 // PresenceOf looks what is known of the recipients of a message that is sent; nothing if that fails.
@@ -44,6 +44,7 @@ func (p Presence) Text(w *terminal.Text) {
 		{hosts.OverSpent, "Agents that see no more messages this hour because their budget (budget.bytes) is used up: %s.\n"},
 		{hosts.NoHooks, "Agents that have no connected host and will see the message when they next check: %s.\n"},
 		{hosts.NotThere, "Agents that are not running and will see the message in their next session: %s.\n"},
+		{hosts.Abandoned, "Agents whose session has ended: %s. They see the message only if somebody resumes the session within an hour. Otherwise, Mailroom removes the agent, and the message expires.\n"},
 	} {
 		var names []string
 		for name, known := range p {

@@ -26,10 +26,10 @@ type part struct {
 }
 
 // parts returns all that is linked into the program or embedded in it: Go, modules, SQLite, the C library, and what the
-// phone app has. They are sorted by name and version.
+// apps have. They are sorted by name and version.
 func (p *program) parts(ctx context.Context) ([]part, error) {
 	var list []part
-	collectors := []func(context.Context) ([]part, error){p.modules, p.goItself, app, unicode}
+	collectors := []func(context.Context) ([]part, error){p.modules, p.goItself, npmPackages, unicode}
 	if !p.client {
 		collectors = append(collectors, p.sqlite, p.libraries)
 	}
@@ -168,42 +168,45 @@ func (p *program) libraries(ctx context.Context) (list []part, err error) {
 	return list, nil
 }
 
-// app returns the packages of npm that are in the phone app, with the licences that were copied into licences/.
-func app(context.Context) ([]part, error) {
-	content, err := os.ReadFile(filepath.Join(top, "commands", "surface", "phone", "app", "package-lock.json"))
-	if err != nil {
-		return nil, err
-	}
-	var lock struct {
-		Packages map[string]struct {
-			Version string
-			Dev     bool
-		}
-	}
-	if err := json.Unmarshal(content, &lock); err != nil {
-		return nil, err
-	}
-	byName := map[string]part{}
-	for path, pkg := range lock.Packages {
-		i := strings.LastIndex(path, "node_modules/")
-		if pkg.Dev || i < 0 {
-			continue
-		}
-		name := path[i+len("node_modules/"):]
-		m := part{name: name, version: pkg.Version,
-			purl: purl("npm", strings.Replace(name, "@", "%40", 1), pkg.Version)}
-		text, err := os.ReadFile(filepath.Join("licences", npmFile(name)))
-		if err != nil {
-			return nil, fmt.Errorf("the license of the npm package %s is missing; copy it to packaging/licences: %w", name, err)
-		}
-		if m.licence, m.texts = spdx(string(text)), []string{string(text)}; m.licence == "" {
-			return nil, fmt.Errorf("the license of the npm package %s is not known", name)
-		}
-		byName[m.purl] = m
-	}
+// apps are those in the program whose packages npm installs, by their folder below commands/surface.
+var apps = []string{"phone", "console"}
+
+// npmPackages returns the packages of npm that are in the apps, with the licences that were copied into licences/.
+func npmPackages(context.Context) ([]part, error) {
 	var list []part
-	for _, m := range byName {
-		list = append(list, m)
+	for _, app := range apps {
+		content, err := os.ReadFile(filepath.Join(top, "commands", "surface", app, "app", "package-lock.json"))
+		if err != nil {
+			return nil, err
+		}
+		var lock struct {
+			Packages map[string]struct {
+				Version string
+				Dev     bool
+			}
+		}
+		if err := json.Unmarshal(content, &lock); err != nil {
+			return nil, err
+		}
+		for path, pkg := range lock.Packages {
+			i := strings.LastIndex(path, "node_modules/")
+			if pkg.Dev || i < 0 {
+				continue
+			}
+			name := path[i+len("node_modules/"):]
+			m := part{name: name, version: pkg.Version,
+				purl: purl("npm", strings.Replace(name, "@", "%40", 1), pkg.Version)}
+			text, err := os.ReadFile(filepath.Join("licences", npmFile(name)))
+			if err != nil {
+				return nil, fmt.Errorf("the license of the npm package %s is missing; copy it to packaging/licences: %w", name, err)
+			}
+			if m.licence, m.texts = spdx(string(text)), []string{string(text)}; m.licence == "" {
+				return nil, fmt.Errorf("the license of the npm package %s is not known", name)
+			}
+			if !slices.ContainsFunc(list, func(other part) bool { return other.purl == m.purl }) {
+				list = append(list, m)
+			}
+		}
 	}
 	return list, nil
 }

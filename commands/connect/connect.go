@@ -33,7 +33,7 @@ func Definitions() []*commands.Definition {
 // Params say which host to connect, and how.
 type Params struct {
 	Host       string   `json:"host,omitempty" desc:"agent host: claude, codex, gemini, opencode, kilo, pi, qwen, or copilot; leave it out to list the state of each host" check:"max=64" arg:"1"`
-	Vocabulary []string `json:"vocabulary,omitempty" desc:"vocabulary of the host's tools; may be repeated (default: the current vocabularies, or relay)" check:"max=64"`
+	Vocabulary []string `json:"vocabulary,omitempty" desc:"vocabulary whose tools the host gets; may be repeated; default: those that it has now; relay for a new connection" check:"max=64"`
 	Folder     string   `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"."`
 	User       bool     `json:"user,omitempty" desc:"connect the host in all folders of this user instead of one project"`
 	Idle       *bool    `json:"idle,omitempty" desc:"wake idle Copilot sessions with an extension, which requires Copilot's experimental features"`

@@ -1,9 +1,6 @@
 package connect
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -65,11 +62,11 @@ func (c *connection) hook(host, event string) []string {
 // connectionOf returns what a host's configuration is to say. What is not asked for is as it was connected before.
 // Mailroom and the host are named by where they lie, since a host may be started with another PATH.
 func connectionOf(env commands.Env, h *agenthost.Host, at *agenthost.Place, p Params) (*connection, error) {
-	program, err := ownPath()
+	program, err := commands.OwnPath()
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "cannot find the path of this program: %v", err)
 	}
-	c := &connection{user: at.User, program: program, database: env.Database(), book: bookOf(env), host: pathOf(h.Name),
+	c := &connection{user: at.User, program: program, database: env.Database(), book: bookOf(env), host: commands.PathOf(h.Name),
 		vocabularies: p.Vocabulary}
 	before, _ := c.book.findTools(h, at)
 	if c.host == "" && exists(before.Host) {
@@ -118,31 +115,4 @@ func (b book) findTools(h *agenthost.Host, at *agenthost.Place) (r record, found
 		return record{}, false
 	}
 	return b.find(h.Name, at.Scope(), path, text)
-}
-
-// pathOf returns where PATH leads to a program; "" is nowhere.
-func pathOf(program string) string {
-	path, err := exec.LookPath(program)
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err != nil {
-		return ""
-	}
-	return path
-}
-
-// ownPath returns where this program lies: as PATH leads to it, if it does, since a link there stays when a new version
-// replaces the program.
-func ownPath() (string, error) {
-	program, err := os.Executable()
-	if err == nil {
-		program, err = filepath.EvalSymlinks(program)
-	}
-	if path := pathOf(filepath.Base(os.Args[0])); err == nil && path != "" {
-		if real, err := filepath.EvalSymlinks(path); err == nil && real == program {
-			return path, nil
-		}
-	}
-	return program, err
 }

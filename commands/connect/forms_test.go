@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/jsonc"
 	"pgregory.net/rapid"
 
+	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -372,7 +373,7 @@ func TestWhatTheUserGaveOurEntries(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		d := newDesk(t)
 		d.connect("bob", `{"host":"`+h.Name+`"}`)
-		program, err := ownPath()
+		program, err := commands.OwnPath()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -152,7 +152,7 @@ func (s *site) paths() (moved string, err error) {
 // tool is used may have been changed by hand.
 func (s *site) whole() error {
 	c := connection{
-		program: s.record.Command, host: cmp.Or(s.record.Host, pathOf(s.Name)), agent: s.record.Agent,
+		program: s.record.Command, host: cmp.Or(s.record.Host, commands.PathOf(s.Name)), agent: s.record.Agent,
 		database: s.database, vocabularies: s.record.Vocabularies, choices: s.record.choices, user: s.at.User, spare: true,
 	}
 	asks := c

@@ -22,7 +22,7 @@ type HostResult struct {
 // standing lists the hosts, as they stand in a folder or else for its user.
 func standing(ctx context.Context, env commands.Env, at *agenthost.Place, f *Facts) (list []HostResult) {
 	for _, h := range agenthost.Hosts {
-		r := HostResult{Host: h.Name, Program: pathOf(h.Name)}
+		r := HostResult{Host: h.Name, Program: commands.PathOf(h.Name)}
 		for _, place := range []*agenthost.Place{at, {Folder: at.Folder, Home: at.Home, User: true}} {
 			if r.lookAt(ctx, env, h, place, f); r.Level != "" {
 				break

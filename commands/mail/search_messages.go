@@ -54,6 +54,14 @@ type Hit struct {
 	Excerpt   string `json:"excerpt"`
 }
 
+// to returns where the message was sent: "team (bob)" is bob's copy of a message to team, and the status is that copy's.
+func (h *Hit) to() string {
+	if h.Group == "" || h.Group == h.Recipient || strings.HasPrefix(h.Group, orchestrator.ThreadPrefix) {
+		return h.Recipient
+	}
+	return h.Group + " (" + h.Recipient + ")"
+}
+
 var searchMessagesCommand = commands.Define(vocabulary, "search_messages", searchMessages).Called("list", "",
 	"List messages, newest first, or search them")
 
@@ -100,7 +108,7 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 func writeHits(w *terminal.Text, list []Hit) {
 	for i := range list {
 		h := &list[i]
-		w.Printf("%s  %s from %s to %s, %s, %s\n", w.Paint(terminal.Bold, h.MessageID), h.Type, h.Sender, h.Recipient,
+		w.Printf("%s  %s from %s to %s, %s, %s\n", w.Paint(terminal.Bold, h.MessageID), h.Type, h.Sender, h.to(),
 			w.When(h.CreatedAt), w.Status(h.Status))
 		if h.Excerpt != "" {
 			w.Body("  ", h.Excerpt)
@@ -112,7 +120,7 @@ func writeHits(w *terminal.Text, list []Hit) {
 func (r SearchMessagesResult) Text(w *terminal.Text) {
 	if r.Count > 0 {
 		rows := terminal.Rows(r.Messages, func(h *Hit) []string {
-			return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.Recipient, h.Type, h.Status, h.Excerpt}
+			return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.to(), h.Type, h.Status, h.Excerpt}
 		})
 		if !w.SideBySide([]string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT…"}, rows,
 			"TYPE", "SENT", "STATUS") {

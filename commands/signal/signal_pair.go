@@ -28,6 +28,8 @@ type PairResult struct {
 	URL       string `json:"url"`
 	ExpiresAt string `json:"expiresAt"`
 	PNG       string `json:"png,omitempty"`
+
+	noDaemon bool // for people only
 }
 
 var pairCommand = commands.Define(vocabulary, "signal pair", pair).With(commands.Traits{HereOnly: true})
@@ -59,7 +61,7 @@ func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, erro
 		}
 		defer picture.Close()
 	}
-	r := PairResult{PNG: p.PNG}
+	r := PairResult{PNG: p.PNG, noDaemon: commands.NoDaemon(ctx, env)}
 	if r.Code, r.ExpiresAt, err = questions.StartPairing(ctx, env.Ledger); err == nil {
 		r.URL = address + "/pair#c=" + r.Code
 		err = draw(picture, r.URL)
@@ -95,6 +97,9 @@ func (r PairResult) Text(w *terminal.Text) {
 		qrterminal.GenerateHalfBlock(r.URL, qrterminal.M, &picture)
 	}
 	w.Whole(terminal.Painted(picture.String() + "\n"))
+	if r.noDaemon {
+		w.Printf("%s\n", w.Paint(terminal.Yellow, "No daemon is running, so the phone cannot open the address. In another terminal, run `mailroom serve --phone 127.0.0.1:8420`."))
+	}
 	w.Printf("Scan the QR code with the phone, or open %s on the phone.\n", r.URL)
 	w.Printf("Code: %s, valid for one use until %s. If the app is on the home screen of an iPhone, type the code into the app.\n",
 		w.Paint(terminal.Bold, r.Code), r.ExpiresAt)

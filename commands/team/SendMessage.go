@@ -144,7 +144,7 @@ func (r SendMessageResult) Text(w *terminal.Text) {
 	if r.MulticastID != "" {
 		to = strings.Join(r.Recipients, ", ")
 	}
-	w.Printf("%s to %s is %s: %s\n", w.Paint(terminal.Bold, r.MessageID), to, w.Status(r.Status), r.Summary)
+	w.Printf("%s to %s is %s: %s\n", w.Paint(terminal.Bold, r.MessageID), to, w.Is(r.Status), r.Summary)
 	if r.Note != "" {
 		w.Printf("The message %s.\n", r.Note)
 	}

@@ -114,6 +114,14 @@ func (w *Text) Status(status string) Painted {
 	return w.Paint(style, status)
 }
 
+// Is returns a status in words that follow "is": retry becomes waiting for a retry.
+func (w *Text) Is(status string) Painted {
+	if status == "retry" {
+		return w.Paint(StatusStyle(status), "waiting for a retry")
+	}
+	return w.Status(status)
+}
+
 // Fields writes key and value lines, the values aligned, each of their lines. Pairs whose value is empty are left out.
 func (w *Text) Fields(pairs ...[2]string) {
 	width := 0

@@ -142,7 +142,7 @@ func lease(t *ledger.Tx, c *claim) error {
 }
 
 // errUnmarked is an error of the database in storing a transport's note. The transport has done nothing yet.
-var errUnmarked = errors.New("cannot store the transport's note")
+var errUnmarked = errors.New("cannot record in the database that the delivery begins")
 
 // mark stores a transport's note with every row of the claim, if this process still holds all of them.
 func mark(ctx context.Context, l *ledger.Ledger, c *claim, target, note string) error {

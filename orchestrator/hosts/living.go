@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"context"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -99,12 +100,12 @@ const (
 	OverSpent = "over budget"     // a session of it runs, and is shown no more before the next hour of the clock
 	NoHooks   = "no hooks"        // no host has told of a session of it
 	NotThere  = "not running"     // the sessions that it had are over
+	Abandoned = "session ended"   // nor does the process run for which it was added: see NameOf
 )
 
-// Presence says of each of these agents, to whom a message was sent or, with nil, without regard to any, what is known of
-// it. It leaves out those that no
-// host has told of and that do not look into an inbox, and all of them as long as no host has told of any session in
-// this database.
+// Presence returns what is known of each of these agents by its sessions, for a message that is sent to them, or in
+// general if that is nil. It leaves out agents of which no host has told and that do not look into an inbox, and all of
+// them as long as no host has told of any session in this database.
 func Presence(ctx context.Context, l *ledger.Ledger, d *orchestrator.Draft, agents ...string) (known map[string]string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		known, err = presenceIn(c, conf, d, l.Now(), agents)
@@ -132,6 +133,17 @@ func presenceIn(c *store.Conn, conf *ledger.Config, d *orchestrator.Draft, now t
 		return nil, err
 	}
 	known := presenceOf(conf, agents, found)
+	if slices.Contains(slices.Collect(maps.Values(known)), NotThere) {
+		names, err := givenNames(c, now)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range names {
+			if known[g.agent] == NotThere && (g.ended || g.noted) {
+				known[g.agent] = Abandoned
+			}
+		}
+	}
 	if d == nil {
 		return known, nil
 	}

@@ -115,8 +115,19 @@ func TestNameOfAProcessThatEnded(t *testing.T) {
 	ids := []string{archived, unread, shown}
 	slices.Sort(ids)
 
+	inIt := func(e *hosts.Event) { e.Agent, e.Process = "claude", first.Process }
+	knows := func(when, is string) {
+		t.Helper()
+		presence, err := r.presence("claude")
+		want.Equal(t, "error", err, nil)
+		want.Equal(t, "presence "+when, presence["claude"], is)
+	}
+	r.event(hosts.Ended, inIt)
+	knows("between two sessions of the process", hosts.NotThere)
 	end()
+	knows("when it has ended", hosts.Abandoned)
 	r.Deliver()
+	knows("when that is noted", hosts.Abandoned)
 	second, _ := newHolder(t)
 	want.Equal(t, "who comes meanwhile", r.nameOf(second), "claude-2")
 	r.Clock.Advance(time.Hour - time.Second)

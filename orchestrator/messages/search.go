@@ -181,8 +181,8 @@ func (from searchSource) floor() string {
 }
 
 // candidates selects the places of all that fits the filter between ?12 and ?6, newest first. Of a post that mentions
-// several, who wrote it finds the thread's own row, and so does a search of all. ?7 and ?8 tell the agent's mail from
-// that of a removed one: see ledger.GotAs.
+// several agents, its author finds the thread's own row, and so does a search of all messages; a search for one of these
+// agents finds that agent's row. ?7 and ?8 tell the agent's mail from that of a removed one: see ledger.GotAs.
 func (s *Search) candidates(sources []searchSource) string {
 	fits := ` AND seq >= ?12 AND seq < ?6 AND (?2 = '' OR +m.sender = ?2) AND (?3 = '' OR +m.thread_id = ?3)
 		AND (?4 = '' OR message_type = ?4) AND (?5 = '' OR created_at >= ?5)
@@ -190,7 +190,7 @@ func (s *Search) candidates(sources []searchSource) string {
 		AND (?11 = '' OR +m.recipient = ?11 OR +m.multicast_target = ?11) AND (?10 = '' OR +m.status = ?10)
 		AND (+m.recipient = ?1 AND ` + ledger.GotAs("?7", "?8") + ` OR +` + ownPosts + `
 			OR (?1 = '' OR +m.sender = ?1 AND m.seq > ?7) AND (m.multicast_id IS NULL OR m.message_id = m.multicast_id
-			OR m.multicast_target NOT LIKE '` + orchestrator.ThreadPrefix + `%'))`
+			OR m.multicast_target NOT LIKE '` + orchestrator.ThreadPrefix + `%' OR +m.recipient = ?11 OR +m.recipient = ?9))`
 	var parts []string
 	for _, from := range sources {
 		archived := `0`

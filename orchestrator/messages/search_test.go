@@ -98,6 +98,9 @@ func TestSearchOwn(t *testing.T) {
 				{messages.Search{Agent: "a", To: "B"}, "4 1"},
 				{messages.Search{Agent: "a", To: "team"}, "4"},
 				{messages.Search{To: "team"}, "4"},
+				{messages.Search{To: "a"}, "8 7 6 2"},
+				{messages.Search{Agent: "b", To: "a"}, "6 2"},
+				{messages.Search{With: "a"}, "8 7 6 5 4 2 1"},
 				{messages.Search{Agent: "b", ThreadID: th.ID}, "6 5"},
 				{messages.Search{Agent: "c", ThreadID: th.ID}, ""},
 				{messages.Search{Agent: "a", Since: since}, "8 7"},
@@ -105,7 +108,8 @@ func TestSearchOwn(t *testing.T) {
 			} {
 				if archived == "the first" { // what was sent since then comes first
 					switch s := c.search; {
-					case s.Agent == "a" && s.Sender+s.ThreadID+s.To == "" && s.Says == nil && s.Type != "y":
+					case s.Agent == "a" && s.Sender+s.ThreadID+s.To == "" && s.Says == nil && s.Type != "y",
+						s.Agent == "" && s.To+s.With == "a":
 						c.want = "10 " + c.want
 					case s.Agent == "B":
 						c.want = "9 " + c.want

@@ -34,6 +34,7 @@ var checks = []check{
 	{"exchange", Note, "", checkExchanges},
 	{"hold", Note, "", checkHolds},
 	{"unread", Note, "no message has been unread for long", checkUnread},
+	{"user", Note, "", checkUser},
 	{"phone", Note, "", checkPhones},
 	{"question", Note, "", checkQuestions},
 	{"unknown recipients", "", "no message waits for an unknown recipient", checkUnknown},

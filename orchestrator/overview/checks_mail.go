@@ -139,6 +139,21 @@ func checkOverdue(x *examination) error {
 	return x.each(late, mostOfEach, "Overdue messages also wait for", "To list them, run `mailroom status`", pending, x.late)
 }
 
+// checkUser finds messages to the user that are kept until a phone is paired, and are not overdue yet.
+func checkUser(x *examination) error {
+	m := x.members[orchestrator.User]
+	if m == nil || m.backlog.Held == 0 || m.backlog.Overdue > 0 {
+		return nil
+	}
+	f := Finding{About: m.Name, Level: Note, Count: m.backlog.Held, Says: "Messages to you wait for a phone",
+		Because: "agents address the person who runs them as `user`, and no phone is paired", Since: m.backlog.OldestAt,
+		Do: "To pair a phone, run `mailroom signal pair`"}
+	senders, first, err := x.sendersTo(m.Name)
+	f.From, f.ID = senders, first
+	x.add(f)
+	return err
+}
+
 // late adds a recipient whose mail has been undelivered for too long, and why the oldest message is.
 func (x *examination) late(m *Member) error {
 	oldest, err := ledger.Messages(x.c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?1`,

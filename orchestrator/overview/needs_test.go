@@ -286,6 +286,28 @@ func TestNeedsOfPhones(t *testing.T) {
 	}
 }
 
+// TestNeedsOfTheUser: messages to a person without a phone are named.
+func TestNeedsOfTheUser(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.User.Set(enginetest.Refusing(orchestrator.ErrNoDevice))
+	f.Send("a", orchestrator.User)
+	f.Clock.Advance(time.Minute)
+	f.Send("b", orchestrator.User)
+	f.Send("b", orchestrator.User)
+	f.Deliver()
+	want.Rows(t, needed(t, f), "user 3 Messages to you wait for a phone | b, a | 1m0s")
+	f.Clock.Advance(5 * time.Minute)
+	want.Rows(t, needed(t, f), "overdue 1 Messages to user are not delivered, and 2 more messages wait | b, a | 6m0s")
+	f.User.Set(nil)
+	d, _ := f.Pair("phone")
+	if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil {
+		t.Fatal(err)
+	}
+	f.Deliver()
+	want.Rows(t, needed(t, f))
+}
+
 // TestNeedsOfALoop: two agents that write to each other without a word of a person are named, with the numbers.
 func TestNeedsOfALoop(t *testing.T) {
 	t.Parallel()

@@ -107,7 +107,9 @@ func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrat
 		return why, err
 	}
 	why.Attempts = n
-	why.LastReport, _, err = c.Text(`SELECT detail FROM message_trace WHERE message_id = ? AND detail <> ''
+	// A detail from before the end of the last attempt is of another attempt.
+	why.LastReport, _, err = c.Text(`SELECT detail FROM message_trace WHERE message_id = ?1 AND detail <> ''
+		AND id >= coalesce((SELECT max(id) FROM message_trace WHERE message_id = ?1 AND event IN ('attempt_failed', 'delivered', 'replayed')), 0)
 		ORDER BY id DESC LIMIT 1`, m.ID)
 	if err != nil {
 		return why, err

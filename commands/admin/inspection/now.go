@@ -23,7 +23,7 @@ func now(ctx context.Context, env commands.Env, _ struct{}) (NowResult, error) {
 
 // counted are the words behind the numbers of findings.
 var counted = map[string]string{"failed": "failed", "overdue": "overdue", "unread": "unread", "disabled": "disabled",
-	"phone": "failed", "question": "open", "daemon": "waiting",
+	"user": "waiting", "phone": "failed", "question": "open", "daemon": "waiting",
 	"exchange": "messages", "hold": "waiting"}
 
 // fewNames joins the first names of a list.

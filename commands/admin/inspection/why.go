@@ -56,7 +56,7 @@ func (r WhyResult) Text(w *terminal.Text) {
 			is = "was"
 		}
 		w.Printf("%s from %s to %s %s %s.\n", w.Paint(terminal.Bold, reason.MessageID), cmp.Or(reason.Sender, "?"),
-			cmp.Or(reason.Recipient, "?"), is, w.Status(string(reason.Status)))
+			cmp.Or(reason.Recipient, "?"), is, w.Is(string(reason.Status)))
 		overdue := ""
 		if reason.Overdue {
 			overdue = "yes"

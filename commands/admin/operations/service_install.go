@@ -49,6 +49,14 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 	name := p.Name + ".service"
 	r := ServiceInstallResult{Unit: filepath.Join(folder, "systemd", "user", name), Database: env.Ledger.Path(),
 		removed: p.Remove}
+	before, err := os.ReadFile(r.Unit)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return r, unitError(err)
+	}
+	if other := unitDatabase(string(before)); !p.Print && other != "" && other != r.Database && !isGone(other) {
+		return r, orchestrator.Errorf(orchestrator.Conflict, "the unit %s runs the daemon for another database, %s", name, other).
+			WithHint("To install a unit for this database, give the unit another name, as in `mailroom service install --name shop`. To change or remove the other unit, run the command in the project of its database")
+	}
 	if p.Remove {
 		r.Next = systemctl(ctx, "disable", "--now", name)
 		err := os.Remove(r.Unit)
@@ -68,7 +76,6 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 	if err := env.Ledger.Create(ctx); err != nil {
 		return r, err
 	}
-	before, _ := os.ReadFile(r.Unit)
 	if r.Changed = string(before) != text; r.Changed {
 		if err := store.ReplaceFile(r.Unit, []byte(text), 0o644); err != nil {
 			return r, unitError(err)
@@ -81,6 +88,12 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 	return r, nil
 }
 
+// isGone reports whether a database is a file that no longer exists.
+func isGone(database string) bool {
+	_, err := os.Stat(database)
+	return filepath.IsAbs(database) && errors.Is(err, fs.ErrNotExist)
+}
+
 func unitError(err error) error {
 	if err == nil {
 		return nil
@@ -90,10 +103,7 @@ func unitError(err error) error {
 
 // unitText is the unit of a daemon: this program, where it lies, under the name that this host has here.
 func unitText(name string, l *ledger.Ledger, p ServiceInstallParams) (string, error) {
-	program, err := os.Executable()
-	if err == nil {
-		program, err = filepath.EvalSymlinks(program)
-	}
+	program, err := commands.OwnPath()
 	if err != nil {
 		return "", orchestrator.Errorf(orchestrator.Unavailable, "cannot find the path of this program: %v", err)
 	}

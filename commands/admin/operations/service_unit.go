@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
+const describes = "\nDescription=Mailroom, messages between agents, "
+
 const serviceUnit = `# %[1]s. To see its log, run: journalctl --user -u %[2]s
-[Unit]
-Description=Mailroom, messages between agents, %[3]s
+[Unit]` + describes + `%[3]s
 
 [Service]
 ExecStart=%[4]s
@@ -41,6 +42,13 @@ func ServiceUnit(from, name, of string, words []string) string {
 		}
 	}
 	return fmt.Sprintf(serviceUnit, from, name, strings.ReplaceAll(of, "%", "%%"), strings.Join(line, " "))
+}
+
+// unitDatabase returns the database whose daemon a unit runs; "" if the unit does not name one.
+func unitDatabase(unit string) string {
+	_, description, _ := strings.Cut(unit, describes+"for ")
+	database, _, _ := strings.Cut(description, "\n")
+	return strings.ReplaceAll(database, "%%", "%")
 }
 
 // unitWord writes a word so that systemd reads it as it is. Source: systemd.service(5), "Command lines".

@@ -265,8 +265,13 @@ func (p *Program) outputOf(l *line) (output string, err error) {
 
 func versionCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
-		Name: "version", Usage: "Show the version", Description: "Prints the same as `mailroom --version`.",
-		Action: func(*urfave.Context) error { return printVersion(p) },
+		Name: "version", Usage: "Show the version", Description: "Prints the same as `mailroom --version`. With JSON output (--json), prints {\"version\":...} instead.",
+		Action: func(*urfave.Context) error {
+			if p.output == "json" {
+				return notWritten(writeLine(p.Out, map[string]string{"version": p.Version}))
+			}
+			return printVersion(p)
+		},
 	}
 }
 

@@ -43,7 +43,7 @@ var elsewhere = map[string]string{
 	"fetch": "read", "pull": "read", "next": "read NAME -n 1", "pop": "read NAME -n 1", "broadcast": "send all TEXT", "push": "send NAME TEXT",
 	"rm": "cancel ID", "delete": "cancel ID", "del": "cancel ID", "undo": "cancel ID", "remove": "agent remove NAME",
 	"add": "agent add NAME", "register": "agent add NAME",
-	"daemon": "serve", "up": "serve", "server": "serve", "daemon status": "status", "daemon logs": "tail",
+	"daemon": "serve", "up": "serve", "server": "serve", "server check": "doctor", "server info": "status", "daemon status": "status", "daemon logs": "tail",
 	"install": "connect HOST", "setup": "connect HOST", "hook-up": "connect HOST",
 	"set": "setting set KEY VALUE", "env": "setting list",
 	"create": "init", "new": "init", "gc": "clear_old", "prune": "clear_old", "clean": "clear_old",
@@ -58,6 +58,11 @@ var elsewhere = map[string]string{
 	"request": "send NAME TEXT --wait", "req": "send NAME TEXT --wait",
 }
 
+const (
+	leaseBack = "A message that was read with a lease becomes unread when the lease expires. To make it unread now, run `mailroom mail release ID`"
+	oneInbox  = "Every agent has one inbox. To see what waits in the inboxes, run `mailroom status`. To read an inbox, run `mailroom read NAME`"
+)
+
 // answers are words of other tools for which there is no command here, and what there is to do instead.
 var answers = map[string]string{
 	"login":        "Mailroom has no login. To choose the agent, use --as NAME or MAILROOM_AGENT. To see the agent in use, run `mailroom whoami`",
@@ -65,13 +70,18 @@ var answers = map[string]string{
 	"shell":        "To query the database, run `mailroom sql QUERY`. To complete words in your shell, run `mailroom completion bash`",
 	"agent rename": "An agent cannot be renamed. Add an agent with the new name, and remove the old agent",
 	"message":      "To send a message, run `mailroom send NAME TEXT`. To list messages, run `mailroom list`",
-	"nack":         "A message that was read with a lease becomes unread when the lease expires. To make it unread now, run `mailroom invoke release`",
-	"quickstart":   "To see a demonstration, run `mailroom demo`. To start an agent, run `mailroom claude`",
-	"start":        "To start the daemon, run `mailroom serve`. To start an agent host, run `mailroom claude`",
-	"export":       "To copy the database, run `mailroom backup FILE`. To print rows of the database, run `mailroom sql QUERY --json`",
-	"forward":      "To forward the text of a message, run `mailroom show ID --jq .text | mailroom send NAME -`",
-	"daemon stop":  "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with the name of the service",
-	"stop":         "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with the name of the service",
+	"nack":         leaseBack, "nak": leaseBack,
+	"quickstart": "To see a demonstration, run `mailroom demo`. To start an agent, run `mailroom claude`",
+	"2":          "To give each terminal its own agent, run `mailroom connect claude --as auto` once. Then run `mailroom claude` in each terminal",
+	"transcript": "Mailroom does not record sessions. To list the messages to and from an agent, run `mailroom list --with NAME`",
+	"reset":      "To delete finished messages, run `mailroom clear_old`. To use an empty database, run `mailroom init` in another folder",
+	"kill":       "To end a session, end the agent host in its terminal. To stop the messages between two agents, run `mailroom hold NAME NAME`",
+	"stream":     oneInbox, "consumer": oneInbox, "queue": oneInbox,
+	"start":       "To start the daemon, run `mailroom serve`. To start an agent host, run `mailroom claude`",
+	"export":      "To copy the database, run `mailroom backup FILE`. To print rows of the database, run `mailroom sql QUERY --json`",
+	"forward":     "To forward the text of a message, run `mailroom show ID --jq .text | mailroom send NAME -`",
+	"daemon stop": "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with the name of the service",
+	"stop":        "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with the name of the service",
 }
 
 // withNoun returns what a verb of other tools and the noun behind it are here, as in kubectl get agents; "" if it is not

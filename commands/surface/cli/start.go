@@ -16,6 +16,7 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agenthost"
+	"mailroom/orchestrator/hosts"
 )
 
 // hostArguments are those that a host gets, in the usage of the commands that start one.
@@ -55,13 +56,13 @@ func startCommand(usage, args string, action urfave.ActionFunc) *urfave.Command 
 
 // startHost connects a host where that is needed, and becomes it.
 func (p *Program) startHost(c *urfave.Context, host string, args []string) error {
-	hosts := agenthost.Connectable()
-	if !slices.Contains(hosts, host) {
+	connectable := agenthost.Connectable()
+	if !slices.Contains(connectable, host) {
 		e := orchestrator.InvalidParam("host", "%q is not a supported host", orchestrator.Clip(host))
 		if host == "" {
 			e = orchestrator.InvalidParam("host", "a value is required")
 		}
-		return e.WithHint("Run `mailroom run %s`", strings.Join(hosts, "|"))
+		return e.WithHint("Run `mailroom run %s`", strings.Join(connectable, "|"))
 	}
 	program, err := exec.LookPath(host)
 	if err == nil {
@@ -215,6 +216,7 @@ func (s *starter) connect(ctx context.Context) error {
 	}
 	switch {
 	case !fresh && written == nil:
+		s.tellOther(ctx, planned.Agent)
 		return nil
 	case !s.yes && !(s.p.InTerminal && s.p.ErrTerminal):
 		if fresh {
@@ -245,6 +247,7 @@ func (s *starter) connect(ctx context.Context) error {
 		}
 	}
 	w.Printf("Connected %s as %s: wrote %s.\n%s\n", s.host, planned.Agent, strings.Join(written, ", "), planned.Asks)
+	s.tellOther(ctx, planned.Agent)
 	if done.Exposed == nil {
 		return nil
 	}
@@ -254,6 +257,23 @@ func (s *starter) connect(ctx context.Context) error {
 		return nil
 	}
 	return s.p.offerExclude(ctx, s.env, params)
+}
+
+// tellOther prints that another session of the agent is running, if one is: they share an inbox. It does not know of
+// sessions in a database on another machine.
+func (s *starter) tellOther(ctx context.Context, agent string) {
+	if s.env.Engine == nil {
+		return
+	}
+	known, err := hosts.Presence(ctx, s.env.Ledger, nil, agent)
+	if is := known[agent]; err != nil || is != hosts.IsWorking && is != hosts.IsIdle {
+		return
+	}
+	w := s.p.people(s.p.Err, s.p.ErrTerminal)
+	w.Printf("Another session of %s is running. Each message goes to the session that checks first.\n", agent)
+	if h := agenthost.Find(s.host); h != nil && !h.Shares() {
+		w.Printf("To give each terminal its own agent, run `mailroom connect %s --as auto`.\n", s.host)
+	}
 }
 
 // connectAndAsk connects a host, and asks whether git is to ignore what a commit may carry.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -23,6 +24,7 @@ type exchange struct {
 	leave  func()                      // ends gone, where valid is not nil
 
 	running sync.WaitGroup
+	handing atomic.Int32 // how many of those hand out messages
 	mu      sync.Mutex
 	ended   bool                       // no more calls are taken
 	last    int                        // the number given last

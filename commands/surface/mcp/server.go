@@ -145,6 +145,10 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 			return toolFailure(err)
 		}
 		defer done()
+		if d.Hands() {
+			x.handing.Add(1)
+			defer x.handing.Add(-1)
+		}
 		if !d.NoDatabase {
 			if err := s.ready(ctx); err != nil {
 				return toolFailure(err)

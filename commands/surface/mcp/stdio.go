@@ -30,11 +30,12 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, vocabul
 }
 
 const (
-	// lastAnswers is how long calls may continue after standard input has ended: a script that pipes requests in still
-	// reads the answers. The first request alone can take as long as the arrival.
-	lastAnswers = arrivalPatience + 3*time.Second
-	// lastWords is how long interrupted calls may take to end. What they could not write is taken back.
+	// lastWords is how long calls may continue after standard input has ended: a script that pipes requests in still reads
+	// the answers. It is also how long interrupted calls may take to end. What they could not write is taken back.
 	lastWords = time.Second
+	// lastAnswers is how long calls may continue that hand out no messages, and lose nothing if nobody reads the answer.
+	// The first request alone waits as long as arrivalPatience for a slow database.
+	lastAnswers = 5 * time.Second
 )
 
 // serveStream serves one client until in ends, out fails or ctx ends.
@@ -106,7 +107,8 @@ func (c *connection) read(in io.Reader) error {
 		if err == nil {
 			continue
 		}
-		c.until(c.x.gone, time.After(lastAnswers), c.idle)
+		c.until(c.x.gone, time.After(lastWords), c.idle)
+		c.until(c.x.gone, time.After(lastAnswers), func() bool { return c.open.count(false) <= int(c.x.handing.Load()) })
 		if !errors.Is(err, io.EOF) {
 			err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot read standard input",
 				Err: err}

@@ -83,6 +83,7 @@ const kinds = {
   unread: { state: "silent", tag: (n) => `${n} unread`, word: (n) => (n.about === "operator" ? "Read them" : `Open ${n.about}`), at: (n) => (n.about === "operator" ? to(["messages"], { to: n.about }) : to(["agents", n.about])) },
   disabled: { state: "disabled", tag: () => "Disabled", word: (n) => (n.do.includes(" agent enable ") ? "Enable" : "Set an address"), at: (n) => to(["agents", n.about]) },
   question: { state: "question", tag: (n) => (n === "1" ? "1 question" : `${n} questions`), word: () => "Answer", at: () => to(["questions"]) },
+  user: { state: "overdue", shape: "question", tag: (n) => `${n} waiting`, at: () => to(["questions"]), does: true },
   phone: { state: "overdue", shape: "question", tag: () => "Phone", at: () => to(["questions"]), does: true },
   exchange: { state: "overdue", tag: (n) => `${n} messages`, does: true },
   hold: { state: "silent", tag: () => "Held", does: true },
