@@ -49,7 +49,7 @@ func (p *program) texts(ctx context.Context, parts []part) (*texts, error) {
 	t.copyright = []byte(copyright)
 	p.licences = t.copyright
 	// That of `mailroom service install`, without --db: the database is that of whoever's systemd runs it.
-	t.unit = []byte(operations.ServiceUnit("From Mailroom's package; `mailroom service install` writes a unit that overrides this one", "mailroom.service", "for the user",
+	t.unit = []byte(operations.ServiceUnit("From Mailroom's package. For the database of a project, run `mailroom service install --name NAME`", "mailroom.service", "for the user",
 		[]string{"/usr/bin/mailroom", "serve", "--log-level", "info"}))
 	t.changelog, err = os.ReadFile(filepath.Join(top, "CHANGELOG.md"))
 	return &t, err

@@ -317,7 +317,7 @@ func TestFlagsAreThoseOfMake(t *testing.T) {
 // TestLicencesOfTheApps compares the copies in licences/ with what npm installs.
 func TestLicencesOfTheApps(t *testing.T) {
 	t.Parallel()
-	parts, err := npmPackages(t.Context())
+	parts, err := embedded(t.Context())
 	if err != nil || len(parts) == 0 {
 		t.Fatal(parts, err)
 	}

@@ -29,7 +29,7 @@ type part struct {
 // apps have. They are sorted by name and version.
 func (p *program) parts(ctx context.Context) ([]part, error) {
 	var list []part
-	collectors := []func(context.Context) ([]part, error){p.modules, p.goItself, npmPackages, unicode}
+	collectors := []func(context.Context) ([]part, error){p.modules, p.goItself, embedded, unicode}
 	if !p.client {
 		collectors = append(collectors, p.sqlite, p.libraries)
 	}
@@ -171,8 +171,8 @@ func (p *program) libraries(ctx context.Context) (list []part, err error) {
 // apps are those in the program whose packages npm installs, by their folder below commands/surface.
 var apps = []string{"phone", "console"}
 
-// npmPackages returns the packages of npm that are in the apps, with the licences that were copied into licences/.
-func npmPackages(context.Context) ([]part, error) {
+// embedded returns the packages of npm that are in the apps, with the licences that were copied into licences/.
+func embedded(context.Context) ([]part, error) {
 	var list []part
 	for _, app := range apps {
 		content, err := os.ReadFile(filepath.Join(top, "commands", "surface", app, "app", "package-lock.json"))

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"mailroom/commands"
 	"mailroom/commands/terminal"
@@ -53,10 +55,11 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return r, unitError(err)
 	}
-	if other := unitDatabase(string(before)); !p.Print && other != "" && other != r.Database && !isGone(other) {
-		return r, orchestrator.Errorf(orchestrator.Conflict, "the unit %s runs the daemon for another database, %s", name, other).
-			WithHint("To install a unit for this database, give the unit another name, as in `mailroom service install --name shop`. To change or remove the other unit, run the command in the project of its database")
+	flags := servedBy(string(before))
+	if err := r.mayChange(before, flags["--db"]); err != nil && !p.Print {
+		return r, err
 	}
+	p.Listen, p.Phone = cmp.Or(p.Listen, flags["--listen"]), cmp.Or(p.Phone, flags["--phone"])
 	if p.Remove {
 		r.Next = systemctl(ctx, "disable", "--now", name)
 		err := os.Remove(r.Unit)
@@ -65,7 +68,7 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 		}
 		return r, unitError(err)
 	}
-	text, err := unitText(name, env.Ledger, p)
+	text, err := unitText(name, env.Ledger, p, flags["--host-name"])
 	if err != nil {
 		return r, err
 	}
@@ -88,10 +91,29 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 	return r, nil
 }
 
-// isGone reports whether a database is a file that no longer exists.
-func isGone(database string) bool {
-	_, err := os.Stat(database)
-	return filepath.IsAbs(database) && errors.Is(err, fs.ErrNotExist)
+// mayChange refuses to write or remove the unit if systemd runs something else by its name: the daemon of another database,
+// unless that is a file that no longer exists, or a unit that somebody else has written.
+func (r *ServiceInstallResult) mayChange(before []byte, other string) error {
+	const hint = "To install a unit for this database, give the unit another name, as in `mailroom service install --name shop`"
+	name := filepath.Base(r.Unit)
+	if before == nil {
+		for _, folder := range []string{"/etc/systemd/user", "/usr/local/lib/systemd/user", "/usr/lib/systemd/user"} {
+			if _, err := os.Stat(filepath.Join(folder, name)); err == nil && !r.removed {
+				return orchestrator.Errorf(orchestrator.Conflict, "there is already a unit %s in %s, which does not run the daemon for this database",
+					name, folder).WithHint(hint)
+			}
+		}
+		return nil
+	}
+	if other == "" {
+		return orchestrator.Errorf(orchestrator.Conflict, "the unit %s was not written by `mailroom service install`", r.Unit).WithHint(hint)
+	}
+	_, err := os.Stat(other)
+	if other == r.Database || filepath.IsAbs(other) && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return orchestrator.Errorf(orchestrator.Conflict, "the unit %s runs the daemon for another database, %s", name, other).
+		WithHint(hint + ". To change or remove the other unit, run the command in the project of its database")
 }
 
 func unitError(err error) error {
@@ -101,15 +123,20 @@ func unitError(err error) error {
 	return orchestrator.Errorf(orchestrator.Unavailable, "cannot change the unit: %v", err)
 }
 
-// unitText is the unit of a daemon: this program, where it lies, under the name that this host has here.
-func unitText(name string, l *ledger.Ledger, p ServiceInstallParams) (string, error) {
+// unitText is the unit of a daemon: this program, where it lies, under the name that this host has here or, without one, had
+// in the unit before.
+func unitText(name string, l *ledger.Ledger, p ServiceInstallParams, hostBefore string) (string, error) {
 	program, err := commands.OwnPath()
 	if err != nil {
 		return "", orchestrator.Errorf(orchestrator.Unavailable, "cannot find the path of this program: %v", err)
 	}
 	words := []string{program, "serve", "--db", l.Path(), "--log-level", "info"}
-	if hostname, _ := os.Hostname(); l.Host() != hostname {
-		words = append(words, "--host-name", l.Host())
+	host := l.Host()
+	if hostname, _ := os.Hostname(); host == hostname {
+		host = hostBefore
+	}
+	if host != "" {
+		words = append(words, "--host-name", host)
 	}
 	if p.Listen != "" {
 		words = append(words, "--listen", p.Listen)
@@ -118,7 +145,7 @@ func unitText(name string, l *ledger.Ledger, p ServiceInstallParams) (string, er
 		words = append(words, "--phone", p.Phone)
 	}
 	for _, word := range words {
-		if strings.ContainsAny(word, "\n\x00") {
+		if strings.ContainsFunc(word, unicode.IsControl) {
 			return "", orchestrator.Errorf(orchestrator.InvalidParams, "a systemd unit cannot contain %q", word)
 		}
 	}

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-const describes = "\nDescription=Mailroom, messages between agents, "
-
 const serviceUnit = `# %[1]s. To see its log, run: journalctl --user -u %[2]s
-[Unit]` + describes + `%[3]s
+[Unit]
+Description=Mailroom, messages between agents, %[3]s
+# serve is started again however often it fails, for example while another process has its port.
+StartLimitIntervalSec=0
 
 [Service]
 ExecStart=%[4]s
@@ -44,11 +45,40 @@ func ServiceUnit(from, name, of string, words []string) string {
 	return fmt.Sprintf(serviceUnit, from, name, strings.ReplaceAll(of, "%", "%%"), strings.Join(line, " "))
 }
 
-// unitDatabase returns the database whose daemon a unit runs; "" if the unit does not name one.
-func unitDatabase(unit string) string {
-	_, description, _ := strings.Cut(unit, describes+"for ")
-	database, _, _ := strings.Cut(description, "\n")
-	return strings.ReplaceAll(database, "%%", "%")
+// servedBy returns the flags with which a unit runs `mailroom serve`; nil if it runs something else.
+func servedBy(unit string) map[string]string {
+	words := unitWords(unit)
+	if len(words) < 2 || words[1] != "serve" {
+		return nil
+	}
+	flags := map[string]string{}
+	for i := 2; i+1 < len(words); i += 2 {
+		flags[words[i]] = words[i+1]
+	}
+	return flags
+}
+
+// unitWords returns the words of the command line in a unit that ServiceUnit has made.
+func unitWords(unit string) (words []string) {
+	_, line, _ := strings.Cut(unit, "\nExecStart=")
+	line, _, _ = strings.Cut(line, "\n")
+	var word strings.Builder
+	quoted := false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == ' ' && !quoted:
+			words = append(words, word.String())
+			word.Reset()
+		case strings.IndexByte(`\%$`, c) >= 0 && i+1 < len(line):
+			i++ // the byte that follows is meant
+			word.WriteByte(line[i])
+		default:
+			word.WriteByte(c)
+		}
+	}
+	return append(words, word.String())
 }
 
 // unitWord writes a word so that systemd reads it as it is. Source: systemd.service(5), "Command lines".
