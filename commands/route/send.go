@@ -32,7 +32,7 @@ type SendParams struct {
 	ReplyTo        string            `json:"reply_to,omitempty" desc:"message_id of the message to answer" check:"max=256"`
 	AckWithin      parameter.Seconds `json:"ack_within,omitempty" desc:"notify the sender once if nobody acknowledges or answers the message within this time" check:"min=1,max=2592000"`
 	NotBefore      string            `json:"not_before,omitempty" desc:"earliest delivery: an RFC 3339 time, or a time from now such as 2h; at most 30 days ahead" check:"max=64"`
-	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest: do not wake an idle session; never: do not extend a turn either; without it, type and priority decide; the recipient's rules come first" check:"oneof=now|rest|never"`
+	Wake           orchestrator.Wake `json:"wake,omitempty" desc:"rest: wake no idle session; never: extend no turn either; default: type and priority decide, unless the recipient has rules" check:"oneof=now|rest|never"`
 	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep a message to an unknown name until that agent is added"`
 }
 

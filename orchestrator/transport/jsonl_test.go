@@ -244,8 +244,9 @@ func TestJSONLRemovedSideFile(t *testing.T) {
 	result := make(chan error, 1)
 	go func() { result <- transport.JSONL{}.Deliver(ctx, a)[0] }()
 	<-ctx.looks // it waits for the lock
-	must(t, os.Remove(path+".lock"))
-	releaseNew := hold(t, path)
+	other := filepath.Join(t.TempDir(), "b.jsonl")
+	releaseNew := hold(t, other)
+	must(t, os.Rename(other+".lock", path+".lock")) // at once: between a removal and a new file, the attempt could go on
 	held.Store(true)
 	releaseOld()
 	for range 5 { // it has the old one by now, and waits again

@@ -56,8 +56,11 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 		return r, unitError(err)
 	}
 	flags := servedBy(string(before))
-	if err := r.mayChange(before, flags["--db"]); err != nil && !p.Print {
-		return r, err
+	if err := r.mayChange(before, flags["--db"]); err != nil {
+		if !p.Print {
+			return r, err
+		}
+		flags = nil // they are of another database
 	}
 	p.Listen, p.Phone = cmp.Or(p.Listen, flags["--listen"]), cmp.Or(p.Phone, flags["--phone"])
 	if p.Remove {
