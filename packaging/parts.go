@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -171,42 +172,52 @@ func (p *program) libraries(ctx context.Context) (list []part, err error) {
 // apps are those in the program whose packages npm installs, by their folder below commands/surface.
 var apps = []string{"phone", "console"}
 
-// embedded returns the packages of npm that are in the apps, with the licences that were copied into licences/.
+// embedded returns the packages of npm that are in the apps, each once, with the licences that were copied into licences/.
 func embedded(context.Context) ([]part, error) {
-	var list []part
+	byPURL := map[string]part{}
 	for _, app := range apps {
-		content, err := os.ReadFile(filepath.Join(top, "commands", "surface", app, "app", "package-lock.json"))
+		list, err := packagesOf(app)
 		if err != nil {
 			return nil, err
 		}
-		var lock struct {
-			Packages map[string]struct {
-				Version string
-				Dev     bool
-			}
+		for _, m := range list {
+			byPURL[m.purl] = m
 		}
-		if err := json.Unmarshal(content, &lock); err != nil {
-			return nil, err
+	}
+	return slices.Collect(maps.Values(byPURL)), nil
+}
+
+// packagesOf returns the packages of npm that are in one app, by its lock file.
+func packagesOf(app string) (list []part, err error) {
+	content, err := os.ReadFile(filepath.Join(top, "commands", "surface", app, "app", "package-lock.json"))
+	if err != nil {
+		return nil, err
+	}
+	var lock struct {
+		Packages map[string]struct {
+			Version string
+			Dev     bool
 		}
-		for path, pkg := range lock.Packages {
-			i := strings.LastIndex(path, "node_modules/")
-			if pkg.Dev || i < 0 {
-				continue
-			}
-			name := path[i+len("node_modules/"):]
-			m := part{name: name, version: pkg.Version,
-				purl: purl("npm", strings.Replace(name, "@", "%40", 1), pkg.Version)}
-			text, err := os.ReadFile(filepath.Join("licences", npmFile(name)))
-			if err != nil {
-				return nil, fmt.Errorf("the license of the npm package %s is missing; copy it to packaging/licences: %w", name, err)
-			}
-			if m.licence, m.texts = spdx(string(text)), []string{string(text)}; m.licence == "" {
-				return nil, fmt.Errorf("the license of the npm package %s is not known", name)
-			}
-			if !slices.ContainsFunc(list, func(other part) bool { return other.purl == m.purl }) {
-				list = append(list, m)
-			}
+	}
+	if err := json.Unmarshal(content, &lock); err != nil {
+		return nil, err
+	}
+	for path, pkg := range lock.Packages {
+		i := strings.LastIndex(path, "node_modules/")
+		if pkg.Dev || i < 0 {
+			continue
 		}
+		name := path[i+len("node_modules/"):]
+		m := part{name: name, version: pkg.Version,
+			purl: purl("npm", strings.Replace(name, "@", "%40", 1), pkg.Version)}
+		text, err := os.ReadFile(filepath.Join("licences", npmFile(name)))
+		if err != nil {
+			return nil, fmt.Errorf("the license of the npm package %s is missing; copy it to packaging/licences: %w", name, err)
+		}
+		if m.licence, m.texts = spdx(string(text)), []string{string(text)}; m.licence == "" {
+			return nil, fmt.Errorf("the license of the npm package %s is not known", name)
+		}
+		list = append(list, m)
 	}
 	return list, nil
 }
