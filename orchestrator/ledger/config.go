@@ -10,63 +10,63 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Config is what the engine must know for every message: who there is, and the settings. It is read anew only when its
-// version changed, and never modified once loaded, so that it may be shared.
+// Config holds the data that the engine needs for every message: the participants and the settings. It is read again
+// only when its version changes. It is never modified after loading, so that goroutines may share it.
 type Config struct {
 	version    string
 	Stored     map[string]string // settings that differ from their defaults
-	unreadable map[string]error  // why some of those cannot be read
+	unreadable map[string]error  // errors of stored settings that cannot be read
 	Settings   Settings
-	Agents     map[string]*Agent   // and who else can be written to: the operator, the user, and devices
-	Names      []string            // of agents, in order
-	Groups     map[string][]string // members in order of joining
-	formers    map[string]int64    // by name that was removed and added again: see Former
-	holds      map[[2]string]Hold  // by the names of two agents, in order: see HoldOf
-	goOn       map[[2]string]Hold  // the same: see MayGoOn
+	Agents     map[string]*Agent   // agents, and the other recipients: operator, user, devices
+	Names      []string            // names of the agents, sorted
+	Groups     map[string][]string // members by group, in order of joining
+	formers    map[string]int64    // by name that was removed and added again, see Former
+	holds      map[[2]string]Hold  // by the sorted names of two agents, see HoldOf
+	goOn       map[[2]string]Hold  // by the sorted names of two agents, see MayGoOn
 
 	Elsewhere bool   // some agents get their messages on other hosts
-	Untrusted string // why the database must not act outside of itself; "" is that it may, see trust.go
+	Untrusted string // reason why the database must not act outside of itself; "" means it may, see trust.go
 
-	LongestSilence time.Duration // that any agent is allowed
-	ShortestLease  time.Duration // that an attempt for any agent has, unless its run says otherwise
+	LongestSilence time.Duration // the longest silence that any agent is allowed
+	ShortestLease  time.Duration // the shortest default lease of an attempt at any agent
 
-	Odd []string // what is passed over, for the doctor
+	Odd []string // entries that are ignored, for the doctor command
 }
 
-// ConfigCache keeps the configuration that was read last, so that it is read again only when it has changed. It is safe
-// for concurrent use.
+// ConfigCache caches the configuration, so that it is read again only when it has changed. It is safe for concurrent
+// use.
 type ConfigCache struct {
 	parts    []*Part
-	judge    func(*Config) // sees each configuration that was read, before anybody else does
+	judge    func(*Config) // called with each new configuration before anybody else sees it
 	mu       sync.Mutex
 	conf     *Config
-	admitted atomic.Pointer[string] // the last version of the configuration under which this program may use the tables
+	admitted atomic.Pointer[string] // last version of the configuration under which this program may use the tables
 }
 
-// Config returns the configuration as this transaction sees it: as it was when the transaction began, or since the last
-// ConfigChanged.
+// Config returns the configuration as of the beginning of the transaction, or as of its last call of ConfigChanged.
 func (t *Tx) Config() *Config { return t.conf }
 
-// Read calls fn with a connection whose statements all see the same state of the database. It fails if a newer program
-// has changed the tables so that this one can no longer use them. fn may run more than once, see store.Store.
+// Read calls fn with a connection whose statements all see the same state of the database. It fails if a newer
+// program has changed the tables so that this program can no longer use them. It may call fn more than once, see
+// store.Store.
 func (l *Ledger) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Read(ctx, onOurTables(l, fn))
 }
 
-// Look calls fn with a connection for one statement, or for several that need not see the same state of the database:
-// it costs less than Read.
+// Look calls fn with a connection for one statement, or for several statements that need not see the same state of
+// the database. Look costs less than Read.
 func (l *Ledger) Look(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Look(ctx, onOurTables(l, fn))
 }
 
-// LookUnchecked is Look without the check whether a newer program has changed the tables. fn makes that check by loading the
-// configuration.
+// LookUnchecked calls fn as Look does, but does not check whether a newer program has changed the tables. fn must
+// make that check by loading the configuration.
 func (l *Ledger) LookUnchecked(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Look(ctx, fn)
 }
 
-// Version returns a number that has changed when anybody has committed since it was last asked for. Where known is
-// false, anything may have been committed. See store.Versioned.
+// Version returns a number that changes whenever anybody commits. If known is false, anything may have been committed
+// since the last call. See store.Versioned.
 func (l *Ledger) Version() (version int64, known bool) {
 	if s, ok := l.Store.(store.Versioned); ok {
 		return s.Version()
@@ -74,13 +74,13 @@ func (l *Ledger) Version() (version int64, known bool) {
 	return 0, false
 }
 
-// AfterCommits does something again only after somebody has committed. It is for one goroutine.
+// AfterCommits repeats an action only if somebody has committed since the last time. It is for one goroutine.
 type AfterCommits struct {
-	version int64 // of the database when it was last done, if that is known
+	version int64 // version of the database at the last run, if known
 	known   bool
 }
 
-// Do calls do, unless nobody has committed since it last succeeded.
+// Do calls do, unless nobody has committed since the last successful call.
 func (a *AfterCommits) Do(l *Ledger, do func() error) error {
 	version, known := l.Version()
 	if known && a.known && version == a.version {
@@ -91,8 +91,8 @@ func (a *AfterCommits) Do(l *Ledger, do func() error) error {
 	return err
 }
 
-// onOurTables wraps fn, so that it fails in place of running on tables that a newer program has made unfit for this
-// one.
+// onOurTables returns a function that calls fn, or fails without calling it if a newer program has changed the tables
+// so that this program can no longer use them.
 func onOurTables(l *Ledger, fn func(c *store.Conn) error) func(c *store.Conn) error {
 	return func(c *store.Conn) error {
 		if _, err := l.Config.admit(c); err != nil {
@@ -102,7 +102,7 @@ func onOurTables(l *Ledger, fn func(c *store.Conn) error) func(c *store.Conn) er
 	}
 }
 
-// View is Read for an fn that needs the configuration, too. It is shared: do not change it.
+// View calls fn as Read does, with the configuration in addition. The configuration is shared: do not change it.
 func (l *Ledger) View(ctx context.Context, fn func(c *store.Conn, conf *Config) error) error {
 	return l.Store.Read(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
@@ -113,7 +113,7 @@ func (l *Ledger) View(ctx context.Context, fn func(c *store.Conn, conf *Config) 
 	})
 }
 
-// ReadValue is Read for an fn that returns a value.
+// ReadValue calls fn as Read does, and returns the value that fn returns.
 func ReadValue[T any](ctx context.Context, l *Ledger, fn func(c *store.Conn) (T, error)) (answer T, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
 		answer, err = fn(c)
@@ -122,7 +122,7 @@ func ReadValue[T any](ctx context.Context, l *Ledger, fn func(c *store.Conn) (T,
 	return answer, err
 }
 
-// Configuration returns the agents, groups and settings as they are now. The result is shared: do not change it.
+// Configuration returns the current agents, groups and settings. The result is shared: do not change it.
 func (l *Ledger) Configuration(ctx context.Context) (conf *Config, err error) {
 	err = l.View(ctx, func(_ *store.Conn, now *Config) error {
 		conf = now
@@ -131,7 +131,7 @@ func (l *Ledger) Configuration(ctx context.Context) (conf *Config, err error) {
 	return conf, err
 }
 
-// Load returns the configuration as a connection sees it.
+// Load returns the configuration as seen by a connection.
 func (cache *ConfigCache) Load(c *store.Conn) (*Config, error) {
 	version, err := cache.admit(c)
 	if err != nil {
@@ -155,8 +155,9 @@ func (cache *ConfigCache) Load(c *store.Conn) (*Config, error) {
 	return fresh, nil
 }
 
-// admit returns the version of the configuration as a connection sees it. It refuses tables that a newer program has
-// made unfit for this one, however long the connection has been open: a migration changes that version, too.
+// admit returns the version of the configuration as seen by a connection. It refuses tables that a newer program has
+// changed so that this program can no longer use them. The check also covers connections that have been open for
+// long, because a migration changes the version of the configuration.
 func (cache *ConfigCache) admit(c *store.Conn) (version string, err error) {
 	if version, _, err = c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`); err != nil {
 		return "", err
@@ -171,7 +172,7 @@ func (cache *ConfigCache) admit(c *store.Conn) (version string, err error) {
 	return version, nil
 }
 
-// Known returns the configuration of that version if it was the last to be read, else nil.
+// Known returns the cached configuration if it has the given version, and nil otherwise.
 func (cache *ConfigCache) Known(version string) *Config {
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
@@ -181,7 +182,7 @@ func (cache *ConfigCache) Known(version string) *Config {
 	return cache.conf
 }
 
-// Last returns the configuration that was read last, which may have changed since; nil before the first.
+// Last returns the cached configuration, which may be out of date. It returns nil before the first load.
 func (cache *ConfigCache) Last() *Config {
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
@@ -245,7 +246,7 @@ func (conf *Config) readGroups(c *store.Conn) error {
 		if !again && conf.Agents[name] != nil {
 			conf.Odd = append(conf.Odd, "the group "+name+" has the name of an agent, so messages to that name go to the agent")
 		}
-		if row[1] != nil { // it has members
+		if row[1] != nil { // the group has members
 			members = append(members, row.Text(1))
 		}
 		conf.Groups[name] = members
@@ -253,8 +254,9 @@ func (conf *Config) readGroups(c *store.Conn) error {
 	})
 }
 
-// ConfigChanged makes every process read the configuration anew. Call it after the last change of agents, groups or
-// settings. The new version is random, not counted: a number that was rolled back and used again would pass for known.
+// ConfigChanged makes every process read the configuration again. Call it after the last change of agents, groups or
+// settings. The new version is random: a counter that is rolled back and used again would be mistaken for a known
+// version.
 func (t *Tx) ConfigChanged() error {
 	if err := t.MustBeAlone(); err != nil {
 		return err

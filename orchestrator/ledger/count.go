@@ -8,26 +8,27 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// The states in message_count that are no statuses: what is in an inbox and was not read, and what is in the archive.
-// The archive is counted under the recipient "".
+// States in message_count that are not statuses: unread messages in inboxes, and archived messages. The archive is
+// counted under the recipient "".
 const (
 	Unread   orchestrator.Status = "unread"
 	Archived orchestrator.Status = "archived"
 )
 
-// known is the condition for rows that are counted: the engine has set their status. Anything may stand there by hand,
-// also the name of another state.
+// known is the SQL condition for rows that are counted: rows whose status the engine has set. Others may write any
+// status by hand, including the name of a state.
 const known = `traced_status IN ('pending','retry','delivered','failed','expired','cancelled')`
 
-// countedSeq is the seq up to which rows are counted by their status. It moves on once in Options.CountEvery rows, so
-// that a send need not write a count; what is behind it is counted when it is asked for. It is a row of message_count
-// itself. What else somebody has written there counts as everything: Recount mends that.
+// countedSeq is the seq up to which rows are counted by their status. It advances once per Options.CountEvery rows,
+// so that a send need not write a count. Rows beyond it are counted when the counts are read. It is itself a row of
+// message_count. An invalid value written by hand is treated as if all rows were counted; Recount repairs it.
 const countedSeq = `(SELECT coalesce(max(CASE WHEN n BETWEEN 0 AND 9007199254740992 THEN n ELSE 9007199254740992 END), 0) FROM message_count WHERE recipient = '' AND state = 'counted')`
 
-// maxCounted is how many rows one transaction counts, in case another program has written a million.
+// maxCounted is the number of rows that one transaction counts at most, in case another program has written a
+// million.
 const maxCounted = 20_000
 
-// countUpTo counts rows that are not counted yet: those up to last, of which the first maxCounted.
+// countUpTo counts the rows up to last that are not yet counted, at most the first maxCounted of them.
 func countUpTo(t *transaction, last int64) error {
 	step, err := t.Number(`SELECT max(seq) FROM (SELECT seq FROM agent_message WHERE seq > `+countedSeq+
 		` AND seq <= ?1 ORDER BY seq LIMIT +?2) AS s`,
@@ -46,8 +47,8 @@ func countUpTo(t *transaction, last int64) error {
 		ON CONFLICT (recipient, state) DO UPDATE SET n = excluded.n`, step)
 }
 
-// CountBehind counts rows that other programs wrote and that were adopted, once there are Options.CountEvery rows that
-// are not counted. last is the seq of one of the last of them.
+// CountBehind counts adopted rows, which other programs wrote, once Options.CountEvery rows are uncounted. last is
+// the seq of one of the newest of them.
 func CountBehind(t *Tx, last int64) error {
 	counted, err := t.Number(`SELECT ` + countedSeq)
 	if err != nil || last-counted < t.Ledger.countEvery {
@@ -56,15 +57,16 @@ func CountBehind(t *Tx, last int64) error {
 	return countUpTo(t.transaction, last)
 }
 
-// Uncounted is the condition under which many rows are not counted: where others insert rows at the same time, a send
-// does not count. ?N, with N for number, is how many are many, and ?N+1 the largest seq that is believed.
+// Uncounted returns the SQL condition that many rows are uncounted, and its two arguments. Such rows arise because a
+// send does not count while others insert rows at the same time. The parameter ?number is the threshold, and the next
+// parameter is the largest seq that is accepted.
 func Uncounted(l *Ledger, number int) (condition string, args []any) {
 	return fmt.Sprintf(`EXISTS (SELECT 1 FROM agent_message WHERE seq >= %s + ?%d AND seq <= ?%d)`, countedSeq, number,
 			number+1),
 		[]any{2 * l.countEvery, store.MaxNumber}
 }
 
-// CountNew counts rows that are not counted yet, if they are many.
+// CountNew counts the rows that are not yet counted, if there are many.
 func CountNew(t *Tx) error {
 	last, err := t.Number(`SELECT coalesce(max(seq), 0) FROM agent_message WHERE seq <= ?1`, store.MaxNumber)
 	if err != nil {
@@ -73,8 +75,8 @@ func CountNew(t *Tx) error {
 	return CountBehind(t, last)
 }
 
-// CountAdopted counts a row whose status is about to become to. from is the status under which it was known, "" for
-// none; recipient is to be the one that the row has.
+// CountAdopted updates the counts for a row whose status is about to become to. from is the last status that the
+// engine recorded for the row, or "". recipient must be the row's recipient.
 func CountAdopted(t *Tx, seq int64, recipient string, from, to orchestrator.Status) error {
 	counted, err := t.Number(`SELECT `+countedSeq+` >= ?1`, seq)
 	if err != nil || counted == 0 {
@@ -83,8 +85,8 @@ func CountAdopted(t *Tx, seq int64, recipient string, from, to orchestrator.Stat
 	return countMoved(t, recipient, from, to, 1)
 }
 
-// countMoved counts n rows of a recipient under another status. Under from, if that is none of ours, they were not
-// counted.
+// countMoved moves n rows of a recipient from one status to another in the counts. If from is not one of the engine's
+// statuses, the rows were not counted before.
 func countMoved(t *Tx, recipient string, from, to orchestrator.Status, n int64) error {
 	if slices.Contains(orchestrator.Statuses, from) {
 		if err := t.Run(store.AddCount, recipient, from, -n); err != nil {
@@ -94,7 +96,7 @@ func countMoved(t *Tx, recipient string, from, to orchestrator.Status, n int64) 
 	return t.Run(store.AddCount, recipient, to, n)
 }
 
-// countChanges counts rows whose status is about to become to.
+// countChanges updates the counts for rows whose status is about to become to.
 func countChanges(t *Tx, rows Selection, to orchestrator.Status) error {
 	type group struct {
 		recipient string
@@ -117,16 +119,17 @@ func countChanges(t *Tx, rows Selection, to orchestrator.Status) error {
 	return err
 }
 
-// countUnread counts what is unread in all inboxes.
+// countUnread counts the unread messages of all inboxes.
 const countUnread = `
 	INSERT INTO message_count (recipient, state, n)
 	SELECT recipient, 'unread', count(*) FROM agent_inbox WHERE read_at = '' GROUP BY recipient`
 
-// CountArchived counts n more rows of the archive. Those that leave it are counted by a trigger.
+// CountArchived adds n rows to the count of the archive. A trigger counts the rows that leave the archive.
 func CountArchived(t *Tx, n int64) error { return t.Run(store.AddCount, "", Archived, n) }
 
-// DeliverBatch delivers the rows of temp.batch, so many to each recipient, through a table, and counts what is unread
-// now. A transport other than that into inboxes may have put them into any inbox: then all are counted anew.
+// DeliverBatch delivers the rows of temp.batch through a table and updates the counts of unread messages. recipients
+// holds the number of rows per recipient. A transport other than the inbox may have put messages into any inbox; all
+// unread messages are then counted again.
 func DeliverBatch(t *Tx, set orchestrator.SetTransport, recipients map[string]int) error {
 	var inserted int64
 	err := set.DeliverSet(func(query string, args ...any) error {
@@ -149,7 +152,7 @@ func DeliverBatch(t *Tx, set orchestrator.SetTransport, recipients map[string]in
 	for recipient, n := range recipients {
 		if inserted == 0 {
 			err = t.Run(store.AddCount, recipient, Unread, n)
-		} else { // some stood there already
+		} else { // some messages were already in the inbox
 			err = recountUnread(t, recipient)
 		}
 		if err != nil {
@@ -159,7 +162,7 @@ func DeliverBatch(t *Tx, set orchestrator.SetTransport, recipients map[string]in
 	return nil
 }
 
-// recountUnread counts anew what stands unread in an inbox.
+// recountUnread counts the unread messages of an inbox again.
 func recountUnread(t *Tx, recipient string) error {
 	return t.Run(`
 		INSERT INTO message_count (recipient, state, n)
@@ -167,8 +170,8 @@ func recountUnread(t *Tx, recipient string) error {
 		ON CONFLICT (recipient, state) DO UPDATE SET n = excluded.n`, recipient)
 }
 
-// Counts returns how many messages there are in each state, by recipient. A row that others wrote or changed counts as
-// the engine last knew it.
+// Counts returns the number of messages in each state, by recipient. A row that others wrote or changed is counted
+// under the status that the engine last recorded for it.
 func Counts(c *store.Conn) (counts map[string]map[orchestrator.Status]int64, err error) {
 	counts = map[string]map[orchestrator.Status]int64{}
 	err = c.Query(`
@@ -187,8 +190,8 @@ func Counts(c *store.Conn) (counts map[string]map[orchestrator.Status]int64, err
 	return counts, err
 }
 
-// Miscounted describes each count that is not what the rows say: somebody changed them by hand in a way that neither
-// the engine nor a trigger sees. It reads all rows.
+// Miscounted describes each count that differs from the rows. A difference arises from a change by hand that neither
+// the engine nor a trigger notices. Miscounted reads all rows.
 func Miscounted(c *store.Conn) ([]string, error) {
 	return store.List(c, func(row store.Row) string {
 		return fmt.Sprintf("%s of %q: %+d", row.Text(1), row.Text(0), row.Int(2))
@@ -206,8 +209,8 @@ func Miscounted(c *store.Conn) ([]string, error) {
 		GROUP BY recipient, state HAVING sum(n) <> 0 ORDER BY recipient, state`)
 }
 
-// Recount counts all messages anew. The triggers and the engine keep the counts; this is for what somebody did by hand
-// that neither sees, such as INSERT OR REPLACE.
+// Recount counts all messages again. The triggers and the engine normally keep the counts; Recount repairs them after
+// a change by hand that neither notices, such as INSERT OR REPLACE.
 func Recount(t *Tx) error {
 	if err := t.Run(`DELETE FROM message_count WHERE true`); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/jsonfault"
 )
 
-// Check checks a draft, and returns it in the form in which it is stored. Error: invalid_params.
+// Check checks a draft and returns it in its stored form. Error: invalid_params.
 func Check(d orchestrator.Draft) (orchestrator.Draft, error) {
 	var err error
 	if d.Sender, err = orchestrator.CheckName("sender", d.Sender); err != nil {
@@ -24,7 +24,8 @@ func Check(d orchestrator.Draft) (orchestrator.Draft, error) {
 	return CheckContent(d)
 }
 
-// CheckContent is Check without the names of the sender and the recipient.
+// CheckContent checks all of a draft except the names of the sender and the recipient, and returns it in its stored
+// form.
 func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	var err error
 	if d.Payload, err = checkPayload(d.Payload); err != nil {
@@ -79,7 +80,7 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	return d, err
 }
 
-// checkPayload returns a payload as it is stored: one JSON value, without space between its tokens.
+// checkPayload returns a payload in its stored form: one JSON value without white space between its tokens.
 func checkPayload(payload json.RawMessage) (json.RawMessage, error) {
 	if payload == nil {
 		return json.RawMessage("null"), nil
@@ -105,11 +106,11 @@ func checkPayload(payload json.RawMessage) (json.RawMessage, error) {
 	return payload, orchestrator.CheckPairs("payload", payload)
 }
 
-// MaxDepth is how many levels of arrays and objects a payload may have. Go reads 10,000, of which what a message stands
-// in takes some.
+// MaxDepth is the maximum nesting of arrays and objects in a payload. Go's decoder accepts 10,000 levels, some of
+// which the structure around a message needs.
 const MaxDepth = 1000
 
-// IsDeep reports whether JSON text has more levels.
+// IsDeep reports whether a JSON text is nested more than MaxDepth levels deep.
 func IsDeep(text []byte) bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {

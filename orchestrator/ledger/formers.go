@@ -10,13 +10,14 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// formerPrefix stands before the name of an agent in the key of the row of settings that tells its mail from that of
-// the agent which had the name before: the seq of the newest message of that time. Only a name that was removed and
-// added again has one.
+// formerPrefix and the name of an agent form the key of a setting. Its value is the seq of the newest message at the
+// time when the name was given to another agent, and separates the mail of the two agents. Only a name that was
+// removed and added again has such a setting.
 const formerPrefix = "former."
 
-// NoteFormer notes that an agent is about to get a name that a removed agent had, so that all messages there are now
-// belong to the former one. Numbers that are out of range are given anew first: not all databases go on from them.
+// NoteFormer records that an agent is about to get the name of a removed agent, so that all present messages belong
+// to the removed one. It first renumbers messages whose seq is out of range, because not all databases continue from
+// such numbers.
 func (t *Tx) NoteFormer(name string) error {
 	err := t.Driver.RenumberMessages()
 	if err != nil {
@@ -29,18 +30,19 @@ func (t *Tx) NoteFormer(name string) error {
 	return t.StoreSetting(formerPrefix+name, strconv.FormatInt(newest, 10))
 }
 
-// formersIn reads what NoteFormer noted, by name.
+// formersIn returns the values that NoteFormer stored, by name.
 func formersIn(stored map[string]string) map[string]int64 {
 	formers := map[string]int64{}
 	for key, value := range stored {
 		if name, ok := strings.CutPrefix(key, formerPrefix); ok {
-			formers[name], _ = strconv.ParseInt(value, 10, 64) // 0 for what somebody wrote by hand: it tells nothing
+			formers[name], _ = strconv.ParseInt(value, 10, 64) // 0 if the value was written by hand and is not a number
 		}
 	}
 	return formers
 }
 
-// Former is the seq up to which messages are of a removed agent that had a name before.
+// Former returns the seq up to which messages belong to a removed agent that had the same name. It returns the
+// smallest int64 if no removed agent had the name.
 func (conf *Config) Former(agent string) int64 {
 	if seq, again := conf.formers[agent]; again {
 		return seq
@@ -48,7 +50,8 @@ func (conf *Config) Former(agent string) int64 {
 	return math.MinInt64
 }
 
-// Since is when an agent was added, if another had its name before; otherwise "", which is before all times.
+// Since returns the time at which an agent was added, if a removed agent had its name before. Otherwise it returns
+// "", which sorts before all times.
 func (conf *Config) Since(agent string) string {
 	if _, again := conf.formers[agent]; !again || conf.Agents[agent] == nil {
 		return ""
@@ -56,8 +59,8 @@ func (conf *Config) Since(agent string) string {
 	return conf.Agents[agent].CreatedAt
 }
 
-// CheckSuccession refuses a program that acts for an agent if that agent was removed since, and another one has its
-// name: since is when the program's own agent was added. Error: permission_denied.
+// CheckSuccession refuses a program that acts for an agent if that agent was removed and another agent has its name
+// now. since is the time at which the program's own agent was added. Error: permission_denied.
 func (l *Ledger) CheckSuccession(ctx context.Context, agent, since string) error {
 	if since == "" {
 		return nil
@@ -70,8 +73,8 @@ func (l *Ledger) CheckSuccession(ctx context.Context, agent, since string) error
 	return err
 }
 
-// isLater reports whether a message was sent when no removed agent had the name any more. One of which only the trace
-// is left has no seq.
+// isLater reports whether a message was sent after the removal of the last former agent with the name. A message with
+// seq 0 survives only in the trace; its creation time is compared instead.
 func (conf *Config) isLater(m *orchestrator.Message, agent string) bool {
 	if m.Seq == 0 {
 		return m.CreatedAt >= conf.Since(agent)
@@ -79,30 +82,31 @@ func (conf *Config) isLater(m *orchestrator.Message, agent string) bool {
 	return m.Seq > conf.Former(agent)
 }
 
-// Sent reports whether an agent has sent a message, and not a removed one that had its name.
+// Sent reports whether an agent sent a message. Messages of a removed agent with the same name do not count.
 func (conf *Config) Sent(m *orchestrator.Message, agent string) bool {
 	return m.Sender == agent && conf.isLater(m, agent)
 }
 
-// Got reports whether a message is to an agent, and not to a removed one that had its name. What waited for the name
-// when it was added again, and what was replayed since, is the agent's.
+// Got reports whether a message is addressed to an agent and not to a removed agent that had its name. Messages that
+// were waiting for the name when it was added again, and messages replayed since, belong to the new agent.
 func (conf *Config) Got(m *orchestrator.Message, agent string) bool {
 	return m.Recipient == agent &&
 		(conf.isLater(m, agent) || m.Seq != 0 && (m.EndedAt == "" || m.EndedAt > conf.Since(agent)))
 }
 
-// GotAs is the condition under which a row to an agent is the agent's own, as Got says. former and since are the
-// parameters of a statement that hold Config.Former and Config.Since of the agent.
+// GotAs returns the SQL condition by which a row addressed to an agent belongs to that agent, with the rules of
+// Config.Got. former and since name the parameters of the statement that hold Config.Former and Config.Since of the
+// agent.
 func GotAs(former, since string) string {
 	return `(+seq > ` + former + ` OR +ended_at = '' OR +ended_at > ` + since + `)`
 }
 
-// Owns reports whether an agent has sent or got a message.
+// Owns reports whether an agent has sent or received a message.
 func (conf *Config) Owns(m *orchestrator.Message, agent string) bool {
 	return conf.Sent(m, agent) || conf.Got(m, agent)
 }
 
-// newest is the largest number of all messages that there are; 0 when there is none.
+// newest returns the largest seq of all messages, including archived ones, or 0 if there are no messages.
 func newest(c *store.Conn) (int64, error) {
 	return c.Number(`SELECT coalesce(max(seq), 0) FROM (SELECT max(seq) AS seq FROM agent_message
 		UNION ALL SELECT max(seq) FROM agent_message_archive) AS n`)

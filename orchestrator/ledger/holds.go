@@ -9,32 +9,33 @@ import (
 	"mailroom/orchestrator"
 )
 
-// These stand before the names of two agents, in order and with a space between them, in the key of a row of settings. By
-// the first, what they write to each other is held back; by the second, they may go on, however much it is. Its value is
-// until when, since when, and who did that.
+// Prefixes of settings that concern two agents. The key continues with the two names, sorted and separated by a
+// space. A hold setting delays the messages that the two agents send to each other; a go_on setting lets them
+// continue however much they send. The value holds the end time, the start time, and who made the decision.
 const (
 	holdPrefix = "hold."
 	goOnPrefix = "go_on."
 )
 
-// MaxHold is how long what two agents write to each other is held back at most, and how long they may go on.
+// MaxHold is the longest time for which the messages between two agents may be held back, or for which the two may
+// continue.
 const MaxHold = time.Hour
 
-// Hold holds back what two agents write to each other, or lets them go on, until a time.
+// Hold delays the messages between two agents until a given time, or allows the agents to continue until then.
 type Hold struct {
-	A, B         string // in the order of their names
+	A, B         string // sorted by name
 	Until, Since string
-	By           string // who did that, in words
+	By           string // who made the decision, in words
 }
 
-// String says until when and by whom messages are held back.
+// String returns a phrase that gives the end of the hold and who made it.
 func (h *Hold) String() string { return "held until " + h.Until + " by " + h.By }
 
-// pair returns two names in order.
+// pair returns two names in sorted order.
 func pair(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
 
-// holdsIn reads the rows of settings with a prefix that StoreHold or StoreGoOn has written. One whose time lies too far
-// ahead counts for nothing: somebody wrote it by hand, or a clock was set back.
+// holdsIn returns the holds that StoreHold or StoreGoOn stored under a prefix. It skips a hold that lasts longer than
+// MaxHold: somebody wrote it by hand, or a clock was set back.
 func holdsIn(stored map[string]string, prefix string) map[[2]string]Hold {
 	var holds map[[2]string]Hold
 	for key, value := range stored {
@@ -56,12 +57,14 @@ func holdsIn(stored map[string]string, prefix string) map[[2]string]Hold {
 	return holds
 }
 
-// HoldOf returns the hold on what two agents write to each other at a time, in the form of stamp; nil if there is none.
+// HoldOf returns the hold that delays messages between two agents at the time now, or nil if there is none. now has
+// the form of orchestrator.Stamp.
 func (conf *Config) HoldOf(a, b, now string) *Hold {
 	return at(conf.holds, a, b, now)
 }
 
-// MayGoOn reports whether a person has let two agents go on, at a time in the form of stamp.
+// MayGoOn reports whether a person has allowed two agents to continue at the time now, which has the form of
+// orchestrator.Stamp.
 func (conf *Config) MayGoOn(a, b, now string) bool { return at(conf.goOn, a, b, now) != nil }
 
 func at(holds map[[2]string]Hold, a, b, now string) *Hold {
@@ -72,8 +75,8 @@ func at(holds map[[2]string]Hold, a, b, now string) *Hold {
 	return &hold
 }
 
-// StoredHold returns the hold on what two agents write to each other, also one that has ended and was not removed, or that
-// a clock which was set back has not reached; nil if there is none.
+// StoredHold returns the stored hold on the messages between two agents, or nil if there is none. The hold may have
+// ended without being removed, or may not have begun because a clock was set back.
 func (conf *Config) StoredHold(a, b string) *Hold {
 	if hold, stored := conf.holds[pair(a, b)]; stored {
 		return &hold
@@ -81,10 +84,10 @@ func (conf *Config) StoredHold(a, b string) *Hold {
 	return nil
 }
 
-// Holds returns the holds that there are at a time, the oldest first.
+// Holds returns the holds in force at the time now, the oldest first.
 func (conf *Config) Holds(now string) []Hold { return listAt(conf.holds, now) }
 
-// GoOns returns the pairs that may go on at a time, the oldest first.
+// GoOns returns the pairs of agents that may continue at the time now, the oldest first.
 func (conf *Config) GoOns(now string) []Hold { return listAt(conf.goOn, now) }
 
 func listAt(holds map[[2]string]Hold, now string) (list []Hold) {
@@ -99,13 +102,14 @@ func listAt(holds map[[2]string]Hold, now string) (list []Hold) {
 	return list
 }
 
-// StoreHold has messages held back.
+// StoreHold stores a hold that delays the messages between two agents.
 func (t *Tx) StoreHold(h *Hold) error { return t.storeHold(holdPrefix, h) }
 
-// StoreGoOn lets two agents go on, and removes the hold on what they write to each other.
+// StoreGoOn allows two agents to continue, and removes the hold on the messages between them.
 func (t *Tx) StoreGoOn(h *Hold) error { return t.storeHold(goOnPrefix, h) }
 
-// storeHold writes one of the rows of two agents, in place of the other, and removes those of others that are over.
+// storeHold stores a setting for two agents in place of their previous one. It also removes expired settings of other
+// pairs.
 func (t *Tx) storeHold(prefix string, h *Hold) error {
 	if err := t.DropHolds(func(old *Hold) bool { return old.Until <= t.ClockText || old.A == h.A && old.B == h.B }); err != nil {
 		return err
@@ -116,7 +120,8 @@ func (t *Tx) storeHold(prefix string, h *Hold) error {
 	return t.ConfigChanged()
 }
 
-// DropHolds removes those of the rows that StoreHold and StoreGoOn have written. Call ConfigChanged afterwards.
+// DropHolds removes the settings of StoreHold and StoreGoOn for which the function which returns true. Call
+// ConfigChanged afterwards.
 func (t *Tx) DropHolds(which func(*Hold) bool) error {
 	conf := t.Config()
 	for prefix, holds := range map[string]map[[2]string]Hold{holdPrefix: conf.holds, goOnPrefix: conf.goOn} {

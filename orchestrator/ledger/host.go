@@ -6,11 +6,11 @@ import (
 	"mailroom/orchestrator"
 )
 
-// A database on a server is used by many hosts, and some agents belong to one of them: their messages go into its files
-// or to its commands. agents.host names it. Only its processes deliver to them, and start their sessions; in a file the
-// column says nothing.
+// A database on a server is used by many hosts. Some agents belong to one of these hosts, because their messages go
+// into its files or to its commands. The column agents.host names that host. Only processes on that host deliver to
+// such agents and start their sessions. In a database file the column has no meaning.
 
-// locate notes in a configuration which agents are on other hosts.
+// locate marks the agents in a configuration that are on other hosts.
 func locate(l *Ledger, conf *Config) {
 	if !l.central {
 		return
@@ -26,26 +26,27 @@ func locate(l *Ledger, conf *Config) {
 	}
 }
 
-// NeedsHost reports whether an agent has a file or a command, or something else that is on one machine.
+// NeedsHost reports whether an agent uses a file, a command or another resource of one machine.
 func NeedsHost(l *Ledger, a *Agent) bool {
 	return a.StartCommand != "" || isRooted(l, a.Deliver) || isRooted(l, a.Fallback)
 }
 
-// isRooted reports whether a target leads to something that is on one machine.
+// isRooted reports whether a target refers to a resource of one machine.
 func isRooted(l *Ledger, target string) bool {
 	transport, address := l.TransportOf(target)
 	of, ok := transport.(rooted)
 	return ok && of.IsRooted(address)
 }
 
-// rooted is a Transport of which some addresses belong to a machine: its files, its programs, or what only it can
+// rooted is a Transport with addresses that belong to one machine: its files, its programs, or what only it can
 // reach. Only that machine can deliver there.
 type rooted interface {
-	// IsRooted reports whether an address in canonical form does.
+	// IsRooted reports whether an address, in canonical form, belongs to one machine.
 	IsRooted(address string) bool
 }
 
-// IsHostName reports whether a text can name a host: letters, digits, dots, - and _, at most 253.
+// IsHostName reports whether a text can be the name of a host: 1 to 253 letters, digits, dots, hyphens and
+// underscores.
 func IsHostName(name string) bool {
 	return name != "" && len(name) <= 253 &&
 		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == ""

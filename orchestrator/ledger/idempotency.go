@@ -7,21 +7,21 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// WasRefused reports whether a message is a dead letter since nobody had the name of its recipient or its sender.
+// WasRefused reports whether a message is a dead letter because its recipient or its sender was unknown.
 func WasRefused(m *orchestrator.Message) bool {
 	return m.Status == orchestrator.Failed &&
 		(strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": ") || LackedSender(m.Error))
 }
 
-// LackedSender reports whether a message failed with this error since nobody had the name of its sender.
+// LackedSender reports whether an error of a failed message means that its sender was unknown.
 func LackedSender(failure string) bool {
 	return strings.HasPrefix(failure, string(orchestrator.UnknownSender)+": ")
 }
 
-// SentKey is an idempotency key and who used it.
+// SentKey is an idempotency key together with the sender that used it.
 type SentKey struct{ sender, key string }
 
-// KeysIn lists the idempotency keys of the rows of temp.batch.
+// KeysIn returns the idempotency keys of those rows of a table that are listed in temp.batch.
 func (t *Tx) KeysIn(table string) (keys []SentKey, err error) {
 	err = t.Query(`SELECT DISTINCT sender, idempotency_key FROM `+table+`
 		WHERE seq IN (SELECT seq FROM temp.batch) AND idempotency_key IS NOT NULL`, func(row store.Row) error {
@@ -31,7 +31,7 @@ func (t *Tx) KeysIn(table string) (keys []SentKey, err error) {
 	return keys, err
 }
 
-// DropKeys forgets the idempotency keys whose last row has gone, archive included.
+// DropKeys deletes the idempotency keys that no row uses any more, neither in the table nor in the archive.
 func (t *Tx) DropKeys(keys []SentKey) error {
 	for _, k := range keys {
 		if _, err := t.Exec(`

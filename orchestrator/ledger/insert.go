@@ -8,25 +8,26 @@ import (
 	"mailroom/tracing"
 )
 
-// Insertion is one row about to be stored.
+// Insertion is a row that is about to be inserted into agent_message.
 type Insertion struct {
 	Draft                        *orchestrator.Draft
 	Id, Recipient                string
 	Status                       orchestrator.Status
-	Failure                      string // why it failed at once; of any other, a remark for its first event
+	Failure                      string // for status failed, the error; otherwise a remark for the first event
 	MaxRetries, Hops             int
 	Held                         bool
-	Own                          bool // a copy for its own sender, whose number the request needs
+	Own                          bool // the copy for the sender itself; the request needs its seq
 	MulticastID, MulticastTarget string
 	expiresAt, reviewAt          string
-	NotBefore                    string // "" is at once
-	heldFrom                     string // what NotBefore was before Hold
+	NotBefore                    string // "" means at once
+	heldFrom                     string // value of NotBefore before hold changed it
 	ttl                          any
-	Seq                          int64 // set by Insert, unless Own is false and the request only sends beside others
+	Seq                          int64 // set by Insert, unless Own is false and the request only sends and is not alone
 }
 
-// Expire sets when the row is due first, when it expires, and when the engine next looks at it: when it is overdue, or
-// earlier if it expires. A ttl begins with the send, the time without one when the row is due.
+// Expire sets the time at which the row is first due, the time at which it expires, and the time of the next review.
+// The review takes place when the row is overdue, or when it expires if that is earlier. A TTL starts at the time of
+// sending; without a TTL, the lifetime starts when the row is due.
 func (row *Insertion) Expire(t *Tx, s *Settings) {
 	due := t.Clock
 	if at := DueAt(row.Draft, t.Clock); !at.IsZero() {
@@ -41,7 +42,7 @@ func (row *Insertion) Expire(t *Tx, s *Settings) {
 	row.reviewAt = min(row.expiresAt, orchestrator.Stamp(due.Add(s.OverdueAfter)))
 }
 
-// hold has the row wait while what its sender and its recipient write to each other is held back.
+// hold delays the row while messages between its sender and its recipient are held back.
 func (row *Insertion) hold(t *Tx) {
 	conf := t.Config()
 	h := conf.HoldOf(row.Draft.Sender, row.Recipient, t.ClockText)
@@ -54,7 +55,8 @@ func (row *Insertion) hold(t *Tx) {
 	row.reviewAt = min(row.expiresAt, orchestrator.Stamp(orchestrator.ParseStamp(h.Until).Add(conf.Settings.OverdueAfter)))
 }
 
-// insertPlain stores a row that has only what every message has. It saves a third of the time of insertAny.
+// insertPlain inserts a row that has only the columns common to all messages. It takes two thirds of the time of
+// insertAny.
 const insertPlain = `
 	INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries,
 	    traced_status, review_at, expires_at, priority, trace_id, span_id)
@@ -80,9 +82,9 @@ func (row *Insertion) plain() bool {
 		d.IdempotencyKey == "" && d.Origin == "" && row.NotBefore == "" && d.Wake == ""
 }
 
-// Insert stores a new row of agent_message, and its first event.
+// Insert inserts a new row into agent_message and records its first event.
 func (t *Tx) Insert(row *Insertion) error {
-	held := *row // hold changes its times, for this recipient
+	held := *row // hold changes the times for this recipient only
 	held.hold(t)
 	err := t.insert(&held)
 	row.Seq, row.Hops = held.Seq, held.Hops
@@ -149,8 +151,7 @@ func (t *Tx) insert(row *Insertion) (err error) {
 	return tracing.Record(t, event)
 }
 
-// insertRow inserts a row and returns its number. A request that only sends beside others does without, unless number
-// is true.
+// insertRow inserts a row and returns its seq. For a request that only sends, the seq is 0 unless number is true.
 func (t *Tx) insertRow(number bool, query string, args ...any) (int64, error) {
 	if t.sends && !number {
 		return 0, t.Run(query, args...)
@@ -158,10 +159,10 @@ func (t *Tx) insertRow(number bool, query string, args ...any) (int64, error) {
 	return t.InsertRow(query, args...)
 }
 
-// TraceCreated writes the events of the rows that were inserted since it was called last, and counts them. Nothing else
-// may be written about such a row before. One statement for several rows takes a third of the time that one for each
-// does, but for a single row twice the time. Where others insert rows at the same time, theirs stand between ours; nor
-// is the time to count then.
+// TraceCreated records the events of the rows inserted since its last call, and counts the rows if the time to count
+// has come. No other event may be recorded for such a row before. One statement for several rows takes a third of the
+// time of one statement each, but twice the time for a single row. Where others insert rows at the same time, their
+// rows lie between ours; the rows are then recorded one by one and not counted.
 func (t *transaction) TraceCreated() error {
 	rows := t.created
 	t.created = created{}
@@ -183,7 +184,7 @@ func (t *transaction) TraceCreated() error {
 	return countUpTo(t, rows.full)
 }
 
-// null is the SQL NULL for an empty text.
+// null returns s, or SQL NULL if s is empty.
 func null(s string) any {
 	if s == "" {
 		return nil
@@ -191,14 +192,14 @@ func null(s string) any {
 	return s
 }
 
-// Tell sends a message of orchestrator.SystemSender. It does nothing if nobody has the recipient's name.
+// Tell sends a message from orchestrator.SystemSender. It does nothing if the recipient does not exist.
 func (t *Tx) Tell(d *orchestrator.Draft) error {
 	d.Sender = orchestrator.SystemSender
 	return t.TellAs(d)
 }
 
-// TellAs sends a message in the name of the draft's sender, without checking that the sender may: an agent whose
-// session has ended can say nothing more itself.
+// TellAs sends a message from the draft's sender without checking the sender's permission, for example for an agent
+// whose session has ended. It does nothing if the recipient does not exist.
 func (t *Tx) TellAs(d *orchestrator.Draft) error {
 	conf := t.Config()
 	if conf.Agents[d.Recipient] == nil {
@@ -215,8 +216,8 @@ func (t *Tx) TellAs(d *orchestrator.Draft) error {
 	return t.Insert(&row)
 }
 
-// TellSender sends a message of orchestrator.SystemSender to the sender of m, with the hops of m, unless that was
-// removed: another agent that has its name now gets nothing.
+// TellSender sends a message from orchestrator.SystemSender to the sender of m, with the hop count of m. It does
+// nothing if the sender was removed, even if another agent has the sender's name now.
 func (t *Tx) TellSender(m *orchestrator.Message, kind string, payload json.RawMessage) error {
 	if !t.Config().Sent(m, m.Sender) {
 		return nil

@@ -1,6 +1,7 @@
-// Package ledger is an open database, and what every change of its rows goes through: transactions with their clock,
-// ids and the identity of the caller; the configuration; the rows of agent_message, their changes of status, and the
-// trace of each. It knows none of the records above it (threads, questions, and so on): these add themselves as Parts.
+// Package ledger provides access to an open database and the operations through which every change of its rows
+// passes. It contains the transactions with their clock, their ids and the identity of the caller; the configuration;
+// the rows of agent_message, their changes of status, and the trace of each message. It does not depend on the record
+// types above it (threads, questions, and so on): these register themselves as Parts.
 package ledger
 
 import (
@@ -21,47 +22,52 @@ import (
 	"mailroom/tracing"
 )
 
-// Options say how to open a database.
+// Options configures how a database is opened.
 type Options struct {
-	// Path of the database file, which is made, with its folder, when it does not exist; or the address of a PostgreSQL
-	// server.
+	// Path is the path of the database file, or the address of a PostgreSQL server. A file that does not exist is
+	// created, with its folder.
 	Path string
-	// State is a folder of the user's in which files of this machine stand that belong to a database on a server. "":
-	// there is none.
+	// State is a folder of the user for this machine's files that belong to a database on a server. "" means that
+	// there is no such folder.
 	State string
-	// Instance is recorded as lease owner and trace actor. "": HOST-PID.
+	// Instance is recorded as lease owner and trace actor. The default is HOST-PID.
 	Instance string
-	// Host is the name of this machine, for agents whose files and commands are on one. "": its own.
+	// Host is the name of this machine, for agents whose files and commands are on one machine. The default is the
+	// machine's own name.
 	Host string
-	// Now is the clock. nil: the database's, see store.Central.
+	// Now returns the current time. The default is the clock of the database, see store.Central.
 	Now func() time.Time
-	// Transports by scheme ("inbox", "jsonl"). An agent whose scheme is missing here fails its deliveries.
+	// Transports holds the transports by scheme ("inbox", "jsonl"). Deliveries to an agent whose scheme is missing
+	// fail.
 	Transports map[string]orchestrator.Transport
-	// User makes the transport to the user, whose scheme is "person": it stores what the user is asked and told in the
-	// database itself. nil: there is none, unless it is one of Transports.
+	// User creates the transport to the user, with the scheme "person". That transport stores questions and
+	// notifications for the user in the database itself. If User is nil, there is no such transport, unless
+	// Transports contains one.
 	User func(*Ledger) orchestrator.Transport
-	// Log gets what an operator should know. nil: slog.Default().
+	// Log receives messages for the operator. The default is slog.Default().
 	Log *slog.Logger
-	// Trust is where it is kept which databases may act outside of themselves. nil: every database may, since a Go
-	// program that opens one decides that for itself.
+	// Trust records which databases may act outside of themselves. If Trust is nil, every database may, because a Go
+	// program that opens a database makes this decision itself.
 	Trust *Trust
-	// Bell wakes daemons and waiters. nil: unix sockets beside the database.
+	// Bell wakes daemons and waiters. The default uses unix sockets beside the database.
 	Bell orchestrator.Bell
-	// BusyTimeout bounds the wait for another program's write lock. 0: 10 s.
+	// BusyTimeout limits the wait for another program's write lock. The default is 10 s.
 	BusyTimeout time.Duration
-	// Pulse is how often a process shows the server of the database that it lives. 0: 10 s. A test sets less.
+	// Pulse is the interval at which a process signals the database server that it is alive. The default is 10 s.
+	// Tests set less.
 	Pulse time.Duration
-	// CountEvery is after how many messages the new ones are counted, in message_count. 0: 1000. A test sets less.
+	// CountEvery is the number of new messages after which message_count is updated. The default is 1000. Tests set
+	// less.
 	CountEvery int64
 }
 
-// Ledger is an open database, its configuration, and what changes its rows. It is safe for concurrent use; writes that
-// are asked for at the same time share one transaction and one fsync. Several processes may have the same file open.
+// Ledger is an open database with its configuration and the operations that change its rows. It is safe for
+// concurrent use. Concurrent writes share one transaction and one fsync. Several processes may open the same file.
 type Ledger struct {
 	Store      store.Store
 	instance   string
 	host       string
-	central    bool // many hosts may use the database
+	central    bool // several hosts may use the database
 	now        func() time.Time
 	ownClock   bool // see Options.Now
 	Transports map[string]orchestrator.Transport
@@ -70,15 +76,15 @@ type Ledger struct {
 	Trust      *Trust
 	Busy       time.Duration
 	Config     ConfigCache
-	Parts      []*Part // what the records add to the engine
+	Parts      []*Part // the record types, see Part
 	// this Ledger moves the database, and so writes where others may not, see takesWrites
 	Moves      bool
 	countEvery int64                  // see Options.CountEvery
-	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
-	queries    atomic.Int32           // audit queries that have a place, see EnterQuery
+	entropy    *ulid.MonotonicEntropy // for new ids; used only under the write lock
+	queries    atomic.Int32           // number of audit queries now running, see EnterQuery
 }
 
-// New makes a Ledger for an engine with these parts. It has no database yet: call UseStore next.
+// New returns a Ledger with the given parts. It has no database yet: call UseStore next.
 func New(o Options, parts []*Part) *Ledger {
 	l := &Ledger{
 		instance: o.Instance, host: o.Host, now: o.Now, Transports: map[string]orchestrator.Transport{}, Log: o.Log,
@@ -108,8 +114,8 @@ func New(o Options, parts []*Part) *Ledger {
 	return l
 }
 
-// UseStore sets the database, whose write transactions must call Begin and End. Unless the options have a clock, its
-// clock is used.
+// UseStore sets the database. Write transactions of the store must call Begin and End. The clock of the database is
+// used unless Options.Now is set.
 func (l *Ledger) UseStore(s store.Store) {
 	l.Store = s
 	central, ok := s.(store.Central)
@@ -121,7 +127,8 @@ func (l *Ledger) UseStore(s store.Store) {
 // Path returns the absolute path of the database file.
 func (l *Ledger) Path() string { return l.Store.Path() }
 
-// FilePrefix is what the paths of this machine's files that belong to the database begin with, see store.Store.
+// FilePrefix returns the common beginning of the paths of this machine's files that belong to the database, see
+// store.Store.
 func (l *Ledger) FilePrefix() string { return l.Store.FilePrefix() }
 
 // Instance returns the name under which this process appears as lease owner and trace actor.
@@ -133,15 +140,15 @@ func (l *Ledger) Host() string { return l.host }
 // IsCentral reports whether many hosts may use the database.
 func (l *Ledger) IsCentral() bool { return l.central }
 
-// Now returns the time by the engine's clock, see Options.Now.
+// Now returns the time of the engine's clock, see Options.Now.
 func (l *Ledger) Now() time.Time { return l.now() }
 
-// Close closes the database. Nothing may be called afterwards.
+// Close closes the database. No method may be called afterwards.
 func (l *Ledger) Close() error { return l.Store.Close() }
 
-// Create makes the database if it is a file that is not there yet. It makes none at a path from which a database has
-// disappeared, and none on a server, where an address with a typing error may lead as well: only Store.Create does.
-// Error there: unavailable, which says so.
+// Create creates the database if it is a file that does not exist. It does not create a database at a path from which
+// one has disappeared. It does not create one on a server, where an address with a typing error may lead as well;
+// only Store.Create does. In these cases it returns an error with code unavailable that explains the reason.
 func (l *Ledger) Create(ctx context.Context) error {
 	if l.central {
 		return l.Look(ctx, func(*store.Conn) error { return nil })
@@ -150,20 +157,20 @@ func (l *Ledger) Create(ctx context.Context) error {
 	return err
 }
 
-// NoneYet reports whether there is no database at the path, and nothing shows that there was one.
+// NoneYet reports whether the path has no database and no sign of an earlier one.
 func (l *Ledger) NoneYet() bool { return l.Store.NoneYet() }
 
-// EndSpan writes the end of a command's span into command_trace. A failure to write it does not fail the command: the
-// changes that it made have recorded the span in their own transactions, the last of them with its time as the end, so
-// that no further one is needed unless the command failed or was still at work after tracing.OpenAfter. A scheduled run
-// that changed nothing leaves no row. The span of a command that only read, or that could not have the database, is
-// written only if that is possible without waiting.
+// EndSpan writes the end of a command's span into command_trace. If the write fails, the command does not fail. The
+// transactions of the command have already recorded the span, the last of them with its own time as the end. A
+// further write is therefore needed only if the command failed or was still running after tracing.OpenAfter. A
+// scheduled run that changed nothing leaves no row. The span of a command that only read, or that could not access
+// the database, is written only if that is possible without waiting.
 func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error, onlyReads func() bool) {
 	if unended := span.End(); !unended && failure == nil && (span.Saved() || span.Scheduled) {
 		return
 	}
 	if !l.Store.Exists() {
-		return // a command that made none leaves none
+		return // a command that created no database leaves none
 	}
 	readOnly := onlyReads()
 	text := ""
@@ -183,8 +190,8 @@ func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 	}
 }
 
-// saveOpen takes the end out of the row of a span whose command is still at work. A failure to write it does not matter
-// much: the row then shows the last change of the command as its end.
+// saveOpen removes the end from the row of a span whose command is still running. A failure to write has little
+// effect: the row then shows the last change of the command as its end.
 func saveOpen(ctx context.Context, l *Ledger, span *tracing.Span, actor string) {
 	ctx, cancel := context.WithTimeout(ctx, l.Busy)
 	defer cancel()
@@ -194,8 +201,9 @@ func saveOpen(ctx context.Context, l *Ledger, span *tracing.Span, actor string) 
 	}
 }
 
-// Afterwards returns a context for what is still to be written about a request that has ended, even if ctx has ended,
-// too. It lasts for wait; but only for one try if failure says that the request waited for the database in vain.
+// Afterwards returns a context for the final writes about a request that has ended, even if ctx has ended, too. The
+// context lasts for wait, or only long enough for one attempt if failure means that the request waited for the
+// database in vain.
 func Afterwards(ctx context.Context, failure error, wait time.Duration) (context.Context, context.CancelFunc) {
 	if orchestrator.CodeOf(failure) == orchestrator.Busy && ctx.Err() == nil {
 		wait = time.Millisecond // enough for one try
@@ -203,22 +211,22 @@ func Afterwards(ctx context.Context, failure error, wait time.Duration) (context
 	return context.WithTimeout(context.WithoutCancel(ctx), wait)
 }
 
-// TransportOf returns the transport of a target such as "jsonl:/path", and the address in it. The transport is nil if
-// this program has none of that scheme.
+// TransportOf returns the transport and the address of a target such as "jsonl:/path". The transport is nil if this
+// program has none with that scheme.
 func (l *Ledger) TransportOf(target string) (orchestrator.Transport, string) {
 	scheme, address, _ := strings.Cut(target, ":")
 	return l.Transports[scheme], address
 }
 
-// SetTransport returns the transport of an agent if it delivers within the database, as that into inboxes does; nil
-// otherwise.
+// SetTransport returns the transport of an agent if that transport delivers within the database, as the inbox
+// transport does. Otherwise it returns nil.
 func (l *Ledger) SetTransport(a *Agent) orchestrator.SetTransport {
 	transport, _ := l.TransportOf(a.Deliver)
 	set, _ := transport.(orchestrator.SetTransport)
 	return set
 }
 
-// Inbox returns the transport into inboxes; nil if this program has none.
+// Inbox returns the inbox transport, or nil if this program has none.
 func (l *Ledger) Inbox() orchestrator.SetTransport {
 	set, _ := l.Transports["inbox"].(orchestrator.SetTransport)
 	return set
@@ -226,8 +234,8 @@ func (l *Ledger) Inbox() orchestrator.SetTransport {
 
 type instanceKey struct{}
 
-// WithInstance returns a context whose commands appear under another name than the process's own as lease owner and
-// trace actor: the ORCHESTRATOR_INSTANCE_ID of one call. "" changes nothing.
+// WithInstance returns a context whose commands use the given name as lease owner and trace actor in place of the
+// process's own: the ORCHESTRATOR_INSTANCE_ID of one call. An empty name changes nothing.
 func WithInstance(ctx context.Context, instance string) context.Context {
 	if instance == "" {
 		return ctx

@@ -7,7 +7,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// MessageID returns the id of a message that is about to be stored: the draft's own, or a new one.
+// MessageID returns the id of a message that is about to be stored: the draft's own id, or a new one.
 func (t *Tx) MessageID(d *orchestrator.Draft, recipient string) (string, error) {
 	if d.ID != "" {
 		return d.ID, nil
@@ -25,14 +25,15 @@ func (t *Tx) MessageID(d *orchestrator.Draft, recipient string) (string, error) 
 	return d.MakeID(recipient, at, sequence), err
 }
 
-// Says reports whether a stored message has the sender, recipient, type and payload of a draft.
+// Says reports whether a stored message has the same sender, recipient, type and payload as a draft.
 func Says(m *orchestrator.Message, d *orchestrator.Draft) bool {
 	return m.Sender == d.Sender && m.Recipient == d.Recipient && m.Type == d.Type &&
 		bytes.Equal(orchestrator.Compacted(m.Payload), orchestrator.Compacted(d.Payload))
 }
 
-// firstFree finds a number, from 1, that is free and stands behind one that is taken: the first free one where no
-// number below a taken one is free. It asks about as often as the number has binary digits, twice over.
+// firstFree returns a free number, starting from 1, whose predecessor is taken. The result is the first free number
+// if all numbers below a taken one are taken. The number of calls of taken is about twice the number of binary digits
+// of the result.
 func firstFree(taken func(n int) (bool, error)) (int, error) {
 	free, last := 1, 0 // last is taken
 	for {
@@ -60,7 +61,7 @@ func firstFree(taken func(n int) (bool, error)) (int, error) {
 	return free, nil
 }
 
-// MessageWithID returns the message with this id, in the table or its archive. It does not know the ids of sends to
+// MessageWithID returns the message with this id from the table or its archive. It does not find the ids of sends to
 // groups; see messages.Find.
 func MessageWithID(c *store.Conn, id string) (m orchestrator.Message, found bool, err error) {
 	for _, from := range []string{MessageColumns + ` FROM agent_message`,

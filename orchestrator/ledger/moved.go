@@ -6,7 +6,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TakesWrites returns an error, as of store.Closed, if the database has moved to another place, or is still moving in.
+// TakesWrites returns an error, as from store.Closed, if the database has moved to another place or if a move into it
+// is not finished.
 func TakesWrites(ctx context.Context, l *Ledger) error {
 	conf, err := l.Configuration(ctx)
 	if err == nil {
@@ -15,8 +16,8 @@ func TakesWrites(ctx context.Context, l *Ledger) error {
 	return err
 }
 
-// takesWrites is TakesWrites within a write transaction, each of which asks: a process may have had the database open
-// for long.
+// takesWrites makes the check of TakesWrites with a given configuration. Each write transaction makes this check,
+// because a process may have had the database open for a long time.
 func takesWrites(l *Ledger, conf *Config) error {
 	if l.Moves {
 		return nil

@@ -9,123 +9,126 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part is what a kind of record (questions, sessions, ...) adds to the engine, as data: the engine calls the functions
-// of every part, and knows none of the records. Every field may be left out. Package router lists them all.
+// Part describes, as data, what a record type (questions, sessions, ...) adds to the engine. The engine calls the
+// functions of every part and does not depend on the record types. Every field is optional. Package router lists all
+// parts.
 type Part struct {
 	Name string
 
-	// Prefix begins the names of its recipients: those who can be delivered to, and are no agents.
+	// Prefix is the common prefix of the names of the part's recipients, which can receive deliveries but are not
+	// agents.
 	Prefix string
 
-	// Recipients lists its recipients. It is called whenever the configuration is read.
+	// Recipients lists the part's recipients. It is called whenever the configuration is read.
 	Recipients func(c *store.Conn) ([]*Agent, error)
 
-	// Secret returns what an attempt at one of its recipients has as its Secret. It is called in the transaction that
-	// claims.
+	// Secret returns the Secret of an attempt at one of the part's recipients. It is called in the transaction that
+	// claims the message.
 	Secret func(t *Tx, recipient string) (string, error)
 
-	// Tried is told what came of the last attempt at one of its recipients, in the transaction that settles it.
+	// Tried receives the outcome of the last attempt at one of the part's recipients, in the transaction that settles
+	// it.
 	Tried func(t *Tx, recipient, outcome string) error
 
-	// Gone is told, in the transaction that settles, that an attempt found the address of one of its recipients gone
-	// for good. It reports false if the recipient has another one by now, which shows in its Secret: then the message
-	// is tried again.
+	// Gone is called when an attempt found the address of one of the part's recipients permanently gone, in the
+	// transaction that settles the attempt. It returns false if the recipient has another address by now,
+	// recognizable by its Secret; the message is then retried.
 	Gone func(t *Tx, recipient, secret, reason string) (bool, error)
 
-	// Pointless says why a message to one of its recipients, at which an attempt failed, needs no other; "" is that it
-	// does. It is called in the transaction that settles.
+	// Pointless returns the reason why a message whose delivery to one of the part's recipients failed needs no
+	// further attempt, or "" if it needs one. It is called in the transaction that settles the attempt.
 	Pointless func(t *Tx, m *orchestrator.Message) (why string, err error)
 
-	// HasDevice reports whether the user has a device that could show a message. It is called in the transaction that
-	// sends a message to the user, and in the one that settles such a one.
+	// HasDevice reports whether the user has a device that could show a message. It is called in the transactions
+	// that send a message to the user or settle one.
 	HasDevice func(c *store.Conn) (bool, error)
 
-	// Replying is called for a draft that answers a message, in the transaction that sends it, before it is stored. It
-	// may change what is stored, or refuse it.
+	// Replying is called for a draft that answers a message, in the transaction that sends it, before it is stored.
+	// It may change the draft or refuse it.
 	Replying func(t *Tx, re *Reply) error
 
-	// Replayed follows the replay of a dead letter, in its transaction.
+	// Replayed is called after the replay of a dead letter, in the same transaction.
 	Replayed func(t *Tx, messageID string) error
 
-	// AgentChanged follows the update of an agent that was known before, in its transaction.
+	// AgentChanged is called after the update of an existing agent, in the same transaction.
 	AgentChanged func(t *Tx, before, after *Agent) error
 
-	// Heard notes that an agent with a limit to its silence has done something, at the end of the request in which it
-	// did.
+	// Heard records that an agent with a SilentAfter limit has been active. It is called at the end of the request in
+	// which the agent was active.
 	Heard func(t *Tx, a *Agent) error
 
-	// Forget removes an agent from its records, in the transaction that removes the agent: nobody else takes its part
-	// in them.
+	// Forget removes an agent from the part's records, in the transaction that removes the agent. Nobody else removes
+	// the agent there.
 	Forget func(t *Tx, name string) error
 
-	// AgentRemoved follows the removal of an agent, in its transaction: nobody has the name any more, and its mail is
-	// given up.
+	// AgentRemoved is called after the removal of an agent, in the same transaction. The name is then free and the
+	// agent's mail has been given up.
 	AgentRemoved func(t *Tx, name string) error
 
-	// SessionEnded follows the end of a session that was started for an agent, in the transaction that notes it.
-	// outcome says how it ended.
+	// SessionEnded is called after the end of a session that was started for an agent, in the transaction that
+	// records the end. outcome describes how the session ended.
 	SessionEnded func(t *Tx, agent, outcome string) error
 
-	// Attended names a session that reads an agent's inbox without having been started for it; "" is none.
+	// Attended returns the name of a session that reads an agent's inbox without having been started for it, or "".
 	Attended func(c *store.Conn, agent string, now time.Time) (session string, err error)
 
-	// Chore is done when times have come that its rows have; nil is none.
+	// Chore is work that is due at times stored in the part's rows; nil means none.
 	Chore *Chore
 
-	// Errand is done by each delivery run to everybody; nil is none.
+	// Errand is work that each delivery run to all recipients performs; nil means none.
 	Errand *Errand
 
-	// Over are its rows that retention deletes, in this order.
+	// Over lists the part's rows that retention deletes, in this order.
 	Over []Rows
 
-	// Outdated is what of its rows must not come back with a backup.
+	// Outdated lists the part's rows that must not return when a backup is restored.
 	Outdated []store.Outdated
 
-	// Outside is a query that lists, as sentences, what its rows have the program do outside of the database; "" is
+	// Outside is a query that lists, as sentences, the effects of the part's rows outside of the database; "" means
 	// none.
 	Outside string
 }
 
-// Chore is what is to be done when a time has come that a row has. It is looked for with everything else that has a
-// time, in one statement, and done in a transaction before anything is delivered.
+// Chore is work that is due at a time stored in a row. One statement looks for the due times of all parts. The work
+// is done in a transaction before anything is delivered.
 type Chore struct {
 	Table string
-	Where string // condition of the rows that have such a time
-	At    string // the column that has it, in the form of stamp
-	// how far ahead it can lie; what lies further, since a clock was set back, is taken back to that
+	Where string // condition for the rows with such a time
+	At    string // column with the time, in the form of orchestrator.Stamp
+	// the furthest a time may lie ahead; a time beyond that, left by a clock that was set back, is moved back to it
 	Longest time.Duration
 
-	// Do does what is due. more says that a further transaction is needed.
+	// Do does the work that is due. more reports whether a further transaction is needed.
 	Do func(t *Tx) (more bool, err error)
 }
 
-// Errand is work that needs more than one transaction, or takes its time.
+// Errand is work that needs more than one transaction, or takes a long time.
 type Errand struct {
-	// Due reports whether there is something to do. It is asked every second, and costs microseconds.
+	// Due reports whether there is work to do. It is called every second, and takes microseconds.
 	Due func(c *store.Conn, now time.Time) (bool, error)
 
-	// Do does it. It is called outside of any transaction, also by several goroutines at once.
+	// Do performs the work. It is called outside of any transaction, possibly by several goroutines at once.
 	Do func(ctx context.Context, l *Ledger)
 }
 
-// Rows are rows of a table that mean nothing any more once they are old.
+// Rows selects rows of a table that have no use after some time.
 type Rows struct {
 	Table string
-	Over  string // condition for those that mean nothing any more; ?1 is the time before which that must have begun
-	Idle  bool   // that time is never later than the setting retention.ended says: they are about what is going on
+	Over  string // condition for rows without further use; ?1 is the time before which that state must have begun
+	Idle  bool   // the time is never later than the setting retention.ended allows: the rows concern current work
 }
 
-// Reply is a draft that answers a message, about to be stored.
+// Reply is a draft that answers a message and is about to be stored.
 type Reply struct {
-	Draft      orchestrator.Draft   // what is stored
-	To         orchestrator.Message // what it answers: who sent and got that, when, and where it stands
-	Recipients []string             // of the draft, of which there is one unless IsGroup
+	Draft      orchestrator.Draft   // the draft to store
+	To         orchestrator.Message // the answered message, with its sender, recipient, times and thread
+	Recipients []string             // recipients of the draft: exactly one unless IsGroup
 	IsGroup    bool
-	Outside    string                         // why it does not join the thread in which what it answers stands
-	Stored     func(*orchestrator.Sent) error // called once it is stored; nil does nothing
+	Outside    string                         // reason why the reply does not join the thread of the answered message
+	Stored     func(*orchestrator.Sent) error // called after the reply is stored; nil does nothing
 }
 
-// PartOf returns the part to which a recipient belongs; nil for an agent, the operator or the user.
+// PartOf returns the part to which a recipient belongs, or nil for an agent, the operator or the user.
 func (l *Ledger) PartOf(recipient string) *Part {
 	for _, p := range l.Parts {
 		if p.Prefix != "" && strings.HasPrefix(recipient, p.Prefix) {

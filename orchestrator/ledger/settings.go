@@ -15,62 +15,62 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Settings are the values in force: what the table settings holds, and the defaults for the rest.
+// Settings holds the values in force: the stored settings, and the defaults of all others.
 type Settings struct {
 	Ladder          []time.Duration // waits before attempts 2, 3, 4; the last one repeats
-	MaxRetries      int             // of a message that does not say
+	MaxRetries      int             // default for messages that do not set it
 	deliveryTimeout time.Duration
-	ClaimSize       int // messages of one claim
-	CrashesPerRung  int // leases that may run out before it costs a rung
+	ClaimSize       int // maximum number of messages per claim
+	CrashesPerRung  int // leases that may run out before one counts as a failed attempt
 	ExpireAfter     time.Duration
 	OverdueAfter    time.Duration
-	KeepEnded       time.Duration // clear_old
+	KeepEnded       time.Duration // before clear_old
 	KeepArchived    time.Duration
 	KeepTraces      time.Duration
-	BacklogLimit    int // live messages of one recipient; 0: none
+	BacklogLimit    int // live messages per recipient; 0 means no limit
 	MaxHops         int
 	InheritedHops   int
 	walLimit        int64 // bytes at which checkpoint truncates
 	Bounce          bool
-	strictRoutes    bool            // of ralph messages
-	Manager         string          // agent that is told when another is silent or fails to start; "" is nobody
-	StartLadder     []time.Duration // waits before a session that failed is started again
-	ConsolePort     int             // of `mailroom console`, on 127.0.0.1; 0: it is yet to be chosen
-	BudgetBytes     int             // that messages may put into an agent's context in an hour without being asked for; 0: any
-	HoldLoops       bool            // daemons hold back what agents write to each other in a loop
-	HookTurns       int             // that messages may cause in an agent host's session before its user says something
+	strictRoutes    bool            // for ralph messages
+	Manager         string          // agent that is notified when another is silent or fails to start; "" means nobody
+	StartLadder     []time.Duration // waits before a failed session is started again
+	ConsolePort     int             // of `mailroom console`, on 127.0.0.1; 0 means not yet chosen
+	BudgetBytes     int             // that messages may put into an agent's context per hour unasked; 0 means no limit
+	HoldLoops       bool            // daemons hold back messages between agents that write to each other in a loop
+	HookTurns       int             // that messages may cause in an agent host's session between two inputs of its user
 
-	SignalHost       string   // where the keys of questions are; "" is any host
-	SignalURL        string   // https address of the phone app, without a path; "" is none
-	PushHosts        []string // where pushes may go besides the known services
-	AllowPrivatePush bool     // those may be on this machine or in a private network
+	SignalHost       string   // host that has the keys of questions; "" means any host
+	SignalURL        string   // https address of the phone app, without a path; "" means none
+	PushHosts        []string // hosts that may receive pushes besides the known services
+	AllowPrivatePush bool     // these hosts may be on this machine or in a private network
 }
 
-// Setting describes one setting: its key, what it means, its default and its bounds.
+// Setting describes a setting: its key, its meaning, its default and its bounds.
 type Setting struct {
 	Key     string `json:"key"`
 	Value   string `json:"value"`
-	Ignored string `json:"ignored,omitempty"` // what is stored instead and cannot be read
+	Ignored string `json:"ignored,omitempty"` // stored value that cannot be read and is ignored
 	Default string `json:"default"`
 	Bounds  string `json:"bounds"`
 	About   string `json:"about"`
 
-	// Local: it is changed on the database's own machine only, never over the network, whatever right the caller has.
-	// That is so for each setting that says where the daemon of this machine connects to, which of its files or
-	// programs are used, or where the person's phones go: an administrator's token, which may be anywhere, would be a
-	// way to all of these.
+	// Local reports whether the setting can be changed only on the database's own machine and never over the network,
+	// whatever rights the caller has. It is true for each setting that determines where this machine's daemon
+	// connects, which files or programs of this machine are used, or where the person's phones connect. Otherwise an
+	// administrator's token, which may be used from anywhere, would give access to all of these.
 	Local bool `json:"local,omitempty"`
 
 	parse func(s *Settings, value string) error
 }
 
-// Settings that the program itself sets.
+// Keys of settings that the program itself sets.
 const (
-	SignalHost  = "signal.host"  // names the host with the keys of questions
-	ConsolePort = "console.port" // keeps the address of the console
+	SignalHost  = "signal.host"  // host with the keys of questions
+	ConsolePort = "console.port" // port of the console
 )
 
-// settingList is the catalogue of settings. Source: contract, "The ladder and retention".
+// settingList lists all settings. Source: contract, "The ladder and retention".
 var settingList = []Setting{
 	{Key: "retry.ladder", Default: "30s,60s,120s", Bounds: "1 to 20 comma-separated durations, each from 10ms to 24h",
 		About: "waiting times before the second, third, and later attempts; the last waiting time repeats",
@@ -233,8 +233,8 @@ func parseLadder(v string) ([]time.Duration, error) {
 	return rungs, nil
 }
 
-// settingsFrom applies stored values over the defaults. A stored value that this version cannot read keeps its default,
-// and unread says why.
+// settingsFrom returns the defaults overridden by the stored values. If this version cannot read a stored value, the
+// default applies, and unread holds the error.
 func settingsFrom(stored map[string]string) (s Settings, unread map[string]error) {
 	unread = map[string]error{}
 	for _, def := range settingList {
@@ -265,7 +265,7 @@ func findSetting(key string) (Setting, error) {
 		WithHint("%s", cmp.Or(orchestrator.DidYouMean(key, keys), "To list the settings, run `mailroom setting list`"))
 }
 
-// Settings returns all settings with their present values.
+// Settings returns all settings with their current values.
 func (l *Ledger) Settings(ctx context.Context) ([]Setting, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -284,8 +284,8 @@ func (l *Ledger) Settings(ctx context.Context) ([]Setting, error) {
 	return list, nil
 }
 
-// SetSetting changes a setting; value "" sets it back to its default. Every process heeds it from its next transaction
-// on. Errors: not_found for an unknown key; invalid_params for a value out of bounds.
+// SetSetting changes a setting; an empty value restores the default. Every process uses the new value from its next
+// transaction on. Errors: not_found for an unknown key; invalid_params for a value out of bounds.
 func (l *Ledger) SetSetting(ctx context.Context, key, value string) (Setting, error) {
 	def, err := findSetting(key)
 	if err != nil {
@@ -312,13 +312,13 @@ func (l *Ledger) SetSetting(ctx context.Context, key, value string) (Setting, er
 	})
 }
 
-// StoreSetting writes a row of settings.
+// StoreSetting writes a row of the table settings.
 func (t *Tx) StoreSetting(key, value string) error {
 	_, err := t.Exec(store.StoreSetting, key, value, t.Now)
 	return err
 }
 
-// Setting returns a setting and its present value. Error: not_found, whose hint names the most similar keys.
+// Setting returns a setting with its current value. Error: not_found, with a hint that names the most similar keys.
 func (l *Ledger) Setting(ctx context.Context, key string) (Setting, error) {
 	if _, err := findSetting(key); err != nil {
 		return Setting{}, err
