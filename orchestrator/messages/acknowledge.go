@@ -12,9 +12,9 @@ import (
 	"mailroom/tracing"
 )
 
-// Acknowledge notes that the recipient has dealt with a message, which then counts as read, too. by is the agent that
-// asks, "" the administrator. Acknowledging again changes nothing. Errors: not_found, also if by has neither sent nor
-// got the message; permission_denied if by sent it; conflict if it is not delivered yet.
+// Acknowledge records that the recipient has dealt with a message. The message then also counts as read. by is the
+// agent that asks, or "" for the administrator. A second acknowledgement changes nothing. Errors: not_found, also if
+// by has neither sent nor received the message; permission_denied if by sent it; conflict if it is not delivered yet.
 func Acknowledge(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf := t.Config()
@@ -41,8 +41,8 @@ func Acknowledge(ctx context.Context, l *ledger.Ledger, id, by string) (m orches
 	return m, err
 }
 
-// AcknowledgeIn notes within a transaction that the recipient has dealt with a message that was delivered, unless that
-// is noted already. evidence says how that is known; "" is that the recipient said so.
+// AcknowledgeIn records within a transaction that the recipient has dealt with a delivered message, unless that is
+// already recorded. evidence describes how the fact is known; "" means that the recipient reported it.
 func AcknowledgeIn(t *ledger.Tx, m *orchestrator.Message, evidence string) error {
 	if m.AcknowledgedAt != "" {
 		return nil
@@ -69,8 +69,8 @@ func AcknowledgeIn(t *ledger.Tx, m *orchestrator.Message, evidence string) error
 	return t.NoteOf(m, tracing.Acknowledged, evidence)
 }
 
-// acknowledgeAnswered acknowledges what a draft answers, if its sender got that. An answer to anything else is a
-// message like any other.
+// acknowledgeAnswered acknowledges the message that a draft answers, if the draft's sender received it and it is
+// delivered. An answer to any other message acknowledges nothing.
 func acknowledgeAnswered(t *ledger.Tx, d *orchestrator.Draft) error {
 	ms, err := FindIn(t.Conn, d.ReplyTo)
 	if err != nil {
@@ -87,19 +87,19 @@ func acknowledgeAnswered(t *ledger.Tx, d *orchestrator.Draft) error {
 	return nil
 }
 
-// expectAcknowledgement has the sender of a message told if it is not acknowledged within a time, which begins when the
-// message is due.
+// expectAcknowledgement records that the sender of a message is to be notified if the message is not acknowledged
+// within a time. The time starts when the message is due.
 func expectAcknowledgement(t *ledger.Tx, id, due string, within time.Duration) error {
 	return t.Run(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES (?, ?, ?)`,
 		id, orchestrator.Stamp(orchestrator.ParseStamp(due).Add(within)), int64(within/time.Second))
 }
 
-// endAcknowledgement forgets that an acknowledgement is expected.
+// endAcknowledgement deletes the record that an acknowledgement is expected.
 func endAcknowledgement(t *ledger.Tx, id string) error {
 	return t.Run(`DELETE FROM acknowledgement_due WHERE message_id = ?`, id)
 }
 
-// ClampAcknowledgements begins anew, from now on, the times for acknowledgements that lie further ahead than any can.
+// ClampAcknowledgements restarts, from now on, the times for acknowledgements that lie further ahead than possible.
 func ClampAcknowledgements(t *ledger.Tx) error {
 	return t.Run(`
 		UPDATE acknowledgement_due
@@ -107,8 +107,8 @@ func ClampAcknowledgements(t *ledger.Tx) error {
 		WHERE due_at > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(orchestrator.MaxNotBefore+orchestrator.MaxTTL)))
 }
 
-// ReportUnacknowledged tells the senders of messages that were not acknowledged within Draft.AckWithin, once for each
-// message. more is true when there are others, for the next transaction.
+// ReportUnacknowledged notifies the senders of messages that were not acknowledged within Draft.AckWithin, once for
+// each message. more reports whether others are left for the next transaction.
 func ReportUnacknowledged(t *ledger.Tx) (more bool, err error) {
 	ids, err := t.Texts(`SELECT message_id FROM acknowledgement_due WHERE due_at <= ? AND message_id < x''
 		ORDER BY due_at LIMIT +?`, t.ClockText, ledger.ReviewBatch)
@@ -136,8 +136,9 @@ func ReportUnacknowledged(t *ledger.Tx) (more bool, err error) {
 	return len(ids) == ledger.ReviewBatch, nil
 }
 
-// reportOneUnacknowledged sends the note. A message that failed, expired or was cancelled has been told of already, and
-// whoever answered one has dealt with it, though no receipt says that it acknowledged it.
+// reportOneUnacknowledged sends the notification for one message. It sends none if the message failed, expired or was
+// cancelled, because its sender has already been notified of that. It sends none if the recipient has answered the
+// message, even without acknowledging it.
 func reportOneUnacknowledged(t *ledger.Tx, m *orchestrator.Message, within time.Duration) error {
 	if m.AcknowledgedAt != "" || m.Status == orchestrator.Failed || m.Status == orchestrator.Expired ||
 		m.Status == orchestrator.Cancelled {
@@ -164,7 +165,7 @@ func reportOneUnacknowledged(t *ledger.Tx, m *orchestrator.Message, within time.
 	return t.TellSender(m, "acknowledgement_overdue", payload)
 }
 
-// standing says in a word how far a message has come.
+// standing returns the status of a message, or "read" if it has been read.
 func standing(m *orchestrator.Message) string {
 	if m.ReadAt != "" {
 		return "read"

@@ -9,9 +9,10 @@ import (
 	"mailroom/tracing"
 )
 
-// Cancel takes back a message that is not delivered yet, or those of a send to a group that are not, and returns what
-// it cancelled. by is the agent that asks, "" the administrator. Errors: not_found, also if by has neither sent nor got
-// the message; permission_denied if by got it; conflict if it is delivered, being delivered, or has ended otherwise.
+// Cancel cancels a message that is not yet delivered, or the undelivered messages of a send to a group, and returns
+// the cancelled messages. by is the agent that asks, or "" for the administrator. Errors: not_found, also if by has
+// neither sent nor received the message; permission_denied if by received it; conflict if it is delivered, being
+// delivered, or has ended otherwise.
 func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []orchestrator.Message, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		cancelled = nil

@@ -12,32 +12,35 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// chainPause ends a chain of messages: what is sent longer after the message before it begins a new one. A chain that
-// has passed the limit is a runaway loop if it took less than this from its first message on.
+// chainPause is the time after which a chain of messages ends: a message sent later than that after the previous one
+// starts a new chain. A chain beyond the limit is a runaway loop if it took less than chainPause since its first
+// message.
 const chainPause = 10 * time.Minute
 
-// Cause holds the messages that led a process to send: those that it was handed, and those that it has shown its
-// agents. A message that it sends then has one hop more than they have, though it is no answer to them, so that agents
-// that send new messages to each other are found out. It is safe for concurrent use.
+// Cause holds the messages that led a process to send: the messages that the process was handed, and the messages
+// that it has shown to its agents. A message that the process then sends has one hop more than those, even if it is
+// not an answer. In this way agents that send new messages to each other are detected. A Cause is safe for concurrent
+// use.
 type Cause struct {
 	handed []string // ids of the messages for which a transport started the process
 
 	mu      sync.Mutex
-	command struct { // what the handed messages lead to, once they were read
-		next   link   // behind the one with most hops
-		fewest int    // hops of what the one with fewest leads to
-		newest string // when the newest of them was sent
+	command struct { // successors of the handed messages, once those have been read
+		next   link   // after the message with the most hops
+		fewest int    // hops after the message with the fewest
+		newest string // creation time of the newest handed message
 	}
 	shown map[string]lastShown // by agent
 }
 
-// link is a place in a chain of messages that led to one another.
+// link is a position in a chain of messages that caused one another.
 type link struct {
-	hops  int    // messages before it
-	began string // when the first of these was sent
+	hops  int    // number of messages before this position
+	began string // creation time of the first message
 }
 
-// linkBehind returns what a message leads to, and when the message was sent; the zero link and "" if it is gone.
+// linkBehind returns the position after a message and the message's creation time. It returns the zero link and "" if
+// the message no longer exists.
 func linkBehind(c *store.Conn, id string) (next link, sent string, err error) {
 	err = c.Query(`SELECT hops, chain_at, created_at FROM agent_message WHERE message_id = ?`,
 		func(row store.Row) error {
@@ -48,27 +51,28 @@ func linkBehind(c *store.Conn, id string) (next link, sent string, err error) {
 	return next, sent, err
 }
 
-// lastShown is the message that an agent was shown last.
+// lastShown is the message that was last shown to an agent.
 type lastShown struct {
 	id string
 	at time.Time
 
-	asked time.Time // when the tables were last asked for what it leads to
-	next  link      // the answer
+	asked time.Time // time of the last query for next
+	next  link      // position after the message, from that query
 }
 
-// NewCause returns the cause of what a process sends. handed are the ids of the messages for which a transport has
-// started it.
+// NewCause returns the cause of what a process sends. handed holds the ids of the messages for which a transport
+// started the process.
 func NewCause(handed []string) *Cause { return &Cause{handed: handed, shown: map[string]lastShown{}} }
 
 type causeKey struct{}
 
-// WithCause returns a context in which sends have a cause, and what is shown is noted there.
+// WithCause returns a context whose sends have the given cause, and in which shown messages are added to that cause.
 func WithCause(ctx context.Context, c *Cause) context.Context {
 	return context.WithValue(ctx, causeKey{}, c)
 }
 
-// noteShown notes that a message was shown to an agent, for what that sends afterwards.
+// noteShown records that a message was shown to an agent. The record determines the hops of the agent's later
+// messages.
 func noteShown(t *ledger.Tx, agent string, m *orchestrator.Message) {
 	if c, ok := t.Ctx.Value(causeKey{}).(*Cause); ok {
 		c.mu.Lock()
@@ -77,10 +81,10 @@ func noteShown(t *ledger.Tx, agent string, m *orchestrator.Message) {
 	}
 }
 
-// Inherit sets the hops of a draft from the cause of its context, if there is one. What a command sends beyond the
-// setting hops.inherited is refused if all that it was handed is beyond it, the whole chain took less than ten minutes,
-// and no person is to get it. What a session sends is never refused. note is for the sender, as Sent.Note is, once a
-// chain of sessions is that long. Error: unavailable.
+// Inherit sets the hops of a draft from the cause of its context, if there is one. It refuses a draft of a command
+// beyond the setting hops.inherited if all messages that the command was handed lead beyond that limit, the whole
+// chain took less than ten minutes, and the recipient is not a person. It never refuses a draft of a session. If a
+// chain of sessions exceeds the limit, note is a remark for the sender, as in Sent.Note. Error: unavailable.
 func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note string, err error) {
 	c, ok := t.Ctx.Value(causeKey{}).(*Cause)
 	if !ok || t.AsUser {
@@ -95,7 +99,7 @@ func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note str
 		return "", err
 	case next.hops <= limit:
 	case t.Clock.Sub(orchestrator.ParseStamp(next.began)) >= chainPause:
-		next = link{} // so slow that it harms nobody; it is counted anew
+		next = link{} // so slow that it does no harm; counting starts again
 	case fewest > limit && d.Recipient != orchestrator.Operator && d.Recipient != orchestrator.User:
 		return "", orchestrator.Errorf(orchestrator.Unavailable,
 			"loop detected: %d messages caused one another within ten minutes", next.hops).
@@ -113,14 +117,15 @@ func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note str
 	return note, err
 }
 
-// ofCommand returns where in a chain a command's messages stand, by those of its handed messages with most hops and
-// with fewest. It is the zero link if none of them was sent within the last ten minutes. The caller holds mu.
+// ofCommand returns the position of a command's messages in a chain, after the handed message with the most hops, and
+// the number of hops after the one with the fewest. It returns the zero link if none of the handed messages was sent
+// within the last ten minutes. The caller holds mu.
 func (c *Cause) ofCommand(t *ledger.Tx) (next link, fewest int, err error) {
 	found := &c.command
 	for i := 0; i < len(c.handed) && (i > 0 || found.newest == ""); i++ { // unless they were read before
 		behind, sent, err := linkBehind(t.Conn, c.handed[i])
 		if err != nil {
-			found.newest = "" // all are read again
+			found.newest = "" // read all of them again next time
 			return link{}, 0, err
 		}
 		if sent == "" {
@@ -140,9 +145,10 @@ func (c *Cause) ofCommand(t *ledger.Tx) (next link, fewest int, err error) {
 	return found.next, found.fewest, nil
 }
 
-// ofSession returns where in a chain the messages of an agent's sessions stand: behind the message that a hook or a
-// tool has shown last. It is the zero link if that is ten minutes ago, or a person has said something since. It looks
-// once a second: a stream of messages is sent by one process. The caller holds mu.
+// ofSession returns the position in a chain of the messages of an agent's sessions: after the message that a hook or
+// a tool last showed. It returns the zero link if that was more than ten minutes ago, or if a person has typed
+// something since. It queries the table at most once a second, because one process may send a stream of messages. The
+// caller holds mu.
 func (c *Cause) ofSession(t *ledger.Tx, agent string) (next link, err error) {
 	last := c.shown[agent]
 	if t.Clock.Sub(last.asked).Abs() < time.Second {

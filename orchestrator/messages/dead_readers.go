@@ -10,11 +10,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// DeadReaderPoll is how often a waiter looks whether the processes that hold reading leases still run.
+// DeadReaderPoll is the interval at which a waiter checks whether the processes that hold reading leases still run.
 const DeadReaderPoll = time.Second
 
-// EndDeadReaders ends the reading leases whose process has ended, so that their messages are unread again: those of one
-// recipient, or all for "". ended reports whether there were any.
+// EndDeadReaders ends the reading leases whose process has ended, so that their messages are unread again. It covers
+// the leases of one recipient, or all leases if recipient is "". ended reports whether there were any.
 func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (ended bool, err error) {
 	here := process.Self().Host()
 	const ofProcess = `pid > 0 AND host = ?1 AND (?2 = '' OR recipient = ?2)`
@@ -38,7 +38,7 @@ func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (en
 		}
 		for _, s := range deadOf(list) {
 			if !slices.Contains(recipients, s.recipient) {
-				continue // its lock is not held; the next look sees to it
+				continue // its lock is not held; the next check handles it
 			}
 			why := " has ended; unread again"
 			if s.Unwritten() {
@@ -52,7 +52,7 @@ func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (en
 	})
 }
 
-// deadOf selects the leases whose process, of this machine, has ended. Each process is asked for once.
+// deadOf returns the leases whose process, on this machine, has ended. Each process is checked once.
 func deadOf(list []Lease) (dead []Lease) {
 	alive := map[process.ID]bool{}
 	space := process.Self().Space

@@ -11,46 +11,46 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// maxGrouped is how many dead letters are looked at where their errors are compared, the newest.
+// maxGrouped is the number of dead letters, the newest ones, whose errors are compared.
 const maxGrouped = 20_000
 
-// reason selects the error of a dead letter, as much of it as is looked at, in characters: somebody may have written
-// any text there by hand.
+// reason is the SQL expression for the first maxReason characters of a dead letter's error. The limit exists because
+// somebody may have written any text by hand.
 const (
 	reason    = `substr(coalesce(error_message, ''), 1, 2000)`
 	maxReason = 2000
 )
 
-// maxGroupSenders is how many senders a group names.
+// maxGroupSenders is the maximum number of senders listed in a group.
 const maxGroupSenders = 5
 
-// DeadLetterGroup is the dead letters of one recipient with errors that are alike: see DeadLetterFilter.Error.
+// DeadLetterGroup describes the dead letters of one recipient with similar errors: see DeadLetterFilter.Error.
 type DeadLetterGroup struct {
 	Recipient string `json:"recipient"`
-	Known     bool   `json:"known"` // false: nobody has the recipient's name, so that none of them can be replayed
-	Error     string `json:"error"` // of the newest
-	// what errors that are alike have in common: the words of one, without those that may differ
+	Known     bool   `json:"known"` // false: the recipient does not exist, so none of the letters can be replayed
+	Error     string `json:"error"` // error of the newest letter
+	// the words that similar errors have in common, without those that may differ
 	Kind      string   `json:"kind"`
 	Messages  int64    `json:"messages"`
-	Expired   int64    `json:"expired,omitempty"` // of those, what expired; the others failed
-	Senders   []string `json:"senders"`           // of the newest, at most five
-	Since     string   `json:"since"`             // when the first of them ended
-	Latest    string   `json:"latest"`            // and the last
-	MessageID string   `json:"message_id"`        // the newest
+	Expired   int64    `json:"expired,omitempty"` // number of letters that expired; the others failed
+	Senders   []string `json:"senders"`           // senders of the newest letters, at most five
+	Since     string   `json:"since"`             // when the first letter ended
+	Latest    string   `json:"latest"`            // when the last letter ended
+	MessageID string   `json:"message_id"`        // id of the newest letter
 }
 
-// DeadLetterGroups is what GroupDeadLetters returns.
+// DeadLetterGroups is the result of GroupDeadLetters.
 type DeadLetterGroups struct {
-	Total   int64             `json:"total"`   // dead letters in all
-	Counted int64             `json:"counted"` // of those, the newest, which were grouped
-	Groups  []DeadLetterGroup `json:"groups"`  // the largest first
-	More    bool              `json:"more"`    // there are other groups
-	// only the newest 20,000 dead letters were looked at, and there are more
+	Total   int64             `json:"total"`   // number of dead letters
+	Counted int64             `json:"counted"` // number of dead letters, the newest, that were grouped
+	Groups  []DeadLetterGroup `json:"groups"`  // largest first
+	More    bool              `json:"more"`    // there are more groups
+	// only the newest 20,000 dead letters were examined, and there are more
 	Cut bool `json:"cut,omitempty"`
 }
 
-// GroupDeadLetters puts the newest dead letters that the filter selects into groups, and returns the largest, as many
-// as its limit allows. A filter with an error counts as total what it finds among the newest.
+// GroupDeadLetters groups the newest dead letters that the filter selects, and returns the largest groups, up to the
+// filter's limit. If the filter has an error, the total covers only the newest letters.
 func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (g DeadLetterGroups, err error) {
 	like := Alike(f.Error)
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
@@ -93,7 +93,7 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter)
 	return g, err
 }
 
-// add counts one more dead letter.
+// add adds a dead letter to the group.
 func (g *DeadLetterGroup) add(sender string, status orchestrator.Status, ended string) {
 	g.Messages++
 	if status == orchestrator.Expired {
@@ -105,8 +105,8 @@ func (g *DeadLetterGroup) add(sender string, status orchestrator.Status, ended s
 	g.Since, g.Latest = min(g.Since, ended), max(g.Latest, ended)
 }
 
-// likeError returns the dead letters that the filter selects by their error, too, fewer than its limit if their
-// payloads have more than 4 MiB together.
+// likeError returns the dead letters that the filter selects, including by their error. It returns fewer than the
+// filter's limit if their payloads exceed 4 MiB together.
 func (f *DeadLetterFilter) likeError(c *store.Conn, args []any) (list DeadLetterList, err error) {
 	var seqs []int64
 	looked, like := 0, Alike(f.Error)
@@ -135,7 +135,7 @@ func (f *DeadLetterFilter) likeError(c *store.Conn, args []any) (list DeadLetter
 	return list, err
 }
 
-// Reason returns as much of an error as is looked at.
+// Reason returns the first 2000 characters of an error, the part that is compared.
 func Reason(said string) string {
 	if text := []rune(said); len(text) > maxReason {
 		return string(text[:maxReason])
@@ -143,9 +143,9 @@ func Reason(said string) string {
 	return said
 }
 
-// Alike returns the reason that an error gives without its words that have four digits or more: times, ids, processes.
-// Errors for which it returns the same are of one group. A number of fewer digits may be an exit status, or what a
-// server answered.
+// Alike returns the beginning of an error without the words that contain four or more digits, such as times, ids and
+// process numbers. Errors with the same result belong to the same group. Shorter numbers are kept, because they may
+// be an exit status or the response of a server.
 func Alike(said string) string {
 	words := strings.FieldsFunc(Reason(said), between)
 	for i, word := range words {
@@ -162,7 +162,7 @@ func Alike(said string) string {
 	return strings.Join(words, " ")
 }
 
-// between reports whether a character stands between the words of an error.
+// between reports whether a character separates the words of an error.
 func between(r rune) bool {
 	switch r {
 	case ' ', '\t', '\n', '"', '\'', '`', ',', ';', '(', ')', '[', ']', '{', '}', '=', '/':

@@ -13,31 +13,31 @@ import (
 	"mailroom/tracing"
 )
 
-// DeadLetterFilter selects dead letters: messages that failed or expired. The zero value selects all.
+// DeadLetterFilter selects dead letters, which are messages that failed or expired. The zero value selects all.
 type DeadLetterFilter struct {
 	Recipient string
 	Sender    string
-	Error     string // only those with an error that is Alike
-	Limit     int    // at most, newest first
-	Before    int64  // only what was sent before the message with this seq; 0 is all
-	Own       bool   // only what Sender has sent itself, and not a removed agent that had its name
+	Error     string // only those with a similar error, see Alike
+	Limit     int    // maximum number, newest first
+	Before    int64  // only messages sent before the one with this seq; 0 means all
+	Own       bool   // only messages of the present Sender, not of a removed agent with that name
 }
 
-// deadLetters selects what a filter names. Pushes to phones only where the device is named: what they were to tell of
-// waits in the app.
+// deadLetters is the end of a SELECT of the dead letters that a filter selects. Pushes to phones are included only if
+// the filter names the device, because what they announced remains visible in the app.
 const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
 	AND (?1 = '' AND recipient NOT LIKE '` + push.DevicePrefix +
 	`%' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND +seq > ?3 AND +seq < ?4`
 
-// DeadLetterList is what DeadLetters returns.
+// DeadLetterList is the result of DeadLetters.
 type DeadLetterList struct {
-	Total int64 `json:"total"` // how many the filter selects without its limit
-	// with an error: only the newest 20,000 dead letters were looked at, and there are more
+	Total int64 `json:"total"` // number of selected letters without the limit
+	// with an error: only the newest 20,000 dead letters were examined, and there are more
 	Cut         bool                   `json:"cut,omitempty"`
 	DeadLetters []orchestrator.Message `json:"dead_letters"`
 }
 
-// DeadLetters returns the messages that failed or expired, newest first, as many as the filter's limit allows.
+// DeadLetters returns the messages that failed or expired, newest first, up to the filter's limit.
 func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (list DeadLetterList, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		args := f.args(conf)
@@ -55,25 +55,25 @@ func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (lis
 	return list, err
 }
 
-// args are the parameters of deadLetters.
+// args returns the parameters of deadLetters.
 func (f *DeadLetterFilter) args(conf *ledger.Config) []any {
 	after := int64(math.MinInt64)
 	if f.Own {
 		after = conf.Former(f.Sender)
 	}
-	recipient := f.Recipient // which need not be a name: by hand anything can be written there
+	recipient := f.Recipient // which need not be a valid name, because rows may be written by hand
 	if folded := orchestrator.FoldName(recipient); orchestrator.IsName(folded) {
 		recipient = folded
 	}
 	return []any{recipient, f.Sender, after, cmp.Or(f.Before, math.MaxInt64)}
 }
 
-// Replay sends dead letters again: they are pending, with no retries made; what was tried before stays in the trace. A
-// TTL that the sender gave begins anew, and a time before which the sender did not want the delivery still holds. by is
-// the agent that asks, which must be the sender; "" is the administrator. Errors: not_found, also if by has neither
-// sent nor got the message; permission_denied if by got it; conflict if it is no dead letter; unknown_recipient if
-// still nobody has the recipient's name; unknown_sender if it was refused for its sender's name, which still nobody
-// has.
+// Replay sends dead letters again. They become pending with a retry count of zero; the earlier attempts stay in the
+// trace. A TTL that the sender gave starts again, and a time before which the sender did not want the delivery still
+// applies. by is the agent that asks, which must be the sender, or "" for the administrator. Errors: not_found, also
+// if by has neither sent nor received the message; permission_denied if by received it; conflict if it is not a dead
+// letter; unknown_recipient if the recipient still does not exist; unknown_sender if the message was refused because
+// of an unknown sender that still does not exist.
 func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []orchestrator.Message, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		replayed = nil
@@ -105,9 +105,9 @@ func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []or
 	return replayed, err
 }
 
-// ReplayAll replays every dead letter that the filter selects, oldest first, up to its limit. skipped counts those that
-// were left as they are, because nobody has the name of their recipient or sender. With an error, replayed says what
-// was replayed before it.
+// ReplayAll replays the dead letters that the filter selects, oldest first, up to its limit. skipped is the number of
+// letters left unchanged because their recipient or sender does not exist, or because they are no longer dead
+// letters. If ReplayAll returns an error, replayed holds the messages replayed before the error.
 func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (replayed []orchestrator.Message, skipped int,
 	err error) {
 	ids, err := f.toReplay(ctx, l)
@@ -129,14 +129,14 @@ func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (repla
 	return replayed, skipped, nil
 }
 
-// CountForReplay counts the dead letters that ReplayAll tries to replay, those that it skips included.
+// CountForReplay returns the number of dead letters that ReplayAll tries to replay, including those that it skips.
 func CountForReplay(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (int64, error) {
 	ids, err := f.toReplay(ctx, l)
 	return int64(len(ids)), err
 }
 
-// toReplay returns the ids of what the filter selects, oldest first but for those that cannot be replayed, which are
-// last.
+// toReplay returns the ids of the dead letters that the filter selects, oldest first. Letters that cannot be replayed
+// come last.
 func (f *DeadLetterFilter) toReplay(ctx context.Context, l *ledger.Ledger) (ids []string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		ids = nil
@@ -156,7 +156,7 @@ func (f *DeadLetterFilter) toReplay(ctx context.Context, l *ledger.Ledger) (ids 
 	return ids, err
 }
 
-// LacksSender reports whether a message was refused because nobody had its sender's name, and still nobody has.
+// LacksSender reports whether a message was refused because its sender was unknown, and the sender still is.
 func LacksSender(conf *ledger.Config, m *orchestrator.Message) bool {
 	return ledger.LackedSender(m.Error) && conf.Agents[m.Sender] == nil
 }
@@ -177,7 +177,7 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 		ledger.Change{To: orchestrator.Pending, Event: tracing.Replayed}); err != nil {
 		return err
 	}
-	if conf.Sent(m, m.Sender) { // a removed agent asks nothing any more
+	if conf.Sent(m, m.Sender) { // a removed agent has no open requests
 		for _, p := range t.Ledger.Parts {
 			if p.Replayed == nil {
 				continue

@@ -9,12 +9,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// minEnding is how many characters the ending of an id has at least that stands for the id.
+// minEnding is the minimum length of an id's ending that identifies the id.
 const minEnding = 4
 
-// EndingWith returns the messages whose ids end with a text, whatever its case, the newest first and at most limit of
-// them; also archived ones. Only those that the agent by has sent or got; "" gets all. The text is of letters, digits
-// and '-'; of any other there are none.
+// EndingWith returns the messages whose ids end with a text, ignoring case, newest first and at most limit of them.
+// It includes archived messages. It returns only messages that the agent by has sent or received, or all if by is "".
+// The text must consist of letters, digits and '-', and have at least four characters; for any other text the result
+// is empty.
 func EndingWith(ctx context.Context, l *ledger.Ledger, by, ending string, limit int) (found []orchestrator.Message,
 	err error) {
 	if len(ending) < minEnding || strings.Trim(ending, "-"+orchestrator.Alphanumeric) != "" {
@@ -40,8 +41,8 @@ func EndingWith(ctx context.Context, l *ledger.Ledger, by, ending string, limit 
 	return found, err
 }
 
-// Newest returns the newest message that the agent by has sent or got, "" being any, and whether there is one. Tests of
-// a transport do not count. is selects the messages that do; nil selects all.
+// Newest returns the newest message that the agent by has sent or received, or of all agents if by is "". found
+// reports whether there is one. Transport tests are ignored. is selects the messages to consider; nil selects all.
 func Newest(ctx context.Context, l *ledger.Ledger, by string,
 	is func(*orchestrator.Message) bool) (m orchestrator.Message, found bool, err error) {
 	s := Search{Agent: by, Limit: 1, Says: func(m *orchestrator.Message) bool {

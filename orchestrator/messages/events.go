@@ -12,7 +12,8 @@ import (
 	"mailroom/tracing"
 )
 
-// Event is one event in the life of a message: a row of message_trace, with the message's sender, recipient and thread.
+// Event is one event in the life of a message: a row of message_trace with the message's sender, recipient and
+// thread.
 type Event struct {
 	ID        int64  `json:"id"`
 	MessageID string `json:"message_id"`
@@ -25,22 +26,23 @@ type Event struct {
 	Sender    string `json:"sender,omitempty"` // "" once the message is deleted
 	Recipient string `json:"recipient,omitempty"`
 	ThreadID  string `json:"thread_id,omitempty"`
-	Seq       int64  `json:"seq,omitempty"` // of the message: its place in the order of sending
+	Seq       int64  `json:"seq,omitempty"` // seq of the message: its place in the order of sending
 }
 
-// Cursor is a place in the stream of events: behind one event and before the next. The zero value stands before the
-// first. Only the database that gave out its text knows what that means: clients hand it back as it is.
+// Cursor is a position in the stream of events, after one event and before the next. The zero value is the position
+// before the first event. The text of a cursor has a meaning only for the database that issued it. Clients return the
+// text unchanged.
 type Cursor struct {
-	id int64 // of the event before it
+	id int64 // of the event before the position
 }
 
 func (c Cursor) String() string { return strconv.FormatInt(c.id, 10) }
 
-// Cursor returns the place behind an event.
+// Cursor returns the position after an event.
 func (e *Event) Cursor() Cursor { return Cursor{e.ID} }
 
-// CursorOf returns the place that a text names. Error: invalid_params for a text that is none, or names an event that
-// is yet to come, as that of another database may.
+// CursorOf returns the cursor for a text. Error: invalid_params if the text is not a cursor, or refers to an event
+// that does not exist yet, as the cursor of another database may.
 func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {
@@ -57,7 +59,8 @@ func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error
 	return Cursor{id}, err
 }
 
-// LastEvent returns the place behind the newest event before which none is still to come, see store.SettledIn.
+// LastEvent returns the position after the newest settled event. No event can appear before a settled one, see
+// store.SettledIn.
 func LastEvent(ctx context.Context, l *ledger.Ledger) (Cursor, error) {
 	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil {
@@ -69,8 +72,8 @@ func LastEvent(ctx context.Context, l *ledger.Ledger) (Cursor, error) {
 	})
 }
 
-// DelayedBy returns what keeps the events behind a place from being shown: a transaction that has been open since
-// before they were written. "" is nothing.
+// DelayedBy returns a description of the transaction that prevents the events after a position from being shown,
+// because it has been open since before they were written. It returns "" if there is none.
 func DelayedBy(ctx context.Context, l *ledger.Ledger, at Cursor) (string, error) {
 	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil || settled.Holder == "" {
@@ -83,7 +86,7 @@ func DelayedBy(ctx context.Context, l *ledger.Ledger, at Cursor) (string, error)
 	return settled.Holder, nil
 }
 
-// newestID returns the id of the newest event that can be seen; others may come before it.
+// newestID returns the id of the newest visible event. Other events may still appear before it.
 func newestID(ctx context.Context, l *ledger.Ledger) (int64, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) (int64, error) {
 		return c.Number(`SELECT coalesce(max(id), 0)
@@ -91,14 +94,14 @@ func newestID(ctx context.Context, l *ledger.Ledger) (int64, error) {
 	})
 }
 
-// Behind returns how many events another place is behind this one, or a few more: ids may be left out.
+// Behind returns the number of events between other and c, or slightly more, because ids may be skipped.
 func (c Cursor) Behind(other Cursor) int64 { return c.id - other.id }
 
-// Before returns a place that is n events before this one, or a few fewer.
+// Before returns the position n events before c, or slightly fewer.
 func (c Cursor) Before(n int64) Cursor { return Cursor{max(0, c.id-n)} }
 
-// LastEvents returns the newest events, oldest first, and the place behind them. There are at most n, 1000 at most; for
-// one agent, see Events, only among the newest 10,000 of all.
+// LastEvents returns the newest events, oldest first, and the position after them. It returns at most n events, and
+// at most 1000. For one agent, see Events, it examines only the newest 10,000 events.
 func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int64) (list []Event, next Cursor,
 	err error) {
 	if n == 0 {
@@ -125,8 +128,9 @@ func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int6
 	return list[max(0, len(list)-int(n)):], next, err
 }
 
-// EventsSince returns the place before the first event of a time: see HistoryFilter for its forms. It is found by the ids,
-// which ascend as times do, but where a clock was set back. Error: invalid_params for a time that cannot be read.
+// EventsSince returns the position before the first event at or after a time. HistoryFilter describes the forms of
+// the time. It searches by id: ids ascend with time, except where a clock was set back. Error: invalid_params for a
+// time that cannot be read.
 func EventsSince(ctx context.Context, l *ledger.Ledger, since string) (Cursor, error) {
 	at, err := boundary(l, "since", since)
 	if err != nil {
@@ -137,10 +141,10 @@ func EventsSince(ctx context.Context, l *ledger.Ledger, since string) (Cursor, e
 		return Cursor{}, err
 	}
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) (Cursor, error) {
-		before, behind := int64(0), newest.id // the place is between the two
+		before, behind := int64(0), newest.id // the position is between the two
 		for before < behind {
 			middle := before + (behind-before)/2
-			earlier := int64(0) // the first event behind the middle, if it is before the time
+			earlier := int64(0) // first event after middle, if it is before the time
 			err := c.Query(`SELECT id, at FROM message_trace WHERE id > ?1 ORDER BY id LIMIT 1`, func(row store.Row) error {
 				if row.Text(1) < at {
 					earlier = row.Int(0)
@@ -160,10 +164,11 @@ func EventsSince(ctx context.Context, l *ledger.Ledger, since string) (Cursor, e
 	})
 }
 
-// Events returns what happened to messages after a place in the stream, oldest first. It looks at no more than limit
-// events, of which concerning leaves those of messages that this agent sent or got; "" leaves all. next is the place
-// after them; more says that there may be events behind it already. It stops before events that are not settled, see
-// store.SettledIn: so nothing is ever passed, and what happened to one message comes in its order.
+// Events returns the events after a position in the stream, oldest first. It examines at most limit events and
+// returns those of messages that the agent concerning sent or received, or all if concerning is "". next is the
+// position after the examined events. more reports whether there may already be further events. Events stops before
+// events that are not settled, see store.SettledIn, so that no event is ever skipped and the events of one message
+// come in order.
 func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning string, limit int) (list []Event,
 	next Cursor, more bool, err error) {
 	settled, err := store.SettledIn(ctx, l.Store)
@@ -199,14 +204,14 @@ func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning stri
 	return list, next, seen == limit, err
 }
 
-// NoteDeleted records in the trace that messages are about to be deleted, and from and to whom they were. from is what
-// stands behind FROM in a SELECT of them: a table and a condition.
+// NoteDeleted records in the trace that messages are about to be deleted, with their senders and recipients. from is
+// the text after FROM in a SELECT of the messages: a table and a condition.
 func NoteDeleted(t *ledger.Tx, from string) error {
 	return tracing.RecordDeleted(t, from, t.Event(tracing.Deleted, ""))
 }
 
-// Deleted returns what the trace kept of a message that retention deleted, and when that was. If it was not deleted, m
-// has only its ID, and at is "".
+// Deleted returns what the trace has kept of a message that retention deleted, and the time of the deletion. If the
+// message was not deleted, m has only its ID, and at is "".
 func Deleted(c *store.Conn, id string) (m orchestrator.Message, at string, err error) {
 	m.ID = id
 	err = c.Query(`SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted'
@@ -218,22 +223,22 @@ func Deleted(c *store.Conn, id string) (m orchestrator.Message, at string, err e
 				Recipient string `json:"recipient"`
 				Type      string `json:"message_type"`
 			}
-			_ = json.Unmarshal([]byte(row.Text(3)), &kept) // events of earlier versions say no more
+			_ = json.Unmarshal([]byte(row.Text(3)), &kept) // events of earlier versions contain no more
 			m.Sender, m.Recipient, m.Type = kept.Sender, kept.Recipient, kept.Type
 			return nil
 		}, id)
 	return m, at, err
 }
 
-// Receipt says that something happened to a message, when, and which column shows it. There are receipts only for what
-// is certain. Source: dialects.md, "All of them".
+// Receipt is the evidence that something happened to a message: what, when, and the column that proves it. Receipts
+// exist only for certain facts. Source: dialects.md, "All of them".
 type Receipt struct {
-	What     string `json:"what"` // created, delivered, shown (and not confirmed yet), read, acknowledged, answered
+	What     string `json:"what"` // created, delivered, shown (not yet confirmed), read, acknowledged, answered
 	At       string `json:"at"`
 	Evidence string `json:"evidence"`
 }
 
-// ReceiptsOf returns the receipts of one message, within a transaction.
+// ReceiptsOf returns the receipts of one message within a transaction.
 func ReceiptsOf(c *store.Conn, m *orchestrator.Message) ([]Receipt, error) {
 	list := []Receipt{}
 	add := func(what, at, evidence string) {
@@ -256,7 +261,7 @@ func ReceiptsOf(c *store.Conn, m *orchestrator.Message) ([]Receipt, error) {
 	add("acknowledged", m.AcknowledgedAt, "agent_message.acknowledged_at")
 	var by any = m.Recipient
 	if m.IsPost() {
-		by = nil // whoever takes part answers the post itself
+		by = nil // any participant may have answered the post itself
 	}
 	err = c.Query(`
 		SELECT message_id, created_at FROM agent_message WHERE reply_to IN (?1, ?3) AND (sender = ?2 OR ?2 IS NULL)

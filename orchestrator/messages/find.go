@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// FindIn returns the messages that an id stands for, within a transaction, as Find does; none, and no error, if there
-// are none.
+// FindIn returns, within a transaction, the messages that an id identifies: one message, all messages of a send to a
+// group, or a post and its mentions. It returns no error if there are none.
 func FindIn(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	ms, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`, id)
 	if err != nil || len(ms) > 0 && !ms[0].IsPost() {
@@ -24,8 +24,8 @@ func FindIn(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	return ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
 }
 
-// sentTogether returns the messages of one send to several agents, or a post and its copies, in the order in which they
-// were stored, archived ones too.
+// sentTogether returns the messages of one send to several agents, or a post and its copies, including archived ones.
+// They are in the order in which they were stored.
 func sentTogether(c *store.Conn, id string) (ms []orchestrator.Message, err error) {
 	for _, from := range []string{ledger.MessageColumns + ` FROM agent_message`,
 		ledger.ArchivedColumns + ` FROM agent_message_archive`} {
@@ -39,9 +39,10 @@ func sentTogether(c *store.Conn, id string) (ms []orchestrator.Message, err erro
 	return ms, nil
 }
 
-// FindOwn returns those messages that an id stands for which the agent by has sent or got; "" gets all. Of a send to a
-// group a member gets its own message. Error: not_found, which is the same whether the id does not exist or all its
-// messages are of others, since a stranger must not learn that an id is taken, or by whom.
+// FindOwn returns the messages that an id identifies and that the agent by has sent or received, or all of them if by
+// is "". For a send to a group, a member gets its own message. Error: not_found. The error is the same whether the id
+// does not exist or all its messages belong to others, so that a stranger cannot learn whether an id exists or who
+// uses it.
 func FindOwn(c *store.Conn, conf *ledger.Config, id, by string) ([]orchestrator.Message, error) {
 	ms, err := FindIn(c, id)
 	if by != "" {
@@ -53,21 +54,21 @@ func FindOwn(c *store.Conn, conf *ledger.Config, id, by string) ([]orchestrator.
 	return ms, err
 }
 
-// NoMessage returns the not_found error for the id of a message that does not exist, or that whoever asks may not see.
+// NoMessage returns the not_found error for the id of a message that does not exist or that the caller may not see.
 func NoMessage(id string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no message %q", orchestrator.Clip(id)).
 		WithHint("To list the messages that an agent sent or received, run `mailroom list`")
 }
 
-// Find returns the messages that an id stands for: one message, all of a send to a group, or a post and its mentions.
-// It finds archived ones, too. Error: not_found.
+// Find returns the messages that an id identifies: one message, all messages of a send to a group, or a post and its
+// mentions. It includes archived messages. Error: not_found.
 func Find(ctx context.Context, l *ledger.Ledger, id string) ([]orchestrator.Message, error) {
 	return ledger.ReadValue(ctx, l,
 		func(c *store.Conn) ([]orchestrator.Message, error) { return FindOwn(c, nil, id, "") })
 }
 
-// AnsweredBefore reports whether the sender of a message had answered the same one before, be it by what is archived
-// now.
+// AnsweredBefore reports whether the sender of a message had answered the same message earlier. It also considers
+// archived answers.
 func AnsweredBefore(c *store.Conn, m *orchestrator.Message) (bool, error) {
 	const before = `SELECT 1 FROM %s WHERE reply_to = ?1 AND +sender = ?2 AND seq < ?3`
 	n, err := c.Number(`SELECT EXISTS (`+fmt.Sprintf(before, "agent_message")+`) OR EXISTS (`+

@@ -11,9 +11,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// hash tells whether two sends with one idempotency key are the same: it covers what the sender asked for, as the row
-// keeps it. Hashes stand on disk, so the fields keep their names and their order, and a new one must be left out while
-// it is empty.
+// hash returns a hash of what the sender asked for, in the form that a row keeps. Two sends with the same idempotency
+// key are the same if their hashes are equal. Hashes are stored on disk. Therefore the fields must keep their names
+// and their order, and a new field must be omitted while it is empty.
 func hash(d *orchestrator.Draft, session string) string {
 	notBefore := ""
 	if !d.NotBefore.IsZero() {
@@ -28,7 +28,7 @@ func hash(d *orchestrator.Draft, session string) string {
 		IdempotencyKey, ReplyTo, Summary, Context, Action, ThreadID, SessionID string
 		AckWithin                                                              time.Duration `json:",omitempty"`
 		HoldUnknown                                                            bool
-		// says nothing of the message: always false
+		// unrelated to the message: always false
 		RegisterSender bool
 		NotBefore      string            `json:",omitempty"`
 		Delay          time.Duration     `json:",omitempty"`
@@ -46,8 +46,8 @@ func hash(d *orchestrator.Draft, session string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ownHash is the hash that is kept. A session that the sender did not name is only where it happened to work: a repeat
-// from another one is the same send.
+// ownHash returns the hash to store. It omits a session that the sender did not name itself, because such a session
+// is only where the sender happened to work: a repetition from another session is the same send.
 func ownHash(d *orchestrator.Draft) string {
 	if d.SessionNamed {
 		return hash(d, d.SessionID)
@@ -55,16 +55,16 @@ func ownHash(d *orchestrator.Draft) string {
 	return hash(d, "")
 }
 
-// earlier is what came of the first send with an idempotency key. The zero value: there was none.
+// earlier is the outcome of the first send with an idempotency key. The zero value means that there was none.
 type earlier struct {
-	Sent    *orchestrator.Sent    // its result
-	Refused *orchestrator.Message // it was refused: the dead letter that it left, which nobody has replayed
-	Differs bool                  // the draft corrects what was refused, by another recipient or by HoldUnknown
+	Sent    *orchestrator.Sent    // result of the send
+	Refused *orchestrator.Message // dead letter that it left if it was refused and not replayed since
+	Differs bool                  // the draft corrects the refused send by another recipient or by HoldUnknown
 }
 
-// firstSend looks for an earlier send with the draft's idempotency key, or else with its own id. One that was refused
-// and is not a dead letter any more was sent by a replay. Error: conflict if it was another message. A draft that only
-// corrects the recipient of one that was refused is no other message.
+// firstSend looks for an earlier send with the draft's idempotency key, or else with its own id. A refused send whose
+// message is no longer a dead letter was sent by a replay. Error: conflict if the earlier send was a different
+// message. A draft that only corrects the recipient of a refused send is not a different message.
 func firstSend(t *ledger.Tx, d *orchestrator.Draft) (first earlier, err error) {
 	if d.IdempotencyKey != "" {
 		first, err = firstResult(t, d)
@@ -100,7 +100,7 @@ func firstResult(t *ledger.Tx, d *orchestrator.Draft) (first earlier, err error)
 		if err != nil {
 			return first, err
 		}
-		if !kept { // deleted by hand: nothing is left of it but its key
+		if !kept { // deleted by hand: only the key is left
 			return first, dropKey(t, d)
 		}
 		if ledger.WasRefused(&m) {
@@ -114,7 +114,7 @@ func firstResult(t *ledger.Tx, d *orchestrator.Draft) (first earlier, err error)
 	case first.Refused != nil && isHash(have, withRecipient(d, &sent)):
 		first.Differs = true
 	case d.IdempotencyKey == d.ID:
-		return first, idTaken(d.ID) // nobody but us has called it a key
+		return first, idTaken(d.ID) // the sender gave only an id, not a key
 	default:
 		return first, orchestrator.Errorf(orchestrator.Conflict,
 			"the idempotency key %q is already in use: %s used it for another message", d.IdempotencyKey, d.Sender).
@@ -127,20 +127,20 @@ func firstResult(t *ledger.Tx, d *orchestrator.Draft) (first earlier, err error)
 	return first, nil
 }
 
-// isHash reports whether a hash is that of a draft. Rows of earlier versions have one with the session, whether it was
-// named or not.
+// isHash reports whether have is the hash of a draft. Rows of earlier versions contain a hash that includes the
+// session, whether the sender named it or not.
 func isHash(have string, d *orchestrator.Draft) bool {
 	return have == ownHash(d) || have == hash(d, d.SessionID)
 }
 
-// withRecipient returns a draft with the recipient of one that was refused.
+// withRecipient returns a copy of a draft with the recipient of a refused send.
 func withRecipient(d *orchestrator.Draft, refused *orchestrator.Sent) *orchestrator.Draft {
 	as := *d
 	as.Recipient, as.HoldUnknown = refused.Recipients[0], refused.Held
 	return &as
 }
 
-// keepResult stores the result of a send, for when it is repeated with the same idempotency key.
+// keepResult stores the result of a send, to be returned if the send is repeated with the same idempotency key.
 func keepResult(t *ledger.Tx, d *orchestrator.Draft, sent orchestrator.Sent) error {
 	result, err := json.Marshal(sent)
 	if err != nil {
@@ -151,14 +151,14 @@ func keepResult(t *ledger.Tx, d *orchestrator.Draft, sent orchestrator.Sent) err
 	return err
 }
 
-// keepRefusal notes that a draft with an idempotency key was refused, and which dead letter it has left: a repeat is
-// answered with the same.
+// keepRefusal records that a draft with an idempotency key was refused and left the given dead letter. A repetition
+// is answered with the same dead letter.
 func keepRefusal(t *ledger.Tx, d *orchestrator.Draft, letter string) error {
 	return keepResult(t, d, orchestrator.Sent{MessageID: letter, Recipients: []string{d.Recipient}, Held: d.HoldUnknown,
 		Status: orchestrator.Failed})
 }
 
-// dropKey forgets what came of the first send with a draft's idempotency key.
+// dropKey deletes the stored result for a draft's idempotency key.
 func dropKey(t *ledger.Tx, d *orchestrator.Draft) error {
 	if err := t.MustBeAlone(); err != nil {
 		return err
@@ -166,8 +166,8 @@ func dropKey(t *ledger.Tx, d *orchestrator.Draft) error {
 	return t.Run(`DELETE FROM idempotency WHERE sender = ? AND key = ?`, d.Sender, d.IdempotencyKey)
 }
 
-// firstWithID looks for a message that came with the draft's own id in another way, such as a file. One that says
-// something else is a conflict, which tells no more of it: it may be a stranger's.
+// firstWithID looks for a message that came with the draft's own id in another way, such as a file. If that message
+// has other content, the error is a conflict that reveals nothing else about it, because it may belong to a stranger.
 func firstWithID(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, found bool, err error) {
 	conf := t.Config()
 	m, found, err := ledger.MessageWithID(t.Conn, d.ID)
@@ -182,7 +182,7 @@ func firstWithID(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, f
 	return sent, true, nil
 }
 
-// sentAs is the result of a send that has stored one message.
+// sentAs returns the result of a send that stored one message.
 func sentAs(m *orchestrator.Message) orchestrator.Sent {
 	return orchestrator.Sent{
 		MessageID: m.ID, MessageIDs: []string{m.ID}, Recipients: []string{m.Recipient}, Status: orchestrator.Pending,
@@ -191,7 +191,7 @@ func sentAs(m *orchestrator.Message) orchestrator.Sent {
 	}
 }
 
-// idTaken is the error for an id that another message has, whoever wrote that one.
+// idTaken returns the error for an id that another message has, whoever wrote that message.
 func idTaken(id string) error {
 	return orchestrator.Errorf(orchestrator.Conflict, "another message has the ID %s", orchestrator.Clip(id)).
 		WithHint("Use a different ID. If you omit the ID, Mailroom assigns one")

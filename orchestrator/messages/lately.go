@@ -11,30 +11,30 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// How far LatelyOf looks back, and how much of what it finds it returns.
+// Limits on how far LatelyOf looks back, and on how much it returns.
 const (
-	latest     = 5000 // messages of all
+	latest     = 5000 // newest messages examined
 	mostPeers  = 25
 	mostLatest = 10
 )
 
-// Lately is with whom an agent had to do among the newest messages of all.
+// Lately lists an agent's correspondents among the newest messages of all agents.
 type Lately struct {
-	Among      int      `json:"among"`      // so many messages were looked at, sent by anybody
-	Senders    []Peer   `json:"senders"`    // who wrote to it, whoever wrote most first
-	Recipients []Peer   `json:"recipients"` // to whom it wrote
-	Newest     []Letter `json:"newest"`     // the newest to it and from it
+	Among      int      `json:"among"`      // number of messages examined, of all senders
+	Senders    []Peer   `json:"senders"`    // agents that wrote to it, the most active first
+	Recipients []Peer   `json:"recipients"` // agents to which it wrote
+	Newest     []Letter `json:"newest"`     // newest messages to it and from it
 }
 
-// Peer is another agent, and the messages between it and an agent, in one direction.
+// Peer counts the messages between an agent and another one, in one direction.
 type Peer struct {
 	Agent    string `json:"agent"`
 	Messages int    `json:"messages"`
-	Failed   int    `json:"failed"` // of those: dead letters
+	Failed   int    `json:"failed"` // number of dead letters among them
 	LastAt   string `json:"last_at"`
 }
 
-// Letter is what stands on the outside of a message.
+// Letter is a message without its content.
 type Letter struct {
 	MessageID string              `json:"message_id"`
 	Sender    string              `json:"sender"`
@@ -44,8 +44,8 @@ type Letter struct {
 	CreatedAt string              `json:"created_at"`
 }
 
-// LatelyOf returns with whom an agent had to do lately. It looks at the newest messages of all, so that it costs the
-// same however many there are.
+// LatelyOf returns an agent's recent correspondents. It examines only the newest messages of all agents, so that its
+// cost does not depend on the number of messages.
 func LatelyOf(ctx context.Context, l *ledger.Ledger, agent string) (r Lately, err error) {
 	letters := []Letter{}
 	err = l.Read(ctx, func(c *store.Conn) error {
@@ -70,7 +70,7 @@ func LatelyOf(ctx context.Context, l *ledger.Ledger, agent string) (r Lately, er
 	return r, err
 }
 
-// peers counts messages by the agent that peer names, unless it says that a message does not count.
+// peers counts messages by the agent that peer returns. It skips messages for which counts is false.
 func peers(letters []Letter, peer func(*Letter) (name string, counts bool)) []Peer {
 	by := map[string]*Peer{}
 	list := []*Peer{}

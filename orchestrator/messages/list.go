@@ -12,43 +12,45 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ListFilter says which messages List returns. The zero value selects all that are not archived, and a Limit is needed.
+// ListFilter selects messages for List. Limit is required. Without other fields, the filter selects all messages that
+// are not archived.
 type ListFilter struct {
-	Agent       string    // sent or got by this agent
-	Sender      string    // sent by this one
-	Recipient   string    // sent to this one, or to the group of this name
-	Pair        [2]string // sent by one of these two to the other
+	Agent       string    // sent or received by this agent
+	Sender      string    // sent by this agent
+	Recipient   string    // sent to this agent or group
+	Pair        [2]string // sent by one of these agents to the other
 	Type        string
-	Statuses    []orchestrator.Status // one of these; two at most
+	Statuses    []orchestrator.Status // one of these; at most two
 	ThreadID    string
 	Since       string // created at or after; see HistoryFilter
 	Until       string // created at or before
-	Archived    bool   // archived ones too
-	Before      int64  // only with a seq below this one; 0 is no bound
-	After       int64  // only with a seq above this one
+	Archived    bool   // include archived messages
+	Before      int64  // only with a lower seq; 0 means no bound
+	After       int64  // only with a higher seq; 0 means no bound
 	OldestFirst bool
 	Limit       int
 
-	// Says reports whether a message says what is looked for; nil takes all. It is asked outside of any transaction.
+	// Says reports whether the content of a message matches; nil accepts all. It is called outside of any
+	// transaction.
 	Says func(*orchestrator.Message) bool
 
-	fewLive bool // those that are not delivered yet are few enough to be sorted
+	fewLive bool // the live messages are few enough to be sorted
 }
 
-// mostLive is how many messages may be live if a list of some of them is to sort all.
+// mostLive is the largest number of live messages that List sorts to select some of them.
 const mostLive = 5000
 
-// Listed is what one call of List found, in its order.
+// Listed is the result of one call of List.
 type Listed struct {
 	Messages []orchestrator.Message
-	Complete bool   // nothing is left; otherwise:
-	Next     int64  // Before, or with OldestFirst After, of the call that goes on
-	At       string // when the message was created to which it has come
+	Complete bool   // no messages are left; otherwise see Next and At
+	Next     int64  // value of Before, or with OldestFirst of After, for the next call
+	At       string // creation time of the last message examined
 }
 
-// List returns messages of all agents, newest first unless OldestFirst is set. One call looks at a bounded number of
-// messages, whether they fit or not: if Complete is false, call it again from Next. Nothing is marked as read. Error:
-// invalid_params for a time that cannot be read.
+// List returns messages of all agents, newest first unless OldestFirst is set. One call examines a bounded number of
+// messages, whether they match or not: if Complete is false, call List again from Next. List does not mark messages
+// as read. Error: invalid_params for a time that cannot be read.
 func List(ctx context.Context, l *ledger.Ledger, f ListFilter) (listed Listed, err error) {
 	for _, name := range []*string{&f.Agent, &f.Sender, &f.Recipient, &f.Pair[0], &f.Pair[1]} {
 		*name = orchestrator.FoldName(*name)
@@ -101,8 +103,8 @@ func List(ctx context.Context, l *ledger.Ledger, f ListFilter) (listed Listed, e
 	return listed, nil
 }
 
-// sources are what a list walks through, in the order of seq: an index, where one has what is looked for and little
-// else.
+// sources returns the tables that a list walks through in the order of seq. It uses an index where one contains the
+// wanted rows and few others.
 func (f *ListFilter) sources() (list []searchSource) {
 	list = []searchSource{{`agent_message m NOT INDEXED`, `true`}, {`agent_message_archive m NOT INDEXED`, `true`}}
 	switch {
@@ -122,13 +124,13 @@ func (f *ListFilter) sources() (list []searchSource) {
 	return list
 }
 
-// only reports whether the filter selects statuses of these only.
+// only reports whether the filter selects none but the given statuses.
 func (f *ListFilter) only(statuses ...orchestrator.Status) bool {
 	return len(f.Statuses) > 0 &&
 		!slices.ContainsFunc(f.Statuses, func(s orchestrator.Status) bool { return !slices.Contains(statuses, s) })
 }
 
-// step walks through searchStep rows of each source, or fewer if their payloads are large or enough of them fit.
+// step examines searchStep rows of each source, or fewer if their payloads are large or enough of them match.
 func (f *ListFilter) step(c *store.Conn, enough int) (step searched, err error) {
 	statuses := [2]string{}
 	for i, status := range f.Statuses {
@@ -180,13 +182,13 @@ func (f *ListFilter) step(c *store.Conn, enough int) (step searched, err error) 
 	return step, err
 }
 
-// end selects the row with which a step through a source ends; it selects none if the source has no so many left.
+// end returns a SELECT of the last row of a step through a source. The SELECT yields no row if fewer rows are left.
 func (f *ListFilter) end(from searchSource) string {
 	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where +
 		` AND seq > ?1 AND seq < ?2 ORDER BY seq ` + f.order() + ` LIMIT 1 OFFSET +?4`
 }
 
-// fitting selects the places of what fits, in the order that is asked for.
+// fitting returns a SELECT of the places of the matching messages, in the requested order.
 func (f *ListFilter) fitting(sources []searchSource) string {
 	const fits = ` AND seq > ?1 AND seq < ?2 AND (?3 = '' OR +thread_id = ?3)
 		AND (?4 = '' OR +sender = ?4 OR +recipient = ?4) AND (?5 = '' OR +sender = ?5)
@@ -210,7 +212,7 @@ func (f *ListFilter) order() string {
 	return "DESC"
 }
 
-// bound is the time beyond which nothing fits in the direction of the list; "" is none.
+// bound returns the time beyond which no message matches in the direction of the list; "" means no bound.
 func (f *ListFilter) bound() string {
 	if f.OldestFirst {
 		return f.Until
@@ -218,8 +220,8 @@ func (f *ListFilter) bound() string {
 	return f.Since
 }
 
-// allBeyond reports whether a step has come to messages beyond the time alone: nothing behind them fits either, since
-// times ascend, but for single ones that were written by hand.
+// allBeyond reports whether a step examined only messages beyond the time bound. No later row matches then, because
+// times ascend, except in single rows written by hand.
 func (f *ListFilter) allBeyond(c *store.Conn, bound string, sources []searchSource, args []any) (bool, error) {
 	within := `created_at >= ?4`
 	if f.OldestFirst {
@@ -236,8 +238,8 @@ func (f *ListFilter) allBeyond(c *store.Conn, bound string, sources []searchSour
 	return true, nil
 }
 
-// Named returns the messages that have these ids, as they are now, archived ones too; of a send to several agents those
-// that have an id of their own. What is not there is left out.
+// Named returns the current state of the messages with the given ids, including archived ones. For a send to several
+// agents, it returns only the messages that have ids of their own. It omits messages that do not exist.
 func Named(ctx context.Context, l *ledger.Ledger, ids []string) ([]orchestrator.Message, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) (ms []orchestrator.Message, err error) {
 		for _, id := range ids {

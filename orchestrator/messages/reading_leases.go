@@ -12,49 +12,49 @@ import (
 	"mailroom/tracing"
 )
 
-// A reading lease lasts from MinReadingLease to MaxReadingLease. One in the table that lasts longer was written by
-// hand, or by a clock that was set back since, and is shortened to that.
+// A reading lease lasts from MinReadingLease to MaxReadingLease. A longer lease in the table was written by hand, or
+// by a clock that was set back since, and is shortened.
 const (
 	MinReadingLease = time.Second
 	MaxReadingLease = 24 * time.Hour
 )
 
-// ReadingLease says what ends the time for which a reader alone has messages that it was handed: they are shown, but
-// not read, and no other reader gets them. What ends it is
-//   - first the Writer: it has written the answer with the messages, see Written, or it has ended;
-//   - then, with a Session, the next event of that session, see package hosts, or the end of the Reader;
-//   - or else the time, or the end of the Reader if there is one.
+// ReadingLease describes a reading lease: the time during which one reader has messages exclusively. The messages are
+// shown but not read, and no other reader gets them. The lease ends as follows:
+//   - First it lasts until the Writer has written the answer with the messages, see Written, or has ended.
+//   - Then, with a Session, it lasts until the next event of that session, see package hosts, or the end of the Reader.
+//   - Without a Session, it lasts until its time is over, or until the end of the Reader if there is one.
 //
-// Whoever ends without an acknowledgement gives the messages back: they are unread again. The zero value means no
-// lease: what is handed out is read at once.
+// If a lease ends without an acknowledgement, its messages are unread again. The zero value means no lease: messages
+// are read as soon as they are handed out.
 type ReadingLease struct {
-	Holder string // what takes them: a command, or the host of a session
+	Holder string // the reader: a command, or the host of a session
 
-	// Writer is the process that has yet to write the answer; the zero value is none. As long as it lives, time does
-	// not end the lease.
+	// Writer is the process that still has to write the answer; the zero value means none. Time does not end the
+	// lease while this process is alive.
 	Writer process.ID
 
-	// For is how long the lease lasts without an acknowledgement, from MinReadingLease to MaxReadingLease. 0: the
-	// messages are read once the Writer has written them.
+	// For is the duration of the lease without an acknowledgement, from MinReadingLease to MaxReadingLease. 0 means
+	// that the messages are read once the Writer has written them.
 	For time.Duration
 
-	Session string     // of an agent host, whose model is shown the messages; "" is none
-	Reader  process.ID // whose end ends the lease; the zero value is nobody's
+	Session string     // session of an agent host whose model is shown the messages; "" means none
+	Reader  process.ID // process whose end ends the lease; the zero value means none
 }
 
-// What ends a lease, in the column ends.
+// Values of the column ends, which names what ends a lease.
 const (
 	byAnswer  = "answer"
 	bySession = "session"
 	byTime    = "time"
 )
 
-// unseenWriter is how long a lease lasts whose Writer is on another machine, or in another container, and so cannot be
-// seen: nobody can tell there whether it lives. Where it can be seen the lease is prolonged as long as it does.
+// unseenWriter is the duration of a lease whose Writer cannot be observed because it is on another machine or in
+// another container. Where the Writer can be observed, the lease is prolonged as long as the Writer is alive.
 const unseenWriter = 10 * time.Minute
 
-// Show hands a message of an inbox out under a reading lease: its place in the inbox looks read, so that no other
-// reader gets it, but the message itself stays unread.
+// Show hands out a message of an inbox under a reading lease. The message's row in the inbox is marked as read, so
+// that no other reader gets it, but the message itself stays unread.
 func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	if err := hide(t, m); err != nil {
 		return err
@@ -62,12 +62,12 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	return Lend(t, m, l)
 }
 
-// hide makes a message's place in the inbox look read.
+// hide marks a message's row in the inbox as read.
 func hide(t *ledger.Tx, m *orchestrator.Message) error {
 	return t.Run(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient)
 }
 
-// Lend is Show for a message whose place in the inbox looks read already.
+// Lend puts a message under a reading lease whose row in the inbox is already marked as read.
 func Lend(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	if err := lend(t, m, m.Recipient, l); err != nil {
 		return err
@@ -82,8 +82,8 @@ func Lend(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	return t.NoteOf(m, tracing.Shown, how)
 }
 
-// ShownElsewhere puts an unread message under a reading lease as Show does, but is for one that the session has
-// already: it was shown there before another process of the host went on with the session.
+// ShownElsewhere puts an unread message under a reading lease, as Show does, but records in the trace that the
+// session already has the message: it was shown before another process of the host took over the session.
 func ShownElsewhere(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	if err := hide(t, m); err != nil {
 		return err
@@ -95,7 +95,7 @@ func ShownElsewhere(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) erro
 		" (still running), not yet confirmed")
 }
 
-// lend writes the lease of a reader on a message.
+// lend stores a reader's lease on a message.
 func lend(t *ledger.Tx, m *orchestrator.Message, reader string, l *ReadingLease) error {
 	m.ShownAt = t.Now
 	if l.For > 0 {
@@ -123,7 +123,7 @@ func lend(t *ledger.Tx, m *orchestrator.Message, reader string, l *ReadingLease)
 		reader, l.Session)
 }
 
-// afterwards is what ends the lease once its answer was written.
+// afterwards returns what ends the lease once its answer has been written.
 func (l *ReadingLease) afterwards() string {
 	if l.Session != "" {
 		return bySession
@@ -131,8 +131,8 @@ func (l *ReadingLease) afterwards() string {
 	return byTime
 }
 
-// Written notes that the lease's Writer has written the answer with m: it is read, or from now on under the lease of a
-// session or of a time. A lease that has ended meanwhile stays so.
+// Written records that the lease's Writer has written the answer with m. The message is then read, or stays under the
+// lease of a session or of a time. If the lease has ended in the meantime, Written does not change that.
 func Written(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	const written = ` WHERE message_id = ?1 AND recipient = ?2 AND shown_at = ?3 AND host = ?4 AND pid = ?5
 		AND born = ?6 AND ends = '` + byAnswer + `'`
@@ -168,9 +168,9 @@ func readerOf(m *orchestrator.Message) string { return cmp.Or(m.Reader, m.Recipi
 // Lease is a row of reading_lease.
 type Lease struct {
 	ID                    string // of the message
-	Session               string // of an agent host, that was shown it; "" is none
-	recipient, holder     string // who reads, and by what
-	ends                  string // what ends it
+	Session               string // session of an agent host that was shown the message; "" means none
+	recipient, holder     string // agent that reads, and program that reads for it
+	ends                  string // what ends the lease
 	pid                   int
 	host, born, At, Until string
 }
@@ -178,7 +178,7 @@ type Lease struct {
 // Unwritten reports whether the answer with the message has yet to be written.
 func (s *Lease) Unwritten() bool { return s.ends == byAnswer }
 
-// String says who has the message.
+// String describes who has the message.
 func (s *Lease) String() string {
 	who := s.holder
 	if who == "" {
@@ -193,7 +193,7 @@ func (s *Lease) String() string {
 	return who
 }
 
-// leases lists rows of reading_lease.
+// leases returns the rows of reading_lease that satisfy a condition.
 func leases(c *store.Conn, where string, args ...any) ([]Lease, error) {
 	return store.List(c, func(row store.Row) Lease {
 		return Lease{
@@ -205,25 +205,25 @@ func leases(c *store.Conn, where string, args ...any) ([]Lease, error) {
 		WHERE `+where, args...)
 }
 
-// Reads reports whether it is this process that has the message.
+// Reads reports whether process p has the message.
 func (s *Lease) Reads(p process.ID) bool {
 	return s.pid == p.PID && s.born == p.Born && s.host == p.Host()
 }
 
-// OfAnother reports whether another process than p has the message, and runs still. One that cannot be seen from here, such
-// as in another container, is taken for ended.
+// OfAnother reports whether a process other than p has the message and still runs. A process that cannot be observed
+// from here, for example in another container, counts as ended.
 func (s *Lease) OfAnother(p process.ID) bool {
 	other := process.ID{PID: s.pid, Born: s.born, Space: p.Space}
 	return s.host == p.Host() && other != p && other.Here()
 }
 
-// SessionLeases lists the leases on messages to an agent that were shown to a session of its host.
+// SessionLeases returns the leases on an agent's messages that were shown to a session of its host.
 func SessionLeases(c *store.Conn, agent, session string) ([]Lease, error) {
 	return leases(c, `recipient = ? AND session = ?`, agent, session)
 }
 
-// LeaseOf returns the reading lease on a message, nil if there is none. A row about a message that was read, or that is
-// unread in the inbox, was written by somebody else and counts for nothing.
+// LeaseOf returns the reading lease on a message, or nil if there is none. It ignores a row for a message that was
+// read, or that is unread in the inbox, because somebody else wrote such a row.
 func LeaseOf(c *store.Conn, m *orchestrator.Message) (*Lease, error) {
 	if m.Status != orchestrator.Delivered || m.ReadAt != "" || m.AcknowledgedAt != "" {
 		return nil, nil
@@ -237,21 +237,20 @@ func LeaseOf(c *store.Conn, m *orchestrator.Message) (*Lease, error) {
 	return &list[0], nil
 }
 
-// Lent is the end of a SELECT, from FROM on, that selects, as reading_lease l, what a reader was handed under a lease
-// and has neither acknowledged nor read since. It counts as unread, though its place in agent_inbox looks read. It is a
-// CROSS JOIN so that SQLite begins with the leases, which are few.
+// Lent is the end of a SELECT, from FROM on, that selects, as reading_lease l, the messages that a reader was handed
+// under a lease and has neither acknowledged nor read since. They count as unread, although their rows in agent_inbox
+// are marked as read. The CROSS JOIN makes SQLite start with the leases, which are few.
 const Lent = ` FROM reading_lease l
 	CROSS JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> ''
 	LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient
 	WHERE coalesce(m.read_at, '') = ''`
 
-// UnreadOf is a SELECT of the ids of the messages that the agent ?1 has not read, those that are out under a lease
-// included.
+// UnreadOf is a SELECT of the ids of the messages that the agent ?1 has not read, including those under a lease.
 const UnreadOf = `SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = ''
 	UNION ALL SELECT l.message_id` + Lent + ` AND l.recipient = ?1`
 
-// EndReadingLeases ends the reading leases whose time is over, so that their messages are unread again. more is true
-// when there are others, for the next transaction.
+// EndReadingLeases ends the reading leases whose time is over, so that their messages are unread again. more reports
+// whether others are left for the next transaction.
 func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 	if err := t.Run(`DELETE FROM reading_lease WHERE until <= ? AND (message_id >= x'' OR recipient >= x'')`,
 		t.ClockText); err != nil {
@@ -270,8 +269,8 @@ func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 	return len(list) == ledger.ReviewBatch, nil
 }
 
-// timeIsOver ends a lease, or prolongs one that time does not end as long as a process lives, if that can be seen. here
-// is the process that asks.
+// timeIsOver ends a lease whose time is over. It prolongs the lease instead if the lease depends on a process that is
+// observably alive. here is the calling process.
 func (s *Lease) timeIsOver(t *ledger.Tx, here process.ID) error {
 	reader := process.ID{PID: s.pid, Born: s.born, Space: here.Space}
 	seen := s.pid > 0 && s.host == here.Host() && reader.Alive()
@@ -286,15 +285,15 @@ func (s *Lease) timeIsOver(t *ledger.Tx, here process.ID) error {
 	return GiveBack(t, s, fmt.Sprintf("%s did not acknowledge the message by %s; unread again", s, s.Until))
 }
 
-// Prolong lets a reader keep a message for longer, be it that another process goes on with the session.
+// Prolong extends a reading lease, possibly for another process that has taken over the session.
 func Prolong(t *ledger.Tx, s *Lease, l *ReadingLease) error {
 	return t.Run(`UPDATE reading_lease SET until = ?3, host = ?4, pid = ?5, born = ?6 WHERE message_id = ?1
 		AND recipient = ?2`,
 		s.ID, s.recipient, orchestrator.Stamp(t.Clock.Add(l.For)), l.Reader.Host(), l.Reader.PID, l.Reader.Born)
 }
 
-// giveBack is GiveBack that fails when it is refused. A post is unread again with all that stand behind it in its
-// thread.
+// giveBack returns a message to its recipient, and fails if the change is refused. If the message is a post, all
+// later posts of its thread become unread again as well.
 func giveBack(t *ledger.Tx, s *Lease, why string) error {
 	t.Wake(s.recipient)
 	m, err := end(t, s)
@@ -306,13 +305,14 @@ func giveBack(t *ledger.Tx, s *Lease, why string) error {
 	case m.Status == orchestrator.Delivered:
 		return MarkRead(t, m, "", tracing.Released, why)
 	}
-	// Somebody has set its status by hand meanwhile. It is read when it is delivered.
+	// Somebody has set the status by hand meanwhile. The message is read when it is delivered.
 	return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?`, s.ID, s.recipient)
 }
 
-// GiveBack gives a message back to its recipient, who finds it unread, in its order. One that was read or acknowledged
-// after all, or that is gone, stays so. One that a trigger of the user's does not let be given back keeps no other: it
-// is logged, and tried again after a while. why goes into the trace.
+// GiveBack returns a message to its recipient, who finds it unread in its original order. A message that has been
+// read or acknowledged after all, or that no longer exists, is not changed. If a trigger of the user refuses the
+// change, the refusal is logged, the next attempt follows after a while, and other messages are not delayed. why is
+// recorded in the trace.
 func GiveBack(t *ledger.Tx, s *Lease, why string) error {
 	refused, err := t.RowSavepoint("giving it back to its recipient", s.ID, func() error { return giveBack(t, s, why) })
 	if err != nil || !refused {
@@ -323,11 +323,11 @@ func GiveBack(t *ledger.Tx, s *Lease, why string) error {
 		s.ID, s.recipient, orchestrator.Stamp(t.Clock.Add(againGivenBack)))
 }
 
-// againGivenBack is how long it takes until a message that could not be given back is tried again.
+// againGivenBack is the time until the next attempt to return a message that could not be returned.
 const againGivenBack = 10 * time.Minute
 
-// giveBackOther gives back what is no unread message to an agent: a post, or what somebody wrote into the inbox by
-// hand.
+// giveBackOther returns an entry that is not an unread message to an agent: a post, or a row that somebody wrote into
+// the inbox by hand.
 func giveBackOther(t *ledger.Tx, s *Lease) error {
 	const post = ` WHERE message_id = ?1 AND recipient = '` + orchestrator.ThreadPrefix + `' || thread_id`
 	posts, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message`+post, s.ID)
@@ -346,7 +346,8 @@ func giveBackOther(t *ledger.Tx, s *Lease) error {
 		s.recipient)
 }
 
-// ConfirmShown marks a message as read, since whom it was shown to has it. why goes into the trace.
+// ConfirmShown marks a message as read because the reader to whom it was shown has received it. why is recorded in
+// the trace.
 func ConfirmShown(t *ledger.Tx, s *Lease, why string) error {
 	m, err := end(t, s)
 	if err != nil || m == nil || m.Status != orchestrator.Delivered { // set by hand meanwhile
@@ -355,7 +356,8 @@ func ConfirmShown(t *ledger.Tx, s *Lease, why string) error {
 	return MarkRead(t, m, t.Now, tracing.Read, why)
 }
 
-// end ends a reading lease and returns its message; nil if that was read or acknowledged meanwhile, or is gone.
+// end ends a reading lease and returns its message, or nil if the message has been read or acknowledged meanwhile, or
+// no longer exists.
 func end(t *ledger.Tx, s *Lease) (*orchestrator.Message, error) {
 	if err := t.Run(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, s.ID, s.recipient); err != nil {
 		return nil, err
@@ -373,7 +375,8 @@ func end(t *ledger.Tx, s *Lease) (*orchestrator.Message, error) {
 	return &ms[0], nil
 }
 
-// Unshow ends the reading lease under which m was handed out; if the message has been lent anew since, nothing changes.
+// Unshow ends the reading lease under which m was handed out. It changes nothing if the message has been lent again
+// since.
 func Unshow(t *ledger.Tx, m *orchestrator.Message, why string) error {
 	list, err := leases(t.Conn, `message_id = ? AND recipient = ? AND shown_at = ?`, m.ID, readerOf(m), m.ShownAt)
 	if err != nil || len(list) == 0 {
@@ -382,7 +385,7 @@ func Unshow(t *ledger.Tx, m *orchestrator.Message, why string) error {
 	return GiveBack(t, &list[0], why)
 }
 
-// EndReadingLeasesOf ends all reading leases on messages to an agent. why goes into the trace.
+// EndReadingLeasesOf ends all reading leases on messages to an agent. why is recorded in the trace.
 func EndReadingLeasesOf(t *ledger.Tx, agent, why string) error {
 	list, err := leases(t.Conn, `recipient = ?`, agent)
 	if err != nil {
@@ -396,11 +399,11 @@ func EndReadingLeasesOf(t *ledger.Tx, agent, why string) error {
 	return nil
 }
 
-// MarkRead sets the time at which a message was read, or with at "" makes it unread, and records the event in the
+// MarkRead sets the time at which a message was read, or makes it unread if at is "", and records the event in the
 // trace.
 func MarkRead(t *ledger.Tx, m *orchestrator.Message, at string, event tracing.EventName, why string) error {
 	place := `UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`
-	if at == "" { // nothing was said of it to anybody
+	if at == "" { // no digest has mentioned the message
 		place = `UPDATE agent_inbox SET read_at = ?, told_in = '' WHERE message_id = ? AND recipient = ?`
 	}
 	if err := t.Run(place, at, m.ID, m.Recipient); err != nil {

@@ -11,10 +11,10 @@ import (
 	"mailroom/tracing"
 )
 
-// Release makes a message unread that its recipient took and has not acknowledged. It keeps its place in the order, and
-// whoever waits for it gets it. by is the agent that asks, "" the administrator. released is false if the message was
-// unread already. Errors: not_found, also if it is not to by; conflict if it was acknowledged, is not delivered, or is
-// in no inbox.
+// Release makes a message unread that its recipient has taken and not acknowledged. The message keeps its place in
+// the order, and waiting readers get it. by is the agent that asks, or "" for the administrator. released is false if
+// the message was already unread. Errors: not_found, also if the message is not addressed to by; conflict if it was
+// acknowledged, is not delivered, or is in no inbox.
 func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, released bool, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		released = false
@@ -44,11 +44,11 @@ func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrat
 	return m, released, err
 }
 
-// handedBack begins what the trace says of a message that was handed back.
+// handedBack is the beginning of the trace text for a message that was handed back.
 const handedBack = "handed back by "
 
-// HandedBack reports whether a message was handed back and nobody has read it since. A transcript that has it then may
-// tell only of an earlier showing.
+// HandedBack reports whether a message was handed back and has not been read since. A transcript that contains such a
+// message may reflect only an earlier showing.
 func HandedBack(c *store.Conn, id string) (bool, error) {
 	last, err := c.Texts(`SELECT event FROM message_trace WHERE message_id = ?
 		AND (event = 'read' OR event = 'released' AND error LIKE '`+handedBack+`%')
@@ -56,7 +56,7 @@ func HandedBack(c *store.Conn, id string) (bool, error) {
 	return len(last) > 0 && last[0] == string(tracing.Released), err
 }
 
-// handBack hands back one message, if it is out.
+// handBack makes one message unread, unless it is unread already.
 func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, err error) {
 	switch {
 	case m.Status != orchestrator.Delivered:
@@ -85,7 +85,7 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 	switch {
 	case err != nil:
 		return false, err
-	case m.ReadAt == "" && place != "read": // one whose lease, or whose reading, somebody changed by hand comes back
+	case m.ReadAt == "" && place != "read": // one whose lease or read time somebody changed by hand becomes unread, too
 		return false, nil
 	case !stands:
 		return false, orchestrator.Errorf(orchestrator.Conflict,
@@ -97,18 +97,19 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 	return true, MarkRead(t, m, "", tracing.Released, why)
 }
 
-// releaseBatch is how many messages one transaction of ReleaseAll hands back.
+// releaseBatch is the number of messages that one transaction of ReleaseAll releases.
 const releaseBatch = 100
 
-// ReleaseAll releases everything that an agent took and has not acknowledged, see Release, and returns the ids. by is
-// who asks: the agent, or "" for the administrator. What is read while it runs may stay read. Error: unknown_recipient.
+// ReleaseAll releases all messages that an agent has taken and not acknowledged, see Release, and returns their ids.
+// by is the caller: the agent, or "" for the administrator. Messages that are read while ReleaseAll runs may stay
+// read. Error: unknown_recipient.
 func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (released []string, err error) {
 	var ids []string
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		if conf.Agents[agent] == nil {
 			return agents.Unknown(c, orchestrator.UnknownRecipient, "", agent, conf)
 		}
-		// What is out under a lease may be archived meanwhile.
+		// A message under a lease may have been archived meanwhile.
 		ids, err = c.Texts(`
 			SELECT m.message_id FROM agent_message m JOIN agent_inbox i ON i.message_id = m.message_id
 				AND i.recipient = m.recipient
@@ -133,7 +134,7 @@ func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (releas
 	return released, err
 }
 
-// releaseSome hands back those of an agent's messages that can be handed back, and returns their ids.
+// releaseSome releases those of an agent's messages that can be released, and returns their ids.
 func releaseSome(t *ledger.Tx, ids []string, agent, by string) (released []string, err error) {
 	for _, id := range ids {
 		ms, err := FindIn(t.Conn, id)

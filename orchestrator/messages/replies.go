@@ -8,10 +8,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// insertReply stores a draft that answers a message, as the parts make it.
+// insertReply stores a draft that answers a message, as changed by the parts.
 func insertReply(t *ledger.Tx, conf *ledger.Config, said *orchestrator.Draft, recipients []string, isGroup,
 	held bool) (sent orchestrator.Sent, err error) {
-	re := ledger.Reply{Draft: *said, Recipients: recipients, IsGroup: isGroup} // an idempotency key belongs to what was said
+	re := ledger.Reply{Draft: *said, Recipients: recipients, IsGroup: isGroup} // the idempotency key covers the original
 	if re.To, err = repliedTo(t, conf, &re); err != nil {
 		return sent, err
 	}
@@ -36,8 +36,8 @@ func insertReply(t *ledger.Tx, conf *ledger.Config, said *orchestrator.Draft, re
 	return sent, err
 }
 
-// repliedTo returns the message that a draft answers, as ParentOf does, if it may go to its recipient. What an agent
-// may not know of, it cannot answer; an administrator answers anything.
+// repliedTo returns the message that a draft answers, as ParentOf does, if the draft may go to its recipient. An
+// agent cannot answer a message that it may not see. An administrator can answer any message.
 func repliedTo(t *ledger.Tx, conf *ledger.Config, re *ledger.Reply) (m orchestrator.Message, err error) {
 	d := &re.Draft
 	if t.Proved(d.Sender) {
@@ -51,7 +51,7 @@ func repliedTo(t *ledger.Tx, conf *ledger.Config, re *ledger.Reply) (m orchestra
 	return m, err
 }
 
-// ParentOf returns the message that an answer names. Errors: not_found; conflict for a loop.
+// ParentOf returns the message to which an answer refers. Errors: not_found; conflict for a loop.
 func ParentOf(t *ledger.Tx, conf *ledger.Config, id string) (orchestrator.Message, error) {
 	m, found, err := ledger.MessageWithID(t.Conn, id)
 	if err == nil && !found {
@@ -63,14 +63,14 @@ func ParentOf(t *ledger.Tx, conf *ledger.Config, id string) (orchestrator.Messag
 	return m, err
 }
 
-// CheckHops refuses an answer at the end of a chain of more answers than the setting allows, which is most likely a
-// loop of agents. The user may always answer, which ends such a loop. Error: conflict.
+// CheckHops refuses an answer if its chain of answers is longer than the setting allows, which most likely means that
+// agents are in a loop. The user may always answer, which ends such a loop. Error: conflict.
 func CheckHops(t *ledger.Tx, conf *ledger.Config, m *orchestrator.Message) error {
 	limit := conf.Settings.MaxHops
 	if m.Hops < limit || t.AsUser {
 		return nil
 	}
-	answers := 1 // hops that are no answers have a limit of their own, see Inherit
+	answers := 1 // hops that are not answers have their own limit, see Inherit
 	for id := m.ReplyTo; id != "" && answers <= limit; answers++ {
 		before, _, err := ledger.MessageWithID(t.Conn, id)
 		if err != nil {
@@ -86,8 +86,9 @@ func CheckHops(t *ledger.Tx, conf *ledger.Config, m *orchestrator.Message) error
 		WithHint("End the conversation, or start a new one without reply_to")
 }
 
-// OwnToAnswer returns the message that an agent answers: its own copy, if it has one. An agent can answer what it has
-// sent or got, and posts in threads in which it takes part. Error: not_found for all others.
+// OwnToAnswer returns the message that an agent answers: the agent's own copy, if it has one. An agent can answer
+// messages that it has sent or received, and posts in threads in which it participates. Error: not_found for all
+// others.
 func OwnToAnswer(c *store.Conn, conf *ledger.Config, id, by string) (m orchestrator.Message, err error) {
 	ms, err := FindIn(c, id)
 	if err != nil {
@@ -114,8 +115,8 @@ func OwnToAnswer(c *store.Conn, conf *ledger.Config, id, by string) (m orchestra
 	return ms[own], nil
 }
 
-// CheckAnswered refuses an answer to a message if its recipient has only the name of the agent that sent or got that
-// message: the agent itself was removed, and another one was added since. Error: unknown_recipient.
+// CheckAnswered refuses an answer to a message if the sender or recipient of that message was removed and the
+// answer's recipient is a newer agent with the same name. Error: unknown_recipient.
 func CheckAnswered(conf *ledger.Config, m *orchestrator.Message, recipient string) error {
 	if recipient != m.Sender && recipient != m.Recipient || conf.Owns(m, recipient) {
 		return nil

@@ -10,45 +10,46 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// searchStep is how many rows of each index, or of the table, one transaction of a search walks over; searchSteps is
-// how many such transactions one search has.
+// searchStep is the number of rows of each index, or of the table, that one transaction of a search examines.
+// searchSteps is the number of such transactions in one search.
 const searchStep, searchSteps = 2000, 25
 
-// Search says which messages SearchOwn looks for, among those that an agent sent or got and the posts in its threads.
+// Search selects messages for SearchOwn, among those that an agent sent or received and the posts in its threads.
 type Search struct {
-	Agent    string // "" searches the messages of all
+	Agent    string // "" searches the messages of all agents
 	Sender   string
-	To       string // an agent, or a group to which it was sent
-	With     string // sent to this agent, or by it
+	To       string // agent or group to which it was sent
+	With     string // sent to or by this agent
 	Status   orchestrator.Status
 	Type     string
 	ThreadID string
 	Since    string // created at or after; see HistoryFilter
 	Limit    int
 
-	// Says reports whether a message says what is looked for. It is asked last, of what all else fits, outside of any
-	// transaction.
+	// Says reports whether the content of a message matches. It is called last, for messages that match in all other
+	// respects, outside of any transaction.
 	Says func(*orchestrator.Message) bool
-	From SearchPlace // where to go on
+	From SearchPlace // where to continue
 }
 
-// SearchPlace is how far a search has come. The zero value is the start: the newest message.
+// SearchPlace is the position that a search has reached. The zero value is the start: the newest message.
 type SearchPlace struct {
-	Before    int64  // seq; what is newer has been searched
-	Multicast string // of the last that was found, whose other rows are passed over
+	Before    int64  // seq; newer messages have been searched
+	Multicast string // id of the last send found; its other rows are skipped
 }
 
-// Found is what one call of SearchOwn found, newest first.
+// Found is the result of one call of SearchOwn, newest first.
 type Found struct {
 	Messages []orchestrator.Message
-	Complete bool        // all messages have been searched; otherwise:
-	Next     SearchPlace // where to go on
-	BackTo   string      // what was sent since then has been searched
+	Complete bool        // all messages have been searched; otherwise see Next and BackTo
+	Next     SearchPlace // where to continue
+	BackTo   string      // messages sent since this time have been searched
 }
 
-// SearchOwn searches the messages of an agent, newest first, in the table and in the archive. One call looks at a
-// bounded number of messages: if Found.Complete is false, call it again from Found.Next. A send to several agents is
-// found once. Nothing is marked as read. Error: invalid_params for a time that cannot be read.
+// SearchOwn searches the messages of an agent, newest first, in the table and in the archive. One call examines a
+// bounded number of messages: if Found.Complete is false, call SearchOwn again from Found.Next. A send to several
+// agents is found once. SearchOwn does not mark messages as read. Error: invalid_params for a time that cannot be
+// read.
 func SearchOwn(ctx context.Context, l *ledger.Ledger, s Search) (found Found, err error) {
 	for _, name := range []*string{&s.Agent, &s.Sender, &s.To, &s.With} {
 		*name = orchestrator.FoldName(*name)
@@ -95,24 +96,24 @@ func SearchOwn(ctx context.Context, l *ledger.Ledger, s Search) (found Found, er
 	return found, nil
 }
 
-// searched is one step of a search.
+// searched is the result of one step of a search.
 type searched struct {
-	candidates []orchestrator.Message // all that fits but for what it says
-	floor      int64                  // seq of the oldest row that it has come to
-	backTo     string                 // when that was created
-	last       bool                   // nothing is left
+	candidates []orchestrator.Message // messages that match, except that Says has not been called
+	floor      int64                  // seq of the oldest row examined
+	backTo     string                 // creation time of that row
+	last       bool                   // no rows are left
 }
 
-// searchSource is where messages stand that a search has to look at, in the order of an index.
+// searchSource is a table or index that a search examines in order, with a condition.
 type searchSource struct{ from, where string }
 
-// ownPosts are the posts, of either table as m, in the threads of the agent ?1.
+// ownPosts is the condition for posts, of either table as m, in the threads of the agent ?1.
 const ownPosts = `m.recipient IN (SELECT '` + orchestrator.ThreadPrefix +
 	`' || thread_id FROM thread_participants WHERE agent = ?1)`
 
-// sources are chosen so that few messages of others stand there. There is no index of what an agent got, as long as it
-// is not archived: a message would cost more to send. So the table itself is walked over, unless the filter names
-// something better.
+// sources returns sources that contain few messages of other agents. There is no index of the unarchived messages
+// that an agent received, because it would make sending slower. Therefore the table itself is examined, unless the
+// filter allows a better source.
 func (s *Search) sources() []searchSource {
 	archive := func(index string) string { return `agent_message_archive m INDEXED BY agent_message_archive_` + index }
 	switch {
@@ -134,8 +135,7 @@ func (s *Search) sources() []searchSource {
 		{archive("recipient"), `recipient = ?1`}}
 }
 
-// oneSearchStep looks at what is older than a seq: searchStep rows of each source, or fewer if their payloads are
-// large.
+// oneSearchStep examines rows older than a seq: searchStep rows of each source, or fewer if their payloads are large.
 func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) (step searched, err error) {
 	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before, conf.Former(s.Agent), conf.Since(s.Agent),
 		s.With, string(s.Status), s.To}
@@ -174,15 +174,17 @@ func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) 
 	return step, err
 }
 
-// floor selects the row with which a step through the source ends; it selects none if the source has no so many left.
+// floor returns a SELECT of the last row of a step through the source. The SELECT yields no row if fewer rows are
+// left.
 func (from searchSource) floor() string {
 	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where +
 		` AND seq < ?6 ORDER BY seq DESC LIMIT 1 OFFSET +?12`
 }
 
-// candidates selects the places of all that fits the filter between ?12 and ?6, newest first. Of a post that mentions
-// several agents, its author finds the thread's own row, and so does a search of all messages; a search for one of these
-// agents finds that agent's row. ?7 and ?8 tell the agent's mail from that of a removed one: see ledger.GotAs.
+// candidates returns a SELECT of the places of the matching rows between ?12 and ?6, newest first. For a post that
+// mentions several agents, its author and a search of all messages find the thread's own row, and a search for one of
+// these agents finds that agent's row. ?7 and ?8 separate the agent's mail from that of a removed one: see
+// ledger.GotAs.
 func (s *Search) candidates(sources []searchSource) string {
 	fits := ` AND seq >= ?12 AND seq < ?6 AND (?2 = '' OR +m.sender = ?2) AND (?3 = '' OR +m.thread_id = ?3)
 		AND (?4 = '' OR message_type = ?4) AND (?5 = '' OR created_at >= ?5)
@@ -202,8 +204,8 @@ func (s *Search) candidates(sources []searchSource) string {
 	return strings.Join(parts, "\nUNION\n") + ` ORDER BY 2 DESC LIMIT +?13`
 }
 
-// allBefore reports whether a step has come to older messages alone: nothing behind them is newer, since times ascend,
-// but for single ones that were written by hand.
+// allBefore reports whether a step examined only rows older than since. No later row is newer then, because times
+// ascend, except in single rows written by hand.
 func allBefore(c *store.Conn, since string, sources []searchSource, args []any) (bool, error) {
 	for _, from := range sources {
 		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+

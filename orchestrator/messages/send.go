@@ -1,5 +1,5 @@
-// Package messages sends messages, and does what follows: acknowledge, cancel, replay, release. It lists dead letters,
-// history and events, and searches.
+// Package messages sends messages and acknowledges, cancels, replays and releases them. It lists dead letters,
+// history and events, and searches messages.
 package messages
 
 import (
@@ -15,34 +15,34 @@ import (
 	"mailroom/tracing"
 )
 
-// Send stores a message, or one for each member of a group, and returns when it is on disk: it then survives a kill and
-// a power cut. It delivers nothing; that is what Wait of package reading and DeliverAll of package delivery do. A draft
-// from or to a name that nobody has is refused, but kept as a dead letter, which Replay can send later. Repeating a
-// send with the same idempotency key and content stores nothing and returns the first answer. One that was refused is
-// refused again, with the same dead letter, until it can be sent, or its recipient is corrected. Errors:
-// invalid_params; unknown_sender; unknown_recipient; not_found for the message that ReplyTo names; conflict for an
-// idempotency key that was used with other content, and for a chain of answers that is too long; unavailable when the
-// recipient has too many undelivered messages; busy.
+// Send stores a message, or one for each member of a group, and returns when the message is on disk, where it
+// survives a kill and a power cut. Send does not deliver; see Wait of package reading and DeliverAll of package
+// delivery. A draft from or to an unknown name is refused, but kept as a dead letter, which Replay can send later. A
+// repeated send with the same idempotency key and content stores nothing and returns the first result. If the first
+// send was refused, a repetition is refused with the same dead letter until the message can be sent or its recipient
+// is corrected. Errors: invalid_params; unknown_sender; unknown_recipient; not_found for the message that ReplyTo
+// names; conflict for an idempotency key that was used with other content, and for a chain of answers that is too
+// long; unavailable when the recipient has too many undelivered messages; busy.
 func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (orchestrator.Sent, error) {
 	return SendAnd(ctx, l, d, nil)
 }
 
-// SendAnd is Send that calls look in the transaction which has stored the message, so that it is done when nothing else
-// of the database need be opened. An error of look undoes the send.
+// SendAnd sends a message as Send does, and calls look in the transaction that has stored the message, so that the
+// database need not be opened again for the work of look. An error of look undoes the send.
 func SendAnd(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft,
 	look func(*ledger.Tx, *orchestrator.Sent) error) (orchestrator.Sent, error) {
 	out := sendAll(ctx, l, []orchestrator.Draft{d}, false, look)[0]
 	return out.Sent, out.Refused
 }
 
-// Outcome is what came of one draft.
+// Outcome is the result of sending one draft.
 type Outcome struct {
 	Sent    orchestrator.Sent
-	Refused error // why it was not sent, for its sender; nil if it was
+	Refused error // why the message was not sent; nil if it was sent
 }
 
-// scopeOf returns the scope of sends. A send by itself only adds rows; one that answers a message acknowledges that,
-// and may decide a request or join a thread.
+// scopeOf returns the scope of sends. A plain send only adds rows. An answer may acknowledge the answered message,
+// decide a request or join a thread.
 func scopeOf(drafts []orchestrator.Draft) store.Scope {
 	for i := range drafts {
 		if drafts[i].ReplyTo != "" || drafts[i].ThreadID != "" {
@@ -52,13 +52,14 @@ func scopeOf(drafts []orchestrator.Draft) store.Scope {
 	return store.Shared
 }
 
-// SendBatch sends several messages in one transaction, in order, and returns an outcome for each. Without atomic, each
-// fails alone. With it, one failure means that none is sent: its outcome has that error, and the others code conflict.
+// SendBatch sends several messages in one transaction, in order, and returns an outcome for each. If atomic is false,
+// each message fails alone. If atomic is true, one failure prevents the whole batch: the outcome of the failed
+// message has its error, and the others have the code conflict.
 func SendBatch(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool) []Outcome {
 	return sendAll(ctx, l, drafts, atomic, nil)
 }
 
-// sendAll is SendBatch, and calls look, unless it is nil, after each message that was stored.
+// sendAll sends messages as SendBatch does, and calls look, unless it is nil, after each stored message.
 func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool,
 	look func(*ledger.Tx, *orchestrator.Sent) error) []Outcome {
 	outs, invalid := make([]Outcome, len(drafts)), make([]error, len(drafts))
@@ -116,7 +117,7 @@ func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft,
 }
 
 // Undone returns a refusal without its message id and hint. It is for dead letters that are rolled back with their
-// transaction: nobody can find or replay them.
+// transaction and can therefore not be found or replayed.
 func Undone(err error) error {
 	var e *orchestrator.Error
 	if !errors.As(err, &e) || e.MessageID == "" {
@@ -127,7 +128,7 @@ func Undone(err error) error {
 	return &plain
 }
 
-// withheld refuses every message that was not refused for itself, since another one of its batch was.
+// withheld refuses all messages that have no error of their own, because another message of their batch was refused.
 func withheld(outs []Outcome) []Outcome {
 	for i := range outs {
 		if outs[i].Refused == nil {
@@ -138,7 +139,7 @@ func withheld(outs []Outcome) []Outcome {
 	return outs
 }
 
-// sendOne sends one message of several, or the only one. An error ends the request.
+// sendOne sends one message, or one of several. An error ends the request.
 func sendOne(t *ledger.Tx, d *orchestrator.Draft, several bool) (out Outcome, err error) {
 	if !several {
 		return SendIn(t, d)
@@ -156,8 +157,8 @@ func sendOne(t *ledger.Tx, d *orchestrator.Draft, several bool) (out Outcome, er
 	return out, err
 }
 
-// SendIn stores a draft within a transaction. One that is refused has left a dead letter behind, so the transaction
-// must be committed. After an error everything must be undone.
+// SendIn stores a draft within a transaction. A refused draft leaves a dead letter, so the transaction must still be
+// committed. After an error the transaction must be rolled back.
 func SendIn(t *ledger.Tx, d *orchestrator.Draft) (out Outcome, err error) {
 	conf := t.Config()
 	isKnown := conf.Agents[d.Sender] != nil || t.Proved(d.Sender)
@@ -205,7 +206,7 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (out Outcome, err error) {
 	return out, err
 }
 
-// takeBack cancels the dead letter of a send that was refused and is now sent again, so that nobody replays it as well.
+// takeBack cancels the dead letter of a refused send that is now sent again, so that nobody replays it as well.
 func takeBack(t *ledger.Tx, d *orchestrator.Draft, letter *orchestrator.Message) error {
 	if err := dropKey(t, d); err != nil {
 		return err
@@ -217,7 +218,7 @@ func takeBack(t *ledger.Tx, d *orchestrator.Draft, letter *orchestrator.Message)
 	return err
 }
 
-// sendTo stores a draft for recipients that may have it, and notes what follows from it for its sender.
+// sendTo stores a draft for permitted recipients and records the consequences for its sender.
 func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients []string, isGroup,
 	held bool) (sent orchestrator.Sent, err error) {
 	note := ""
@@ -257,8 +258,8 @@ func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients
 	return sent, err
 }
 
-// InsertAll stores one row of agent_message for each recipient of a draft that was checked. held keeps the rows from
-// being delivered until somebody has the recipient's name.
+// InsertAll stores one row of agent_message for each recipient of a checked draft. If held is true, the rows are not
+// delivered until an agent with the recipient's name exists.
 func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients []string, isGroup, held bool,
 	hops int) (orchestrator.Sent, error) {
 	sent := orchestrator.Sent{
@@ -331,8 +332,9 @@ func isOwnCopy(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipie
 		t.Ledger.SetTransport(agent) == t.Ledger.Inbox()
 }
 
-// keepOwnCopy delivers a sender's own copy of a message to a group, as one that has been read: the group has got it as
-// a whole, and nobody is shown what it wrote itself. If a trigger refuses that, the copy is delivered later, as mail.
+// keepOwnCopy delivers the sender's own copy of a message to a group and marks it as read. The copy documents the
+// send to the group, but nobody is shown a message that it wrote itself. If a trigger refuses the delivery, the copy
+// is delivered later as an ordinary message.
 func keepOwnCopy(t *ledger.Tx, row *ledger.Insertion) error {
 	if err := t.TraceCreated(); err != nil {
 		return err
@@ -349,11 +351,11 @@ func keepOwnCopy(t *ledger.Tx, row *ledger.Insertion) error {
 	return err
 }
 
-// ownCopy is the remark at the delivery of a sender's own copy.
+// ownCopy is the remark in the trace for the delivery of a sender's own copy.
 const ownCopy = "its sender's own copy"
 
-// refuse keeps a message that cannot be sent as a dead letter, so that a typo loses nothing. letter is the one that it
-// left when it was refused before, nil for none.
+// refuse keeps a message that cannot be sent as a dead letter, so that a typing error loses nothing. letter is the
+// dead letter of an earlier refusal of the same message, or nil.
 func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *orchestrator.Message,
 	code orchestrator.Code, role, name string) (Outcome, error) {
 	known := slices.Concat(conf.Names, agents.GroupsWithMembers(conf))
@@ -380,8 +382,8 @@ func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *or
 	return Outcome{Refused: refusal}, nil
 }
 
-// bury stores a draft as a dead letter, which keeps its idempotency key, but not the id that it brings along: the
-// message that is sent in the end is to have that.
+// bury stores a draft as a dead letter. The dead letter has the draft's idempotency key but not its id, which is
+// reserved for the message that is finally sent.
 func bury(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, failure string) (id string, err error) {
 	dead := *d
 	dead.ID = ""
@@ -397,8 +399,9 @@ func bury(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, failure stri
 	return id, err
 }
 
-// CheckBacklog refuses to send to recipients if one of them has as many undelivered and unread messages as the setting
-// backlog.limit allows. spared is a recipient whom the message does not wait for; "" is none. Error: unavailable.
+// CheckBacklog refuses to send if a recipient has as many undelivered and unread messages as the setting
+// backlog.limit allows. spared is a recipient that is not checked, because the message does not wait for it; "" means
+// none. Error: unavailable.
 func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string, spared string) error {
 	limit := conf.Settings.BacklogLimit
 	if limit == 0 {

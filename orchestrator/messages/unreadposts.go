@@ -7,9 +7,9 @@ import (
 )
 
 // UnreadPosts is the end of a SELECT, from FROM on, that selects, as agent_message m, the posts that the agent ?1 has
-// not read: newer than its cursor in the thread, not its own, and without a copy that reaches it as a message. Archived
-// posts count as read. So does the notice that a thread was closed: everybody has a copy but who closed it. It is a
-// CROSS JOIN because SQLite would otherwise walk through all posts.
+// not read: posts of others, newer than the agent's cursor in the thread, without a copy that reaches the agent as a
+// message. Archived posts count as read. So does the notice that a thread was closed, because all participants except
+// the one who closed it have a copy. The CROSS JOIN keeps SQLite from walking through all posts.
 const UnreadPosts = ` FROM thread_participants p CROSS JOIN agent_message m ON m.thread_id = p.thread_id
 	WHERE p.agent = ?1 AND m.seq > p.read_seq AND m.recipient = '` + orchestrator.ThreadPrefix +
 	`' || p.thread_id AND m.sender <> ?1
@@ -18,16 +18,17 @@ const UnreadPosts = ` FROM thread_participants p CROSS JOIN agent_message m ON m
 	  AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1)
 	  AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1)`
 
-// HasUnreadPosts reports whether there are posts in the threads of an agent that it has not read.
+// HasUnreadPosts reports whether the threads of an agent contain posts that the agent has not read.
 func HasUnreadPosts(c *store.Conn, agent string) (bool, error) {
 	n, err := c.Number(`SELECT EXISTS (SELECT 1`+UnreadPosts+`)`, agent)
 	return n != 0, err
 }
 
-// MarkPostsRead moves an agent's cursors in the threads behind the posts. Under a lease whose answer has yet to be
-// written, the first post of each thread that was unread has the lease: if the writer ends before, that post is unread
-// again, and with it all behind it, for a cursor has no gaps. That may be posts which another reader of the agent has
-// had meanwhile: better one twice than one never. Without a lease each post has where the cursor was, for UnreadPost.
+// MarkPostsRead moves an agent's cursors in the threads past the given posts. If l has a Writer that still has to
+// write the answer, the first unread post of each thread is put under the lease. If the writer ends before, that post
+// and all later ones are unread again, because a cursor has no gaps. They may include posts that another reader of
+// the agent has received meanwhile: a post shown twice is better than a post never shown. MarkPostsRead also notes in
+// each post the previous position of the cursor, for UnreadPost.
 func MarkPostsRead(t *ledger.Tx, agent string, posts []orchestrator.Message, l *ReadingLease) error {
 	cursors := map[string]int64{}
 	err := t.Query(`SELECT thread_id, read_seq FROM thread_participants WHERE agent = ?`, func(row store.Row) error {
@@ -58,13 +59,14 @@ func MarkPostsRead(t *ledger.Tx, agent string, posts []orchestrator.Message, l *
 	return nil
 }
 
-// unreadFrom makes a post, and all that stand behind it in its thread, unread by an agent.
+// unreadFrom makes a post, and all later posts in its thread, unread for an agent.
 func unreadFrom(t *ledger.Tx, m *orchestrator.Message, agent string) error {
 	return t.Run(`UPDATE thread_participants SET read_seq = ?1 WHERE thread_id = ?2 AND agent = ?3 AND read_seq > ?1`,
 		m.Seq-1, m.ThreadID, agent)
 }
 
-// UnreadPost moves a cursor back to where it was before a post was read, so that the post and all behind it are unread.
+// UnreadPost moves a cursor back to its position before a post was read, so that the post and all later ones are
+// unread.
 func UnreadPost(t *ledger.Tx, m *orchestrator.Message) error {
 	return t.Run(`UPDATE thread_participants SET read_seq = ?1 WHERE thread_id = ?2 AND agent = ?3 AND read_seq > ?1`,
 		m.ReadFrom, m.ThreadID, m.Reader)
