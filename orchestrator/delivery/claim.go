@@ -20,17 +20,18 @@ type claim struct {
 	messages []orchestrator.Message
 	token    string
 	timeout  time.Duration
-	secret   string            // with which messages to the agent are signed
-	slot     orchestrator.Slot // of a transport that bounds its attempts
-	trial    bool              // a test message, which has failed when it is not delivered now
+	secret   string            // secret that signs the messages to the agent
+	slot     orchestrator.Slot // slot of a transport that limits concurrent attempts
+	trial    bool              // a test message, which fails for good if it is not delivered now
 }
 
-// claimNext leases what a worker delivers next to one recipient: rows in the order in which they must arrive, at most
-// as many as the transport takes at once. A row that needs care is taken alone: one whose process died before, or that
-// carries a transport's mark. nil means that nothing is due.
+// claimNext leases the rows that a worker delivers next to one recipient, in the order in which they must arrive, and
+// at most as many as the transport accepts at once. A row whose process died before, or that has a mark of a
+// transport, needs care and is claimed alone. The result is nil if nothing is due.
 //
-// At most one lease of a sender and recipient is live at a time, which keeps their order; a message on the ladder does
-// not hold back those behind it, one that its recipient put off does. Source: contract, "What is promised", 3.
+// At most one lease per sender and recipient is live at a time, which keeps their order. A message that waits for a
+// retry does not block later messages; a message that its recipient postponed does. Source: contract, "What is
+// promised", 3.
 func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 	conf := t.Config()
 	agent := conf.Agents[recipient]
@@ -49,12 +50,12 @@ func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 	marked := ""
 	if t.Ledger.SetTransport(agent) != nil {
 		if agent.Away() && agent.Fallback != "" {
-			return nil, nil // what its inbox refuses goes into a file there
+			return nil, nil // messages that the inbox refuses go into a file on the other host
 		}
-		marked = ` AND delivery_marks <> ''` // the rest is delivered set-based
+		marked = ` AND delivery_marks <> ''` // the other rows are delivered set-based
 	} else if transport, _ := t.Ledger.TransportOf(agent.Deliver); transport != nil {
 		if _, slotted := transport.(orchestrator.Slotted); slotted && o.slot == nil && agent.Disabled == "" {
-			return nil, nil // the agent has got this transport just now: the next worker takes a slot
+			return nil, nil // the agent has just got this transport: the next worker takes a slot
 		}
 		size = min(size, batch(agent, transport))
 	}
@@ -76,8 +77,8 @@ func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 	return c, lease(t, c)
 }
 
-// claimableMessages reads what a worker may claim, in the order in which it must arrive: at most so many messages, and
-// of several no more than MaxRead bytes of payload.
+// claimableMessages reads the messages that a worker may claim, in the order in which they must arrive. It returns at
+// most limit messages, and if there are several, at most MaxRead bytes of payload.
 func claimableMessages(t *ledger.Tx, recipient, marked string, limit int) ([]orchestrator.Message, error) {
 	from := ` FROM agent_message m WHERE ` + ledger.Claimable + marked + ` ORDER BY priority DESC, seq LIMIT +?3`
 	if limit > 1 {
@@ -96,7 +97,7 @@ func claimableMessages(t *ledger.Tx, recipient, marked string, limit int) ([]orc
 	return ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+from, t.ClockText, recipient, limit)
 }
 
-// batch is how many messages one attempt of the agent's transport holds.
+// batch returns the number of messages in one attempt of the agent's transport.
 func batch(a *ledger.Agent, transport orchestrator.Transport) int {
 	if a.Batch > 0 {
 		return min(a.Batch, transport.MaxBatch())
@@ -107,7 +108,8 @@ func batch(a *ledger.Agent, transport orchestrator.Transport) int {
 	return transport.MaxBatch()
 }
 
-// deliverableTogether returns how many of the rows may be delivered together: all before the first that must be alone.
+// deliverableTogether returns how many of the rows may be delivered together: all before the first one that must be
+// delivered alone.
 func deliverableTogether(ms []orchestrator.Message) int {
 	for i := range ms {
 		if ms[i].Crashes > 0 || ms[i].Marks != "" {
@@ -134,17 +136,17 @@ func lease(t *ledger.Tx, c *claim) error {
 	if err := t.Note(ledger.InBatch, tracing.Claimed, ""); err != nil {
 		return err
 	}
-	// Without the CASE a server looks for the rows of the batch among all that are due.
+	// Without the CASE, a server searches for the rows of the batch among all due rows.
 	return t.Run(`
 		UPDATE agent_message SET lease_token = ?2, lease_until = ?3, lease_owner = ?4
 		WHERE seq IN (SELECT seq FROM temp.batch) AND CASE WHEN `+ledger.Due+` THEN 1 ELSE 0 END = 1`,
 		t.ClockText, c.token, orchestrator.Stamp(t.Clock.Add(c.timeout+ledger.LeaseGrace)), t.Actor)
 }
 
-// errUnmarked is an error of the database in storing a transport's note. The transport has done nothing yet.
+// errUnmarked means that the database could not store a transport's note. The transport has not done anything yet.
 var errUnmarked = errors.New("cannot record in the database that the delivery begins")
 
-// mark stores a transport's note with every row of the claim, if this process still holds all of them.
+// mark stores a transport's note with every row of the claim if this process still holds all of them.
 func mark(ctx context.Context, l *ledger.Ledger, c *claim, target, note string) error {
 	err := l.Write(ctx, store.Of(c.messages[0].Recipient), func(t *ledger.Tx) error {
 		for i := range c.messages {
@@ -162,7 +164,7 @@ func mark(ctx context.Context, l *ledger.Ledger, c *claim, target, note string) 
 	return err
 }
 
-// stillHeld fails with ErrLeaseLost unless this process still holds every row of the claim.
+// stillHeld returns ErrLeaseLost unless this process still holds every row of the claim.
 func stillHeld(t *ledger.Tx, c *claim) error {
 	for i := range c.messages {
 		held, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+ledger.Live,

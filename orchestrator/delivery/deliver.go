@@ -14,60 +14,61 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Options says what a delivery run does. The zero value delivers everything that is due.
+// Options configures a delivery run. The zero value delivers all due messages.
 type Options struct {
-	Recipient string        // only this one; "" is everybody
-	Timeout   time.Duration // longest attempt, 1 s to 1 h; 0: the agent's, or the setting delivery.timeout
-	ClaimSize int           // messages of one claim, never a cap; 0: the setting
-	// Background returns once the inboxes are served; other deliveries go on by themselves, and Close waits for them.
+	Recipient string        // only this recipient; "" means all
+	Timeout   time.Duration // limit of one attempt, 1 s to 1 h; 0: the agent's, or the setting delivery.timeout
+	ClaimSize int           // messages per claim, not a limit of the run; 0: the setting
+	// Background makes the run return once the inboxes are served. Other deliveries continue, and Close waits for
+	// them.
 	Background bool
 
-	slot orchestrator.Slot // that the worker has, of a transport which bounds its attempts
+	slot orchestrator.Slot // the worker's slot of a transport that limits concurrent attempts
 }
 
-// Delivery says what a delivery run did.
+// Delivery is the result of a delivery run.
 type Delivery struct {
 	Delivered int
-	Failed    int             // attempts that failed, not messages given up
-	PutOff    int             // messages whose recipients asked to be tried later
-	Untrusted string          // why nothing leaves the database; "" where it does
-	Disabled  []string        // agents whose transport is disabled now, since their address is gone for good
-	Summary   []Count         // by recipient, in order of name
+	Failed    int             // failed attempts, not dead letters
+	PutOff    int             // messages that their recipients postponed
+	Untrusted string          // why nothing leaves the database; "" if it is trusted
+	Disabled  []string        // agents whose transport the run disabled because their address is gone for good
+	Summary   []Count         // by recipient, sorted by name
 	Errors    []FailedAttempt // at most a thousand
 }
 
-// Count is what a delivery run did for one recipient.
+// Count is the result of a delivery run for one recipient.
 type Count struct {
 	Recipient string `json:"recipient"`
 	Delivered int    `json:"delivered"`
 	Failed    int    `json:"failed"`
 }
 
-// FailedAttempt is one attempt that failed.
+// FailedAttempt is a failed delivery attempt.
 type FailedAttempt struct {
 	Code       orchestrator.Code `json:"error"` // delivery_failed or delivery_timeout
 	Message    string            `json:"message"`
 	MessageID  string            `json:"message_id"`
 	Recipient  string            `json:"recipient"`
 	RetryCount int               `json:"retry_count"`
-	RetryAt    string            `json:"will_retry_at,omitempty"` // "" when it was the last
+	RetryAt    string            `json:"will_retry_at,omitempty"` // "" if it was the last attempt
 }
 
-// maxErrors bounds the failed attempts that a run reports one by one.
+// maxErrors is the maximum number of failed attempts that a run reports individually.
 const maxErrors = 1000
 
-// run collects what one call of DeliverAll does.
+// run collects the results of one call of DeliverAll.
 type run struct {
 	mu     sync.Mutex
-	did    Delivery // without its sums
+	did    Delivery // without the totals
 	counts map[string]Count
-	fault  error // the first of the database
+	fault  error // the first error of the database
 
 	workers sync.WaitGroup
-	started atomic.Bool // at least one worker
+	started atomic.Bool // at least one worker was started
 }
 
-// add counts what became of messages to one recipient.
+// add adds the results for one recipient.
 func (r *run) add(recipient string, s *settlement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +83,7 @@ func (r *run) add(recipient string, s *settlement) {
 	}
 }
 
-// fail notes a failure of the database.
+// fail records an error of the database.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +92,7 @@ func (r *run) fail(err error) {
 	}
 }
 
-// result returns what was done until now, and the error of the run: err, or else the first failure of a worker.
+// result returns the results so far and the error of the run: err, or else the first failure of a worker.
 func (r *run) result(err error) (Delivery, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,19 +108,19 @@ func (r *run) result(err error) (Delivery, error) {
 	return d, err
 }
 
-// DeliverAll delivers everything that is due: first to inboxes, exactly once, then through the other transports, each
-// recipient by itself, so that a slow one does not delay the others. It may run in many processes at once. An attempt
-// that fails is part of the result, and no error. Errors: unknown_recipient; those of the database.
+// DeliverAll delivers all due messages: first to inboxes, exactly once, then through the other transports. It serves
+// each recipient separately, so that a slow one does not delay the others. Many processes may call it at once. A
+// failed attempt is part of the result and not an error. Errors: unknown_recipient; those of the database.
 func (e *Engine) DeliverAll(ctx context.Context, o Options) (Delivery, error) {
-	ctx = ledger.WithIdentity(ctx, "") // what is done from here on, the engine does
+	ctx = ledger.WithIdentity(ctx, "") // the engine itself acts from here on
 	o.Recipient = orchestrator.FoldName(o.Recipient)
-	if o.Recipient != "" { // a name that nobody has, and for which nothing waits, is a typo
+	if o.Recipient != "" { // an unknown name for which nothing waits is a typing error
 		if _, err := Poll(ctx, e.Ledger, o.Recipient, 1); err != nil {
 			return Delivery{}, err
 		}
 	}
 	r := &run{counts: map[string]Count{}}
-	began := e.Now().Round(0) // without the monotonic clock, so that calm sees it set back
+	began := e.Now().Round(0) // without the monotonic clock, so that calm notices a clock that is set back
 	version, known := e.Version()
 	known = known && o.Recipient == ""
 	if known {
@@ -149,14 +150,14 @@ func (e *Engine) DeliverAll(ctx context.Context, o Options) (Delivery, error) {
 		return r.result(err)
 	}
 	r.workers.Wait()
-	if r.started.Load() && o.Recipient == "" { // what failed on the way may have sent reports to inboxes
+	if r.started.Load() && o.Recipient == "" { // failures during the run may have sent reports to inboxes
 		err = deliverInboxes(ctx, e.Ledger, o, r, func(string) {})
 	}
 	return r.result(err)
 }
 
-// AnythingDue reports whether a delivery run would have anything to do. It only reads, and takes microseconds, so that
-// it can be asked every second. untrusted is why the database does nothing outside of itself, "" if it does.
+// AnythingDue reports whether a delivery run would have anything to do. It only reads and takes microseconds, so that
+// it can be called every second. untrusted is the reason why the database does not act outside of itself, or "".
 func AnythingDue(ctx context.Context, l *ledger.Ledger) (found bool, untrusted string, err error) {
 	now := l.Now()
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
@@ -175,7 +176,7 @@ func AnythingDue(ctx context.Context, l *ledger.Ledger) (found bool, untrusted s
 	return found, untrusted, err
 }
 
-// errandDue reports whether any part has an errand to do.
+// errandDue reports whether any part has an errand that is due.
 func errandDue(l *ledger.Ledger, c *store.Conn) (due bool, err error) {
 	for _, p := range l.Parts {
 		if p.Errand == nil {
@@ -188,7 +189,7 @@ func errandDue(l *ledger.Ledger, c *store.Conn) (due bool, err error) {
 	return false, nil
 }
 
-// doErrands does the errands of all parts.
+// doErrands performs the errands of all parts.
 func doErrands(ctx context.Context, l *ledger.Ledger) {
 	for _, p := range l.Parts {
 		if p.Errand != nil {
@@ -197,12 +198,12 @@ func doErrands(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// eachDue calls f with everybody who has something that may be taken now, until it returns false. It walks from
-// recipient to recipient along the index of live rows. What has to wait for something else, a delivery under way or
-// another address, is not to be taken: nobody makes a run for it.
+// eachDue calls f with each recipient that has a message to take now, until f returns false. It walks from recipient
+// to recipient along the index of live rows. It skips messages that must wait for something else, such as a delivery
+// in progress or another address, because no run is made for them.
 func eachDue(ctx context.Context, c *store.Conn, conf *ledger.Config, now string, f func(recipient string) bool) error {
 	something := `SELECT EXISTS (SELECT 1 FROM agent_message m WHERE ` + mayBeTaken(conf) + `)`
-	for last, comes := "", ">="; ; comes = ">" { // by hand, somebody may have written an empty name
+	for last, comes := "", ">="; ; comes = ">" { // somebody may have written an empty name by hand
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -223,8 +224,9 @@ func eachDue(ctx context.Context, c *store.Conn, conf *ledger.Config, now string
 	}
 }
 
-// mayBeTaken is the condition for rows of agent_message as m, to ?2, that a run takes at the time ?1. In a database
-// that is not trusted no transport is asked what became of a message that carries its mark.
+// mayBeTaken returns the condition for rows of agent_message as m, to recipient ?2, that a run takes at the time ?1.
+// In a database that is not trusted, it excludes messages with a mark of a transport, because no transport is asked
+// about them.
 func mayBeTaken(conf *ledger.Config) string {
 	if conf.Untrusted != "" {
 		return ledger.Claimable + ` AND delivery_marks = ''`
@@ -232,10 +234,10 @@ func mayBeTaken(conf *ledger.Config) string {
 	return ledger.Claimable
 }
 
-// maxLooked bounds the rows of one recipient that FirstDue looks at.
+// maxLooked is the maximum number of rows of one recipient that FirstDue examines.
 const maxLooked = 10_000
 
-// FirstDue reports whether a run would take a message to a recipient, of the first that wait for it.
+// FirstDue reports whether a run would take one of the first messages that wait for a recipient.
 func FirstDue(c *store.Conn, conf *ledger.Config, now time.Time, recipient string) (bool, error) {
 	if agent := conf.Agents[recipient]; agent != nil && agent.Waits() {
 		return false, nil
@@ -248,14 +250,14 @@ func FirstDue(c *store.Conn, conf *ledger.Config, now time.Time, recipient strin
 	return n != 0, err
 }
 
-// nextRecipient returns the least name with live rows that comes behind another, ">", or is that, ">=". A BLOB, which
-// is greater than every name and would be the next for ever, is none: its row is adopted first.
+// nextRecipient returns the smallest name with live rows that is greater than last, or with comes ">=" not smaller.
+// It skips BLOBs, which are greater than every text and would be found again and again. Their rows are adopted first.
 func nextRecipient(c *store.Conn, comes, last string) (string, bool, error) {
 	return c.Text(`SELECT recipient FROM agent_message WHERE `+ledger.Live+` AND recipient `+comes+
 		` ? AND recipient < x'' ORDER BY recipient LIMIT 1`, last)
 }
 
-// TidyAll calls Tidy, in one transaction after the other, until there is nothing more to do.
+// TidyAll calls Tidy in successive transactions until nothing is left to do.
 func TidyAll(ctx context.Context, l *ledger.Ledger) error {
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
@@ -273,8 +275,8 @@ func TidyAll(ctx context.Context, l *ledger.Ledger) error {
 	return nil
 }
 
-// startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of
-// this process are at it already. A worker that has claimed something starts the next, if more may be claimed.
+// startWorker starts a worker that delivers to one recipient through a transport outside the database, unless enough
+// workers of this process already do. A worker that has claimed messages starts the next one if more may be claimed.
 func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, r *run) {
 	var agent *ledger.Agent
 	if conf, err := e.Configuration(ctx); err == nil {
@@ -311,8 +313,8 @@ func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, r
 	})
 }
 
-// callHelp starts another worker for an agent whose transport makes several attempts at a time, if there is something
-// for it.
+// callHelp starts another worker for an agent whose transport allows several attempts at a time, if there is
+// something for the worker to do.
 func (e *Engine) callHelp(ctx context.Context, agent *ledger.Agent, o Options, r *run) error {
 	allowed, _ := e.workersOf(agent)
 	e.mu.Lock()

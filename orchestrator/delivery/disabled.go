@@ -11,33 +11,33 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// An agent whose address is gone for good is disabled, and so is one that somebody disables by hand: its transport is
-// not used any more, until `agent enable`, or until `agent add --deliver` names one. Its messages go to its fallback.
-// Without one they wait as they are: none is lost, none climbs the ladder in vain, and no delivery run is made for
-// them. So do those to an inbox, whose fallback is only for what it refuses. An agent that comes to read by itself gets
-// them.
+// An agent is disabled when its address is gone for good, or by hand. Its transport is then unused until `agent
+// enable`, or until `agent add --deliver` names a transport. Its messages go to its fallback. Without a fallback they
+// wait unchanged: none is lost, no retries are spent, and no delivery run is made for them. The same holds for
+// messages to an inbox, whose fallback takes only messages that the inbox refuses. An agent that reads its messages
+// itself gets them.
 
-// keptBack is the condition for agents whose messages wait because their transport is disabled, as ledger.Agent.Waits
-// has it.
+// keptBack is the condition for agents whose messages wait because their transport is disabled. It corresponds to
+// ledger.Agent.KeptBack.
 const keptBack = `disabled <> '' AND (fallback = '' OR deliver = 'inbox' OR deliver LIKE 'inbox:%')`
 
-// goesSomewhere is the condition for rows that a delivery run can do something about: their recipient is no agent that
-// waits.
+// goesSomewhere is the condition for rows that a delivery run can deliver: rows whose recipient is not a waiting
+// agent.
 const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE ` + keptBack + ` AND name IS NOT NULL)`
 
-// goesHere stands in place of goesSomewhere where some agents get their messages on other hosts than ?1, and the user
-// on ?2 unless that is empty. It leaves out a few of others, too, for which the other host wakes up.
+// goesHere replaces goesSomewhere if some agents get their messages on hosts other than ?1, or the user on host ?2
+// unless ?2 is empty. It also excludes a few other rows, for which the other host wakes up.
 const goesHere = `recipient NOT IN (SELECT name FROM agents
 	WHERE (` + keptBack + ` OR host <> '' AND host <> ?1 AND deliver <> 'inbox') AND name IS NOT NULL)
 	AND (recipient <> '` + orchestrator.User + `' OR ?2 IN ('', ?1))`
 
-// staysInside stands in place of goesSomewhere in a database that is not trusted, where only inboxes are delivered to,
-// and no transport is asked what became of a message that carries its mark. The plus keeps SQLite at the index of what
-// is due, which has the first time at its beginning: by recipient it would read all that waits.
+// staysInside replaces goesSomewhere in a database that is not trusted. There only inboxes receive deliveries, and no
+// transport is asked about messages with its mark. The plus makes SQLite use the index of due times, whose first
+// entry is the earliest time; an index by recipient would read all waiting rows.
 const staysInside = `delivery_marks = '' AND +recipient IN (SELECT name FROM agents WHERE deliver = 'inbox' OR deliver LIKE 'inbox:%')`
 
-// disableGone disables the transport of an agent that said in an attempt that its address is gone, unless it has got
-// another one meanwhile, and tells the administrators. It returns the agent's name when it did.
+// disableGone disables the transport of an agent if an attempt found its address gone, unless the agent has got
+// another one meanwhile, and notifies the administrators. It returns the agent's name if it disabled the transport.
 func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, err error) {
 	reason := ""
 	for i := range outcomes {
@@ -77,8 +77,8 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 	return a.Name, tellAdministrators(t, "transport_disabled", payload)
 }
 
-// tellAdministrators sends a note of the engine's own to every agent that has a valid administrator's token. Whoever
-// works on the command line or in the console sees the same in `status`, `agent list` and `doctor`.
+// tellAdministrators sends a message from the engine to every agent that has a valid administrator's token. On the
+// command line and in the console, `status`, `agent list` and `doctor` show the same information.
 func tellAdministrators(t *ledger.Tx, kind string, payload json.RawMessage) error {
 	names, err := t.Texts(`SELECT DISTINCT agent FROM tokens WHERE admin = 1 AND revoked_at = ''
 		AND (expires_at = '' OR expires_at > ?)
@@ -98,7 +98,7 @@ func tellAdministrators(t *ledger.Tx, kind string, payload json.RawMessage) erro
 	return nil
 }
 
-// useFallback hands the messages of a disabled agent to its fallback.
+// useFallback delivers the messages of a disabled agent through its fallback. Without a fallback it gives them back.
 func useFallback(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 	if c.agent.Fallback == "" {
 		return allOutcomes(c, outcome{givenBack: true, reason: "the agent's transport was disabled in the meantime"})
@@ -112,17 +112,17 @@ func useFallback(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 	return outcomes
 }
 
-// ReleaseToReader makes messages due now that a recipient's transport put off, because the recipient has come to read
-// itself.
+// ReleaseToReader makes messages due now that a recipient's transport postponed, because the recipient now reads its
+// messages itself.
 func ReleaseToReader(t *ledger.Tx, recipient string) error {
 	conf := t.Config()
 	if agent := conf.Agents[recipient]; agent == nil || t.Ledger.SetTransport(agent) != nil {
-		return nil // nothing is
+		return nil // an inbox postpones nothing
 	}
 	return agents.ReleasePutOff(t, recipient, "the agent reads its messages directly")
 }
 
-// KeptFrom reports whether ReleaseToReader would make anything due.
+// KeptFrom reports whether ReleaseToReader would make any message due.
 func KeptFrom(c *store.Conn, agent *ledger.Agent) (bool, error) {
 	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.PutOff+
 		` AND lease_token = '' AND recipient = ?1)`, agent.Name)

@@ -1,5 +1,5 @@
-// Package delivery hands messages over: it claims what is due, delivers it through transports, notes the outcome,
-// retries, and gives up in the end.
+// Package delivery delivers messages: it claims due messages, delivers them through transports, records the outcomes,
+// retries failed deliveries, and finally gives up.
 package delivery
 
 import (
@@ -13,28 +13,28 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Engine is an open database that can deliver. Package router opens one. It is safe for concurrent use; other engines
+// Engine is an open database that can deliver. Package router opens one. It is safe for concurrent use. Other engines
 // may have the same database open, in this process and in others.
 type Engine struct {
 	*ledger.Ledger
 
-	// OpenOther opens another database, of the caller's own, with the same transports, clock and log. It is not asked
-	// whether it is trusted, and nothing is kept of it.
+	// OpenOther opens another database of the caller with the same transports, clock and log. It does not check
+	// whether that database is trusted, and records nothing about it.
 	OpenOther func(ctx context.Context, path string) (*Engine, error)
 
 	calm calm
 	lent bool
 
 	mu            sync.Mutex
-	lookedForDead time.Time // leases of dead processes
+	lookedForDead time.Time // last check for leases of dead processes
 	workers       sync.WaitGroup
-	delivering    map[string]int           // workers by the recipient that they deliver to
-	seats         map[string]chan struct{} // by scheme: bounds the workers that deliver through a transport at the same time
+	delivering    map[string]int           // number of workers by recipient
+	seats         map[string]chan struct{} // by scheme: limits the workers that use a transport at the same time
 }
 
-// maxWorkers bounds the workers of one process that deliver through one transport at the same time, and so the files,
-// connections and processes that it has for them. Each transport has its own: commands that take their time delay no
-// file.
+// maxWorkers is the maximum number of workers of one process that deliver through one transport at the same time. It
+// limits the files, connections and processes that they use. Each transport has its own limit, so that slow commands
+// do not delay deliveries to files.
 const maxWorkers = 256
 
 // NewEngine returns an engine for an open database.
@@ -46,17 +46,18 @@ func NewEngine(l *ledger.Ledger) *Engine {
 	return e
 }
 
-// Drain waits for deliveries that are under way. Nobody may begin new ones meanwhile.
+// Drain waits for deliveries in progress. No new deliveries may be started meanwhile.
 func (e *Engine) Drain() { e.workers.Wait() }
 
-// Lend returns an engine of the same open database, whose Close leaves that open. It must not be used once e is closed.
+// Lend returns an engine for the same open database whose Close leaves the database open. It must not be used after e
+// is closed.
 func (e *Engine) Lend() *Engine {
 	lent := NewEngine(e.Ledger)
 	lent.OpenOther, lent.lent = e.OpenOther, true
 	return lent
 }
 
-// Close waits for deliveries that are under way, then closes the database. The engine must not be used afterwards.
+// Close waits for deliveries in progress, then closes the database. The engine must not be used afterwards.
 func (e *Engine) Close() error {
 	e.workers.Wait()
 	if e.lent {
@@ -65,8 +66,8 @@ func (e *Engine) Close() error {
 	return e.Ledger.Close()
 }
 
-// takeSlot takes a slot for a worker of a recipient, if its transport bounds the attempts that are made at a time; nil
-// if it does not. Error: ErrNoSlot, or that there cannot be one.
+// takeSlot takes a slot for a worker of a recipient if the recipient's transport limits concurrent attempts, and
+// returns nil if it does not. Error: ErrNoSlot, or the reason why no slot can exist.
 func takeSlot(ctx context.Context, l *ledger.Ledger, recipient string) (orchestrator.Slot, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil || conf.Agents[recipient] == nil {
@@ -75,7 +76,8 @@ func takeSlot(ctx context.Context, l *ledger.Ledger, recipient string) (orchestr
 	return slotFor(l, conf.Agents[recipient])
 }
 
-// slotFor takes a slot for a worker of an agent, as takeSlot does.
+// slotFor takes a slot for a worker of an agent, with the results of takeSlot. It returns nil if the agent's
+// transport is disabled, withheld or on another host.
 func slotFor(l *ledger.Ledger, agent *ledger.Agent) (orchestrator.Slot, error) {
 	transport, _ := l.TransportOf(agent.Deliver)
 	slotted, ok := transport.(orchestrator.Slotted)
@@ -85,7 +87,7 @@ func slotFor(l *ledger.Ledger, agent *ledger.Agent) (orchestrator.Slot, error) {
 	return slotted.Slot(l.FilePrefix(), agent.Name, max(agent.Concurrency, 1))
 }
 
-// SlotsTaken reports whether as many attempts are under way as the agent allows.
+// SlotsTaken reports whether as many attempts are in progress as the agent allows.
 func SlotsTaken(l *ledger.Ledger, agent *ledger.Agent) bool {
 	slot, err := slotFor(l, agent)
 	if slot != nil {
@@ -94,9 +96,9 @@ func SlotsTaken(l *ledger.Ledger, agent *ledger.Agent) bool {
 	return errors.Is(err, orchestrator.ErrNoSlot)
 }
 
-// workersOf returns how many workers may deliver to an agent at the same time, and what bounds those of its transport.
-// More than one are of use only where a transport says how many attempts it makes at a time. nil is a recipient that is
-// no agent.
+// workersOf returns how many workers may deliver to an agent at the same time, and the channel that limits the
+// workers of its transport. More than one worker is useful only if the transport limits its concurrent attempts. A
+// nil agent stands for a recipient that is not an agent.
 func (e *Engine) workersOf(agent *ledger.Agent) (allowed int, seats chan struct{}) {
 	if agent == nil {
 		return 1, nil

@@ -14,15 +14,16 @@ import (
 	"mailroom/tracing"
 )
 
-// attemptFailed ends the attempt that m is making: it goes back on the ladder, or is given up. It returns when the next
-// attempt is due, "" when there is none. An outcome that is permanent gives up at once; one with a wait puts the next
-// attempt off, but no longer than the ladder's highest rung. m must be live, and still be what the caller read.
+// attemptFailed records that the current attempt at m failed, and schedules a retry or gives the message up. It
+// returns the time of the next attempt, or "" if there is none. A permanent outcome gives the message up at once. An
+// outcome with a wait delays the next attempt, but not longer than the longest wait of the retry schedule. m must be
+// live and unchanged since the caller read it.
 func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt string, err error) {
 	reason, permanent := out.reason, out.permanent
 	conf := t.Config()
 	wait, more := nextRung(&conf.Settings, m)
 	if !permanent && !more && mayHaveArrived(t.Ledger, m) {
-		// Its transport could not be asked, time and again. The marks stay, so that a replay asks first.
+		// Its transport could not be asked, repeatedly. The marks stay, so that a replay asks first.
 		reason = fmt.Sprintf("%s. The result of an earlier attempt is unknown: %v", reason, orchestrator.ErrUndecidable)
 	}
 	if permanent || !more {
@@ -32,7 +33,8 @@ func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt
 			return "", err
 		}
 		if permanent {
-			// Nothing can tell any more whether it arrived. Whoever replays it accepts that it may arrive again.
+			// It can no longer be determined whether the message arrived. Whoever replays it accepts that it may
+			// arrive again.
 			if err := t.Run(`UPDATE agent_message SET delivery_marks = '' WHERE seq = ?`, m.Seq); err != nil {
 				return "", err
 			}
@@ -52,8 +54,8 @@ func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt
 	return retryAt, err
 }
 
-// mayHaveArrived reports whether an attempt left its mark with a transport that can be asked about it, and nobody has
-// heard yet what became of it.
+// mayHaveArrived reports whether an attempt left a mark with a transport that can be asked about the message, so that
+// the result of the attempt is still unknown.
 func mayHaveArrived(l *ledger.Ledger, m *orchestrator.Message) bool {
 	for target := range MarksOf(m) {
 		transport, _ := l.TransportOf(target)
@@ -64,7 +66,7 @@ func mayHaveArrived(l *ledger.Ledger, m *orchestrator.Message) bool {
 	return false
 }
 
-// GiveUp makes a dead letter of a live message and tells its sender. attempted says that an attempt ends with it.
+// GiveUp makes a live message a dead letter and notifies its sender. attempted is true if an attempt ends with it.
 func GiveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool) error {
 	if isTest(m) {
 		return testFailed(t, m, reason)
@@ -80,21 +82,21 @@ func GiveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool
 	}
 	level := slog.LevelWarn
 	if span := tracing.FromContext(t.Ctx); span != nil && !span.Scheduled {
-		level = slog.LevelInfo // the answer of a command that somebody has called tells of it
+		level = slog.LevelInfo // the output of the command reports the dead letter
 	}
 	say(t, level, "a message became a dead letter", m, "retries", retries, "reason", reason)
 	return Bounce(t, m, orchestrator.DeliveryFailed, reason, retries)
 }
 
-// say logs what became of a message, once that is on the disk.
+// say logs the outcome for a message once the outcome is on the disk.
 func say(t *ledger.Tx, level slog.Level, what string, m *orchestrator.Message, more ...any) {
 	args := append([]any{"message_id", m.ID, "sender", m.Sender, "recipient", m.Recipient}, more...)
 	t.AfterCommit(func() { t.Ledger.Log.Log(context.Background(), level, what, args...) })
 }
 
 // Bounce sends one error_report to the sender of a message that failed or expired. The engine's own messages never
-// bounce, nor does what it says of the end of a session, which a report would start anew. A sender that nobody knows
-// cannot get one. Source: contract, "The ladder and retention".
+// bounce. Neither do notifications of the end of a session, because the report would start the session again. An
+// unknown sender gets no report. Source: contract, "The ladder and retention".
 func Bounce(t *ledger.Tx, m *orchestrator.Message, code orchestrator.Code, reason string, retries int) error {
 	conf := t.Config()
 	sender := conf.Agents[m.Sender]
@@ -111,9 +113,9 @@ func Bounce(t *ledger.Tx, m *orchestrator.Message, code orchestrator.Code, reaso
 	return t.TellSender(m, "error_report", payload)
 }
 
-// ladder is the retry policy as a backoff.BackOff: the waits before the second, third, ... attempt of one message, and
-// Stop once its retries are used up. When a message allows more retries than there are rungs, the last rung repeats.
-// Source: document 004, "Retry Strategy"; contract, "The ladder and retention".
+// ladder is the retry schedule of one message as a backoff.BackOff: the waits before the second, third, ... attempt,
+// and Stop once the retries are used up. If a message allows more retries than the schedule has waits, the last wait
+// repeats. Source: document 004, "Retry Strategy"; contract, "The ladder and retention".
 type ladder struct {
 	rungs      []time.Duration
 	maxRetries int
@@ -130,10 +132,10 @@ func (l *ladder) NextBackOff() time.Duration {
 	return rung
 }
 
-// Reset goes back to the foot of the ladder.
+// Reset restarts the retry schedule.
 func (l *ladder) Reset() { l.retries = 0 }
 
-// nextRung returns the wait after the attempt that m is making failed, and false when that was its last.
+// nextRung returns the wait after a failure of the current attempt at m, and whether m has a retry left.
 func nextRung(s *ledger.Settings, m *orchestrator.Message) (time.Duration, bool) {
 	var policy backoff.BackOff = &ladder{rungs: s.Ladder, maxRetries: m.MaxRetries, retries: m.Attempt() - 1}
 	wait := policy.NextBackOff()

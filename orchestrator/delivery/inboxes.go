@@ -14,11 +14,10 @@ import (
 	"mailroom/tracing"
 )
 
-// deliverInboxes delivers everything due to recipients whose transport is a table, and calls others with the names of
-// the other recipients that have something due, as soon as it meets them. Rows of recipients that nobody knows fail
-// their attempt here. Each transaction goes on behind the recipient that the one before ended with, so that one with a
-// long backlog holds back nobody. A recipient to whom somebody else delivers at that moment is passed over, and comes
-// last.
+// deliverInboxes delivers all due messages to recipients whose transport is a table. For every other recipient with
+// due messages, it calls others with the name as soon as it finds one. Rows for unknown recipients fail their attempt
+// here. Each transaction continues after the recipient with which the previous one ended, so that a recipient with a
+// long backlog does not delay the others. A recipient that another process is serving is skipped and served last.
 func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, r *run, others func(recipient string)) error {
 	passed := map[string]bool{}
 	if o.Recipient != "" {
@@ -35,8 +34,8 @@ func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, r *run, ot
 	return nil
 }
 
-// deliverTurns is deliverInboxes for the recipients that a scope allows. Those that are passed over are added to
-// passed.
+// deliverTurns serves the recipients that a scope allows, as described for deliverInboxes. It adds skipped recipients
+// to passed.
 func deliverTurns(ctx context.Context, l *ledger.Ledger, o Options, scope store.Scope, r *run,
 	others func(recipient string), passed map[string]bool) error {
 	last, idle := "", 0
@@ -73,29 +72,29 @@ func deliverTurns(ctx context.Context, l *ledger.Ledger, o Options, scope store.
 	return nil
 }
 
-// InboxBatch is one transaction's worth of set-based delivery.
+// InboxBatch is the set-based delivery of one transaction.
 type InboxBatch struct {
 	*ledger.Tx
-	Left      int // rows that may still be taken
+	Left      int // number of rows that may still be taken
 	More      bool
 	last      string // recipient that was served last
-	names     int    // recipients that have something due
-	changed   int    // rows that are not due any more
+	names     int    // number of recipients with due messages
+	changed   int    // number of rows that are no longer due
 	Delivered map[string]int
 	failed    []FailedAttempt
 	others    []string
-	passed    []string // those to whom somebody else delivers
+	passed    []string // recipients that another process is serving
 
-	set   orchestrator.SetTransport // of the rows in temp.batch
-	taken map[string]int            // these by recipient
+	set   orchestrator.SetTransport // transport of the rows in temp.batch
+	taken map[string]int            // number of these rows by recipient
 }
 
-// minShare is how many rows of one recipient are taken at least while others wait too. A transaction is shared out
-// among all of them: the oldest rows of all stand side by side in the table, those of one are spread over ten times the
-// pages if there are ten.
+// minShare is the minimum number of rows of one recipient in a transaction while other recipients wait, too. A
+// transaction is shared among all recipients because the oldest rows of all of them are adjacent in the table. The
+// rows of one of ten recipients are spread over ten times as many pages.
 const minShare = 25
 
-// run serves one recipient after the other until the batch is full.
+// run serves the recipients one after the other until the batch is full.
 func (b *InboxBatch) run(only string) error {
 	conf := b.Config()
 	if b.Left <= 0 {
@@ -130,12 +129,12 @@ func (b *InboxBatch) run(only string) error {
 		b.last = recipient
 		agent := conf.Agents[recipient]
 		if agent != nil && b.Ledger.SetTransport(agent) == nil {
-			// of whom there may be more than the database has room for locks
+			// there may be more of them than the database has room for locks
 			b.others = append(b.others, recipient)
 			continue
 		}
 		held, err := b.Hold(recipient)
-		if held && !b.IsAlone() { // what others did to its messages since this began is to have an earlier time
+		if held && !b.IsAlone() { // changes by others since the start must have an earlier time
 			b.ReadClock(b.Ledger.Now())
 		}
 		switch {
@@ -158,14 +157,14 @@ func (b *InboxBatch) run(only string) error {
 	return b.Deliver()
 }
 
-// Empty begins a new set.
+// Empty starts a new, empty set.
 func (b *InboxBatch) Empty() error {
 	b.taken = map[string]int{}
 	return b.SetBatch()
 }
 
-// TakeShare puts what is due to one recipient into the set, at most limit rows: the highest priority first, then the
-// oldest. If what is in the set goes through another transport, it is delivered before.
+// TakeShare adds due messages of one recipient to the set: at most limit rows, highest priority first, then oldest.
+// If the rows already in the set use another transport, TakeShare delivers them first.
 func (b *InboxBatch) TakeShare(recipient string, limit int, set orchestrator.SetTransport) error {
 	if b.set != nil && b.set != set {
 		if err := b.Deliver(); err != nil {
@@ -198,7 +197,7 @@ func (b *InboxBatch) TakeShare(recipient string, limit int, set orchestrator.Set
 	return err
 }
 
-// TakeThese puts those of some rows of one recipient into the set that may still be taken.
+// TakeThese sets the set to those of the given rows of one recipient that may still be taken.
 func (b *InboxBatch) TakeThese(recipient string, seqs []int64, set orchestrator.SetTransport) error {
 	b.set = set
 	if err := b.SetBatch(seqs...); err != nil {
@@ -216,8 +215,8 @@ func (b *InboxBatch) TakeThese(recipient string, seqs []int64, set orchestrator.
 	return err
 }
 
-// Deliver delivers the set. If that fails because of its rows, it delivers ever smaller parts of it, so that a row
-// which breaks its part is found, fails alone, and holds back nobody.
+// Deliver delivers the set. If delivery fails because of the rows, it delivers smaller and smaller parts, so that a
+// faulty row is found, fails alone, and does not delay other rows.
 func (b *InboxBatch) Deliver() error {
 	if len(b.taken) == 0 {
 		return nil
@@ -241,7 +240,7 @@ func (b *InboxBatch) Deliver() error {
 	return b.Empty()
 }
 
-// count notes that so many messages were delivered to each recipient.
+// count adds the numbers of delivered messages by recipient.
 func (b *InboxBatch) count(delivered map[string]int) {
 	for recipient, n := range delivered {
 		b.Delivered[recipient] += n
@@ -250,14 +249,14 @@ func (b *InboxBatch) count(delivered map[string]int) {
 	}
 }
 
-// setRow is a row of a set which could not be delivered as a whole.
+// setRow is a row of a set that could not be delivered as a whole.
 type setRow struct {
 	seq       int64
 	recipient string
 }
 
-// deliverSet delivers the rows of temp.batch, so many to each recipient, and settles them, or does nothing. fault is a
-// failure that lies in the rows.
+// deliverSet delivers the rows of temp.batch and settles them, or changes nothing. recipients holds the number of
+// rows per recipient. fault is a failure caused by the rows.
 func (b *InboxBatch) deliverSet(recipients map[string]int) (fault, err error) {
 	return b.ChangeRows(func() error {
 		if err := ledger.DeliverBatch(b.Tx, b.set, recipients); err != nil {
@@ -269,7 +268,8 @@ func (b *InboxBatch) deliverSet(recipients map[string]int) (fault, err error) {
 	})
 }
 
-// deliverHalves delivers rows that failed as a set: each half by itself, and the halves of one that fails again.
+// deliverHalves delivers rows that failed as a set: each half by itself, and recursively the halves of a half that
+// fails.
 func (b *InboxBatch) deliverHalves(rows []setRow) error {
 	for _, half := range [][]setRow{rows[:len(rows)/2], rows[len(rows)/2:]} {
 		if len(half) == 0 {
@@ -301,8 +301,8 @@ func (b *InboxBatch) deliverHalves(rows []setRow) error {
 	return nil
 }
 
-// failAlone sends the row that broke its set up the ladder. If its agent has a fallback, the row gets a mark instead,
-// and a worker tries that.
+// failAlone records a failed attempt for the row that made its set fail. If the row's agent has a fallback, the row
+// gets a mark instead, and a worker tries the fallback.
 func (b *InboxBatch) failAlone(seq int64, agent *ledger.Agent, cause error) error {
 	ms, err := ledger.Messages(b.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?`, seq)
 	if err != nil || len(ms) == 0 {
@@ -317,7 +317,7 @@ func (b *InboxBatch) failAlone(seq int64, agent *ledger.Agent, cause error) erro
 	return b.failOne(&ms[0], reason)
 }
 
-// failOne ends an attempt at a message that failed.
+// failOne records a failed attempt at a message.
 func (b *InboxBatch) failOne(m *orchestrator.Message, reason string) error {
 	retryAt := ""
 	stuck, err := b.RowSavepoint("recording its failed attempt", m.ID, func() (err error) {
@@ -331,7 +331,8 @@ func (b *InboxBatch) failOne(m *orchestrator.Message, reason string) error {
 	return err
 }
 
-// failedAttempt describes an attempt of m that has just failed. The text counts attempts, retry_count the retries made.
+// failedAttempt describes an attempt of m that has just failed. Its text counts attempts, and its RetryCount counts
+// retries.
 func failedAttempt(m *orchestrator.Message, code orchestrator.Code, reason, retryAt string) FailedAttempt {
 	attempts := "1 attempt"
 	if n := m.Attempt(); n > 1 {
@@ -343,7 +344,8 @@ func failedAttempt(m *orchestrator.Message, code orchestrator.Code, reason, retr
 	}
 }
 
-// failUnknown sends what somebody wrote by hand for a name that nobody has up the ladder, where it fails in the end.
+// failUnknown records failed attempts for the due messages to an unknown name, which somebody wrote by hand. They
+// become dead letters when their retries are used up.
 func (b *InboxBatch) failUnknown(recipient string) error {
 	ms, err := ledger.Messages(b.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ledger.Due+
 		` AND recipient = ?2
@@ -365,8 +367,8 @@ func (b *InboxBatch) failUnknown(recipient string) error {
 	return nil
 }
 
-// HandOne delivers one message through a table, where its place looks read, and brings m up to date. read says that it
-// is read indeed; otherwise the caller lends it to a reader.
+// HandOne delivers one message through a table, where its row is marked as read, and updates m. read is true if the
+// message counts as read; otherwise the caller puts it under a reading lease.
 func HandOne(t *ledger.Tx, m *orchestrator.Message, set orchestrator.SetTransport, read bool) error {
 	if err := set.DeliverRead(t.Run, m.Seq, t.Now); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// MarksOf returns the notes that transports left with a message (see orchestrator.Attempt.Mark), by target. A column
-// that was written by hand and cannot be read holds none.
+// MarksOf returns the notes that transports left with a message (see orchestrator.Attempt.Mark), by target. If the
+// column was written by hand and cannot be parsed, the result is empty.
 func MarksOf(m *orchestrator.Message) map[string]string {
 	var marks map[string]string
 	if json.Unmarshal([]byte(m.Marks), &marks) != nil || marks == nil {
@@ -17,8 +17,8 @@ func MarksOf(m *orchestrator.Message) map[string]string {
 	return marks
 }
 
-// AddMark stores the note of a transport with a message, in the row and in m. The notes of other targets stay. An empty
-// note removes it.
+// AddMark stores the note of a transport for a message, in the row and in m. The notes of other targets do not
+// change. An empty note removes the target's note.
 func AddMark(t *ledger.Tx, m *orchestrator.Message, target, note string) (err error) {
 	if m.Marks, err = withMark(m, target, note); err != nil {
 		return err
@@ -27,8 +27,8 @@ func AddMark(t *ledger.Tx, m *orchestrator.Message, target, note string) (err er
 	return err
 }
 
-// addMarkHeld is AddMark for a message that is live and under a lease. It reports whether it still is; otherwise it
-// stores nothing.
+// addMarkHeld stores the note of a transport for a message if the message is live and still has the given lease
+// token. held reports whether it is; otherwise nothing is stored.
 func addMarkHeld(t *ledger.Tx, m *orchestrator.Message, token, target, note string) (held bool, err error) {
 	marks, err := withMark(m, target, note)
 	if err != nil {
@@ -43,7 +43,7 @@ func addMarkHeld(t *ledger.Tx, m *orchestrator.Message, token, target, note stri
 	return true, nil
 }
 
-// withMark returns the notes of a message with that of one more target.
+// withMark returns the notes of a message with the note of a target added, replaced or removed.
 func withMark(m *orchestrator.Message, target, note string) (string, error) {
 	marks := MarksOf(m)
 	if marks[target] = note; note == "" {

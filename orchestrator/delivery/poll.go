@@ -13,17 +13,17 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Backlog is what waits for a recipient.
+// Backlog holds the messages that wait for a recipient.
 type Backlog struct {
 	Recipient string
-	Pending   int                    // the whole backlog
-	Unread    int                    // delivered to its inbox and not read, or lent and not confirmed
-	Messages  []orchestrator.Message // the oldest of the backlog
+	Pending   int                    // number of undelivered messages
+	Unread    int                    // number delivered to its inbox and not read, or lent and not confirmed
+	Messages  []orchestrator.Message // the oldest undelivered messages
 }
 
-// Poll returns what waits for a recipient: the oldest messages, at most n of them (1 to 1000). It changes nothing, and
-// works on a read-only disk. Rows that others wrote are shown as adoption would make them. Error: unknown_recipient if
-// nobody has the name and nothing waits for it.
+// Poll returns the backlog of a recipient with its oldest messages, at most n of them (1 to 1000). It changes nothing
+// and works on a read-only disk. Rows that others wrote are shown as adoption would convert them. Error:
+// unknown_recipient if the name is unknown and nothing waits for it.
 func Poll(ctx context.Context, l *ledger.Ledger, recipient string, n int) (Backlog, error) {
 	recipient, err := orchestrator.CheckName("recipient", recipient)
 	if err != nil {

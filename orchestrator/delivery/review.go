@@ -16,9 +16,9 @@ import (
 	"mailroom/tracing"
 )
 
-// Untidy looks whether Tidy has anything to do. Most of the time it has not, and this is a twentieth of its work.
-// Whatever has a time of its own is looked for when that has come, and when it lies further ahead than any can, for
-// clampTimes.
+// Untidy reports whether Tidy has anything to do. Usually it has not, and Untidy takes a twentieth of the time of
+// Tidy. Entries with a time of their own are looked for when that time has come, and when it lies further ahead than
+// possible, for clampTimes.
 func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Time) (bool, error) {
 	text := `
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Foreign + `)
@@ -34,11 +34,11 @@ func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Tim
 	ahead := func(longest time.Duration) string { return orchestrator.Stamp(clock.Add(longest)) }
 	args := []any{
 		orchestrator.Stamp(clock),                              // ?1
-		ahead(ledger.MaxLease),                                 // ?2 leases on deliveries
-		ahead(conf.ShortestLease),                              // ?3 those that no process holds
-		ahead(HighestRung(&conf.Settings)),                     // ?4 rungs of the ladder
-		ahead(orchestrator.MaxNotBefore),                       // ?5 what senders want later
-		ahead(messages.MaxReadingLease),                        // ?6 leases of readers
+		ahead(ledger.MaxLease),                                 // ?2 delivery leases
+		ahead(conf.ShortestLease),                              // ?3 delivery leases that no process holds
+		ahead(HighestRung(&conf.Settings)),                     // ?4 waits of the retry schedule
+		ahead(orchestrator.MaxNotBefore),                       // ?5 times requested by senders
+		ahead(messages.MaxReadingLease),                        // ?6 reading leases
 		ahead(orchestrator.MaxNotBefore + orchestrator.MaxTTL), // ?7 acknowledgements
 		ahead(conf.LongestSilence),                             // ?8 silences
 	}
@@ -52,10 +52,10 @@ func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Tim
 	return n != 0, err
 }
 
-// Tidy brings rows up to date before anything is delivered, deleted or read: it adopts what others wrote, ends the
-// leases of dead processes and of readers that did not acknowledge in time, repairs times after a clock was set back,
-// expires messages, and tells senders and the manager what they are to be told. more is true when there is more to do,
-// for the next transaction.
+// Tidy brings rows up to date before messages are delivered, deleted or read. It adopts rows that others wrote, ends
+// the leases of dead processes and of readers that did not acknowledge in time, corrects times after a clock was set
+// back, expires messages, and sends pending notifications to senders and the manager. more reports whether more is
+// left for the next transaction.
 func Tidy(t *ledger.Tx) (more bool, err error) {
 	conf := t.Config()
 	if untidy, err := Untidy(t.Ledger, t.Conn, conf, t.Clock); err != nil || !untidy {
@@ -83,7 +83,7 @@ func Tidy(t *ledger.Tx) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	reviewing, err := review(t) // pushes of questions that have expired are taken back by now
+	reviewing, err := review(t) // by now, pushes of expired questions have been withdrawn
 	if err != nil {
 		return false, err
 	}
@@ -98,8 +98,9 @@ func Tidy(t *ledger.Tx) (more bool, err error) {
 	return adopting || ending || returning || reviewing || telling || working || missing, err
 }
 
-// clampTimes takes times that lie further ahead than any can back to the furthest: of rungs, leases of both kinds,
-// acknowledgements, questions and silences. A clock that was set forward and back leaves such, and so does a hand.
+// clampTimes moves times that lie further ahead than possible back to the latest possible time: times of retries,
+// leases of both kinds, acknowledgements, questions and silences. Such times result from a clock that was set forward
+// and back, or from a change by hand.
 func clampTimes(t *ledger.Tx) error {
 	type clamp struct {
 		longest time.Duration
@@ -132,7 +133,7 @@ func clampTimes(t *ledger.Tx) error {
 	return agents.ClampSilences(t)
 }
 
-// doChores does what is due of the chores of all parts.
+// doChores does the due work of the chores of all parts.
 func doChores(t *ledger.Tx) (more bool, err error) {
 	for _, d := range t.Ledger.Chores() {
 		again, err := d.Do(t)
@@ -144,7 +145,7 @@ func doChores(t *ledger.Tx) (more bool, err error) {
 	return more, nil
 }
 
-// clampUnownedLeases takes leases that no process holds back to what an attempt for their recipient usually has.
+// clampUnownedLeases shortens leases that no process holds to the usual lease of an attempt for their recipient.
 func clampUnownedLeases(t *ledger.Tx) error {
 	conf := t.Config()
 	const beyond = ` WHERE ` + ledger.Leased + ` AND ` + ledger.Unowned + ` AND lease_until > ?1`
@@ -163,18 +164,18 @@ func clampUnownedLeases(t *ledger.Tx) error {
 	return nil
 }
 
-// unaskedCrashes times the setting delivery.crashes_per_rung is how many deliveries of a message may die before it is
-// given up although its transport could not be asked whether it has it.
+// unaskedCrashes times the setting delivery.crashes_per_rung is the number of crashed deliveries of a message after
+// which it is given up although its transport could not be asked whether the message arrived.
 const unaskedCrashes = 5
 
-// endedLeases selects the rows of leases that ran out, in the order of their index: by seq alone SQLite would walk the
-// whole table. The rows of one sender and recipient come in the order of sending.
+// endedLeases selects the rows of expired leases, in the order of their index: ordered by seq alone, SQLite would
+// walk the whole table. The rows of one sender and recipient come in the order of sending.
 const endedLeases = ` FROM agent_message
 	WHERE ` + ledger.Leased + ` AND lease_until <= ? ORDER BY recipient, sender, seq LIMIT +? OFFSET +?`
 
-// endLeases takes back the rows of leases that ran out: their process died. That costs no rung, but is counted; each
-// time the count reaches the setting delivery.crashes_per_rung, it is a failed attempt, so that a message which kills
-// the process that delivers it comes to an end.
+// endLeases releases the rows of expired leases, whose processes died. A crash is counted but is not a failed
+// attempt. Whenever the count reaches a multiple of the setting delivery.crashes_per_rung, it counts as one failed
+// attempt, so that a message that kills the processes delivering it is eventually given up.
 func endLeases(t *ledger.Tx) (more bool, err error) {
 	return pastStuck(t, "ending its lease", func(skip int) ([]orchestrator.Message, error) {
 		return ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+endedLeases, t.ClockText, ledger.ReviewBatch,
@@ -199,7 +200,7 @@ func endLease(t *ledger.Tx, m *orchestrator.Message) error {
 	t.WakeAll()
 	m.Crashes++
 	if _, more := nextRung(settings, m); !more && m.Marks != "" && m.Crashes < unaskedCrashes*settings.CrashesPerRung {
-		return nil // its transport may have it already, and is asked before it is given up
+		return nil // the transport may have the message already, and is asked before the message is given up
 	}
 	if m.Crashes%settings.CrashesPerRung != 0 {
 		return nil
@@ -209,8 +210,9 @@ func endLease(t *ledger.Tx, m *orchestrator.Message) error {
 	return err
 }
 
-// pastStuck does something to each row of a batch of at most ReviewBatch, which page reads. Rows that cannot be changed
-// stay in front of the others, and are skipped. more says that there are others, of which some can be changed.
+// pastStuck calls one for each row of a batch of at most ReviewBatch rows, which page reads. Rows that cannot be
+// changed remain at the front and are skipped. more reports whether there are further rows, some of which can be
+// changed.
 func pastStuck(t *ledger.Tx, what string, page func(skip int) ([]orchestrator.Message, error),
 	one func(*orchestrator.Message) error) (more bool, err error) {
 	for stuck := 0; ; {
@@ -237,8 +239,8 @@ func pastStuck(t *ledger.Tx, what string, page func(skip int) ([]orchestrator.Me
 	}
 }
 
-// review looks at rows whose review is due: it expires those whose time is over and reports those that wait for too
-// long, once.
+// review handles rows whose review is due. It expires rows whose time is over, and reports once those that have
+// waited too long.
 func review(t *ledger.Tx) (more bool, err error) {
 	return pastStuck(t, "reviewing it", func(skip int) ([]orchestrator.Message, error) {
 		return ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message
@@ -258,9 +260,10 @@ func reviewRow(t *ledger.Tx, m *orchestrator.Message) error {
 	over := m.ExpiresAt != "" && m.ExpiresAt <= t.ClockText
 	switch {
 	case isLive && m.LeaseToken != "":
-		next = m.LeaseUntil // it is being delivered now; look again when that must have ended
+		next = m.LeaseUntil // it is being delivered now; check again when the delivery must have ended
 	case isLive && over && m.Marks != "":
-		// Its transport may have it already: a worker asks first. It must not wait for its rung.
+		// Its transport may have the message already, and a worker asks first. The row must not wait for its retry
+		// time.
 		next = orchestrator.Stamp(t.Clock.Add(time.Minute))
 		if err := t.Run(`UPDATE agent_message SET next_attempt_at = '' WHERE seq = ?`, m.Seq); err != nil {
 			return err
@@ -268,7 +271,7 @@ func reviewRow(t *ledger.Tx, m *orchestrator.Message) error {
 	case isLive && over:
 		return Lapse(t, m, "not delivered before it expired at "+m.ExpiresAt)
 	case lease != nil && m.TTL != nil && over:
-		next = lease.Until // its reader has it, and may acknowledge it still
+		next = lease.Until // its reader has the message and may still acknowledge it
 	case m.Status == orchestrator.Delivered && m.TTL != nil && m.ReadAt == "" && over:
 		return Lapse(t, m, "not read before it expired at "+m.ExpiresAt)
 	case isLive:
@@ -285,7 +288,7 @@ func reviewRow(t *ledger.Tx, m *orchestrator.Message) error {
 	return t.Run(`UPDATE agent_message SET review_at = ? WHERE seq = ?`, next, m.Seq)
 }
 
-// reportOverdue notes that a message waits for longer than it should. It spends no rung and is noted once.
+// reportOverdue records that a message has waited too long. It is recorded once and does not use up a retry.
 func reportOverdue(t *ledger.Tx, m *orchestrator.Message) error {
 	why := "undelivered since " + ledger.DueSince(m) // an acknowledgement can be overdue, too
 	noted, err := t.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'overdue'
@@ -296,7 +299,7 @@ func reportOverdue(t *ledger.Tx, m *orchestrator.Message) error {
 	return t.Note(ledger.BySeq(m.Seq), tracing.Overdue, why)
 }
 
-// Lapse expires a message, takes it out of the inbox it was in, and informs its sender.
+// Lapse expires a message, removes it from its inbox, and notifies its sender.
 func Lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 	if isTest(m) {
 		return testFailed(t, m, reason)
@@ -315,10 +318,10 @@ func Lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 	return Bounce(t, m, orchestrator.MessageExpired, reason, m.RetryCount)
 }
 
-// deadEvery is how often an engine looks for leases whose holder is dead.
+// deadEvery is the interval at which an engine looks for leases whose holder is dead.
 const deadEvery = time.Second
 
-// deadDue reports whether it is time to look again, and notes that somebody does.
+// deadDue reports whether deadEvery has passed since the last check. If so, it records the present check.
 func (e *Engine) deadDue() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -330,8 +333,8 @@ func (e *Engine) deadDue() bool {
 	return true
 }
 
-// endDeadLeases lets the leases run out whose holders are known to be dead, so that Tidy takes their rows back, and
-// ends those of readers whose process has ended.
+// endDeadLeases makes the leases of dead holders expire, so that Tidy releases their rows. It also ends the reading
+// leases of processes that have ended.
 func (e *Engine) endDeadLeases(ctx context.Context) error {
 	if !e.deadDue() {
 		return nil

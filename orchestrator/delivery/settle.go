@@ -13,22 +13,22 @@ import (
 	"mailroom/tracing"
 )
 
-// outcome is what became of one message of a claim.
+// outcome is the result of an attempt for one message of a claim.
 type outcome struct {
 	delivered bool
-	fallback  string // the fallback that took it, "" for the agent's own transport
-	// why the attempt, or the agent's own transport, failed; or how it is known that it was delivered
+	fallback  string // target of the fallback that delivered it; "" for the agent's own transport
+	// why the attempt, or the agent's own transport, failed; or the evidence that the message was delivered
 	reason    string
-	earlier   bool              // not this attempt delivered it, but one that never reported back
+	earlier   bool              // delivered by an earlier attempt that did not report back
 	code      orchestrator.Code // delivery_failed or delivery_timeout
-	permanent bool              // do not try again
-	expired   bool              // its time had passed, and no transport has it
-	givenBack bool              // the process is stopping and the attempt had not come to an end
-	postponed bool              // the recipient asks to be tried later; that costs no rung
+	permanent bool              // no further attempt
+	expired   bool              // the message's time had passed, and no transport has it
+	givenBack bool              // the process is stopping and the attempt was not finished
+	postponed bool              // the recipient requested a later attempt, which does not use up a retry
 	gone      bool              // the address is gone for good
 	noDevice  bool              // the user has no device
-	wait      time.Duration     // the recipient asks for no attempt before
-	detail    string            // what the transport reported of the attempt
+	wait      time.Duration     // minimum wait before the next attempt, requested by the recipient
+	detail    string            // the transport's report of the attempt
 }
 
 func allOutcomes(c *claim, out outcome) []outcome {
@@ -39,7 +39,7 @@ func allOutcomes(c *claim, out outcome) []outcome {
 	return outs
 }
 
-// unfinished is the outcome of an attempt whose context ended before the transport came back.
+// unfinished returns the outcome of an attempt whose context ended before the transport returned.
 func unfinished(ctx context.Context, c *claim) outcome {
 	if cause := context.Cause(ctx); errors.Is(cause, orchestrator.ErrStopping) || errors.Is(cause, errCutOff) {
 		return outcome{givenBack: true, reason: cause.Error()}
@@ -89,16 +89,16 @@ func failedOutcome(ctx context.Context, c *claim, err error) outcome {
 	return out
 }
 
-// settlement is what a settled claim adds to the run's result.
+// settlement is the contribution of a settled claim to the result of the run.
 type settlement struct {
 	delivered int
 	putOff    int
 	failed    []FailedAttempt
-	disabled  string // the agent, if its transport was disabled
+	disabled  string // the agent whose transport was disabled, or ""
 }
 
-// settle ends a claim in the table, as far as this process still holds it. What another has taken over meanwhile is
-// left alone, and the late result only noted.
+// settle records the outcomes of a claim for the messages that this process still holds. For messages that another
+// process has taken over meanwhile, it only records the late result in the trace.
 func settle(t *ledger.Tx, c *claim, outcomes []outcome) (s settlement, err error) {
 	for i := range outcomes {
 		if err := settleOne(t, c, &c.messages[i], &outcomes[i], &s); err != nil {
@@ -112,7 +112,7 @@ func settle(t *ledger.Tx, c *claim, outcomes []outcome) (s settlement, err error
 	return s, err
 }
 
-// settleOne ends the lease on one message of a claim.
+// settleOne records the outcome of one message of a claim and ends its lease.
 func settleOne(t *ledger.Tx, c *claim, m *orchestrator.Message, out *outcome, s *settlement) error {
 	part := t.Ledger.PartOf(c.agent.Name)
 	held, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+ledger.Live,
@@ -126,18 +126,18 @@ func settleOne(t *ledger.Tx, c *claim, m *orchestrator.Message, out *outcome, s 
 		s.delivered++
 		return settleDelivered(t, m, out)
 	case out.gone && part != nil:
-		over := *out // the request may be run again
+		over := *out // a copy, because the request may be run again
 		if over.permanent, err = part.Gone(t, c.agent.Name, c.secret, out.reason); err != nil {
 			return err
 		}
 		out = &over
 	case out.expired:
 		return Lapse(t, m, out.reason)
-	case c.trial: // whatever comes of it, it is not tried again
+	case c.trial: // whatever the result, it is not retried
 	case out.givenBack:
 		return giveBack(t, m, out)
 	case out.gone:
-		return giveBack(t, m, out) // it waits for another address
+		return giveBack(t, m, out) // the message waits for another address
 	case out.postponed:
 		s.putOff++
 		return postpone(t, m, out)
@@ -158,7 +158,7 @@ func settleOne(t *ledger.Tx, c *claim, m *orchestrator.Message, out *outcome, s 
 	return nil
 }
 
-// cancelPointless cancels a message of which an attempt failed, if its recipient's part says that it needs no other.
+// cancelPointless cancels a message after a failed attempt if its recipient's part finds a further attempt pointless.
 func cancelPointless(t *ledger.Tx, part *ledger.Part, m *orchestrator.Message, out *outcome) (over bool, err error) {
 	why, err := part.Pointless(t, m)
 	if err != nil || why == "" {
@@ -171,9 +171,9 @@ func cancelPointless(t *ledger.Tx, part *ledger.Part, m *orchestrator.Message, o
 	return true, err
 }
 
-// What the trace says of a message that not the agent's own transport delivered, or not this attempt.
+// Trace texts for a message that was delivered by the fallback or by an earlier attempt.
 const (
-	ByFallback   = "by the fallback " // and its target
+	ByFallback   = "by the fallback " // followed by the target of the fallback
 	FoundEarlier = "an earlier attempt had delivered it"
 )
 
@@ -206,14 +206,14 @@ func settleDelivered(t *ledger.Tx, m *orchestrator.Message, out *outcome) error 
 	return nil
 }
 
-// giveBack ends the lease on a message whose attempt did not come to an end. It costs no rung.
+// giveBack ends the lease on a message whose attempt was not finished. It does not use up a retry.
 func giveBack(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 	t.WakeAll()
 	return release(t, m, out, "given back: "+out.reason, "", nil)
 }
 
-// postpone ends the lease on a message whose recipient asks to be tried later: after the waits of the ladder, the last
-// of them again and again, and without a step on it. It does so until the message expires.
+// postpone ends the lease on a message whose recipient requested a later attempt. The waits are those of the retry
+// schedule, and the last one repeats, but no retry is used up. Postponing ends when the message expires.
 func postpone(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 	conf := t.Config()
 	before, err := TimesPutOff(t.Conn, m.ID)
@@ -223,14 +223,15 @@ func postpone(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 	ladder := conf.Settings.Ladder
 	next := orchestrator.Stamp(t.Clock.Add(ladder[min(int(before), len(ladder)-1)]))
 	if before >= int64(len(ladder)) {
-		out.detail = "" // the trace has enough of them
+		out.detail = "" // the trace has enough of these reports
 	}
 	return release(t, m, out, "put off until "+next+": "+out.reason, `next_attempt_at = ?2, error_message = ?3, `,
 		[]any{next, out.reason})
 }
 
-// awaitDevice keeps a message to the user from further attempts until a device is approved. One that is active in the
-// table all the same was approved meanwhile, or is not approved on this machine: that is looked at again.
+// awaitDevice holds a message to the user until a device is approved. If the table nevertheless contains an active
+// device, the device was approved meanwhile, or is not approved on this machine; the message is then postponed
+// instead.
 func awaitDevice(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 	there, err := t.UserHasDevice()
 	if err != nil {
@@ -245,13 +246,13 @@ func awaitDevice(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 	return t.Run(`UPDATE agent_message SET held = 1, next_attempt_at = '', `+ledger.NoLease+` WHERE seq = ?1`, m.Seq)
 }
 
-// TimesPutOff returns how often the recipient of a message has asked to be tried later.
+// TimesPutOff returns how often the recipient of a message has requested a later attempt.
 func TimesPutOff(c *store.Conn, id string) (int64, error) {
 	return c.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'released'
 		AND error LIKE 'put off until %'`, id)
 }
 
-// release ends the lease on a message that stays what it is, and sets what else is given.
+// release ends the lease on a message without changing its status, and makes the additional assignments in set.
 func release(t *ledger.Tx, m *orchestrator.Message, out *outcome, why, set string, args []any) error {
 	event := t.Event(tracing.Released, why)
 	event.Detail = out.detail

@@ -10,9 +10,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ClearStaged lets transports remove what was on its way to these targets, and to those of all agents, when an
-// attempt's process died; see orchestrator.Staging. What belongs to messages that may still be delivered stays.
-// Failures are left for the next time.
+// ClearStaged makes transports remove files that were staged for these targets, and for those of all agents, by an
+// attempt whose process died; see orchestrator.Staging. Files of messages that may still be delivered are kept.
+// Failures are left for the next call.
 func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 	var recipients, all []string
 	err := l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
@@ -44,7 +44,7 @@ func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 	}
 }
 
-// clearStagedAt clears one address. Only if something is staged there it walks through all messages.
+// clearStagedAt clears one address. It reads the messages only if files are staged there.
 func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.Staging, address string,
 	recipients []string) error {
 	return staging.ClearStaged(l.Path(), address, recipients, func() ([]orchestrator.Message, error) {
@@ -58,7 +58,7 @@ func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.S
 	})
 }
 
-// TargetsOfEnded returns the targets at which transports have left marks with messages that ended undelivered before
+// TargetsOfEnded returns the targets at which transports left marks for messages that ended undelivered before
 // cutoff.
 func TargetsOfEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (targets []string, err error) {
 	marks, err := ledger.ReadValue(ctx, l, func(c *store.Conn) ([]string, error) {

@@ -20,29 +20,30 @@ import (
 // testPayload is the payload of a test message to an agent.
 var testPayload = json.RawMessage(`{"message":"This is a delivery test by mailroom doctor. You do not need to do anything.","test":true}`)
 
-// testRemark tells a test message in the trace from others.
+// testRemark marks a test message in the trace.
 const testRemark = "a test message from mailroom doctor"
 
-// trialTimeout bounds the attempt with a test message; an agent's own timeout may be shorter.
+// trialTimeout limits the attempt with a test message. An agent's own timeout may be shorter.
 const trialTimeout = 30 * time.Second
 
-// maxTrials bounds the agents that are tried at the same time.
+// maxTrials is the maximum number of agents that are tested at the same time.
 const maxTrials = 16
 
-// Trial is what came of a test message to one agent.
+// Trial is the result of a test message to one agent.
 type Trial struct {
 	Agent     string
 	Deliver   string
-	MessageID string // "" when none was sent
+	MessageID string // "" if no message was sent
 	Delivered bool
-	Says      string // why it was not delivered, or not sent
-	PutOff    bool   // the agent answered that it wants to be tried another time
-	Disabled  bool   // it answered that its address is gone for good, so that its transport is disabled now
+	Says      string // why it was not delivered or not sent
+	PutOff    bool   // the agent requested a later attempt
+	Disabled  bool   // the agent's address is gone for good, so its transport is now disabled
 }
 
-// TryTransports sends a message of the type TestMessage to every agent through its own transport and says what came of
-// each. There is one attempt: a message that fails is cancelled, and nobody is told. An inbox has it as read. Trials
-// are made side by side, each within 30 s or the agent's timeout. Error: those of the database; then nothing was tried.
+// TryTransports sends a message of the type TestMessage to every agent through its own transport and returns the
+// results. It makes one attempt. A message that fails is cancelled, and nobody is notified. In an inbox the message
+// is marked as read. The tests run concurrently, each within 30 s or the agent's timeout. Error: those of the
+// database; then nothing was tested.
 func TryTransports(ctx context.Context, l *ledger.Ledger) ([]Trial, error) {
 	agents, err := agents.List(ctx, l)
 	if err != nil {
@@ -51,8 +52,8 @@ func TryTransports(ctx context.Context, l *ledger.Ledger) ([]Trial, error) {
 	return try(ctx, l, agents)
 }
 
-// TryDevices does the same for the devices that can be pushed to, each of which shows that it was tried. The Agent of
-// its trial is the device's recipient.
+// TryDevices sends a test push to every device that can receive pushes, and each device shows the test. The Agent of
+// a Trial is then the device's recipient name.
 func TryDevices(ctx context.Context, l *ledger.Ledger) ([]Trial, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -131,8 +132,8 @@ func tryTransport(ctx context.Context, l *ledger.Ledger, agent *ledger.Agent) (T
 	return trial, err
 }
 
-// beginTrial stores a test message and claims it. Where the transport is a table, it is delivered and read with that,
-// and there is no claim.
+// beginTrial stores a test message and claims it. If the transport is a table, the message is thereby delivered and
+// read, and there is no claim.
 func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 	conf := t.Config()
 	agent := conf.Agents[name]
@@ -178,7 +179,7 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 	return c, lease(t, c)
 }
 
-// insertTest stores a test message and returns its row.
+// insertTest stores a test message and returns it.
 func insertTest(t *ledger.Tx, agent *ledger.Agent, conf *ledger.Config) (*orchestrator.Message, error) {
 	id, err := t.NewID("msg-")
 	if err != nil {
@@ -206,7 +207,7 @@ func insertTest(t *ledger.Tx, agent *ledger.Agent, conf *ledger.Config) (*orches
 	return &ms[0], nil
 }
 
-// isTest reports whether a message tries a transport.
+// isTest reports whether a message is a test message.
 func isTest(m *orchestrator.Message) bool {
 	var p push.Message
 	return m.Sender == orchestrator.SystemSender &&
@@ -214,7 +215,8 @@ func isTest(m *orchestrator.Message) bool {
 			p.Kind == push.Test)
 }
 
-// testFailed cancels a test message that did not arrive: it is no dead letter, since nobody misses what is in it.
+// testFailed cancels a test message that did not arrive. The message does not become a dead letter, because nobody
+// misses its content.
 func testFailed(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 	_, err := t.ChangeStatus(ledger.BySeq(m.Seq),
 		ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: testRemark + ": " + reason})

@@ -10,16 +10,16 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Wakeups returns a channel that gets a value whenever there may be something to deliver: somebody has sent, or a
-// retry, a review or the end of a lease is due. One value may stand for several. Call stop to end it.
+// Wakeups returns a channel that receives a value whenever there may be something to deliver: a message was sent, or
+// a retry, a review or the end of a lease is due. One value may cover several events. Call stop to end the wake-ups.
 func Wakeups(ctx context.Context, l *ledger.Ledger) (wakes <-chan struct{}, stop func(), err error) {
 	return Listen(ctx, l, "",
 		func(ctx context.Context, rings <-chan bool, out chan struct{}) { wakeups(ctx, l, rings, out) })
 }
 
-// Listen runs a function in the background that hears the bell ring for an agent, or for everybody if the name is "",
-// and may put a value into the channel that Listen returns. Its context ends when stop is called, which waits for it to
-// return.
+// Listen runs a function in the background that receives the rings of the bell for an agent, or for all if the name
+// is "". The function may put values into the channel that Listen returns. Its context ends when stop is called; stop
+// waits for the function to return.
 func Listen(ctx context.Context, l *ledger.Ledger, agent string,
 	run func(ctx context.Context, rings <-chan bool, out chan struct{})) (<-chan struct{}, func(), error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -40,12 +40,12 @@ func Listen(ctx context.Context, l *ledger.Ledger, agent string,
 	}, nil
 }
 
-// A rung or a lease that is set rings no bell, so the plan is looked at every planAgain, on the second; that costs some
-// ten microseconds, and less if nobody has committed.
+// planAgain is the interval at which the plan is read again, on the second, because setting a retry time or a lease
+// rings no bell. Reading the plan takes some ten microseconds, and less if nobody has committed.
 const planAgain = time.Second
 
-// FirstPause is slept before the next wake-up when what is due stays due: a retry whose attempt is under way, or one
-// that waits behind such an attempt. It doubles up to planAgain.
+// FirstPause is the pause before the next wake-up if due work remains due: a retry whose attempt is in progress, or a
+// message that waits behind such an attempt. The pause doubles up to planAgain.
 const FirstPause = 10 * time.Millisecond
 
 func wakeups(ctx context.Context, l *ledger.Ledger, rings <-chan bool, out chan struct{}) {
@@ -65,29 +65,29 @@ func wakeups(ctx context.Context, l *ledger.Ledger, rings <-chan bool, out chan 
 		}
 		select {
 		case out <- struct{}{}:
-		default: // one is waiting already
+		default: // a value is waiting already
 		}
 		a.rang = time.Now()
 		timer.Reset(a.wait(ctx))
 	}
 }
 
-// alarm says how long to sleep until something is due. The zero time in its fields stands for never.
+// alarm determines how long to sleep until something is due. The zero time in its fields means never.
 type alarm struct {
 	ledger  *ledger.Ledger
-	rang    time.Time     // the last wake-up, by the system's clock
-	next    time.Time     // what is due next, or is due
-	overdue time.Time     // what was due already when the plan was last looked at
-	pause   time.Duration // slept for it last
+	rang    time.Time     // last wake-up, by the system's clock
+	next    time.Time     // next due time, which may have passed
+	overdue time.Time     // value of next that had passed when the plan was last read
+	pause   time.Duration // last pause for overdue
 	looked  ledger.AfterCommits
 }
 
-// rings reports whether the sleep ended because something is due, and not to look at the plan again.
+// rings reports whether the sleep ended because something is due, and not merely to read the plan again.
 func (a *alarm) rings() bool {
 	return (!a.next.IsZero() && !a.next.After(a.ledger.Now())) || time.Since(a.rang) >= orchestrator.SlowPoll
 }
 
-// wait looks at the plan, and returns how long to sleep.
+// wait reads the plan and returns how long to sleep.
 func (a *alarm) wait(ctx context.Context) time.Duration {
 	err := a.looked.Do(a.ledger, func() (err error) {
 		a.next, err = NextDue(ctx, a.ledger)
@@ -107,7 +107,7 @@ func (a *alarm) wait(ctx context.Context) time.Duration {
 	return a.pause
 }
 
-// choreTimes adds the first times of the chores of all parts to those that a statement selects.
+// choreTimes returns SQL that adds the first due times of the chores of all parts to a SELECT of times.
 func choreTimes(l *ledger.Ledger) (query string) {
 	for _, d := range l.Chores() {
 		query += ` UNION ALL SELECT min(` + d.At + `) FROM ` + d.Table + ` WHERE ` + d.Where
@@ -115,8 +115,8 @@ func choreTimes(l *ledger.Ledger) (query string) {
 	return query
 }
 
-// NextDue returns when something is due next: a retry, a review, the end of a lease, or a chore. The zero time means that
-// nothing is planned.
+// NextDue returns the time at which something is next due: a retry, a review, the end of a lease, or a chore. The
+// zero time means that nothing is planned.
 func NextDue(ctx context.Context, l *ledger.Ledger) (at time.Time, err error) {
 	return nextDue(ctx, l, func(c *store.Conn, conf *ledger.Config) (next string, err error) {
 		going, args := goesSomewhere, []any(nil)
@@ -140,9 +140,9 @@ func NextDue(ctx context.Context, l *ledger.Ledger) (at time.Time, err error) {
 	})
 }
 
-// NextDueOf returns when something of a recipient is due next: a retry, the end of a lease, or another look whether a
-// reader's process still runs. since is when the caller last looked for what is due: it may have become so by now. The
-// zero time means that nothing is planned.
+// NextDueOf returns the time at which something is next due for a recipient: a retry, the end of a lease, or another
+// check whether a reader's process still runs. since is the time of the caller's last check; something may have
+// become due after it. The zero time means that nothing is planned.
 func NextDueOf(ctx context.Context, l *ledger.Ledger, recipient string, since time.Time) (at time.Time, err error) {
 	return nextDue(ctx, l, func(c *store.Conn, _ *ledger.Config) (next string, err error) {
 		next, _, err = c.Text(`
@@ -165,7 +165,7 @@ func nextDue(ctx context.Context, l *ledger.Ledger, find func(c *store.Conn, con
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		next, err := find(c, conf)
 		if at = orchestrator.ParseStamp(next); at.IsZero() && next != "" && next <= orchestrator.Stamp(l.Now()) {
-			at = time.Unix(0, 0) // written by hand: it hides the others, so that something may be due
+			at = time.Unix(0, 0) // written by hand: it hides the other times, so something may be due
 		}
 		return err
 	})

@@ -18,20 +18,20 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// shutdownGrace is how long an attempt may go on once the process was asked to stop. It leaves room in the 10 s within
-// which `mailroom serve` exits.
+// shutdownGrace is how long an attempt may continue after the process was asked to stop. It leaves time within the 10
+// s in which `mailroom serve` exits.
 const shutdownGrace = 6 * time.Second
 
-// stallGrace is how long a transport that is no Lingerer may take to return once its context has ended.
+// stallGrace is how long a transport that is not a Lingerer may take to return after its context has ended.
 const stallGrace = 2 * time.Second
 
-// deliverTo delivers to one recipient until nothing is due: claim in a short transaction, deliver outside any, settle
-// in the transaction of the next claim. When ctx ends, what is claimed is finished or given back, and nothing more
-// claimed.
+// deliverTo delivers to one recipient until nothing is due. It claims in a short transaction, delivers outside any
+// transaction, and settles in the transaction of the next claim. When ctx ends, claimed messages are finished or
+// given back, and no more are claimed.
 //
-// Where the transport bounds the attempts of its recipient, the worker has one of its slots all the while, and does
-// nothing when there is none: whoever holds it delivers, too. So it looks once more when it has given its slot back:
-// what was sent after its last claim may have found the slot taken.
+// If the transport limits the attempts for its recipient, the worker holds one of its slots throughout, and does
+// nothing if none is free, because the holders of the slots deliver, too. After releasing its slot, the worker
+// therefore checks once more: the process of a message sent after the last claim may have found the slot taken.
 func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, r *run) error {
 	for looked := false; ; looked = true {
 		slot, err := takeSlot(ctx, e.Ledger, recipient)
@@ -56,7 +56,7 @@ func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, r *
 	}
 }
 
-// claimable looks whether a worker would find anything to claim for a recipient.
+// claimable reports whether a worker would find anything to claim for a recipient.
 func claimable(ctx context.Context, l *ledger.Ledger, recipient string) (bool, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) {
 		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Claimable+`)`,
@@ -65,7 +65,7 @@ func claimable(ctx context.Context, l *ledger.Ledger, recipient string) (bool, e
 	})
 }
 
-// deliverClaims delivers to one recipient until nothing is due, and returns how many claims it took.
+// deliverClaims delivers to one recipient until nothing is due, and returns the number of claims.
 func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options, r *run) (claims int, err error) {
 	var held *claim
 	var outcomes []outcome
@@ -85,9 +85,9 @@ func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options,
 	}
 }
 
-// settleAndClaim ends one claim and makes the next. A settlement that the database refuses for the moment is tried
-// again for as long as the lease lasts: what was delivered must not count as a crash because the disk was full for a
-// second.
+// settleAndClaim settles one claim and makes the next. If the database temporarily refuses a settlement, it retries
+// for up to half of ledger.LeaseGrace, so that a delivered message does not count as a crash because the disk was
+// full for a second.
 func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes []outcome, recipient string,
 	o Options) (next *claim, report settlement, err error) {
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond),
@@ -95,7 +95,7 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 		backoff.WithMaxElapsedTime(ledger.LeaseGrace/2))
 	scope := store.Of(recipient)
 	if held != nil {
-		scope = store.Of(held.agent.Name) // a trial claims nothing after it
+		scope = store.Of(held.agent.Name) // a trial claims nothing afterwards
 	}
 	err = backoff.Retry(func() error {
 		err := l.Write(context.WithoutCancel(ctx), scope, func(t *ledger.Tx) (err error) {
@@ -118,8 +118,8 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 	return next, report, err
 }
 
-// attempt tries to deliver a claim and returns one outcome per message. A message that carries marks is looked for
-// first, wherever an earlier attempt may have left it.
+// attempt tries to deliver a claim and returns one outcome per message. For a message with marks, it first checks
+// whether an earlier attempt has delivered it.
 func attempt(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 	parent := ctx
 	ctx, cancel := attemptContext(parent, l.Store.Alive(), c.timeout)
@@ -141,7 +141,7 @@ func attempt(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 		return outcomes
 	}
 	if parent.Err() != nil {
-		return outcomes // the process is stopping: the fallback is for another time
+		return outcomes // the process is stopping: leave the fallback for another time
 	}
 	return tryFallback(parent, l, c, outcomes)
 }
@@ -149,11 +149,11 @@ func attempt(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 // errTimeUp is the cause with which an attempt's context ends at the delivery timeout.
 var errTimeUp = errors.New("the time limit was reached")
 
-// errCutOff is the cause with which an attempt's context ends when other hosts may soon take this process for dead.
+// errCutOff is the cause with which an attempt's context ends when other hosts may soon consider this process dead.
 var errCutOff = errors.New("the database was unreachable for so long that another host now delivers instead of this one")
 
-// attemptContext ends at the delivery timeout, or with known, see store.Store. It ends some time after the process was
-// asked to stop: an attempt under way is finished if it can be.
+// attemptContext returns a context that ends at the delivery timeout or with known, see store.Store. It also ends
+// shutdownGrace after parent, so that an attempt in progress can be finished when the process is asked to stop.
 func attemptContext(parent, known context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(parent))
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeUp)
@@ -170,9 +170,9 @@ func attemptContext(parent, known context.Context, timeout time.Duration) (conte
 	}
 }
 
-// tryFallback hands what the agent's own transport failed on to its fallback. Messages that failed for good stay so,
-// and those that were put off wait for the recipient. The fallback has a delivery timeout of its own, since the
-// transport may have used up the first.
+// tryFallback delivers the messages that the agent's own transport failed to deliver through the fallback. Messages
+// that failed permanently stay failed, and postponed messages wait for the recipient. The fallback has its own time
+// limit, because the transport may have used up the first.
 func tryFallback(ctx context.Context, l *ledger.Ledger, c *claim, outcomes []outcome) []outcome {
 	ctx, cancel := attemptContext(ctx, l.Store.Alive(), min(c.timeout, ledger.LeaseGrace/2))
 	defer cancel()
@@ -200,8 +200,8 @@ func tryFallback(ctx context.Context, l *ledger.Ledger, c *claim, outcomes []out
 	return outcomes
 }
 
-// wroteNothing makes sure, before a fallback gets a message, that the transport which failed did not deliver it after
-// all: it may have written and not come back. What it finds out goes into out.
+// wroteNothing reports whether the failed transport has certainly not delivered a message, so that the fallback may
+// deliver it. The transport may have written the message without returning. wroteNothing stores its findings in out.
 func wroteNothing(ctx context.Context, l *ledger.Ledger, c *claim, m *orchestrator.Message, out *outcome) bool {
 	if m.Marks == "" {
 		return true
@@ -217,8 +217,8 @@ func wroteNothing(ctx context.Context, l *ledger.Ledger, c *claim, m *orchestrat
 	return !known
 }
 
-// recoverEarlier asks every transport that left a mark on the message whether it delivered it. known is false when none
-// did and the message may be delivered now.
+// recoverEarlier asks every transport that left a mark on the message whether it delivered the message. known is
+// false if none did and the message may be delivered now.
 func recoverEarlier(ctx context.Context, l *ledger.Ledger, c *claim, message *orchestrator.Message) (found outcome,
 	known bool) {
 	marks := MarksOf(message)
@@ -253,9 +253,9 @@ func recoverEarlier(ctx context.Context, l *ledger.Ledger, c *claim, message *or
 	return outcome{}, false
 }
 
-// tryTarget hands the claim to one transport under the delivery timeout. A transport that does not come back soon after
-// its time is up is left behind: the lease protects the messages from what it may still do, and its late result counts
-// for nothing.
+// tryTarget delivers a claim through one transport within the delivery timeout. A transport that does not return soon
+// after its time is up is abandoned. The lease protects the messages from its further actions, and its late result is
+// ignored.
 func tryTarget(ctx context.Context, l *ledger.Ledger, c *claim, target string) []outcome {
 	transport, address := l.TransportOf(target)
 	if transport == nil {
@@ -298,11 +298,11 @@ func tryTarget(ctx context.Context, l *ledger.Ledger, c *claim, target string) [
 	return outcomes
 }
 
-// errStalled reports a transport that did not come back in time. What it may still do concerns nobody.
+// errStalled means that a transport did not return in time. Its further actions have no effect on the outcome.
 var errStalled = errors.New("the transport did not return in time")
 
-// bounded runs a transport in a goroutine of its own, and leaves it behind when it does not come back within some time
-// after ctx has ended. What f sets may be read only when the error is not errStalled.
+// bounded runs f in a goroutine and abandons it if it does not return within linger after ctx has ended. Variables
+// that f sets may be read only if the error is not errStalled.
 func bounded(ctx context.Context, l *ledger.Ledger, name string, linger time.Duration, f func() error) error {
 	result := make(chan error, 1)
 	orchestrator.GoSafe(name, l.Log, func() {
@@ -325,7 +325,7 @@ func bounded(ctx context.Context, l *ledger.Ledger, name string, linger time.Dur
 	}
 }
 
-// trySet delivers one message through a table, for the worker of an agent whose table refused it before.
+// trySet delivers one message through a table, for the worker of an agent whose table refused the message before.
 func trySet(ctx context.Context, l *ledger.Ledger, c *claim, set orchestrator.SetTransport) outcome {
 	err := l.Write(ctx, store.Of(c.messages[0].Recipient), func(t *ledger.Tx) error {
 		if err := stillHeld(t, c); err != nil {
@@ -352,17 +352,17 @@ func newAttempt(l *ledger.Ledger, c *claim, address string) orchestrator.Attempt
 	}
 }
 
-// report keeps what a transport has to say of an attempt. One that was left behind may still speak.
+// report stores a transport's report of an attempt. An abandoned transport may still call take.
 type report struct {
 	mu   sync.Mutex
 	said string
 }
 
-// maxReport bounds what is kept of a report, in bytes.
+// maxReport is the maximum length of a stored report in bytes.
 const maxReport = 16 << 10
 
 func (p *report) take(text string) {
-	text = strings.ToValidUTF8(text[:min(len(text), maxReport)], "\uFFFD") // which may make it longer
+	text = strings.ToValidUTF8(text[:min(len(text), maxReport)], "\uFFFD") // which may lengthen it
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.said = strings.ToValidUTF8(text[:min(len(text), maxReport)], "")
@@ -374,7 +374,7 @@ func (p *report) text() string {
 	return p.said
 }
 
-// lingering is how long a transport may take to notice that its context has ended before it is left to itself.
+// lingering returns how long a transport may take to return after its context has ended before it is abandoned.
 func lingering(transport orchestrator.Transport) time.Duration {
 	if l, ok := transport.(orchestrator.Lingerer); ok {
 		return l.Linger()

@@ -11,7 +11,7 @@ import (
 // insertReply stores a draft that answers a message, as changed by the parts.
 func insertReply(t *ledger.Tx, conf *ledger.Config, said *orchestrator.Draft, recipients []string, isGroup,
 	held bool) (sent orchestrator.Sent, err error) {
-	re := ledger.Reply{Draft: *said, Recipients: recipients, IsGroup: isGroup} // the idempotency key covers the original
+	re := ledger.Reply{Draft: *said, Recipients: recipients, IsGroup: isGroup} // the idempotency key is the original's
 	if re.To, err = repliedTo(t, conf, &re); err != nil {
 		return sent, err
 	}
