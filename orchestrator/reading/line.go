@@ -9,36 +9,36 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Line is where the waits of one client stand. A message goes to the newest wait that takes it, since a client may have
-// abandoned an older one without a word. The older ones go on waiting, and get what comes next. The zero value is an
-// empty line. It is safe for concurrent use.
+// Line orders the waits of one client. A message goes to the newest wait that accepts it, because the client may have
+// abandoned older waits without notice. The older waits continue and get later messages. The zero value is an empty
+// line. A Line is safe for concurrent use.
 type Line struct {
-	mu     sync.Mutex // held while a wait takes something
+	mu     sync.Mutex // held while a wait takes messages
 	places []*place   // oldest first
 }
 
 type lineKey struct{}
 
-// InLine returns a context whose waits stand in a line.
+// InLine returns a context whose waits belong to the given line.
 func InLine(ctx context.Context, line *Line) context.Context {
 	return context.WithValue(ctx, lineKey{}, line)
 }
 
-// place is the place of one wait in a line. nil is that of a wait that stands in none.
+// place is the place of one wait in a line. A nil place belongs to a wait that is not in a line.
 type place struct {
 	line   *Line
 	ctx    context.Context
 	ledger *ledger.Ledger
 	o      *Options
-	served chan struct{} // closed when something was taken for this wait, by itself or another, or that has failed
+	served chan struct{} // closed when messages were taken for this wait, or taking them failed
 
 	ms   []orchestrator.Message
 	more bool
 	err  error
 }
 
-// stand lets a wait stand in the line of its context, as the newest. leave belongs to it. A wait that does not wait
-// stands in none: nothing comes to it later.
+// stand adds a wait to the line of its context, as the newest. Call leave when the wait ends. A wait without a
+// timeout does not join the line, because no message can reach it later.
 func stand(ctx context.Context, l *ledger.Ledger, o *Options) *place {
 	line, ok := ctx.Value(lineKey{}).(*Line)
 	if !ok || o.Timeout <= 0 {
@@ -51,8 +51,8 @@ func stand(ctx context.Context, l *ledger.Ledger, o *Options) *place {
 	return p
 }
 
-// take takes what there is for a wait. It first looks whether there is anything, unless the caller knows (rung). Newer
-// waits of the same recipient take before it, until each of them has something or there is nothing more.
+// take takes the available messages for a wait. It first checks whether there are any, unless rung is true. Newer
+// waits of the same recipient take messages first, until each of them has some or none are left.
 func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) ([]orchestrator.Message, bool,
 	error) {
 	if p == nil {
@@ -64,13 +64,13 @@ func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung boo
 		return p.ms, p.more, p.err
 	}
 	for newer := p.newer(); len(newer) > 0; newer = p.newer() {
-		// Look even when rung for: what rang may be taken, and what comes after the newer waits have been asked is for
-		// them, too.
+		// Check even if rung: the message that caused the ring may have been taken, and messages that arrive after
+		// the newer waits were served are also for those waits.
 		if there, err := look(ctx, l, o); err != nil || !there {
 			return nil, false, err
 		}
 		if !slices.ContainsFunc(newer, func(n *place) bool { return n.serve(true) }) {
-			rung = true // it has looked
+			rung = true // the check has been made
 			break
 		}
 	}
@@ -78,8 +78,8 @@ func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung boo
 	return p.ms, p.more, p.err
 }
 
-// serve takes what there is for a wait, be it for another or for itself, and returns whether it has something, or has
-// failed. From then on nothing more is taken for it.
+// serve takes the available messages for a wait, on behalf of that wait or of another one. It reports whether it took
+// messages or failed. After that, nothing more is taken for the wait.
 func (p *place) serve(rung bool) bool {
 	p.ms, p.more, p.err = lookAndTake(p.ctx, p.ledger, p.o, rung)
 	if len(p.ms) == 0 && p.err == nil {
@@ -89,7 +89,7 @@ func (p *place) serve(rung bool) bool {
 	return true
 }
 
-// newer returns the waits of the same recipient that began later and have nothing yet, the newest first.
+// newer returns the later waits of the same recipient that have nothing yet, the newest first.
 func (p *place) newer() []*place {
 	var found []*place
 	for _, other := range slices.Backward(p.line.places) {
@@ -112,7 +112,7 @@ func (p *place) isServed() bool {
 	}
 }
 
-// wakes is ready when something was taken for the wait.
+// wakes returns a channel that is closed when messages were taken for the wait.
 func (p *place) wakes() <-chan struct{} {
 	if p == nil {
 		return nil
@@ -120,7 +120,7 @@ func (p *place) wakes() <-chan struct{} {
 	return p.served
 }
 
-// alone calls a function while no other wait takes anything for this one: it uses the wait's Options.
+// alone calls a function that uses the wait's Options while no other wait takes messages for this one.
 func (p *place) alone(do func()) {
 	if p != nil {
 		p.line.mu.Lock()
@@ -129,8 +129,8 @@ func (p *place) alone(do func()) {
 	do()
 }
 
-// leave ends the place of a wait, and returns what the wait ends with: what was taken for it, or else what it was
-// given.
+// leave removes the wait from the line and returns its final result: the messages that were taken for it, or else the
+// given values.
 func (p *place) leave(ms []orchestrator.Message, more bool, err error) ([]orchestrator.Message, bool, error) {
 	if p == nil {
 		return ms, more, err

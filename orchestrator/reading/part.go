@@ -5,8 +5,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part returns what reading adds to a restore: the waits of the time of the backup are over, and whoever had been shown
-// messages then has nothing of them now.
+// Part returns the part of reading for a restore: the waits of the backup have ended, and readers no longer have the
+// messages that were shown to them at the time of the backup.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name: "reading",

@@ -14,8 +14,8 @@ import (
 	"mailroom/tracing"
 )
 
-// readUnread marks unread messages of an inbox as read, or as shown under a lease, unless they are only looked at, and
-// returns them.
+// readUnread returns unread messages of an inbox. It marks them as read, or as shown under a lease, unless Peek is
+// set.
 func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	ms, more, err = takeUnread(t, o)
 	if err != nil || o.Peek {
@@ -32,7 +32,7 @@ func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 		m := &ms[i]
 		lease := o.Lease
 		if m.Seq == 0 {
-			lease.For = 0 // what somebody wrote into the inbox could never be acknowledged
+			lease.For = 0 // a message written into the inbox by hand could never be acknowledged
 		}
 		if lease.For > 0 || lease.Writer.PID > 0 {
 			err = messages.Show(t, m, &lease)
@@ -47,7 +47,7 @@ func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 	return ms, more, nil
 }
 
-// fitting returns how many of the messages the reader takes, as they will be when they are handed out.
+// fitting returns how many of the messages the reader takes, judged by their state when they are handed out.
 func (o *Options) fitting(t *ledger.Tx, ms []orchestrator.Message) (n int, err error) {
 	if n = len(ms); n == 0 || o.Fits == nil && o.Affords == nil {
 		return n, nil
@@ -71,8 +71,8 @@ func (o *Options) fitting(t *ledger.Tx, ms []orchestrator.Message) (n int, err e
 	return n, err
 }
 
-// takeUnread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts
-// as a message of which only the payload is known.
+// takeUnread lists the unread messages of an inbox. A row that somebody wrote into the inbox by hand, without a
+// message, counts as a message of which only the payload is known.
 func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	if ms, more, err = unreadMessages(t, o); err != nil || more || o.Filter != (Filter{}) {
 		return ms, more, err
@@ -102,9 +102,9 @@ func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 	return ms, more, err
 }
 
-// unreadMessages picks what is to be read first by the little that decides it, and only then fetches the messages: a
-// large inbox must not be sorted with its payloads. They are found by the ids in the inbox, and not among all that the
-// recipient has ever got. more says that there are others.
+// unreadMessages selects the messages to read first by a few columns and only then fetches them, so that a large
+// inbox is not sorted with its payloads. It finds them by the ids in the inbox, not among all messages that the
+// recipient has ever received. more reports whether there are others.
 func unreadMessages(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	args := []any{o.Recipient, o.Limit + 1, o.Filter.Type, o.Filter.Target, o.Filter.MinPriority, o.Filter.MaxPriority,
 		o.Filter.Sender, o.Filter.Answers}
@@ -124,7 +124,7 @@ func unreadMessages(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more b
 		args...)
 }
 
-// withUnreadPosts adds unread posts to what a wait takes, as far as its limits allow, and notes that they were read.
+// withUnreadPosts adds unread posts to the messages of a wait, within its limits, and records that they were read.
 func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more bool) ([]orchestrator.Message, bool,
 	error) {
 	room := ledger.MaxRead
@@ -162,21 +162,21 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 	return ms, more || others, nil
 }
 
-// notWritten is why a message that was handed out is unread again, though nobody gave it back.
+// notWritten is the reason for making a message unread again that was handed out and not given back by its reader.
 const notWritten = "the answer could not be written; unread again"
 
-// notMarked is why a message is unread again though its answer was written.
+// notMarked is the reason for making a message unread again although its answer was written.
 const notMarked = "a trigger prevents marking the message as read; unread again"
 
-// Written notes that the answer with messages that Wait has returned under a lease with a Writer was written: they are
-// read, or under the rest of their lease. What has been given back, acknowledged or cleared away meanwhile stays so. A
-// power cut may undo it, and then they are unread again. What also does, if anything is noted, is in the
-// same transaction.
+// Written records that the answer was written with messages that Wait returned under a lease with a Writer. The
+// messages are then read, or stay under the rest of their lease. Messages that have been given back, acknowledged or
+// cleared away meanwhile do not change. A power cut may undo the record; the messages are then unread again. The
+// functions also run in the same transaction, if anything is recorded.
 func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, lease messages.ReadingLease,
 	also ...func(t *ledger.Tx) error) error {
 	var readers []string
 	for i := range ms {
-		if ms[i].ShownAt != "" { // others are posts behind the first of their thread, which has the lease
+		if ms[i].ShownAt != "" { // others are posts after the first of their thread, which has the lease
 			readers = append(readers, cmp.Or(ms[i].Reader, ms[i].Recipient))
 		}
 	}
@@ -192,7 +192,7 @@ func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, l
 	})
 }
 
-// WrittenIn is Written within a transaction of the scope of the messages' readers.
+// WrittenIn does the work of Written within a transaction whose scope includes the messages' readers.
 func WrittenIn(t *ledger.Tx, ms []orchestrator.Message, lease messages.ReadingLease) error {
 	for i := range ms {
 		if ms[i].ShownAt == "" {
@@ -210,9 +210,9 @@ func WrittenIn(t *ledger.Tx, ms []orchestrator.Message, lease messages.ReadingLe
 	return nil
 }
 
-// Unread makes messages unread again that Wait, or that of package letters, has returned and the caller cannot use: its
-// own reader is gone, for instance. The next reader gets them. A message that was acknowledged meanwhile, or read
-// again, has reached somebody and stays read.
+// Unread makes messages unread again that Wait, or the Wait of package letters, has returned and the caller cannot
+// use, for instance because its own reader is gone. The next reader gets them. A message that was acknowledged
+// meanwhile, or read again, has reached a reader and stays read.
 func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) error {
 	if len(ms) == 0 {
 		return nil
@@ -255,14 +255,14 @@ func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) er
 	})
 }
 
-// maxHandOver is how many messages handOver takes at most.
+// maxHandOver is the maximum number of messages that handOver takes.
 const maxHandOver = 8
 
-// handOver delivers what is due to a recipient and hands it out, message by message, in half the statements that
-// deliverForReading and readUnread take for a few: a waiter that was just rung for one message has them all cold. It
-// leaves the same rows. It does nothing unless that is all there is to read: nothing unread stands in the inbox, and no
-// more is due than may be read at once, by count and by size, and than fits. A row that cannot be delivered is left to
-// deliverForReading, too.
+// handOver delivers due messages to a recipient and hands them out one by one. For a few messages it needs half the
+// statements of deliverForReading and readUnread, which matters to a waiter that was just rung for one message and
+// runs all of them cold. The resulting rows are the same. It does nothing unless it would handle all messages to
+// read: the inbox has no unread messages, and no more messages are due than may be read at once, by count and by
+// size, and than fit. It also leaves a row that cannot be delivered to deliverForReading.
 func handOver(t *ledger.Tx, o *Options) ([]orchestrator.Message, error) {
 	inbox, recipient := t.Ledger.Inbox(), o.Recipient
 	if inbox == nil || t.Config().Agents[recipient] == nil {
@@ -304,7 +304,7 @@ func handOver(t *ledger.Tx, o *Options) ([]orchestrator.Message, error) {
 	return ms, nil
 }
 
-// interruptsFirst sorts messages whose action is an interrupt before others, as ReadingOrder does.
+// interruptsFirst returns a sort key that puts messages with the action interrupt first, as ReadingOrder does.
 func interruptsFirst(m *orchestrator.Message) int {
 	if m.Action == "interrupt" {
 		return 0

@@ -1,5 +1,5 @@
-// Package reading hands messages to those who read: wait, unread, arrivals, and the leases under which something is
-// read.
+// Package reading hands out messages to readers. It contains Wait, unread messages, arrivals, and the use of reading
+// leases.
 package reading
 
 import (
@@ -15,71 +15,73 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Options says whose messages Wait takes, which, and how long it waits for them.
+// Options configures a call of Wait: whose messages to take, which of them, and how long to wait.
 type Options struct {
 	Recipient string
-	Timeout   time.Duration // 0: do not wait, only take what is there
-	Limit     int           // messages at most, 1 to 1000
-	Filter    Filter        // the zero value takes everything
+	Timeout   time.Duration // 0: do not wait, only take the messages that are there
+	Limit     int           // maximum number of messages, 1 to 1000
+	Filter    Filter        // the zero value selects all messages
 	Peek      bool          // leave the messages unread
-	Untold    string        // session of an agent host: leave out what a digest has told of there; see package cost
-	// take the posts of the recipient's threads, too, those that do not mention it; not with a Filter
+	Untold    string        // session of an agent host: omit messages that a digest mentioned there; see package cost
+	// also take posts of the recipient's threads that do not mention the recipient; not with a Filter
 	Posts bool
 	Lease messages.ReadingLease // hand them out under a lease
 
-	// Fits returns how many of the messages that are next, from the first on, the reader takes; the others stay unread.
-	// nil takes all.
+	// Fits returns how many of the next messages, from the first on, the reader takes. The others stay unread. nil
+	// takes all.
 	Fits func(ms []orchestrator.Message) int
 
-	// Affords is called for these, in the transaction that takes them, and returns how many of them are taken; nil takes
-	// all.
+	// Affords returns how many of the messages that fit are taken. It is called in the transaction that takes them.
+	// nil takes all.
 	Affords func(t *ledger.Tx, ms []orchestrator.Message) (int, error)
 
-	// Taken is called in that transaction with what was taken; nil does nothing.
+	// Taken is called with the taken messages in the same transaction; nil does nothing.
 	Taken func(t *ledger.Tx, ms []orchestrator.Message) error
 
-	// Waiting, unless it is nil, is called once, before the wait, if there is nothing yet.
+	// Waiting, unless nil, is called once before the wait if there are no messages yet.
 	Waiting func()
 
-	// For are agents any of which the recipient waits for, and ReplyTo is a message of its own whose answer it waits
-	// for. Any message ends the wait all the same, unless Filter says otherwise. They say whom it depends on, so that a
-	// wait that closes a circle is refused.
+	// For lists agents for any of which the recipient waits. ReplyTo is a message of the recipient whose answer it
+	// waits for. Any message ends the wait nevertheless, unless Filter excludes it. The two fields declare on whom
+	// the wait depends, so that a wait that closes a circle is refused.
 	For     []string
 	ReplyTo string
 
-	edges []string // what declareWait noted; gone with the transaction that takes something
+	edges []string // records of declareWait; removed by the transaction that takes messages
 }
 
 // Filter selects some of the unread messages. The zero value selects all.
 type Filter struct {
-	Sender      string // agent; whoever names one waits For it alone
+	Sender      string // agent; a wait that names one also waits For that agent alone
 	Type        string // message_type
-	Target      string // the agent itself, or the group that the sender named
+	Target      string // the agent itself, or the group that the sender addressed
 	MinPriority *int
 	MaxPriority *int
-	// a message of the recipient's own, whose answers are taken alone; of one to a group those to each copy
+	// a message of the recipient, only whose answers are taken; for one to a group, the answers to each copy
 	Answers string
 }
 
-// selected is the condition of a filter: the type, the target, both bounds of the priority, the sender and the message that
-// is answered are ?3 to ?8.
+// selected is the condition of a filter. Its parameters ?3 to ?8 are the type, the target, both bounds of the
+// priority, the sender and the answered message.
 const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4)
 	AND (priority >= ?5 OR ?5 IS NULL) AND (priority <= ?6 OR ?6 IS NULL) AND (?7 = '' OR sender = ?7)
 	AND (?8 = '' OR reply_to = ?8 OR reply_to IN (SELECT message_id FROM agent_message WHERE multicast_id = ?8
 		UNION ALL SELECT message_id FROM agent_message_archive WHERE multicast_id = ?8))`
 
-// Wait takes the unread messages of a recipient: interrupts first, then by priority, then the oldest first. It marks
-// them as read, and delivers what is due to the recipient's inbox beforehand. If there are none it waits until one
-// comes or the timeout ends; no messages and no error means that the timeout ended. more says that there are others
-// that fit, beyond the limit or beyond 4 MiB of payload. Of several waiters exactly one gets each message, and after
-// the death of one a second; of those in one Line the newest is first. With a lease a message is not marked as read: if
-// the lease has a Writer, call Written once the answer was written; otherwise an acknowledgement ends it, or the
-// message is unread again. If the caller cannot use what it got, Unread gives it back.
+// Wait takes the unread messages of a recipient: interrupts first, then by priority, then oldest first. It first
+// delivers the messages that are due to the recipient's inbox, and marks the messages that it takes as read. If there
+// are none, it waits for one until the timeout; if the timeout ends, it returns no messages and no error. more
+// reports whether other matching messages exist, beyond the limit or beyond 4 MiB of payload. Each message goes to
+// exactly one of several waiters, and to a second one if the first dies; among the waiters in one Line, the newest is
+// first. Under a lease, a message is not marked as read. If the lease has a Writer, call Written once the answer was
+// written; otherwise an acknowledgement ends the lease, or the message becomes unread again. If the caller cannot use
+// the messages, Unread gives them back.
 //
-// A recipient whose transport is not its inbox only gets what that transport has not delivered yet.
+// A recipient whose transport is not its inbox gets only messages that the transport has not delivered yet.
 //
-// Errors: unknown_recipient; busy; context.Cause(ctx) if ctx ended; conflict for a wait that nobody could end, since
-// all agents that it waits for wait for this one, be it through others; not_found and permission_denied for ReplyTo.
+// Errors: unknown_recipient; busy; context.Cause(ctx) if ctx ended; conflict for a wait that nobody could end,
+// because all awaited agents wait for the recipient, directly or indirectly; not_found and permission_denied for
+// ReplyTo.
 func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.Message, more bool, err error) {
 	recipient, err := orchestrator.CheckName("recipient", o.Recipient)
 	if err == nil {
@@ -97,7 +99,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	if err != nil {
 		return nil, false, err
 	}
-	if o.Posts && o.Filter != (Filter{}) { // one cursor for each thread cannot say which of its posts were passed over
+	if o.Posts && o.Filter != (Filter{}) { // a thread's cursor cannot record which of its posts were skipped
 		return nil, false,
 			orchestrator.Errorf(orchestrator.InvalidParams, "a wait for posts in all your threads cannot use a filter")
 	}
@@ -141,8 +143,8 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	return waitOn(ctx, l, &o, here, rings, posts, deadline, silent)
 }
 
-// waitOn takes what there is, as soon as there is something, until the deadline. An agent with a limit to its silence
-// is heard of every half of it. posts rings for posts in threads; it is nil unless they count.
+// waitOn takes messages as soon as there are any, until the deadline. For an agent with a SilentAfter limit, it
+// records a heartbeat every half of that limit. posts rings for posts in threads; it is nil unless posts count.
 func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, rings, posts <-chan bool,
 	deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
 	rung := false
@@ -168,7 +170,7 @@ func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, ring
 		}
 		select {
 		case rung = <-rings:
-		case <-posts: // of any thread
+		case <-posts: // in any thread
 		case <-here.wakes():
 		case <-time.After(left):
 			silent = agents.Heartbeat(ctx, l, o.Recipient, !o.Peek)
@@ -190,7 +192,7 @@ func register(ctx context.Context, l *ledger.Ledger, name string) error {
 	})
 }
 
-// lookAndTake takes what there is, but first looks, unless it was rung for, whether there is anything.
+// lookAndTake takes the available messages. Unless rung is true, it first checks whether there are any.
 func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) (ms []orchestrator.Message, more bool,
 	err error) {
 	if !rung {
@@ -201,8 +203,8 @@ func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) (
 	return take(ctx, l, o)
 }
 
-// look returns whether there may be something to take. It asks without the write lock: a waiter with nothing to read
-// delays no writer.
+// look reports whether there may be messages to take. It does not use the write lock, so that a waiter without
+// messages does not delay writers.
 func look(ctx context.Context, l *ledger.Ledger, o *Options) (there bool, err error) {
 	there, held, err := anythingFor(ctx, l, o.Recipient)
 	if err == nil && held {
@@ -219,8 +221,9 @@ func look(ctx context.Context, l *ledger.Ledger, o *Options) (there bool, err er
 	return there, err
 }
 
-// take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to
-// be read first may stand behind that share, so it is looked for, and a second transaction delivers it and reads.
+// take takes the available messages without waiting. A first transaction delivers the usual share of a long backlog.
+// Messages to be read first may lie beyond that share; in that case take looks for them, and a second transaction
+// delivers and reads them.
 func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0
 	var first []int64
@@ -230,7 +233,7 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 			t.Quiet = true
 			ms, more, behind = nil, false, false
 			if again, err = delivery.Tidy(t); err != nil || again {
-				return err // what has expired must be out of the inbox before anything is read
+				return err // expired messages must leave the inbox before anything is read
 			}
 			if err := delivery.ReleaseToReader(t, o.Recipient); err != nil {
 				return err
@@ -283,8 +286,8 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 	return ms, more, nil
 }
 
-// firstDue finds the messages, of those that are due and not delivered, that a reader is to get first. That may take a
-// walk along all of them, and so is not done while others wait to write. The result is not nil.
+// firstDue returns the due, undelivered messages that a reader gets first. It may examine all due messages, and
+// therefore runs without the write lock. The result is not nil.
 func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error) {
 	first := []int64{}
 	err := l.Look(ctx, func(c *store.Conn) error {
@@ -299,9 +302,9 @@ func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error
 	return first, err
 }
 
-// anythingFor looks whether taking could find something, and whether a process holds messages of the recipient under a
-// lease. It is what a waiter does first when it wakes up, so it is one statement as long as the configuration is the
-// one that is known.
+// anythingFor reports whether taking could find messages, and whether a process holds messages of the recipient under
+// a lease. It is the first action of a waiter that wakes up. It is a single statement as long as the configuration
+// has not changed.
 func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there, held bool, err error) {
 	err = l.LookUnchecked(ctx, func(c *store.Conn) error {
 		var version string
@@ -338,8 +341,9 @@ func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there
 	return there, held, err
 }
 
-// deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read. It
-// takes the usual share, and behind says that more may be due; or, unless first is nil, the rows that first names.
+// deliverForReading delivers due messages to a recipient's inbox, whatever the recipient's transport is, because the
+// recipient now reads its messages itself. It takes the usual share, and behind reports whether more may be due. If
+// first is not nil, it takes the rows listed in first instead.
 func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bool, err error) {
 	inbox := t.Ledger.Inbox()
 	if inbox == nil {
@@ -364,7 +368,7 @@ func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bo
 	return batch.More, batch.Deliver()
 }
 
-// checkLease refuses a lease that could not be kept.
+// checkLease refuses an invalid lease.
 func (o *Options) checkLease() error {
 	switch {
 	case o.Lease.For == 0:
