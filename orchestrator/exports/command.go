@@ -13,10 +13,10 @@ import (
 	"mailroom/tracing/otlp"
 )
 
-// Bounds of what is sent of a text, in bytes.
+// Maximum lengths of exported texts, in bytes.
 const (
-	maxText = 4 << 10 // of a payload, an error or an output
-	maxName = 256     // of anything else; other programs may write what they like
+	maxText = 4 << 10 // for a payload, an error or an output
+	maxName = 256     // for all other texts; other programs may write anything
 )
 
 // commandRow is a row of command_trace.
@@ -38,7 +38,7 @@ func commandOf(row store.Row) commandRow {
 	}
 }
 
-// command makes the span of a command.
+// command returns the span of a command.
 func (r *reader) command(row *commandRow) *otlp.Span {
 	s := &otlp.Span{
 		TraceID: r.traceID(row.traceID), SpanID: r.spanID(row.spanID), Name: otlp.Clip(row.name, maxName),
@@ -67,7 +67,7 @@ var kinds = map[string]otlp.Kind{
 	string(tracing.Producer): otlp.KindProducer, string(tracing.Consumer): otlp.KindConsumer,
 }
 
-// plainAttributes are the attributes of a command that are names, ids or numbers. Others may be texts.
+// plainAttributes lists the attributes of a command that are names, ids or numbers. Others may be texts.
 var plainAttributes = []string{tracing.AttrSystem, tracing.AttrOperation, tracing.AttrOperationType,
 	tracing.AttrDestination, tracing.AttrMessageID,
 	tracing.AttrConversationID, tracing.AttrBatchCount, tracing.AttrErrorType}
@@ -85,7 +85,7 @@ func (r *reader) commandAttributes(row *commandRow) (list []otlp.Attribute) {
 	return append(list, named("mailroom.actor", row.actor, "mailroom.caller", row.caller)...)
 }
 
-// attribute makes an attribute of a value of JSON.
+// attribute returns an attribute for a JSON value.
 func attribute(key string, value any, plain bool) otlp.Attribute {
 	limit := maxText
 	if plain {
@@ -106,11 +106,11 @@ func attribute(key string, value any, plain bool) otlp.Attribute {
 	case string:
 		return otlp.Text(key, otlp.Clip(v, limit))
 	}
-	text, _ := json.Marshal(value) // it was JSON
+	text, _ := json.Marshal(value) // the value came from JSON
 	return otlp.Text(key, otlp.Clip(string(text), limit))
 }
 
-// named makes attributes of keys and values, leaving out those without a value.
+// named returns attributes from pairs of keys and values, omitting those without a value.
 func named(pairs ...string) (list []otlp.Attribute) {
 	for pair := range slices.Chunk(pairs, 2) {
 		if pair[1] != "" {
@@ -120,8 +120,8 @@ func named(pairs ...string) (list []otlp.Attribute) {
 	return list
 }
 
-// traceID returns an id of the tables as a receiver takes it. Ours are taken as they are; of any other text one is
-// made.
+// traceID returns the trace id for an id of the tables. A valid trace id is returned in lower case; for any other
+// text an id is derived.
 func (r *reader) traceID(id string) string {
 	if low := strings.ToLower(id); otlp.IsTraceID(low) {
 		return low
@@ -129,7 +129,8 @@ func (r *reader) traceID(id string) string {
 	return otlp.TraceID(r.database, "trace", id)
 }
 
-// spanID returns a span id of the tables as a receiver takes it, or one that is made of a text that is none.
+// spanID returns the span id for an id of the tables. A valid span id is returned in lower case; for any other text
+// an id is derived.
 func (r *reader) spanID(id string) string {
 	if low := strings.ToLower(id); otlp.IsSpanID(low) {
 		return low
@@ -137,7 +138,7 @@ func (r *reader) spanID(id string) string {
 	return otlp.SpanID(r.database, "span", id)
 }
 
-// timeOf reads a time. It is the zero time for what somebody else wrote and cannot be read.
+// timeOf parses a time. It returns the zero time for a text that cannot be parsed, which somebody else wrote.
 func timeOf(text string) time.Time {
 	at, _ := time.Parse(time.RFC3339Nano, text)
 	return at

@@ -1,7 +1,7 @@
-// Package exports sends the traces of a database to an OpenTelemetry receiver: a span for each row of command_trace
-// that has ended, and one for each row of message_trace. It reads the tables behind a cursor that is stored in the
-// table exports, and moves it once the receiver has answered. So every row is sent at least once, whatever is killed
-// when, with ids that do not change.
+// Package exports sends the traces of a database to an OpenTelemetry receiver: a span for each ended command in
+// command_trace, and a span for each row of message_trace. It reads the tables after a cursor that is stored in the
+// table exports, and moves the cursor once the receiver has answered. Therefore every row is sent at least once,
+// whichever process is killed, and its ids do not change.
 package exports
 
 import (
@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	lookEvery   = 2 * time.Second        // how long a new row may wait
-	standEvery  = 10 * time.Second       // how often a daemon that does not send looks whether it should
-	afterNo     = 100 * time.Millisecond // pause after a request that was refused
-	maxSpans    = 512                    // of one request
-	maxBytes    = 1 << 20                // of one request, but for a single span that is larger
-	leaseMargin = 20 * time.Second       // of a lease, beside what two requests may take
+	lookEvery   = 2 * time.Second        // maximum delay of a new row
+	standEvery  = 10 * time.Second       // interval at which a daemon that does not send checks whether it should
+	afterNo     = 100 * time.Millisecond // pause after a refused request
+	maxSpans    = 512                    // per request
+	maxBytes    = 1 << 20                // per request, except for a larger single span
+	leaseMargin = 20 * time.Second       // part of a lease in addition to the time of two requests
 
 	longestLease = leaseMargin + 2*otlp.LongestTimeout // of any process
 )
 
-// Start sends the traces to the receiver that o names, in the background, until ctx ends or stop is called, which
-// returns when that has ended. Of several processes that do so with one database, one sends; another takes its place
-// when it ends or hangs. With texts payloads, error texts and what transports put out are sent, too. version is that of
-// this program.
+// Start sends the traces to the receiver in o, in the background, until ctx ends or stop is called. stop waits for
+// the end of the sending. If several processes do this for one database, only one of them sends; another takes over
+// when it ends or hangs. If texts is true, payloads, error texts and the output of transports are sent, too. version
+// is the version of this program.
 func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o otlp.Options, texts bool,
 	version string) (stop func()) {
 	e := newExporter(l, log, o, version)
@@ -40,24 +40,24 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o otlp.Optio
 	return orchestrator.Background(ctx, "otlp", log, e.run)
 }
 
-// exporter is one process's part in it. One goroutine uses it.
+// exporter is the state of one process's export. It is for one goroutine.
 type exporter struct {
 	ledger  *ledger.Ledger
 	log     *slog.Logger
 	options otlp.Options
 	texts   bool
 	version string
-	client  *otlp.Client // made with the first lease, once the database is known
+	client  *otlp.Client // created with the first lease, once the database is known
 
-	lease    time.Duration // how long a lease lasts
-	token    string        // of ours; "" is none
-	until    time.Time     // when it ends, by this machine's clock
-	database string        // its id
+	lease    time.Duration // duration of a lease
+	token    string        // token of the own lease; "" means none
+	until    time.Time     // end of the lease by this machine's clock
+	database string        // id of the database
 	at       cursor
 
-	limit     int // spans of the next request: fewer after one that was refused
+	limit     int // maximum spans of the next request: fewer after a refused one
 	backoff   *backoff.ExponentialBackOff
-	notBefore time.Time // of the next request
+	notBefore time.Time // earliest time of the next request
 
 	storing, sending, saying orchestrator.Trouble
 }
@@ -70,7 +70,7 @@ func newExporter(l *ledger.Ledger, log *slog.Logger, o otlp.Options, version str
 	}
 }
 
-// run sends until ctx ends.
+// run sends traces until ctx ends.
 func (e *exporter) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait, err := e.round(ctx)
@@ -92,8 +92,7 @@ func (e *exporter) run(ctx context.Context) {
 	}
 }
 
-// round makes one request at most, and returns how long to wait before the next round. Errors are those of the
-// database.
+// round makes at most one request, and returns how long to wait before the next round. Errors: those of the database.
 func (e *exporter) round(ctx context.Context) (wait time.Duration, err error) {
 	if e.token == "" || !time.Now().Before(e.until) {
 		if taken, err := e.take(ctx); err != nil || !taken {
@@ -119,9 +118,9 @@ func (e *exporter) round(ctx context.Context) (wait time.Duration, err error) {
 	return e.send(ctx, p)
 }
 
-// send sends a page, and notes what came of it.
+// send sends a page and records the result.
 func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err error) {
-	within, cancel := context.WithDeadline(ctx, e.until) // afterwards another may send
+	within, cancel := context.WithDeadline(ctx, e.until) // afterwards another process may send
 	rejected, err := e.client.Send(within, p.scopes(e.version)...)
 	cancel()
 	if ctx.Err() != nil {
@@ -160,8 +159,8 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 	return p.next(), e.store(ctx, p.after)
 }
 
-// refused goes on after a request that the receiver will never take: with half as many spans, until the one is found
-// that it does not want. That one is left out.
+// refused handles a request that the receiver permanently refuses. It halves the number of spans until the offending
+// span is found, and then skips that span.
 func (e *exporter) refused(ctx context.Context, p *page, refusal *otlp.Refused) error {
 	if p.size() > 1 {
 		e.limit = p.size() / 2
