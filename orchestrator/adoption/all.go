@@ -6,8 +6,8 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// All adopts all that others wrote, however recently. Whoever picks what is delivered next calls it in the same
-// transaction: a row written since the run was tidied up must not be passed by a later one of its sender.
+// All adopts all rows that others wrote, including the newest. Call it in the transaction that selects the next
+// deliveries, so that a row written since the last Tidy is not overtaken by a later row of its sender.
 func All(t *ledger.Tx) error {
 	for more, last := true, int64(math.MinInt64); more; {
 		if err := t.Ended(); err != nil {
@@ -21,9 +21,9 @@ func All(t *ledger.Tx) error {
 	return nil
 }
 
-// WrittenSince is All for a request that has picked what is delivered next beside others that write: a row that was
-// written since All, and one of its sender behind it that was picked, would come in the wrong order. The request is
-// then run again alone.
+// WrittenSince adopts rows for a request that has selected the next deliveries while others write. A row written
+// since the call of All, and a selected later row of the same sender, would arrive in the wrong order. If there are
+// such rows, the request is run again alone.
 func WrittenSince(t *ledger.Tx) error {
 	if t.IsAlone() {
 		return nil

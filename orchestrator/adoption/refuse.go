@@ -9,17 +9,18 @@ import (
 	"mailroom/tracing"
 )
 
-// maxForeign is the largest payload, in bytes, that adoption reads. What somebody wrote beyond that fails, untouched.
+// maxForeign is the size in bytes of the largest payload that adoption reads. A row with a larger payload fails, and
+// the payload is not changed.
 const maxForeign = 16 * orchestrator.MaxPayload
 
-// The longest names and ids, in bytes, that adoption leaves whole. A server cannot index much longer ones, so that
-// nothing could become of their rows.
+// Maximum lengths in bytes of names and ids that adoption keeps whole. A server cannot index much longer ones, so
+// that their rows could not be processed.
 const (
 	maxForeignName = 255
 	maxForeignID   = 2000
 )
 
-// tooLong says which value of a row is longer than any can be; "" for none.
+// tooLong returns a description of a value of the row that is too long, or "".
 func (f *ForeignRow) tooLong() string {
 	for _, v := range []struct {
 		what string
@@ -37,7 +38,7 @@ func (f *ForeignRow) tooLong() string {
 	return ""
 }
 
-// refuseForeign makes a dead letter of a row with a value that is too long. Of a name or an id the beginning is kept.
+// refuseForeign makes a row with a value that is too long a dead letter. It keeps the beginning of a long name or id.
 func refuseForeign(t *ledger.Tx, f *ForeignRow, reason string) error {
 	if f.blobID || len(f.id) > maxForeignID {
 		f.id = fmt.Sprintf("%s-%d", cut(strings.ToValidUTF8(f.id, "\uFFFD"), maxForeignID), f.seq)
@@ -61,7 +62,7 @@ func refuseForeign(t *ledger.Tx, f *ForeignRow, reason string) error {
 	return ledger.CountAdopted(t, f.seq, recipient, orchestrator.Status(f.Traced), orchestrator.Failed)
 }
 
-// cut is the beginning of a text, of at most so many bytes.
+// cut returns the beginning of a text, at most the given number of bytes.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
