@@ -1,4 +1,4 @@
-// Package removal removes agents, and gives up their mail.
+// Package removal removes agents and gives up their mail.
 package removal
 
 import (
@@ -16,20 +16,21 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Request says which agent to remove, and what to do if there are messages for it.
+// Request identifies the agent to remove, and what to do with messages for it.
 type Request struct {
 	Name  string
-	Force bool   // give up what is undelivered or unread, instead of refusing
-	By    string // who asks; "" is the administrator
+	Force bool   // give up undelivered and unread messages instead of refusing
+	By    string // caller; "" means the administrator
 
-	Expired string // why its mail expires, in place of failing; "" has it fail
+	Expired string // reason with which its mail expires instead of failing; "" makes it fail
 }
 
-// Remove removes an agent: it leaves its groups, sessions and threads, its open questions to the user are cancelled,
-// and its tokens are revoked. A thread in which nobody takes part any more is closed. What the agent has sent and read
-// is kept, but belongs to no later agent of that name. Only agents.Add gives the name to an agent again. While there
-// are messages that were not delivered to it, or that it has not read, the removal is refused with conflict, unless it
-// is forced: then these messages fail, and their senders are told. failed is how many these were.
+// Remove removes an agent. The agent leaves its groups, sessions and threads, its open questions to the user are
+// cancelled, and its tokens are revoked. A thread without other participants is closed. Messages that the agent has
+// sent or read are kept, but do not belong to a later agent with the same name. Only agents.Add gives the name to an
+// agent again. If there are undelivered or unread messages for the agent, the removal is refused with conflict unless
+// Force is set; with Force, these messages fail and their senders are notified. failed is the number of these
+// messages.
 func Remove(ctx context.Context, l *ledger.Ledger, r Request) (failed int, err error) {
 	r.Name = orchestrator.FoldName(r.Name)
 	target := ""
@@ -46,9 +47,9 @@ func Remove(ctx context.Context, l *ledger.Ledger, r Request) (failed int, err e
 	return failed, err
 }
 
-// RemoveIn is Remove within a transaction.
+// RemoveIn removes an agent, as described for Remove, within a transaction.
 func RemoveIn(t *ledger.Tx, r Request) (failed int, err error) {
-	if err := adoption.All(t); err != nil { // what somebody wrote by hand for it is its mail, too
+	if err := adoption.All(t); err != nil { // rows written by hand for the agent are also its mail
 		return 0, err
 	}
 	if orchestrator.IsBuiltIn(r.Name) {
@@ -62,7 +63,7 @@ func RemoveIn(t *ledger.Tx, r Request) (failed int, err error) {
 	return r.remove(t, a)
 }
 
-// remove removes an agent that there is.
+// remove removes an existing agent.
 func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) {
 	undelivered, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?`, r.Name)
 	if err != nil {
@@ -81,7 +82,7 @@ func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) 
 	if err := forget(t, r.Name); err != nil {
 		return 0, err
 	}
-	if failed, err = r.giveUpMail(t); err != nil { // nobody has the name any more, so that no report goes to it
+	if failed, err = r.giveUpMail(t); err != nil { // the name is free now, so that no report goes to it
 		return 0, err
 	}
 	for _, p := range t.Ledger.Parts {
@@ -95,7 +96,7 @@ func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) 
 	return failed, nil
 }
 
-// refuse is the error for an agent that has mail, and says what helps for each kind of it.
+// refuse returns the error for an agent that has mail, with a hint for each kind of mail.
 func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 	later, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+
 		` AND not_before > ? AND recipient = ?`, t.ClockText, name)
@@ -133,8 +134,8 @@ func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 			strings.Join(helps, ". "), name)
 }
 
-// keepRemoved notes that an agent was removed, and forgets which keys it has sent with and whose acknowledgements it
-// waits for.
+// keepRemoved records that an agent was removed. It deletes the agent's idempotency keys and the records of
+// acknowledgements that the agent expects.
 func keepRemoved(t *ledger.Tx, a *ledger.Agent, by string) error {
 	for _, statement := range []string{
 		`DELETE FROM idempotency WHERE sender = ?`,
@@ -152,7 +153,8 @@ func keepRemoved(t *ledger.Tx, a *ledger.Agent, by string) error {
 		a.Name, a.Role, t.Now, by)
 }
 
-// forget removes an agent, its part in groups, sessions and the records of all parts, its inbox view and its tokens.
+// forget removes an agent, its membership in groups, sessions and the records of all parts, its inbox view and its
+// tokens.
 func forget(t *ledger.Tx, name string) error {
 	for _, p := range t.Ledger.Parts {
 		if p.Forget == nil {
@@ -185,9 +187,9 @@ func forget(t *ledger.Tx, name string) error {
 	return t.ConfigChanged()
 }
 
-// giveUpMail makes dead letters of everything that waits for a name, and of what stands unread in its inbox, and tells
-// the senders. What was archived meanwhile stays as it is, and only its sender is told. failed is how many messages
-// these were.
+// giveUpMail makes dead letters of all undelivered messages to a name and of the unread messages in its inbox, and
+// notifies the senders. Messages that were archived meanwhile do not change; only their senders are notified. failed
+// is the number of these messages.
 func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 	name := r.Name
 	for _, waiting := range []struct{ ids, reason string }{
@@ -200,7 +202,7 @@ func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		for _, id := range ids { // one by one: a backlog may be larger than memory
+		for _, id := range ids { // one by one, because a backlog may be larger than memory
 			n, err := r.giveUp(t, id, cmp.Or(r.Expired, waiting.reason))
 			if err != nil {
 				return 0, err
@@ -208,10 +210,10 @@ func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 			failed += n
 		}
 	}
-	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name) // what was read, too: nobody else can hand that back
+	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name) // also read rows: nobody else can hand them back
 }
 
-// giveUp gives up one message. It returns 1, or 0 if somebody put a row into the inbox that is no message.
+// giveUp gives up one message. It returns 1, or 0 for a row of the inbox that is not a message.
 func (r *Request) giveUp(t *ledger.Tx, id, reason string) (int, error) {
 	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message
 		WHERE message_id = ? AND recipient = ? AND status IN ('pending','retry','delivered')`, id, r.Name)
