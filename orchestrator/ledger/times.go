@@ -7,12 +7,12 @@ import (
 	"mailroom/orchestrator"
 )
 
-// WantedLater is the condition for live rows that their sender wants delivered later: until then next_attempt_at says
-// the same as not_before. Such rows hold back nobody, and are not on the ladder of retries. It must stand to the
-// letter, like Live.
+// WantedLater is the condition for live rows for which the sender requested a later delivery. Until that time,
+// next_attempt_at equals not_before. Such rows do not block others and do not wait for a retry. The condition must be
+// used verbatim, like Live.
 const WantedLater = Live + " AND not_before <> '' AND next_attempt_at = not_before"
 
-// DueAt returns when a draft is to be delivered at the earliest. The zero time means at once.
+// DueAt returns the earliest time at which a draft is to be delivered. The zero time means at once.
 func DueAt(d *orchestrator.Draft, now time.Time) time.Time {
 	if d.Delay > 0 {
 		return now.Add(d.Delay)
@@ -39,33 +39,33 @@ func (t *Tx) CheckNotBefore(d *orchestrator.Draft) error {
 	return nil
 }
 
-// DueSince returns when a message was, or is, first due: it is overdue some time after that.
+// DueSince returns the time at which a message was, or will be, first due. A message becomes overdue some time later.
 func DueSince(m *orchestrator.Message) string { return max(m.CreatedAt, m.NotBefore) }
 
-// IsWantedLater reports whether a message waits because its sender wants it delivered later.
+// IsWantedLater reports whether a message waits because its sender requested a later delivery.
 func IsWantedLater(m *orchestrator.Message, now string) bool {
 	return m.NotBefore != "" && m.NextAttemptAt == m.NotBefore && m.NotBefore > now
 }
 
-// MaxLease is the longest lease that can be given: the longest delivery timeout and its grace.
+// MaxLease is the longest possible lease: the longest delivery timeout and LeaseGrace.
 const MaxLease = time.Hour + LeaseGrace
 
-// LeaseGrace is how much longer than the delivery timeout a lease lasts, so that the worker itself is the first to call
-// an attempt too long.
+// LeaseGrace is how much longer than the delivery timeout a lease lasts, so that the worker itself is the first to
+// detect that an attempt takes too long.
 const LeaseGrace = 30 * time.Second
 
-// UsualLease is how long a lease on a message to an agent lasts unless the run says otherwise; nil is an agent that
-// nobody knows.
+// UsualLease returns the duration of a lease on a message to an agent, unless the delivery run specifies another. A
+// nil agent means an unknown one.
 func (conf *Config) UsualLease(agent *Agent) time.Duration {
 	timeout := conf.Settings.deliveryTimeout
 	if agent != nil {
 		timeout = agent.Timeout(&conf.Settings)
 	}
-	return min(max(timeout, time.Second), MaxLease-LeaseGrace) + LeaseGrace // a row of agents may be written by hand
+	return min(max(timeout, time.Second), MaxLease-LeaseGrace) + LeaseGrace // agents may contain rows written by hand
 }
 
-// foreignLayouts are the forms in which other programs write times into the table: SQLite's CURRENT_TIMESTAMP and its
-// relatives, RFC 3339, and what Python's isoformat and str give. A time without a zone is UTC, as SQLite's are.
+// foreignLayouts lists the forms in which other programs write times into the table: SQLite's CURRENT_TIMESTAMP and
+// similar forms, RFC 3339, and the results of Python's isoformat and str. A time without a zone is UTC, as in SQLite.
 var foreignLayouts = []string{
 	"2006-01-02T15:04:05.999999999Z07:00",
 	"2006-01-02 15:04:05.999999999Z07:00",
@@ -80,7 +80,7 @@ var foreignLayouts = []string{
 	"2006-01-02",
 }
 
-// AdoptTime turns a foreign time into ours. ok is false when s is none that can be read.
+// AdoptTime converts a foreign time into the engine's form. ok is false if s is not a valid time.
 func AdoptTime(s string) (adopted string, ok bool) {
 	s = strings.TrimSpace(s)
 	for _, layout := range foreignLayouts {
@@ -91,7 +91,7 @@ func AdoptTime(s string) (adopted string, ok bool) {
 	return "", false
 }
 
-// TTL returns how long a message lives that is to live for so many seconds.
+// TTL returns a TTL given in seconds as a duration of at most orchestrator.MaxTTL.
 func TTL(seconds int64) time.Duration {
 	return time.Duration(min(seconds, int64(orchestrator.MaxTTL/time.Second))) * time.Second
 }

@@ -17,42 +17,43 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A database says which commands run, which files are written and which addresses are called. One that somebody else
-// wrote, as a cloned project may bring it, could so do on this machine whatever its user can. So it acts outside of
-// itself only if this user made it here, or trusts it. Until then its messages are sent, delivered into inboxes and
-// read; whatever else is due waits, as it does for an agent whose transport is disabled.
+// A database determines which commands run, which files are written and which addresses are called. A database that
+// somebody else wrote, for example one in a cloned project, could thereby do on this machine whatever the user can.
+// So a database acts outside of itself only if this user created it here, or trusts it. Until then its messages are
+// sent, delivered into inboxes and read. All other due work waits, as it does for an agent whose transport is
+// disabled.
 //
-// The one question is Config.Untrusted. It is asked where something would begin: delivery.claimNext (transports),
+// The only check is Config.Untrusted. It is made where an action would start: delivery.claimNext (transports),
 // sessions.Sessions.Look (commands that start agents), schedules.Runnable, questions.SignalURL and daemons.Ours
-// (addresses to which somebody is led). Agents that get nothing until then are withheld, see judge. Wherever else it is
-// asked, that saves a look for what would not be done, or tells somebody.
+// (addresses to which somebody is directed). Agents that get nothing until then are withheld, see judge. All other
+// uses of Config.Untrusted merely avoid needless work or inform somebody.
 
-// NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and UntilTrusted
-// for how long that is so.
+// NotTrusted describes what Mailroom does not do for a database that is not trusted. NotTrustedHint describes the
+// remedy, and UntilTrusted how long the restriction lasts.
 const (
 	NotTrusted     = "this database is not trusted, so Mailroom does not run its commands and schedules, write files, or call URLs for it"
 	NotTrustedHint = "To list what the database would run, write, and call, run `mailroom trust --show`. To allow it, run `mailroom trust`"
 	UntilTrusted   = "until you run `mailroom trust` on this machine"
 )
 
-// Trust is where a user keeps which databases were made or trusted on this machine.
+// Trust is the record of the databases that a user created or trusts on this machine.
 type Trust struct {
-	// Folder holds a file per database, and the one of Key. It is made when the first comes, with mode 0700. "" is no
-	// folder: nothing can be trusted.
+	// Folder contains a file per database, and the file of Key. It is created with mode 0700 when the first of these
+	// files is written. "" means no folder: nothing can be trusted.
 	Folder string
 }
 
-// errNoFolder is why nothing can be kept.
+// errNoFolder means that nothing can be recorded.
 var errNoFolder = errors.New("no folder for the list of trusted databases: neither HOME nor XDG_STATE_HOME is set")
 
 const (
 	keyFile   = "daemon.key"
-	keyLength = 52 // two texts of crypto/rand
+	keyLength = 52 // length of two results of crypto/rand.Text
 )
 
-// Key returns the secret by which the processes of this user on this machine know each other. With create it is made if
-// there is none; without, the error is then fs.ErrNotExist. It is read anew each time: of two processes that make it at
-// once, one replaces the other's.
+// Key returns the secret by which the processes of this user on this machine recognize each other. If there is none,
+// Key creates it if create is true, and otherwise returns fs.ErrNotExist. The file is read on every call, and
+// again after creation, because one of two processes that create it at once replaces the other's.
 func (t *Trust) Key(create bool) ([]byte, error) {
 	if t.Folder == "" {
 		return nil, errNoFolder
@@ -76,21 +77,21 @@ func (t *Trust) Key(create bool) ([]byte, error) {
 	return key, nil
 }
 
-// TrustedDatabase is a database that was made or trusted on this machine. It is trusted only with this id and at this
-// path.
+// TrustedDatabase is a database that was created or trusted on this machine. It is trusted only with this id and at
+// this path.
 type TrustedDatabase struct {
 	ID    string `json:"id"`
 	Path  string `json:"path"`
 	Since string `json:"since"`
-	Gone  bool   `json:"gone,omitempty"` // there is no file at the path; it is looked up, never kept
+	Gone  bool   `json:"gone,omitempty"` // there is no file at the path; computed, not stored
 }
 
-// file is where it stands that a database is trusted.
+// file returns the path of the file that records the trust in a database.
 func (t *Trust) file(id, path string) string {
 	return filepath.Join(t.Folder, fmt.Sprintf("%x.json", sha256.Sum256([]byte(id+"\x00"+path))))
 }
 
-// find returns what is kept of a database; the zero value when it is not trusted.
+// find returns the record of a database, or the zero value if the database is not trusted.
 func (t *Trust) find(id, path string) (found TrustedDatabase, err error) {
 	if t.Folder == "" || id == "" {
 		return found, nil
@@ -102,7 +103,7 @@ func (t *Trust) find(id, path string) (found TrustedDatabase, err error) {
 	return found, err
 }
 
-// Made reports whether a database was made or trusted here by this user, so that it may act outside of itself.
+// Made reports whether this user created or trusts a database here, so that it may act outside of itself.
 func (t *Trust) Made(id, path string) bool { return t.why(id, path) == "" }
 
 func readTrusted(file string) (d TrustedDatabase, err error) {
@@ -113,7 +114,7 @@ func readTrusted(file string) (d TrustedDatabase, err error) {
 	return d, err
 }
 
-// Add trusts a database. That is on the disk when it returns.
+// Add trusts a database. The record is on disk when Add returns.
 func (t *Trust) Add(d TrustedDatabase) error {
 	if t.Folder == "" {
 		return errNoFolder
@@ -134,12 +135,12 @@ func (t *Trust) Add(d TrustedDatabase) error {
 	}
 	_, err = file.WriteAt(append(text, '\n'), 0)
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err // what was written of it trusts nothing
+		return err // an incomplete file trusts nothing
 	}
 	return store.SyncFolders(t.Folder)
 }
 
-// Remove takes the trust in a database back.
+// Remove withdraws the trust in a database.
 func (t *Trust) Remove(id, path string) error {
 	if t.Folder == "" {
 		return nil
@@ -150,7 +151,7 @@ func (t *Trust) Remove(id, path string) error {
 	return nil
 }
 
-// RemoveAt takes the trust back in all that was at a path, and returns how many that were.
+// RemoveAt withdraws the trust in all databases at a path, and returns their number.
 func (t *Trust) RemoveAt(path string) (n int, err error) {
 	list, err := t.List()
 	for _, d := range list {
@@ -162,7 +163,7 @@ func (t *Trust) RemoveAt(path string) (n int, err error) {
 	return n, err
 }
 
-// List returns all that are trusted, by path. A file that cannot be read trusts nothing, and is passed over.
+// List returns all trusted databases, sorted by path. It skips files that cannot be read, which trust nothing.
 func (t *Trust) List() ([]TrustedDatabase, error) {
 	list := []TrustedDatabase{}
 	entries, err := os.ReadDir(t.Folder)
@@ -180,7 +181,7 @@ func (t *Trust) List() ([]TrustedDatabase, error) {
 	return list, err
 }
 
-// why says why a database is not trusted; "" when it is.
+// why returns the reason why a database is not trusted, or "" if it is trusted.
 func (t *Trust) why(id, path string) string {
 	found, err := t.find(id, path)
 	switch {
@@ -202,8 +203,7 @@ func (t *Trust) why(id, path string) string {
 	return "there is no record in " + t.Folder + " that this user created the database on this machine"
 }
 
-// TrustedPath returns the path by which the database is trusted. It is the same through whatever links the database was
-// reached.
+// TrustedPath returns the path under which the database is trusted. Symbolic links in the path do not affect it.
 func (l *Ledger) TrustedPath() string {
 	if s, ok := l.Store.(store.Central); ok {
 		return s.Place()
@@ -217,8 +217,8 @@ func (l *Ledger) TrustedPath() string {
 	return l.Path()
 }
 
-// judge notes in a configuration which agents are on other hosts, whether its database is trusted, and which agents get
-// nothing until it is.
+// judge marks the agents in a configuration that are on other hosts. It determines whether the database is trusted,
+// and if not, marks the agents that get nothing until it is.
 func judge(l *Ledger, conf *Config) {
 	locate(l, conf)
 	if l.Trust == nil {
@@ -228,11 +228,11 @@ func judge(l *Ledger, conf *Config) {
 		return
 	}
 	for _, a := range conf.Agents {
-		a.withheld = l.SetTransport(a) == nil && !a.elsewhere // where the trust of this machine counts for nothing
+		a.withheld = l.SetTransport(a) == nil && !a.elsewhere // elsewhere this trust has no effect
 	}
 }
 
-// WithheldFrom picks those of the agents whose messages stay in the database until it is trusted.
+// WithheldFrom returns those of the named agents whose messages stay in the database until it is trusted.
 func (conf *Config) WithheldFrom(names []string) (withheld []string) {
 	if conf.Untrusted == "" {
 		return nil
@@ -245,7 +245,8 @@ func (conf *Config) WithheldFrom(names []string) (withheld []string) {
 	return withheld
 }
 
-// Untrusted returns why the database does nothing outside of itself; "" if it does. Errors: those of the database.
+// Untrusted returns the reason why the database does not act outside of itself, or "" if it may. Errors: those of the
+// database.
 func (l *Ledger) Untrusted(ctx context.Context) (why string, err error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -254,8 +255,8 @@ func (l *Ledger) Untrusted(ctx context.Context) (why string, err error) {
 	return conf.Untrusted, nil
 }
 
-// TrustNew trusts a database that this process has made. If that cannot be stored, the database works all the same, but
-// is not trusted.
+// TrustNew trusts a database that this process has created. If the trust cannot be stored, the database works
+// nevertheless, but is not trusted.
 func (l *Ledger) TrustNew(id string) {
 	if l.Trust == nil {
 		return

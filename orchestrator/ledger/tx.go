@@ -13,31 +13,31 @@ import (
 	"mailroom/tracing"
 )
 
-// transaction is what the requests of one write transaction share. There is one clock reading for all of it, taken once
-// its locks are held; those that Hold takes later have it read anew.
+// transaction is the state that the requests of one write transaction share. The clock is read once for all of them,
+// after the locks are taken. It is read again if Hold takes further locks later.
 type transaction struct {
 	*store.Transaction
 
-	// Clock is the reading itself: leases and rungs are measured with it, so that a clock set forward and back strands
-	// nothing. Now is what is stored: never earlier than what was stored last, so that a clock set back reorders
-	// nothing.
+	// Clock is the reading of the clock. Leases and retry times are measured with it, so that a clock that is set
+	// forward and back does not leave them stranded. Now is the time that is stored: it is never earlier than the
+	// last stored time, so that a clock that is set back does not change the order of events.
 	Clock     time.Time
 	ClockText string
 	Now       string
-	idTime    uint64 // Now, as ids have it
+	idTime    uint64 // Now in the form used by ids
 
 	conf *Config
 
 	created created
 }
 
-// created are the new rows whose first events are not written yet.
+// created describes the new rows whose first events are not yet written.
 type created struct {
-	n      int             // how many there are
-	first  int64           // seq of the first of them
-	by     string          // actor that made them
-	events []tracing.Event // of the first; of all, where others may insert rows at the same time
-	full   int64           // seq of the last of them with which it is time to count; 0: it is not
+	n      int             // number of rows
+	first  int64           // seq of the first row
+	by     string          // actor that created the rows
+	events []tracing.Event // event of the first row; of all rows, if others may insert rows at the same time
+	full   int64           // seq of the last row at which counting is due; 0 if it is not
 }
 
 // Tx is one request within a write transaction.
@@ -46,30 +46,32 @@ type Tx struct {
 	Ledger *Ledger
 	Ctx    context.Context
 
-	// sends says that the request does nothing but send. Then the events of its new rows are written later, together
-	// with those of the requests beside it.
+	// sends is true if the request only sends messages. The events of its new rows are then written later, together
+	// with those of the other requests in the transaction.
 	sends bool
 
-	// Quiet is set by requests whose caller learns nothing if nothing changed; a batch of such requests skips the sync.
+	// Quiet is set by requests whose caller learns nothing if nothing changed. A batch of such requests skips the
+	// sync.
 	Quiet bool
 
 	Actor  string // lease owner and trace actor
 	SpanID string
 
-	AsUser bool // the request speaks for the user: an answer goes back
+	AsUser bool // the request returns an answer in the user's name
 
 	ring       store.Ring
-	after      []func() // run once the commit is on the disk
+	after      []func() // called once the commit is on disk
 	spanned    bool     // see KeepSpan
 	wantsAlone bool     // see MustBeAlone
-	heartbeats []string // agents with a limit to their silence that did something, each once
+	heartbeats []string // agents with a SilentAfter limit that were active, each once
 }
 
-// maxAhead is how far the last time stored may lie ahead of the clock to be believed. Anybody can write a trace row.
+// maxAhead is the longest time that the last stored time may lie ahead of the clock. A later time is ignored, because
+// anybody can write a row of the trace.
 const maxAhead = 3650 * orchestrator.Day
 
-// Begin is called by the store when it begins a write transaction. It reads the clock, the last time stored, and
-// whether the configuration or the version of the tables has changed.
+// Begin is called by the store at the start of a write transaction. It reads the clock and the last stored time, and
+// checks whether the configuration or the version of the tables has changed.
 func (l *Ledger) Begin(under *store.Transaction) error {
 	t := &transaction{Transaction: under}
 	under.Shared = t
@@ -101,7 +103,7 @@ func (l *Ledger) Begin(under *store.Transaction) error {
 	return nil
 }
 
-// ReadClock takes a reading of the clock over.
+// ReadClock sets the transaction's times from a reading of the clock.
 func (t *transaction) ReadClock(clock time.Time) {
 	t.Clock, t.ClockText = clock, orchestrator.Stamp(clock)
 	if t.ClockText > t.Now {
@@ -115,36 +117,36 @@ func (l *Ledger) End(under *store.Transaction) error {
 	return under.Shared.(*transaction).TraceCreated()
 }
 
-// request is one call of write.
+// request is one call of Write.
 type request struct {
 	store.Request
 	ledger *Ledger
 	fn     func(*Tx) error
 	sends  bool
 	lazy   bool
-	tx     Tx // of the present run
+	tx     Tx // of the current run
 }
 
-// Write runs fn in a write transaction and returns when that is on disk. It may share the transaction with other
-// requests: an error of fn undoes what fn did and nothing else. fn may run more than once, so it must set, not add to,
-// what it hands out. A context that ends before the request is taken withdraws it, with code busy; afterwards the
-// outcome is awaited. An error of fn is returned as it is.
+// Write runs fn in a write transaction and returns when the transaction is on disk. The transaction may be shared
+// with other requests: an error of fn undoes only the changes of fn. fn may run more than once, so it must set its
+// results rather than add to them. If ctx ends before the request is taken, the request is withdrawn with code busy;
+// after that point Write waits for the outcome. An error of fn is returned unchanged.
 //
-// The scope says what nobody else changes while fn runs. What changes the configuration needs more than most scopes,
-// and so does what adopts or tidies up: all that fn did is then undone, and it is run again with store.Alone, see
+// The scope determines what nobody else changes while fn runs. Changes of the configuration, adoption and Tidy need
+// more than most scopes. In that case all changes of fn are undone, and fn is run again with store.Alone, see
 // MustBeAlone.
 func (l *Ledger) Write(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
 	return submit(ctx, scope, request{ledger: l, fn: fn})
 }
 
-// WriteLazily is Write for a change that a power cut, or a failing server, may undo: it returns without waiting for the
-// disk, unless it shares its transaction with requests that do.
+// WriteLazily runs fn as Write does, for a change that a power cut or a failing server may undo. It returns without
+// waiting for the disk, unless it shares its transaction with requests that wait.
 func (l *Ledger) WriteLazily(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
 	return submit(ctx, scope, request{ledger: l, fn: fn, lazy: true})
 }
 
-// WriteSends is Write for a request that only sends messages. The first events of all sends of a transaction are then
-// written with one statement.
+// WriteSends runs fn as Write does, for a request that only sends messages. The first events of all sends in a
+// transaction are written with one statement.
 func (l *Ledger) WriteSends(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
 	return submit(ctx, scope, request{ledger: l, fn: fn, sends: true})
 }
@@ -152,9 +154,9 @@ func (l *Ledger) WriteSends(ctx context.Context, scope store.Scope, fn func(*Tx)
 // errNotAlone ends a request that must be alone and is not.
 var errNotAlone = errors.New("to be run again alone")
 
-// MustBeAlone returns an error unless nobody else writes until the transaction ends. After that the request ends,
-// whatever it returns, is undone, and is run again alone. Call it before a change that only some requests of a wider
-// scope come to.
+// MustBeAlone returns an error unless nobody else writes until the transaction ends. After such an error the request
+// is undone, whatever it returns, and is run again alone. Call MustBeAlone before a change that only some requests of
+// a wider scope make.
 func (t *Tx) MustBeAlone() error {
 	if t.IsAlone() {
 		return nil
@@ -173,8 +175,8 @@ func submit(ctx context.Context, scope store.Scope, asked request) error {
 	return err
 }
 
-// Prepare writes the events of rows that the requests before this one have made, unless it does nothing but send
-// itself.
+// Prepare writes the events of rows that earlier requests of the transaction have created, unless this request only
+// sends.
 func (q *request) Prepare(under *store.Transaction) error {
 	if q.sends {
 		return nil
@@ -182,7 +184,7 @@ func (q *request) Prepare(under *store.Transaction) error {
 	return q.ledger.End(under)
 }
 
-// Run runs fn, and writes who was heard of, and the command's span if the request changed anything.
+// Run runs fn, and then stores the heartbeats, and the command's span if the request changed anything.
 func (q *request) Run(under *store.Transaction) error {
 	t := &q.tx
 	*t = Tx{transaction: under.Shared.(*transaction), Ledger: q.ledger, Ctx: q.Ctx, sends: q.sends,
@@ -197,7 +199,7 @@ func (q *request) Run(under *store.Transaction) error {
 	untraced, conf, done := t.created, t.conf, false
 	defer func() {
 		if !done {
-			t.conf, t.created = conf, untraced // what fn did is about to be undone
+			t.conf, t.created = conf, untraced // the changes of fn are about to be undone
 		}
 	}()
 	err := q.fn(t)
@@ -214,20 +216,20 @@ func (q *request) Run(under *store.Transaction) error {
 // Quiet reports whether the caller learns nothing if nothing changed.
 func (q *request) Quiet() bool { return q.tx.Quiet }
 
-// Lazy reports whether the disk need not be waited for.
+// Lazy reports whether the request need not wait for the disk.
 func (q *request) Lazy() bool { return q.lazy }
 
-// Rings returns whom to wake.
+// Rings returns the listeners to wake.
 func (q *request) Rings() *store.Ring { return &q.tx.ring }
 
-// Durable runs what waited for the commit.
+// Durable calls the functions that were waiting for the commit.
 func (q *request) Durable() {
 	for _, f := range q.tx.after {
 		f()
 	}
 }
 
-// finish writes who was heard of, and the command's span if the request changed anything. It is part of the request.
+// finish stores the heartbeats, and the command's span if the request changed anything. It is part of the request.
 func (t *Tx) finish() error {
 	if err := t.storeHeartbeats(); err != nil {
 		return err
@@ -241,12 +243,11 @@ func (t *Tx) finish() error {
 	return span.Save(t, t.Clock, t.Actor, "")
 }
 
-// NewID returns a new id: the prefix and a ULID. Ids are in the order in which they were made, even if the clock was
-// set back.
+// NewID returns a new id: the prefix and a ULID. Ids are in order of creation, even if the clock was set back.
 func (t *Tx) NewID(prefix string) (string, error) {
 	id, err := ulid.New(t.idTime, t.Ledger.entropy)
 	if err != nil {
-		t.Ledger.entropy = newEntropy() // the counter of this millisecond ran over
+		t.Ledger.entropy = newEntropy() // the counter of this millisecond overflowed
 		if id, err = ulid.New(t.idTime, t.Ledger.entropy); err != nil {
 			return "", err
 		}
@@ -254,33 +255,34 @@ func (t *Tx) NewID(prefix string) (string, error) {
 	return prefix + id.String(), nil
 }
 
-// Wake wakes those who listen for these recipients, once the transaction is committed.
+// Wake wakes the listeners for these recipients once the transaction is committed.
 func (t *Tx) Wake(recipients ...string) { t.ring.Add(recipients) }
 
-// WakeAll wakes everybody who listens, once the transaction is committed.
+// WakeAll wakes all listeners once the transaction is committed.
 func (t *Tx) WakeAll() { t.ring.All = true }
 
-// AfterCommit calls f once the transaction is on the disk.
+// AfterCommit calls f once the transaction is on disk.
 func (t *Tx) AfterCommit(f func()) { t.after = append(t.after, f) }
 
-// KeepSpan writes the span of the command with what it has changed. What is traced does so by itself.
+// KeepSpan makes the request write the command's span together with its changes. Recording an event in the trace does
+// this automatically.
 func (t *Tx) KeepSpan() { t.spanned = true }
 
 func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }
 
-// Event returns an event for the trace, with what all events of this request have in common.
+// Event returns an event for the trace with the fields common to all events of this request.
 func (t *Tx) Event(name tracing.EventName, failure string) tracing.Event {
 	t.KeepSpan()
 	return tracing.Event{Name: name, At: t.Now, Actor: t.Actor, SpanID: t.SpanID, Error: failure}
 }
 
-// Selection is a set of rows of agent_message: a condition, in which ?1 stands for Arg.
+// Selection is a set of rows of agent_message: a condition in which ?1 is Arg.
 type Selection struct {
 	Where string
-	Arg   any // nil where the condition has none
+	Arg   any // nil if the condition has no parameter
 }
 
-// InBatch selects the rows whose seq stands in the temporary table batch.
+// InBatch selects the rows whose seq is in the temporary table batch.
 var InBatch = Selection{Where: "seq IN (SELECT seq FROM temp.batch)"}
 
 // BySeq selects one row.
@@ -298,10 +300,10 @@ func (t *Tx) NoteOf(m *orchestrator.Message, name tracing.EventName, failure str
 	return tracing.Record(t, e)
 }
 
-// inOrder has the trace tell of rows in the order of sending: a server selects them in any order.
+// inOrder makes the trace record rows in the order of sending, because a server selects rows in any order.
 const inOrder = " ORDER BY seq"
 
-// NoteEvent is Note for an event with more details.
+// NoteEvent records an event with details in the trace of rows, without changing their status.
 func (t *Tx) NoteEvent(rows Selection, e tracing.Event) error {
 	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where+inOrder, rows.Arg, "", e)
 }
@@ -310,19 +312,21 @@ func (t *Tx) NoteEvent(rows Selection, e tracing.Event) error {
 type Change struct {
 	To      orchestrator.Status
 	Event   tracing.EventName
-	Failure string // goes into the trace, and into error_message if it is not empty
-	Detail  string // goes into the trace
-	// Next is when a retry is due.
+	Failure string // recorded in the trace, and in error_message unless empty
+	Detail  string // recorded in the trace
+	// Next is the time at which a retry is due.
 	Next string
-	// Attempted says that a delivery attempt ends with this change; if it was a retry, it counts.
+	// Attempted is true if a delivery attempt ends with this change. If the attempt was a retry, the retry is
+	// counted.
 	Attempted bool
-	// Read says that the recipient has it already, Final that nobody reads it in the table: it cannot expire unread.
+	// Read is true if the recipient already has the message, and Final if nobody reads the message in the table. In
+	// both cases the message cannot expire unread.
 	Read, Final bool
 }
 
-// ChangeStatus changes the status of messages, writes the events that tell of it into the trace, and ends their leases.
-// Every change of status goes through it. It returns the number of rows that it changed. Source: contract, "One
-// function makes every change of status".
+// ChangeStatus changes the status of messages, records the changes in the trace, and ends the leases of the messages.
+// It returns the number of rows changed. All changes of status use it. Source: contract, "One function makes every
+// change of status".
 func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	event := t.Event(c.Event, c.Failure)
 	event.Detail = c.Detail
@@ -365,21 +369,23 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 		WHERE `+rows.Where, rows.Arg, t.Now, c.To, c.Failure, c.Next)
 }
 
-// Savepoint runs fn so that a failure of fn undoes only what fn has done. With err, the whole request must end.
+// Savepoint runs fn so that a failure of fn undoes only the changes of fn. If err is not nil, the whole request must
+// end.
 func (t *Tx) Savepoint(fn func() error) (failure, err error) {
 	untraced, conf, heartbeats, after := t.created, t.conf, t.heartbeats, t.after
 	if failure, err = t.Transaction.Savepoint(fn); failure != nil {
-		t.conf, t.created = conf, untraced // fn may have changed the one and written the events of the other
+		t.conf, t.created = conf, untraced // fn may have changed the configuration and written events of new rows
 		t.heartbeats, t.after = heartbeats, after
 	}
 	return failure, err
 }
 
-// Ended returns an error if nobody waits for the request any more, so that it need not go on.
+// Ended returns an error if nobody waits for the request any more, so that it can stop.
 func (t *Tx) Ended() error { return context.Cause(t.Ctx) }
 
-// RowSavepoint runs fn, which changes the row of one message. If it fails because of that row (a trigger aborts, a
-// value is too big), what fn did is undone and logged, and failed is true: other rows must not wait for it.
+// RowSavepoint runs fn, which changes the row of one message. If fn fails because of that row, for example because a
+// trigger aborts or a value is too big, its changes are undone, the failure is logged, and failed is true, so that
+// other rows need not wait.
 func (t *Tx) RowSavepoint(what, id string, fn func() error) (failed bool, err error) {
 	cause, err := t.ChangeRows(fn)
 	if err != nil || cause == nil {
@@ -390,10 +396,10 @@ func (t *Tx) RowSavepoint(what, id string, fn func() error) (failed bool, err er
 	return true, nil
 }
 
-// ChangeRows is Savepoint for an fn that changes rows. fault is a failure for which the rows are to blame; with any
-// other, err, the whole request must end.
+// ChangeRows runs fn, which changes rows, with a savepoint. fault is a failure caused by the rows. If err is not nil,
+// the failure has another cause, and the whole request must end.
 func (t *Tx) ChangeRows(fn func() error) (fault, err error) {
-	failure, err := t.Savepoint(fn) // until then an error has ended a server's whole transaction, whatever is to blame
+	failure, err := t.Savepoint(fn) // until it is undone, any error fails a server's transaction
 	if err == nil && failure != nil && !t.rowsFault(failure) {
 		return nil, failure
 	}

@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// BackupTo writes a consistent copy of the database to a file, while others go on sending. Error: conflict if the file
-// exists and overwrite is false.
+// BackupTo writes a consistent copy of the database to a file. Sending continues meanwhile. Error: conflict if the
+// file exists and overwrite is false.
 func (l *Ledger) BackupTo(ctx context.Context, file string, overwrite bool) (store.Backup, error) {
 	s, err := store.Able[store.Backuper](l.Store, "backup")
 	if err != nil {
@@ -19,8 +19,8 @@ func (l *Ledger) BackupTo(ctx context.Context, file string, overwrite bool) (sto
 	return s.Backup(ctx, file, overwrite)
 }
 
-// Restore replaces the contents of the database by those of a backup; see store.Backuper. Whether it may act outside of
-// itself is decided anew; Untrusted of the result says so.
+// Restore replaces the contents of the database with those of a backup; see store.Backuper. The trust in the database
+// is determined again; Untrusted in the result is the reason if it is not trusted.
 func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done store.Restored, err error) {
 	s, err := store.Able[store.Backuper](l.Store, "restore")
 	if err != nil {
@@ -42,7 +42,7 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 	}))
 }
 
-// CompareBackup says what a restore of a backup would bring and take. It changes nothing.
+// CompareBackup describes what a restore of a backup would add and remove. It changes nothing.
 func CompareBackup(ctx context.Context, l *Ledger, file string) (store.Compared, error) {
 	s, err := store.Able[store.Backuper](l.Store, "restore")
 	if err != nil {
@@ -51,7 +51,7 @@ func CompareBackup(ctx context.Context, l *Ledger, file string) (store.Compared,
 	return s.Compare(ctx, file, outside(l))
 }
 
-// outside returns the queries for what the database does outside of itself.
+// outside returns the queries that list what the database does outside of itself.
 func outside(l *Ledger) []string {
 	var local []string
 	for i := range settingList {
@@ -71,7 +71,7 @@ func outside(l *Ledger) []string {
 }
 
 // Checkpoint copies the write-ahead log into the database file. If the log is larger than the setting wal.limit, or
-// truncate is set, it also empties the log's file. A server does so by itself.
+// truncate is true, it also empties the log file. It does nothing for a database on a server.
 func (l *Ledger) Checkpoint(ctx context.Context, truncate bool) (store.Checkpointed, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -84,12 +84,12 @@ func (l *Ledger) Checkpoint(ctx context.Context, truncate bool) (store.Checkpoin
 	return s.Checkpoint(truncate, conf.Settings.walLimit)
 }
 
-// maxQueries is how many audit queries have a place at a time. Each may take the memory of its answer, and on a server
-// a connection.
+// maxQueries is the maximum number of concurrent audit queries. Each may use memory for its whole result, and a
+// connection of a server.
 const maxQueries = 4
 
-// EnterQuery gives an audit query that anybody asks of this process one of its few places, until leave is called; it
-// may be called again. Error: busy if none is free.
+// EnterQuery reserves one of the few places for audit queries of this process until leave is called. leave may be
+// called more than once. Error: busy if no place is free.
 func (l *Ledger) EnterQuery() (leave func(), err error) {
 	if l.queries.Add(1) > maxQueries {
 		l.queries.Add(-1)
@@ -110,7 +110,7 @@ func (l *Ledger) Query(ctx context.Context, statement string, bound store.Bound,
 }
 
 // Watch reports every table that a statement reads ("read") or writes ("write") from now on, until stop is called. It
-// suits tests that run one command at a time, not production.
+// is meant for tests that run one command at a time, not for production.
 func (l *Ledger) Watch(report func(op, table string)) (stop func()) {
 	s, ok := l.Store.(store.Observer)
 	if !ok {
@@ -122,15 +122,15 @@ func (l *Ledger) Watch(report func(op, table string)) (stop func()) {
 // Ready reports whether the database can be read and written now. Errors: busy, unavailable.
 func (l *Ledger) Ready(ctx context.Context) error { return l.Store.Ready(ctx) }
 
-// Shrink gives the database's free space back to the file system.
+// Shrink returns the database's free space to the file system.
 func (l *Ledger) Shrink(ctx context.Context) error {
 	s, ok := l.Store.(store.Shrinker)
 	if !ok {
-		return nil // its server does that
+		return nil // the server does that
 	}
 	return s.Shrink(ctx)
 }
 
-// Size returns the bytes that the database takes on disk, and those of its write-ahead log, which are among them. Both
-// are 0 if that is not known.
+// Size returns the number of bytes that the database uses on disk, and the part of them used by its write-ahead log.
+// Both are 0 if unknown.
 func (l *Ledger) Size() (all, log int64) { return l.Store.Size() }

@@ -210,7 +210,8 @@ func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 			failed += n
 		}
 	}
-	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name) // also read rows: nobody else can hand them back
+	// Rows that were read are deleted, too, because nobody else can hand them back.
+	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name)
 }
 
 // giveUp gives up one message. It returns 1, or 0 for a row of the inbox that is not a message.
