@@ -152,8 +152,8 @@ func addGone(c *store.Conn, lives map[string]*life, from, to int64) error {
 	}, from, to)
 }
 
-// isKnown reports whether the earlier events are not needed: they are needed for the send time of a message that the
-// given events deliver, and for the delivery time of a message that they read.
+// isKnown reports whether the given events suffice to count them. Earlier events are needed if an event delivers a
+// message that no given event creates or replays, or reads a message whose delivery time is not known.
 func isKnown(events []event, lives map[string]*life) bool {
 	begun, delivered := map[string]bool{}, map[string]bool{}
 	for i := range events {
@@ -177,8 +177,8 @@ func isKnown(events []event, lives map[string]*life) bool {
 // addBefore adds the events that precede the events to be counted, for messages that are delivered or read in the
 // latter. A message that was retried often has many such events; they are read once.
 //
-// The outer join makes PostgreSQL start with the batch, whatever its statistics for the table are. The condition
-// compares id + 0, because with an index on ids alone PostgreSQL might walk through all ids for each message.
+// The outer join makes PostgreSQL start with the batch, whatever its statistics for the table are. The condition uses
+// id + 0, because PostgreSQL might otherwise walk through the index of ids for each message.
 func addBefore(c *store.Conn, lives map[string]*life, from, to int64) error {
 	return c.Query(`
 		SELECT of.message_id, e.at, e.event
