@@ -14,13 +14,13 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// TestEventsOfABatch: however many sends share a transaction, and whichever of them fails behind what it stored, every
-// message that stays has one first event, in the order of sending and by who sent it, and there is no other.
+// TestEventsOfABatch checks that every message that is kept has exactly one first event, in the order of sending and
+// with the right actor, however many sends share a transaction and whichever of them fail after storing rows.
 func TestEventsOfABatch(t *testing.T) {
 	t.Parallel()
 	for place := range 4 {
 		for stored := range 3 {
-			for _, instance := range []string{"", "another"} { // an event by somebody else is written at once
+			for _, instance := range []string{"", "another"} { // an event of another actor is written at once
 				t.Run(fmt.Sprintf("place %d, %d messages, by %q", place, stored, instance), func(t *testing.T) {
 					t.Parallel()
 					eventsOfABatch(t, place, stored, instance)

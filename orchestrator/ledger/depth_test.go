@@ -13,10 +13,11 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// nested returns a list in a list in a list.
+// nested returns JSON lists nested to the given number of levels.
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// What is nested too deep to be read again is refused, and what somebody has written by hand is text: it jams no inbox.
+// A payload that is nested too deeply to be read again is refused. If somebody wrote one by hand, it is treated as
+// text and does not block an inbox.
 func TestDeepPayloads(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

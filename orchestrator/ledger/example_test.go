@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/example"
 )
 
-// A server that has made sure who its caller is passes that on. An agent that nobody knows is added when it first acts.
+// A server that has verified the identity of its caller passes the identity on. An unknown agent is added when it
+// first acts.
 func ExampleWithIdentity() {
 	ctx := context.Background()
 	e, done := example.Open("architect")

@@ -15,8 +15,8 @@ import (
 	"mailroom/tracing"
 )
 
-// The row of a command that takes long has no end until the command has one. Work that it leaves behind changes nothing
-// of it.
+// The row of a long-running command has no end until the command ends. Work that continues after the command does not
+// change the row.
 func TestLastingCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := enginetest.NewBubble(t)

@@ -8,14 +8,14 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestConfigurationIsChangedAlone: a request that changes the configuration can do so whatever its scope is, and hides
-// nothing if it hides that it could not at first. In a file, where there is one writer at a time, it never runs again;
-// on a server it does, once.
+// TestConfigurationIsChangedAlone checks that a request can change the configuration whatever its scope, even if it
+// ignores the first error of MustBeAlone. In a file, which has one writer at a time, the request never runs again; on
+// a server it runs again once.
 func TestConfigurationIsChangedAlone(t *testing.T) {
 	t.Parallel()
 	path := enginetest.Place(t)
 	e := enginetest.OpenWith(t, ledger.Options{Path: path})
-	again := int64(1) // how often what was not alone at first runs
+	again := int64(1) // number of runs of a request that was not alone at first
 	if (&enginetest.Fixture{Path: path}).OnServer() {
 		again = 2
 	}

@@ -23,7 +23,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// openWith opens a file as a program of a user does, who keeps what is trusted in a folder.
+// openWith opens a file as the program of a user whose trust records are in a folder.
 func openWith(t *testing.T, path, folder string) *delivery.Engine {
 	t.Helper()
 	return enginetest.OpenWith(t, ledger.Options{
@@ -32,7 +32,7 @@ func openWith(t *testing.T, path, folder string) *delivery.Engine {
 	})
 }
 
-// made makes a database, with whatever one has on the machine where it is made.
+// made creates a database with the contents that it has on the machine of its creation.
 func made(t *testing.T, r *delivery.Engine) {
 	t.Helper()
 	if _, err := r.Store.Create(); err != nil {
@@ -69,14 +69,14 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// Only a database that this user's program made of nothing is trusted by itself, and only where it was made. What is
-// kept of it is the user's alone.
+// Only a database that this user's program created is trusted without further action, and only where it was created.
+// Its record is readable only by the user.
 func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 	t.Parallel()
 	const elsewhere = "that this user created the database on this machine"
 	for name, c := range map[string]struct {
 		make func(t *testing.T, folder string) (path string)
-		says string // "" is trusted
+		says string // "" means trusted
 	}{
 		"made here": {func(t *testing.T, folder string) string {
 			path := filepath.Join(t.TempDir(), "new", "mailroom.db")
@@ -156,7 +156,7 @@ func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 	}
 }
 
-// Where it cannot be kept what is trusted, a database is made and works all the same, and is not trusted.
+// If trust cannot be recorded, a database is created and works nevertheless, but is not trusted.
 func TestTrustThatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -174,7 +174,7 @@ func TestTrustThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// stranger is a database that came from elsewhere, opened by two processes of this user, the second as f.Engine.
+// stranger returns a database from elsewhere, opened by two processes of this user; the second is f.Engine.
 func stranger(t *testing.T) (f *enginetest.Fixture, first *delivery.Engine) {
 	t.Helper()
 	f = enginetest.New(t, "a", "b")
@@ -189,9 +189,9 @@ func stranger(t *testing.T) (f *enginetest.Fixture, first *delivery.Engine) {
 	return f, first
 }
 
-// A database that is not trusted delivers into inboxes and does nothing else: no attempt is made through any other
-// transport, a fallback and a mark of one included, none of it costs a rung, and nobody is woken for it. It all happens
-// once the database is trusted, also in processes that have it open.
+// A database that is not trusted delivers into inboxes and does nothing else. It makes no attempt through another
+// transport, including fallbacks and marks, it uses up no retries, and it wakes nobody. All of this happens once the
+// database is trusted, also in processes that already have it open.
 func TestUntrustedDatabaseStaysInside(t *testing.T) {
 	t.Parallel()
 	f, first := stranger(t)
@@ -253,8 +253,7 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 	}
 }
 
-// Of the schedules of a database that is not trusted, only those run that every database has, as every database has
-// them.
+// In a database that is not trusted, only the schedules that every database has run, and only if they are unchanged.
 func TestUntrustedSchedules(t *testing.T) {
 	t.Parallel()
 	f, _ := stranger(t)
@@ -281,7 +280,7 @@ func TestUntrustedSchedules(t *testing.T) {
 		"checkpoint clear_old clear_traces deliver_all deliver_on_doorbell own")
 }
 
-// A backup of the database itself is trusted as it was; one of another brings what somebody else wrote.
+// A backup of the database itself is trusted as before; a backup of another contains what somebody else wrote.
 func TestRestoredFromElsewhereIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -307,8 +306,8 @@ func TestRestoredFromElsewhereIsNotTrusted(t *testing.T) {
 	}
 }
 
-// What somebody has put into a database as a view or trigger can do no more than SQL that changes nothing outside:
-// functions and tables with effects are refused there. The triggers of our own views need none.
+// Views and triggers that somebody put into a database cannot use functions and tables with effects outside of SQL,
+// because these are refused there. The triggers of Mailroom's own views do not need them.
 func TestTriggersOfStrangersStayInside(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server lets nobody make triggers on tables of others")

@@ -15,13 +15,13 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// wantsToBeTold asks to be told when nobody has acknowledged a message in time.
+// wantsToBeTold requests a notification if nobody acknowledges a message in time.
 func wantsToBeTold(within time.Duration) func(*orchestrator.Draft) {
 	return func(d *orchestrator.Draft) { d.AckWithin = within }
 }
 
-// The sender is told once when nobody acknowledged in time, whatever became of the message before that; and never when
-// it was acknowledged, or when its end was told already. A restart changes nothing.
+// The sender is notified once if nobody acknowledged in time, whatever happened to the message before. The sender is
+// not notified if the message was acknowledged, or if its end was already reported. A restart changes nothing.
 func TestUnacknowledgedIsToldOnce(t *testing.T) {
 	t.Parallel()
 	const within = 10 * time.Minute
@@ -121,7 +121,7 @@ func wantNote(f *enginetest.Fixture, id string) {
 	}
 }
 
-// A send that acknowledges does so once, with the send, and only for what its sender got.
+// A send that acknowledges a message does so once, with the send, and only for a message that its sender received.
 func TestSendAcknowledges(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -168,7 +168,7 @@ func TestSendAcknowledges(t *testing.T) {
 		"b")
 }
 
-// Of a group each member acknowledges for itself, and the sender is told of each that does not.
+// In a group, each member acknowledges for itself, and the sender is notified about each member that does not.
 func TestUnacknowledgedByAGroup(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -195,8 +195,8 @@ func TestUnacknowledgedByAGroup(t *testing.T) {
 		WHERE n.message_type = 'acknowledgement_overdue' AND n.recipient = 'a' ORDER BY m.recipient`), "b", "d")
 }
 
-// That nobody acknowledged an undelivered message in time does not hide that it is undelivered for too long: the trace
-// tells both, each once.
+// A missing acknowledgement of an undelivered message does not hide that the message is overdue: the trace reports
+// both, each once.
 func TestUnacknowledgedAndUndelivered(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -211,7 +211,8 @@ func TestUnacknowledgedAndUndelivered(t *testing.T) {
 		"b did not acknowl", "undelivered since")
 }
 
-// A message that was sent while the clock was ahead is reported as long after it was set back as its sender asked for.
+// For a message that was sent while the clock was ahead, the time for the acknowledgement starts again when the clock
+// is set back.
 func TestUnacknowledgedWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	const within = 10 * time.Minute

@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// commanded sends a message as a command does that was started for others.
+// commanded sends a message as a command that was started for other messages.
 func commanded(t *testing.T, f *enginetest.Fixture, sender, recipient string, handed ...string) (orchestrator.Message,
 	error) {
 	t.Helper()
@@ -25,7 +25,8 @@ func commanded(t *testing.T, f *enginetest.Fixture, sender, recipient string, ha
 	return f.Message(sent.MessageID), nil
 }
 
-// Commands that send new messages to each other end as a loop of answers does, if they are fast; slow ones go on.
+// Commands that send new messages to each other are stopped like a loop of answers if they are fast; slow ones
+// continue.
 func TestCommandsInheritHops(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -44,13 +45,13 @@ func TestCommandsInheritHops(t *testing.T) {
 	want.Code(t, err, orchestrator.Unavailable)
 	want.Equal(t, "messages", f.Count("agent_message"), fmt.Sprint(len(ids)))
 	if m, err := commanded(t, f, "a", "b", ids[0], ids[5]); err != nil || m.Hops != 6 {
-		// the other message is none of the loop's
+		// the other message is not part of the loop
 		t.Errorf("handed one within the limit, too: %d hops, %v", m.Hops, err)
 	}
 	if _, err := commanded(t, f, "a", orchestrator.Operator, ids[5]); err != nil { // which ends a loop
 		t.Errorf("to a person: %v", err)
 	}
-	m, err := commanded(t, f, "a", "b", ids[1], ids[2]) // of several the highest counts
+	m, err := commanded(t, f, "a", "b", ids[1], ids[2]) // of several messages, the one with the most hops counts
 	if err != nil || m.Hops != 3 {
 		t.Errorf("%d hops, %v", m.Hops, err)
 	}
@@ -60,8 +61,8 @@ func TestCommandsInheritHops(t *testing.T) {
 	}
 }
 
-// A chain that has passed the limit, and took ten minutes from its first message on, is counted anew: for its next
-// messages the limit is the same. So it is for one that was stopped.
+// A chain beyond the limit that took ten minutes since its first message is counted again from the start, with the
+// same limit. The same holds for a chain that was stopped.
 func TestSlowChainGoesOn(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -92,7 +93,7 @@ func TestSlowChainGoesOn(t *testing.T) {
 	want.Code(t, err, orchestrator.Unavailable)
 }
 
-// Hops that are no answers do not count where answers to answers are limited.
+// Hops that are not answers do not count towards the limit of answers.
 func TestAnswersAreCountedApart(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -118,8 +119,8 @@ func TestAnswersAreCountedApart(t *testing.T) {
 	want.Code(t, err, orchestrator.Conflict)
 }
 
-// What a session sends has one hop more than the newest message that it was shown, until a person says something; it is
-// told of a long chain, and never refused.
+// A message of a session has one hop more than the newest message shown to the session, until a person types
+// something. The session gets a remark about a long chain, and is never refused.
 func TestSessionsInheritHops(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -155,7 +156,7 @@ func TestSessionsInheritHops(t *testing.T) {
 	want.Equal(t, "hops after a pause", f.Message(turn("b", "a").MessageID).Hops, 0)
 }
 
-// A report of a failure carries the hops of the message that failed.
+// The report of a failure has the hops of the failed message.
 func TestReportsCarryHops(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/push"
 )
 
-// Errors that differ in a time, an id or a process are one group, and select each other; an exit status keeps them
-// apart.
+// Errors that differ only in a time, an id or a process number form one group and select each other. Different exit
+// statuses separate them.
 func TestDeadLetterGroups(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder", "tester")
@@ -90,8 +90,8 @@ func TestDeadLetterGroups(t *testing.T) {
 	}
 }
 
-// Errors are compared of the newest 20,000 dead letters, and the answer says when there are more; a replay finds the
-// others, too.
+// Errors are compared for the newest 20,000 dead letters, and the answer reports whether there are more. A replay
+// finds the others, too.
 func TestOldDeadLetters(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -116,8 +116,8 @@ func TestOldDeadLetters(t *testing.T) {
 	}
 }
 
-// Pushes to phones are among the dead letters only where the device is asked for: nobody is to replay them, or add an
-// agent of that name.
+// Pushes to phones are listed as dead letters only if the device is named, so that nobody replays them or adds an
+// agent with such a name.
 func TestPushesAreNoDeadLetters(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)

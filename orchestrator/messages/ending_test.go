@@ -11,8 +11,7 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// An ending of at least four characters finds a message, archived or not, whatever its case, for those whose message it
-// is.
+// An ending of at least four characters finds a message of the caller, archived or not, ignoring case.
 func TestEndingWith(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -51,7 +50,7 @@ func TestEndingWith(t *testing.T) {
 	}
 }
 
-// The newest events come oldest first, of one agent or of all, and the place behind them is where new ones follow.
+// The newest events are returned oldest first, for one agent or for all, and new events follow the returned position.
 func TestLastEvents(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -87,7 +86,8 @@ func TestLastEvents(t *testing.T) {
 	want.Equal(t, "before the first", last.Before(1000), messages.Cursor{})
 }
 
-// TestEventsSince: the place before a time has no earlier event behind it, and all others, whichever ids are missing.
+// TestEventsSince checks that the position for a time precedes exactly the events from that time on, whichever ids
+// are missing.
 func TestEventsSince(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

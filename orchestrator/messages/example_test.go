@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/example"
 )
 
-// A sender that does not know whether its message was stored sends it again with the same idempotency key. It gets the
-// first answer, and the message is there once.
+// A sender that cannot tell whether its message was stored sends it again with the same idempotency key. It gets the
+// first answer again, and the message is stored once.
 func ExampleSend() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")
@@ -41,7 +41,8 @@ func ExampleSend() {
 	// sent now: true false
 }
 
-// Programs compare the code of an error, never its text. errors.As finds the error itself, which says what to do next.
+// Programs compare the code of an error, not its text. errors.As finds the error itself, whose hint names the next
+// step.
 func ExampleSend_refused() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")
@@ -66,7 +67,7 @@ func ExampleSend_refused() {
 	// true
 }
 
-// Several messages share one transaction. With atomic either all of them are sent, or none.
+// Several messages share one transaction. With atomic, either all of them are sent or none.
 func ExampleSendBatch() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")

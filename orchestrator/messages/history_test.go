@@ -14,15 +14,15 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// The past is the same whether retention has archived a part of it or not: every filter finds what it names, in order,
-// and says whether there is more.
+// The history does not depend on what retention has archived: every filter finds its messages in order and reports
+// whether there are more.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "team", []string{"b", "c"}); err != nil {
 		t.Fatal(err)
 	}
-	numbers := map[string]string{} // message to its number
+	numbers := map[string]string{} // by message id
 	send := func(n, sender, recipient, kind, thread string) {
 		sent, err := messages.Send(t.Context(), f.Ledger,
 			orchestrator.Draft{Sender: sender, Recipient: recipient, Type: kind, ThreadID: thread})
@@ -62,11 +62,11 @@ func TestHistory(t *testing.T) {
 		{messages.HistoryFilter{Sender: "a", Target: "team"}, "3' 3"},
 		{messages.HistoryFilter{Sender: "a", Type: "x"}, "3' 3 1"},
 		{messages.HistoryFilter{Target: "b", Status: orchestrator.Pending}, "5 4"},
-		{messages.HistoryFilter{Target: "b", Status: orchestrator.Delivered, OldestFirst: true}, "1 3 6"}, // 6 is its own copy,
+		{messages.HistoryFilter{Target: "b", Status: orchestrator.Delivered, OldestFirst: true}, "1 3 6"}, // 6 is its own copy
 		{messages.HistoryFilter{Sender: "a", Since: "2026-01-02 03:04:07"}, "4 3' 3"},
 		{messages.HistoryFilter{Sender: "a", Until: "2026-01-02T03:04:07Z"}, "3' 3 1"},
 		{messages.HistoryFilter{Sender: "a", Since: "2026-01-02T03:04:06Z", Until: "2026-01-02T03:04:06Z"}, ""},
-		{messages.HistoryFilter{Sender: "c"}, "5 0"}, // one undelivered, one not
+		{messages.HistoryFilter{Sender: "c"}, "5 0"}, // one undelivered, one delivered
 		{messages.HistoryFilter{Sender: "nobody"}, ""},
 	} {
 		all := strings.Fields(c.want)
@@ -90,7 +90,7 @@ func TestHistory(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// A page is bounded by bytes, too: it has at least one message, and says that there are more.
+// A page is also limited by bytes: it has at least one message, and reports that there are more.
 func TestHistoryOfLargeMessages(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -104,8 +104,8 @@ func TestHistoryOfLargeMessages(t *testing.T) {
 	}
 }
 
-// Events are told in order, from any of them on, and to an agent only those of its own messages; the id to go on from
-// passes over the others. They outlive the archiving of the message, not its deletion.
+// Events are returned in order, from any of them on. An agent gets only the events of its own messages, and the id
+// for the next call skips the others. Events survive the archiving of their message, but not its deletion.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

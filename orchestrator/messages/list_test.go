@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// listAll lists to the end and returns what messages say, and in how many calls.
+// listAll lists to the end and returns the payloads of the messages and the number of calls.
 func listAll(f *enginetest.Fixture, filter messages.ListFilter) (says []string, calls int) {
 	f.T.Helper()
 	for {
@@ -39,8 +39,8 @@ func listAll(f *enginetest.Fixture, filter messages.ListFilter) (says []string, 
 	}
 }
 
-// A list finds what its filter names, each once and in order, in both directions, whether it is archived or not, and
-// however small the pieces.
+// A list returns the messages that its filter selects, each once and in order, in both directions, archived or not,
+// and for any step size.
 func TestList(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -125,7 +125,7 @@ func TestList(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// A list does a bounded amount of work, and what names a thread does not look at others at all.
+// A list does a bounded amount of work, and a list of one thread does not examine other messages.
 func TestListIsBounded(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")

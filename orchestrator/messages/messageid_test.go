@@ -16,15 +16,15 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// numbered makes ids of the recipient, the second and a number.
+// numbered returns an id with the recipient, the second and a number.
 func numbered(recipient string, at time.Time, sequence int) string {
 	return fmt.Sprintf("%s-%s-%03d", recipient, at.UTC().Format("150405"), sequence)
 }
 
 func withNumber(d *orchestrator.Draft) { d.MakeID = numbered }
 
-// Ids that a draft makes count per recipient and second. One that is taken, archived or somebody else's, is not made
-// again.
+// Ids that a draft creates are numbered per recipient and second. An id that is taken, even by an archived message or
+// by somebody else, is not created again.
 func TestMadeIDs(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -48,7 +48,7 @@ func TestMadeIDs(t *testing.T) {
 	want.Equal(t, "when the clock was set back", f.Send("a", "b", withNumber), "b-030406-003")
 }
 
-// A group's messages have an id each, and a refused message has one as well. A repeat of a key answers with the first
+// Each message to a group has an id of its own, and so has a refused message. A repetition of a key returns the first
 // ids.
 func TestMadeIDsOfGroupsAndRefusals(t *testing.T) {
 	t.Parallel()
@@ -75,7 +75,8 @@ func TestMadeIDsOfGroupsAndRefusals(t *testing.T) {
 		"b-030405-002", "b-030405-003")
 }
 
-// Many senders over two connections, in one second that does not end: every number once, and none left out.
+// Many senders use two connections during one second of the fake clock: every number occurs once, and none is
+// skipped.
 func TestMadeIDsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -109,7 +110,7 @@ func TestMadeIDsAtOnce(t *testing.T) {
 		"b-030405-1200")
 }
 
-// What a sender says that it does is noted with its message, in the session that it names, and not without it.
+// The activity that a sender reports is recorded with its message, in the named session, and not without the message.
 func TestSendWithPresence(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -158,8 +159,8 @@ func TestSendWithPresence(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT session_id FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "s", "s", "<nil>")
 }
 
-// An id that senders bring along stands for one message, however many send it at once; one that says something else is
-// refused.
+// An id that senders provide identifies one message, however many send it at once. A different message with the same
+// id is refused.
 func TestOwnIDAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -188,8 +189,8 @@ func TestOwnIDAtOnce(t *testing.T) {
 	}
 }
 
-// An id that was used before, by a message that is archived by now, may be used again: each of its messages is handed
-// out, and what is read and acknowledged of one is that of no other.
+// An id of a message that has been archived may be used again. Each of its messages is handed out, and reading or
+// acknowledging one of them does not affect the others.
 func TestIDUsedAgain(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -205,7 +206,7 @@ func TestIDUsedAgain(t *testing.T) {
 	f.SQL(write, "b")
 	f.Deliver()
 	archive()
-	want.IDs(t, f.TakeFor("b", 0), "first", "second", "third") // from the archive: their places in the inbox stay
+	want.IDs(t, f.TakeFor("b", 0), "first", "second", "third") // from the archive; their rows in the inbox remain
 	f.SQL(write, "c")
 	f.Deliver()
 	want.Equal(t, "messages of ids used again", len(f.TakeFor("b", 0)), 2)

@@ -29,8 +29,8 @@ func refused(t *testing.T, f *enginetest.Fixture, d orchestrator.Draft, code orc
 	return e.MessageID
 }
 
-// A send that is refused has one dead letter, however often it is repeated under its key. Once somebody has the name,
-// the message arrives once: by a repeat, by a replay, or by both in any order.
+// A refused send has one dead letter, however often it is repeated with its key. Once the name exists, the message
+// arrives once: by a repetition, by a replay, or by both in any order.
 func TestRefusedSendArrivesOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -88,7 +88,7 @@ func TestRefusedSendArrivesOnce(t *testing.T) {
 	}
 }
 
-// A name that turns out to be a group's gets a message for each member.
+// If the name turns out to be a group, each member gets a message.
 func TestRefusedSendToAGroup(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -110,7 +110,8 @@ func TestRefusedSendToAGroup(t *testing.T) {
 	want.Equal(t, "messages of c", len(f.TakeFor("c", 0)), 1)
 }
 
-// Who was refused may correct the recipient, or wait for it, under the same key. Anything else is another message.
+// After a refusal, the sender may correct the recipient, or wait for it, with the same key. Anything else is a
+// different message.
 func TestRefusedSendCorrected(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "builder")
@@ -149,7 +150,7 @@ func TestRefusedSendCorrected(t *testing.T) {
 	want.Equal(t, "messages held", len(f.TakeFor("later", 0)), 1)
 }
 
-// An id that a sender brings along is a key, too, and the message that is sent in the end has it.
+// An id that a sender provides is also a key, and the message that is finally sent has this id.
 func TestRefusedSendWithAnIDOfItsOwn(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -166,7 +167,8 @@ func TestRefusedSendWithAnIDOfItsOwn(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), "own")
 }
 
-// In a batch a repeat has the dead letter of the line before; an atomic one leaves neither dead letter nor key.
+// In a batch, a repetition has the dead letter of the earlier line. An atomic batch leaves neither dead letter nor
+// key.
 func TestRefusedSendInABatch(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -196,7 +198,7 @@ func TestRefusedSendInABatch(t *testing.T) {
 	want.Equal(t, "messages", len(f.TakeFor("nobody", 0)), 1)
 }
 
-// A key goes with its dead letter, whether that is deleted by retention or by hand.
+// A key is deleted with its dead letter, whether retention or a person deletes it.
 func TestKeyGoesWithItsDeadLetter(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -216,8 +218,8 @@ func TestKeyGoesWithItsDeadLetter(t *testing.T) {
 	want.Equal(t, "dead letters", f.Count("dead_letter"), "1")
 }
 
-// Sends at once over two connections: together they leave one dead letter, and one message once it can be sent, though
-// it is replayed meanwhile.
+// Concurrent sends over two connections leave one dead letter, and one message once it can be sent, even if the dead
+// letter is replayed meanwhile.
 func TestRefusedSendAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -13,9 +13,9 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestARowThatTheDatabaseRefusesFailsAlone sends batches with rows that a trigger refuses, of the message or of its
-// first event, at each place: the others are sent, those of another batch in the same transaction too, and each answer
-// is that of its own row.
+// TestARowThatTheDatabaseRefusesFailsAlone sends batches in which a trigger refuses the row of a message or its first
+// event, at each place. The other messages are sent, also those of another batch in the same transaction, and each
+// answer belongs to its own row.
 func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 	t.Parallel()
 	for table, forbid := range map[string]func(f *enginetest.Fixture){
@@ -51,7 +51,7 @@ func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 	}
 }
 
-// forbidEvents has the database refuse the events of a message with a bad word.
+// forbidEvents makes the database refuse the events of a message with a bad word.
 func forbidEvents(f *enginetest.Fixture) {
 	const bad = `(SELECT payload FROM agent_message WHERE message_id = NEW.message_id) LIKE '%bad%'`
 	if !f.OnServer() {
@@ -63,8 +63,8 @@ func forbidEvents(f *enginetest.Fixture) {
 		CREATE TRIGGER forbid_event BEFORE INSERT ON message_trace FOR EACH ROW EXECUTE FUNCTION forbid_event()`)
 }
 
-// TestATriggerThatUndoes: SQLite's RAISE(ROLLBACK) undoes the whole transaction, and RAISE(IGNORE) drops the row
-// without an error. The row fails, and it alone.
+// TestATriggerThatUndoes checks SQLite's RAISE(ROLLBACK), which undoes the whole transaction, and RAISE(IGNORE),
+// which drops the row without an error. Only the affected row fails.
 func TestATriggerThatUndoes(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "RAISE(ROLLBACK) and RAISE(IGNORE) are SQLite's")
@@ -84,8 +84,8 @@ func draftOf(payload string) orchestrator.Draft {
 	return orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: orchestrator.JSONString(payload)}
 }
 
-// allSentButBad sends a batch and checks that each message but the bad ones is in the database, once, and answered, and
-// that a bad one is refused because of why.
+// allSentButBad sends a batch and checks that each good message is in the database once and was answered, and that
+// each bad one is refused for the reason why.
 func allSentButBad(t *testing.T, f *enginetest.Fixture, batch []string, why string) {
 	t.Helper()
 	drafts := make([]orchestrator.Draft, len(batch))

@@ -16,8 +16,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// A reply that says so answers a request once, by its responder, to whoever asked, with all that follows; of several at
-// the same time, in whatever way, one does.
+// A reply with a verdict answers a request once, from its responder to the requester, with all consequences. Of
+// several concurrent replies, one answers it.
 func TestRepliesAnswerRequests(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "lead", "dev", "other")
@@ -58,7 +58,8 @@ func TestRepliesAnswerRequests(t *testing.T) {
 	}
 }
 
-// The rules are those of a teammate's answer, nothing of a refused one stays, and what decides nothing is a message.
+// The rules are those of a teammate's answer. A refused answer leaves nothing, and a reply without a decision is a
+// plain message.
 func TestRepliesThatAnswerNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "lead", "dev", "other")
@@ -110,7 +111,7 @@ func TestRepliesThatAnswerNothing(t *testing.T) {
 	}
 }
 
-// A reply that answers a request joins no thread, also where the request names one.
+// A reply that answers a request does not join a thread, even if the request names one.
 func TestReplyToARequestJoinsNoThread(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "lead", "dev")
@@ -128,8 +129,8 @@ func TestReplyToARequestJoinsNoThread(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT status FROM team_requests`), "approved")
 }
 
-// A reply that joins a thread is a post there: its row in the thread, and one to its recipient, with their events in
-// order, also among other sends of one batch; what it answers is answered.
+// A reply that joins a thread is a post there. It has a row in the thread and one for its recipient, with their
+// events in order, also among other sends of one batch, and the answered message counts as answered.
 func TestRepliesJoinTheirThread(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -164,7 +165,7 @@ func TestRepliesJoinTheirThread(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Equal(t, "the copy is", receipts[0][len(receipts[0])-1].What, "answered")
-	// With a thread of its own, to somebody else, or once it is closed it does not join.
+	// A reply does not join if it names its own thread, goes to somebody else, or the thread is closed.
 	outside := func(change func(*orchestrator.Draft)) string {
 		t.Helper()
 		d := draft
@@ -190,7 +191,7 @@ func TestRepliesJoinTheirThread(t *testing.T) {
 	want.Equal(t, "posts", f.Rows(`SELECT count(*) FROM agent_message WHERE recipient LIKE 'thread:%'`)[0], "2")
 }
 
-// Whoever takes part in a thread can answer a post there that does not mention it. To others there is no such message.
+// A participant of a thread can answer a post that does not mention it. For others the message does not exist.
 func TestPostsAreAnsweredByParticipants(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// searchAll searches to the end and returns the numbers (n) of what it found, and how many searches that took.
+// searchAll searches to the end and returns the numbers (n) of the messages found, and the number of searches.
 func searchAll(f *enginetest.Fixture, s messages.Search) (numbers string, searches int) {
 	f.T.Helper()
 	if s.Says == nil {
@@ -40,8 +40,8 @@ func searchAll(f *enginetest.Fixture, s messages.Search) (numbers string, search
 	}
 }
 
-// A search finds what an agent sent and got and what was posted in its threads, each once, and nothing of others,
-// whether it is in the table or in the archive, and however small the pieces.
+// A search finds the messages that an agent sent and received and the posts in its threads, each once, and nothing of
+// others, in the table or the archive, and for any step size.
 func TestSearchOwn(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -106,7 +106,7 @@ func TestSearchOwn(t *testing.T) {
 				{messages.Search{Agent: "a", Since: since}, "8 7"},
 				{messages.Search{Agent: "a", Says: func(m *orchestrator.Message) bool { return string(m.Payload) == "2" }}, "2"},
 			} {
-				if archived == "the first" { // what was sent since then comes first
+				if archived == "the first" { // messages sent since then come first
 					switch s := c.search; {
 					case s.Agent == "a" && s.Sender+s.ThreadID+s.To == "" && s.Says == nil && s.Type != "y",
 						s.Agent == "" && s.To+s.With == "a":
@@ -128,11 +128,11 @@ func TestSearchOwn(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// A search does a bounded amount of work, whatever others have sent, and says how far it has come; what names a sender
-// or a thread searchedAtOnce is how many rows of each source one search walks over.
+// searchedAtOnce is the number of rows of each source that one search examines.
 const searchedAtOnce = 50_000
 
-// does not look at the others at all, and in the archive nothing does.
+// A search does a bounded amount of work, whatever others have sent, and reports how far it has come. A search that
+// names a sender or a thread does not examine other messages. In the archive, no search does.
 func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -160,7 +160,7 @@ func TestSearchIsBounded(t *testing.T) {
 	f.ArchiveAll()
 	got, searches := searchAll(f, messages.Search{Agent: "a", Limit: 9})
 	want.Equal(t, "in the archive", fmt.Sprint(got, " after ", searches), "1 after 1")
-	// Of what is one's own, too, each search looks at so many and no more.
+	// Also among an agent's own messages, each search examines exactly that many.
 	looked = 0
 	found, err := messages.SearchOwn(t.Context(), f.Ledger,
 		messages.Search{Agent: "d", Limit: 9, Says: func(*orchestrator.Message) bool { looked++; return false }})

@@ -26,7 +26,7 @@ func TestUnknownNames(t *testing.T) {
 	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "bilder"})
 	want.Code(t, err, orchestrator.UnknownRecipient)
 	if !strings.Contains(err.Error(), "Did you mean builder?") {
-		// and not the group builders, to which nobody can send yet
+		// and not the group builders, which does not exist yet
 		t.Errorf("no suggestion in %q", err)
 	}
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "builders", []string{"builder"}); err != nil {
@@ -47,8 +47,8 @@ func TestUnknownNames(t *testing.T) {
 	want.Equal(t, "delivered", f.Deliver().Delivered, 0)
 }
 
-// What was refused for its sender is not replayed before somebody has that name; nor does it stand in the way of the
-// others.
+// A message that was refused because of its sender is not replayed before the name exists. It does not prevent the
+// replay of others.
 func TestReplayOfAnUnknownSender(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -131,8 +131,8 @@ func TestGroups(t *testing.T) {
 	want.Equal(t, "cancelled", len(cancelled), 0)
 }
 
-// What a sender gets of its own message to a group is delivered and read from the start: it is kept, and nobody is
-// shown it. What it writes to itself by name is mail.
+// A sender's own copy of a message to a group is delivered and read from the start. It is kept, but not shown to
+// anybody. A message that an agent sends to itself by name is ordinary mail.
 func TestOwnCopies(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -220,7 +220,7 @@ func TestIdempotency(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	draft.Payload = []byte(`{"n":1}`) // the same, written otherwise
+	draft.Payload = []byte(`{"n":1}`) // the same content in another form
 	again, err := messages.Send(t.Context(), f.Ledger, draft)
 	if err != nil || again.MessageID != first.MessageID || !again.Idempotent {
 		t.Fatalf("repeat: %+v %v", again, err)
@@ -231,13 +231,13 @@ func TestIdempotency(t *testing.T) {
 	draft.Recipient, draft.IdempotencyKey = "nobody", "fresh"
 	_, err = messages.Send(t.Context(), f.Ledger, draft)
 	want.Code(t, err, orchestrator.UnknownRecipient)
-	draft.Recipient = "b" // a refused send has not used its key up
+	draft.Recipient = "b" // a refused send has not used up its key
 	if sent, err := messages.Send(t.Context(), f.Ledger, draft); err != nil || sent.Idempotent {
 		t.Errorf("after a refusal: %+v %v", sent, err)
 	}
 }
 
-// A key is its sender's own: others may use the same for their messages.
+// A key belongs to its sender: others may use the same key for their messages.
 func TestIdempotencyKeysOfTwoSenders(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -255,8 +255,8 @@ func TestIdempotencyKeysOfTwoSenders(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message ORDER BY seq`), ids[:2]...)
 }
 
-// A repeat may come from another session than the first send, unless the sender named it: then it is part of what it
-// said.
+// A repetition may come from another session than the first send, unless the sender named the session, which is then
+// part of the content.
 func TestIdempotencyAcrossSessions(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -280,7 +280,7 @@ func TestIdempotencyAcrossSessions(t *testing.T) {
 	want.Code(t, err, orchestrator.Conflict)
 }
 
-// What earlier versions noted of their sends still tells a repeat from another message.
+// Hashes stored by earlier versions still distinguish a repetition from another message.
 func TestIdempotencyOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -310,7 +310,7 @@ func TestIdempotencyOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// Fifty sends of one key at once, over two connections, make one message.
+// Fifty concurrent sends with one key, over two connections, create one message.
 func TestIdempotencyAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -358,11 +358,11 @@ func TestBacklogLimit(t *testing.T) {
 	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message`)), 2)
 	f.Deliver()
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
-	want.Code(t, err, orchestrator.Unavailable) // delivered, and not read
+	want.Code(t, err, orchestrator.Unavailable) // delivered, but not read
 	f.Send("a", "a")
 	f.Send("a", "a")
 	f.Take("b")
-	f.Send("a", "all") // its own copy counts for nothing
+	f.Send("a", "all") // its own copy does not count
 }
 
 func TestBatchAndAtomic(t *testing.T) {
@@ -420,7 +420,7 @@ func TestBadDrafts(t *testing.T) {
 	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message`)), 0)
 }
 
-// An agent is told of an id that it neither sent nor received what it is told of one that does not exist.
+// For an id of a message that an agent neither sent nor received, the agent gets the same error as for an unknown id.
 func TestStrangersLearnNothingOfAnID(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
