@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// looking is a database that notes whether anything was read.
+// looking is a store that records whether anything was read.
 type looking struct {
 	store.Store
 	looked bool
@@ -32,8 +32,9 @@ func (s *looking) Look(ctx context.Context, fn func(c *store.Conn) error) error 
 	return s.Store.Look(ctx, fn)
 }
 
-// TestCalm: once a run has found nothing to do, later ones do not read, until somebody commits, something is due, the clock
-// is set back, or ten seconds are over. While a reader holds messages, every run looks whether it still lives.
+// TestCalm checks that after a run that found nothing to do, later runs do not read until somebody commits, something
+// is due, the clock is set back, or ten seconds have passed. While a reader holds messages, every run checks whether
+// the reader is alive.
 func TestCalm(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "on a server nothing tells cheaply whether anybody has committed")

@@ -58,7 +58,7 @@ func TestOrderAndPriority(t *testing.T) {
 	}
 }
 
-// While one worker has a message of a pair under a lease, no other may take the next one of that pair.
+// While one worker has a message of a pair under a lease, no other worker may take the next message of that pair.
 func TestOneLiveLeasePerPair(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "c")
@@ -93,7 +93,7 @@ func TestOneLiveLeasePerPair(t *testing.T) {
 	}
 }
 
-// A worker whose lease ran out changes nothing with its late result, and the trace says so.
+// A worker whose lease has expired changes nothing with its late result, and the trace records this.
 func TestLateResultIsFenced(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -120,7 +120,7 @@ func TestLateResultIsFenced(t *testing.T) {
 	}
 }
 
-// A slow recipient delays nobody else, and the inboxes go first.
+// A slow recipient delays no other recipient, and inboxes are served first.
 func TestSlowRecipientDelaysNobody(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "inboxed")
@@ -148,7 +148,7 @@ func TestSlowRecipientDelaysNobody(t *testing.T) {
 	close(release)
 }
 
-// A message whose process died during delivery is taken alone, and its transport is asked first.
+// A message whose process died during delivery is claimed alone, and its transport is asked first.
 func TestRecoveryAsksTheTransport(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -157,7 +157,7 @@ func TestRecoveryAsksTheTransport(t *testing.T) {
 	f.Add(agents.Update{Name: "b", Deliver: &target})
 	id := f.Send("a", "b")
 	f.Deliver()
-	// The crash: the line is on disk and the settlement is not.
+	// The crash: the line is on disk, but the delivery is not settled.
 	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', lease_token = 'dead',
 		lease_until = ? WHERE message_id = ?`,
 		f.Clock.Now().Format("2006-01-02T15:04:05.000Z"), id)
@@ -168,7 +168,7 @@ func TestRecoveryAsksTheTransport(t *testing.T) {
 	want.Equal(t, "crashes", m.Crashes, 1)
 }
 
-// What somebody wrote by hand during a delivery run is not passed by what the same sender sent later.
+// A message that somebody wrote by hand during a delivery run is not overtaken by a later message of the same sender.
 func TestOrderOfWhatWasWrittenByHandMeanwhile(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -187,7 +187,7 @@ func TestOrderOfWhatWasWrittenByHandMeanwhile(t *testing.T) {
 	want.Rows(t, f.Wire.IDs(), first, "by-hand", second)
 }
 
-// What is found in the fallback's file after a crash was delivered, and is no attempt that failed.
+// A message found in the fallback's file after a crash was delivered, and does not count as a failed attempt.
 func TestRecoveryFromTheFallbackFailsNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -210,8 +210,8 @@ func TestRecoveryFromTheFallbackFailsNothing(t *testing.T) {
 		"by the fallback "+fallback+": an earlier attempt had delivered it")
 }
 
-// A crash left a message marked, and its transport cannot be asked until the ladder ends: nobody may say that it did
-// not arrive. A replay asks first.
+// A crash left a mark on a message, and its transport cannot be asked until the retries are used up: the error must
+// not claim that the message did not arrive. A replay asks first.
 func TestGivenUpUnaskedSaysSo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -320,7 +320,7 @@ func TestUnreadAfterItReachedSomebody(t *testing.T) {
 	if err != nil || len(second) != 1 || second[0].ID != again {
 		t.Fatalf("%d messages, %v; an acknowledged one is handed out again", len(second), err)
 	}
-	if err := reading.Unread(t.Context(), f.Ledger, first); err != nil { // late, of the first reading
+	if err := reading.Unread(t.Context(), f.Ledger, first); err != nil { // late, from the first reading
 		t.Fatal(err)
 	}
 	if third, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 2}); err != nil ||
@@ -348,7 +348,7 @@ func TestUnread(t *testing.T) {
 		"read", "released", "read")
 }
 
-// Deliveries that are claimed when the process is asked to stop are finished; nothing more is claimed.
+// Deliveries that are claimed when the process is asked to stop are finished; no more are claimed.
 func TestStoppingFinishesWhatIsClaimed(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -393,7 +393,7 @@ func TestReplay(t *testing.T) {
 	want.Code(t, err, orchestrator.UnknownRecipient)
 }
 
-// The ttl of a message that expired begins anew when it is replayed.
+// The TTL of an expired message starts again when the message is replayed.
 func TestReplayBeginsTheTTLAnew(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

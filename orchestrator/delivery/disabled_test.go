@@ -23,12 +23,12 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// goneFixture has an agent b whose address is gone, and an administrator.
+// goneFixture has an agent b whose address is gone, and administrators.
 func goneFixture(t *testing.T) *enginetest.Fixture {
 	t.Helper()
 	f := enginetest.New(t, "a", "c", "boss", "second")
 	f.AddWired("b")
-	for _, admin := range []string{"boss", "boss", "second"} { // two tokens make no second note
+	for _, admin := range []string{"boss", "boss", "second"} { // two tokens do not cause a second notification
 		if _, _, err := agents.IssueToken(t.Context(), f.Ledger, admin, true, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -40,8 +40,8 @@ func goneFixture(t *testing.T) *enginetest.Fixture {
 	return f
 }
 
-// An agent whose address is gone is disabled after one attempt. Its messages wait, however many there are and will be:
-// none fails, none climbs the ladder. With another transport they arrive, in order.
+// An agent whose address is gone is disabled after one attempt. All its messages, present and future, wait: none
+// fails, and none uses up a retry. With another transport they arrive in order.
 func TestGoneLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -72,7 +72,7 @@ func TestGoneLosesNothing(t *testing.T) {
 		WHERE recipient = 'b' GROUP BY 1, 2, 3, 4, 5`),
 		"pending 0 0 0  105")
 	f.Wire.Set(nil)
-	f.AddWired("b") // the same address: somebody says that it works again
+	f.AddWired("b") // the same address: somebody confirms that it works again
 	want.Equal(t, "disabled", f.Agent("b").Disabled, "")
 	f.Deliver()
 	if got := f.Wire.IDs(); !slices.Equal(got, sent) {
@@ -80,7 +80,7 @@ func TestGoneLosesNothing(t *testing.T) {
 	}
 }
 
-// Nobody looks at the messages of a disabled agent again and again: with the clock going and runs every second, nothing
+// The messages of a disabled agent are not examined repeatedly: with a running clock and a run every second, nothing
 // is written.
 func TestGoneDoesNotSpin(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestGoneDoesNotSpin(t *testing.T) {
 	}
 	version := f.Version()
 	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
-		// which is done once a minute, where something has happened
+		// which happens once a minute if there were events
 		t.Fatal(err)
 	}
 	events := f.Rows(`SELECT max(id) FROM message_trace`)
@@ -114,8 +114,8 @@ func TestGoneDoesNotSpin(t *testing.T) {
 	want.Equal(t, "version of the data once there is a new message", version(), after)
 }
 
-// What waits for another address is not planned: a daemon would be woken for it every second, and late for everybody
-// else.
+// Messages that wait for another address are not planned: they would wake a daemon every second, and delay its other
+// wake-ups.
 func TestGoneIsNotPlanned(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -139,8 +139,8 @@ func TestGoneIsNotPlanned(t *testing.T) {
 	}
 }
 
-// The administrators are told once, whatever comes afterwards; nobody else is, and not the operator for a session of
-// the console.
+// The administrators are notified once, whatever happens afterwards. Nobody else is notified, and neither is the
+// operator because of a session of the console.
 func TestGoneIsToldOnce(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -162,7 +162,7 @@ func TestGoneIsToldOnce(t *testing.T) {
 		f.Clock.Advance(time.Minute)
 	}
 	want.Rows(t, notes(), "boss system transport_disabled b", "second system transport_disabled b")
-	f.AddWired("b") // and it is gone again
+	f.AddWired("b") // and the address is gone again
 	f.Deliver()
 	want.Equal(t, "notes after it went a second time", len(notes()), 4)
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "boss", Limit: 10})
@@ -175,7 +175,7 @@ func TestGoneIsToldOnce(t *testing.T) {
 	}
 }
 
-// An update that names no transport leaves a disabled one disabled; one that does releases the messages.
+// An update without a transport leaves a disabled agent disabled; an update with one releases its messages.
 func TestGoneIsReleasedByATransport(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -196,8 +196,8 @@ func TestGoneIsReleasedByATransport(t *testing.T) {
 	want.Equal(t, "retry_count", m.RetryCount, 0)
 }
 
-// A fallback takes what a gone address does not: the message of the attempt itself and all that follow. A fallback that
-// fails puts them on the ladder.
+// A fallback takes the messages that a gone address does not: the message of the attempt itself and all later ones.
+// If the fallback fails, they are retried.
 func TestGoneUsesTheFallback(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -243,7 +243,7 @@ func TestGoneUsesTheFallback(t *testing.T) {
 		len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'transport_disabled'`)), 2)
 }
 
-// An answer that comes after the agent has got another transport disables nothing.
+// A result that arrives after the agent has got another transport disables nothing.
 func TestGoneOfAnEarlierTransport(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -259,8 +259,7 @@ func TestGoneOfAnEarlierTransport(t *testing.T) {
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 }
 
-// What is held for a disabled agent can be cancelled, ends with its time, and is there for the agent that reads by
-// itself.
+// Messages held for a disabled agent can be cancelled, can expire, and can be read by the agent itself.
 func TestGoneMessagesCanEnd(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -284,7 +283,8 @@ func TestGoneMessagesCanEnd(t *testing.T) {
 	}
 }
 
-// Of a batch, what arrived before the address was found to be gone is settled as delivered, and what failed as failed.
+// In a batch, messages that arrived before the address was found gone are settled as delivered, and failed ones as
+// failed.
 func TestGoneInABatch(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -301,7 +301,7 @@ func TestGoneInABatch(t *testing.T) {
 		"delivered 0 0", "retry 0 0", "pending 0 0")
 }
 
-// A fallback that a disabled agent gets takes all that waits, in order.
+// A fallback that is added to a disabled agent takes all waiting messages in order.
 func TestGoneThenAFallback(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -323,8 +323,8 @@ func TestGoneThenAFallback(t *testing.T) {
 	}
 }
 
-// Somebody disables an agent by hand, and enables it: meanwhile its messages wait, in an inbox too, and no run is made
-// for them.
+// Somebody disables an agent by hand and enables it. Meanwhile its messages wait, also those in an inbox, and no run
+// is made for them.
 func TestDisabledByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "c")
@@ -339,7 +339,7 @@ func TestDisabledByHand(t *testing.T) {
 	}
 	first := f.Send("a", "b")
 	f.Wire.Set(func(context.Context, orchestrator.Attempt) []error { return []error{orchestrator.ErrTryLater} })
-	f.Deliver() // it is put off
+	f.Deliver() // it is postponed
 	f.Wire.Set(nil)
 	for _, name := range []string{"b", "c"} {
 		disable(name, true)
@@ -376,7 +376,7 @@ func TestDisabledByHand(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// Nobody makes a delivery run for messages that must wait for one that was put off.
+// No delivery run is made for messages that must wait for a postponed one.
 func TestPutOffDoesNotSpin(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "only SQLite tells what statements read")
@@ -387,10 +387,10 @@ func TestPutOffDoesNotSpin(t *testing.T) {
 	}
 	f.Deliver()
 	ran := false
-	stop := f.Watch(func(_, table string) { ran = ran || table == "message_trace" }) // every write transaction looks for the last event
+	stop := f.Watch(func(_, table string) { ran = ran || table == "message_trace" }) // every write transaction reads the last event
 	defer stop()
 	f.Deliver()
-	ran = false // whether there is traffic to count is looked up there, too, once heard of and then prepared
+	ran = false // the check for uncounted traffic also reads it once and prepares its statement
 	for range 29 {
 		f.Clock.Advance(time.Second)
 		f.Deliver()

@@ -16,7 +16,8 @@ import (
 	"mailroom/orchestrator/router"
 )
 
-// printer is a transport that prints what it delivers. An agent's address names its printer, as in printer:hall.
+// printer is a transport that prints the messages it delivers. An agent's address names its printer, as in
+// printer:hall.
 type printer struct{}
 
 func (printer) Check(address string) (string, error) {
@@ -29,7 +30,7 @@ func (printer) Check(address string) (string, error) {
 func (printer) MaxBatch() int { return 10 }
 
 func (printer) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
-	errs := make([]error, len(a.Messages)) // one for each message; nil: the message has arrived
+	errs := make([]error, len(a.Messages)) // one per message; nil: the message has arrived
 	for i, m := range a.Messages {
 		if errs[i] = ctx.Err(); errs[i] == nil {
 			fmt.Printf("%s: %s for %s\n", a.Address, m.Type, a.Recipient)
@@ -38,7 +39,7 @@ func (printer) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	return errs
 }
 
-// A program brings a transport of its own under a scheme, and agents have addresses there.
+// A program adds a transport of its own under a scheme, and agents have addresses with that scheme.
 func ExampleEngine_DeliverAll() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "mailroom")

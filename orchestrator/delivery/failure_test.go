@@ -18,7 +18,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// The ladder to the second: attempts at once, then 30, 60 and 120 s after the failure before, then a dead letter.
+// TestLadderToTheSecond checks the retry schedule: an attempt at once, then 30, 60 and 120 s after each failure, then
+// a dead letter.
 func TestLadderToTheSecond(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -60,7 +61,7 @@ func TestMaxRetriesOfTheRow(t *testing.T) {
 	once := f.Send("architect", "builder", func(d *orchestrator.Draft) { d.MaxRetries = &zero })
 	f.Deliver()
 	want.Equal(t, "status with no retries", f.Message(once).Status, orchestrator.Failed)
-	for _, wait := range []int{30, 60, 120, 120, 120} { // the last rung repeats
+	for _, wait := range []int{30, 60, 120, 120, 120} { // the last wait repeats
 		f.Clock.Advance(time.Duration(wait)*time.Second - time.Millisecond)
 		want.Equal(t, "early", f.Deliver().Failed, 0)
 		f.Clock.Advance(time.Millisecond)
@@ -87,7 +88,7 @@ func TestRetrySucceeds(t *testing.T) {
 	want.Equal(t, "error_message", m.Error, "")
 }
 
-// A transport that does not come back within the delivery timeout has failed, with the code of the document.
+// A transport that does not return within the delivery timeout has failed, with the error code of the document.
 func TestDeliveryTimeout(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -121,7 +122,7 @@ func TestUndecidableFailsAtOnce(t *testing.T) {
 	}
 }
 
-// A message to a name that nobody has, written by hand, climbs the ladder and then fails.
+// A message written by hand to an unknown name is retried according to the schedule and then fails.
 func TestUnknownRecipientByHandClimbs(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -134,11 +135,11 @@ func TestUnknownRecipientByHandClimbs(t *testing.T) {
 	want.Equal(t, "status", f.Message("m1").Status, orchestrator.Failed)
 }
 
-// Each message that fails sends one report to its sender, and a report never does.
+// Each failed message causes one report to its sender, and a report causes none.
 func TestBounce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
-	f.AddWired("architect") // its own transport fails too
+	f.AddWired("architect") // its own transport fails, too
 	f.AddWired("builder")
 	f.Wire.Set(enginetest.Failing("down"))
 	f.Set("retry.max_retries", "0")
@@ -151,7 +152,7 @@ func TestBounce(t *testing.T) {
 		"architect builder note failed <nil> <nil>", "system architect error_report failed 1 delivery_failed")
 }
 
-// A lease that runs out costs no rung; every third does, so that a message which kills its process ends.
+// An expired lease uses up no retry, but every third one does, so that a message that kills its process is given up.
 func TestPoisonEnds(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -170,7 +171,7 @@ func TestPoisonEnds(t *testing.T) {
 			t.Fatal("it never ends")
 		}
 		crash()
-		// The row is due again at once; take it away from the next delivery by another crash, until a rung is spent.
+		// The row is due again at once; another crash takes it away from the next delivery until a retry is used up.
 		if _, err := delivery.Poll(t.Context(), f.Ledger, "builder", 1); err != nil {
 			t.Fatal(err)
 		}
@@ -185,18 +186,19 @@ func TestPoisonEnds(t *testing.T) {
 	want.Equal(t, "crashes", f.Message(id).Crashes, 12)
 }
 
-// deliverNothing runs what a delivery run does before it claims, by delivering to somebody else.
+// deliverNothing runs the steps of a delivery run before the claim, by delivering to another recipient.
 func deliverNothing(f *enginetest.Fixture, id string) {
 	f.T.Helper()
 	if _, err := f.DeliverAll(f.T.Context(), delivery.Options{Recipient: "architect"}); err != nil {
 		f.T.Fatal(err)
 	}
 	if m := f.Message(id); m.Status == orchestrator.Retry {
-		f.Clock.Advance(2 * time.Minute) // over the rung
+		f.Clock.Advance(2 * time.Minute) // past the wait for the retry
 	}
 }
 
-// A clock set forward and back strands nothing: rungs and leases are brought back to what they can be at most.
+// A clock that is set forward and back strands nothing: retry times and leases are moved back to their latest
+// possible time.
 func TestClockForwardAndBack(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -207,11 +209,11 @@ func TestClockForwardAndBack(t *testing.T) {
 	f.Deliver()
 	f.Clock.Advance(-5 * time.Hour)
 	f.Wire.Set(nil)
-	f.Deliver() // brings the rung down
+	f.Deliver() // moves the retry time back
 	f.Clock.Advance(2 * time.Minute)
 	f.Deliver()
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
-	second := f.Send("architect", "builder") // pending is due now, whatever the clock did
+	second := f.Send("architect", "builder") // a pending message is due now, whatever the clock did
 	f.Deliver()
 	want.Equal(t, "status of a send after the set-back", f.Message(second).Status, orchestrator.Delivered)
 	if bad := f.Rows(`SELECT a.id FROM message_trace a JOIN message_trace b ON b.id = a.id + 1
@@ -220,8 +222,8 @@ func TestClockForwardAndBack(t *testing.T) {
 	}
 }
 
-// A message that its recipient refuses for good is a dead letter at once, without a rung and without the fallback, and
-// its sender is told. Those behind it go on.
+// A message that its recipient refuses permanently is a dead letter at once, without a retry and without the
+// fallback, and its sender is notified. Later messages continue.
 func TestRefusedForGood(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -247,9 +249,9 @@ func TestRefusedForGood(t *testing.T) {
 	want.Equal(t, "the next one", f.Message(next).Status, orchestrator.Delivered)
 }
 
-// TestRetryStorm has a transport fail for 500 messages of five senders at once until their last attempt, as when what
-// stands behind it is down for three minutes. Each arrives once then, none is a dead letter, and the trace has each
-// attempt.
+// TestRetryStorm makes a transport fail for 500 messages of five senders until their last attempt, as when the
+// service behind it is down for three minutes. Then each message arrives once, none is a dead letter, and the trace
+// contains each attempt.
 func TestRetryStorm(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "s1", "s2", "s3", "s4", "s5")

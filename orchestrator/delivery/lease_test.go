@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// TestLeaseWithoutAnOwner: a lease that somebody wrote by hand, for however long, holds a pair up no longer than an
-// attempt of this agent may take; until then `why` and the doctor name it.
+// TestLeaseWithoutAnOwner checks that a lease of any length that somebody wrote by hand delays a pair no longer than
+// an attempt of this agent may take. Until then `why` and the doctor name the lease.
 func TestLeaseWithoutAnOwner(t *testing.T) {
 	t.Parallel()
 	for name, lease := range map[string]string{
@@ -33,7 +33,7 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				t.Parallel()
 				f := enginetest.New(t, "a")
 				if f.OnServer() && strings.Contains(name+until, "BLOB") {
-					return // there is none
+					return // a server has none
 				}
 				target, minute := "wire:b", time.Minute
 				f.Add(agents.Update{Name: "b", Deliver: &target, Timeout: &minute})
@@ -80,7 +80,7 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 	}
 }
 
-// TestWhyEndsALeaseWithoutAnOwner: the statement that why names ends such a lease.
+// TestWhyEndsALeaseWithoutAnOwner checks that the statement that why prints ends such a lease.
 func TestWhyEndsALeaseWithoutAnOwner(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -92,8 +92,8 @@ func TestWhyEndsALeaseWithoutAnOwner(t *testing.T) {
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 }
 
-// TestLeaseOfARowToBeAdopted: a lease or a next attempt that somebody wrote into a row of their own is gone when the
-// next run adopts that, and why does not speak of it.
+// TestLeaseOfARowToBeAdopted checks that a lease or a next attempt in a row that somebody wrote by hand is removed
+// when the next run adopts the row, and that why does not mention it.
 func TestLeaseOfARowToBeAdopted(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -110,8 +110,8 @@ func TestLeaseOfARowToBeAdopted(t *testing.T) {
 	want.Equal(t, "status of the next", f.Message(id).Status, orchestrator.Delivered)
 }
 
-// TestLeaseOfAnEndedRow: a lease on a row that is not live counts for nothing: it holds nobody back, is nobody's in why
-// and doctor, and keeps no run going.
+// TestLeaseOfAnEndedRow checks that a lease on a row that is not live is ignored: it delays nothing, does not appear
+// in why and doctor, and causes no runs.
 func TestLeaseOfAnEndedRow(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"inbox", "wire:b"} {
@@ -140,7 +140,7 @@ func TestLeaseOfAnEndedRow(t *testing.T) {
 	}
 }
 
-// TestLongLeaseOfARun: the lease of a run that gives its attempts more time than usual is not taken back.
+// TestLongLeaseOfARun checks that the lease of a run with longer attempts than usual is not shortened.
 func TestLongLeaseOfARun(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -162,7 +162,7 @@ func TestLongLeaseOfARun(t *testing.T) {
 	}
 }
 
-// finding is what the doctor finds under a name.
+// finding returns the doctor's finding with a code.
 func finding(f *enginetest.Fixture, check string) overview.Finding {
 	f.T.Helper()
 	for _, finding := range overview.Doctor(f.T.Context(), f.Ledger, overview.DoctorOptions{}) {
@@ -173,8 +173,8 @@ func finding(f *enginetest.Fixture, check string) overview.Finding {
 	return overview.Finding{Level: "nothing"}
 }
 
-// TestNextAttemptByHand: a next_attempt_at that somebody wrote is taken back to the longest wait that there is, and why
-// says that nobody asked for it.
+// TestNextAttemptByHand checks that a next_attempt_at that somebody wrote is limited to the longest wait, and that
+// why reports that it was set with SQL.
 func TestNextAttemptByHand(t *testing.T) {
 	t.Parallel()
 	for _, at := range []any{"9999-12-31T23:59:59.999Z", "tomorrow", []byte{0xff}} {
@@ -188,7 +188,7 @@ func TestNextAttemptByHand(t *testing.T) {
 			t.Errorf("why before the run: %s", rule)
 		}
 		f.Deliver()
-		const end = "2026-01-02T03:06:05.000Z" // the ladder's highest rung
+		const end = "2026-01-02T03:06:05.000Z" // the longest wait of the retry schedule
 		for id, rule := range map[string]string{
 			first: "somebody set its next_attempt_at to " + end + " with SQL",
 			second: "a sent " + first + " before it, and that message is deferred until " + end +
@@ -202,7 +202,8 @@ func TestNextAttemptByHand(t *testing.T) {
 	}
 }
 
-// TestOnlyTheDeadLoseTheirLeases: when one process is known to be dead, the leases of those that live go on.
+// TestOnlyTheDeadLoseTheirLeases checks that when one process is known to be dead, the leases of living ones
+// continue.
 func TestOnlyTheDeadLoseTheirLeases(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server takes a while to know who is dead")

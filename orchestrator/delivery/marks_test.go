@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestMarksWrittenByHand: a note is stored with a message whatever somebody has written in its place, and what could
-// not be read is gone then.
+// TestMarksWrittenByHand checks that a note is stored with a message whatever somebody has written into the column,
+// and that unreadable content is then removed.
 func TestMarksWrittenByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")

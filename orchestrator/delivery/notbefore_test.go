@@ -17,13 +17,13 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// in puts a message off by so much.
+// in delays a message by a duration.
 func in(d time.Duration) func(*orchestrator.Draft) {
 	return func(draft *orchestrator.Draft) { draft.Delay = d }
 }
 
-// TestNotBefore: a message is delivered no earlier than its sender wants, by a run and to a waiter, through a table and
-// through a worker; it holds back nothing that was sent later, and is not overdue before.
+// TestNotBefore checks that a message is delivered no earlier than its sender requested, by a run and to a waiter,
+// through a table and through a worker. It does not block later messages, and is not overdue before.
 func TestNotBefore(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"inbox", "wire:b"} {
@@ -73,7 +73,7 @@ func TestNotBefore(t *testing.T) {
 	}
 }
 
-// TestNotBeforeIsOverdueLater: what is undelivered is overdue some minutes after it was due.
+// TestNotBeforeIsOverdueLater checks that an undelivered message is overdue some minutes after it was due.
 func TestNotBeforeIsOverdueLater(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -90,7 +90,7 @@ func TestNotBeforeIsOverdueLater(t *testing.T) {
 		"undelivered since 2026-01-02T04:04:05.000Z")
 }
 
-// TestNotBeforeBounds: thirty days at most, and not behind the end of a ttl; a past time is at once.
+// TestNotBeforeBounds checks the limits: thirty days, and before the end of a TTL. A past time means at once.
 func TestNotBeforeBounds(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -125,7 +125,7 @@ func TestNotBeforeBounds(t *testing.T) {
 	}
 }
 
-// TestNotBeforeByHand: what somebody writes as not_before is brought into our form and our bounds, or is none.
+// TestNotBeforeByHand checks that a not_before that somebody wrote is converted and limited, or removed.
 func TestNotBeforeByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -152,7 +152,7 @@ func TestNotBeforeByHand(t *testing.T) {
 		"our form pending 2026-01-02T05:00:00.000Z 2026-01-02T05:00:00.000Z 2026-01-09T05:00:00.000Z",
 		"past delivered 2025-01-01T00:00:00.000Z  2026-01-09T03:04:05.000Z",
 	)
-	// Both columns by hand, on a row that the router knows.
+	// Both columns written by hand, in a row that the engine already manages.
 	f.SQL(`UPDATE agent_message SET not_before = '9999', next_attempt_at = '9999' WHERE message_id = 'our form'`)
 	f.Deliver()
 	want.Equal(t, "not_before", f.Message("our form").NotBefore, far)
@@ -162,8 +162,8 @@ func TestNotBeforeByHand(t *testing.T) {
 	want.Equal(t, "next attempt", f.Message("far").NextAttemptAt, "2026-01-31T03:04:05.000Z")
 }
 
-// TestNotBeforeAndItsEnds: what is wanted later can be taken back; what failed meanwhile waits for its time when it is
-// replayed, and a recipient that reads by itself does not get it early.
+// TestNotBeforeAndItsEnds checks that a delayed message can be cancelled, that a failed one waits for its time when
+// it is replayed, and that a recipient that reads its messages itself does not get it early.
 func TestNotBeforeAndItsEnds(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -194,7 +194,7 @@ func TestNotBeforeAndItsEnds(t *testing.T) {
 	want.Equal(t, "arrived", strings.Join(f.Wire.IDs(), " "), letter)
 }
 
-// TestNotBeforeThenPutOff: once it was due, what its recipient puts off holds back what was sent later, as ever.
+// TestNotBeforeThenPutOff checks that a message that its recipient postpones after it was due blocks later messages.
 func TestNotBeforeThenPutOff(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -212,7 +212,8 @@ func TestNotBeforeThenPutOff(t *testing.T) {
 	want.Equal(t, "arrived", strings.Join(f.Wire.IDs(), " "), first+" "+second)
 }
 
-// TestNotBeforeIsRepeatable: a repeat of an idempotency key with the same delay is the same send, whenever it comes.
+// TestNotBeforeIsRepeatable checks that a repetition of an idempotency key with the same delay is the same send at
+// any time.
 func TestNotBeforeIsRepeatable(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -231,7 +232,7 @@ func TestNotBeforeIsRepeatable(t *testing.T) {
 	want.Code(t, err, orchestrator.Conflict)
 }
 
-// TestNotBeforeAcknowledged: who wants to be told that nobody acknowledged a message is told so long after it was due.
+// TestNotBeforeAcknowledged checks that the time for an acknowledgement starts when the message is due.
 func TestNotBeforeAcknowledged(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -240,8 +241,8 @@ func TestNotBeforeAcknowledged(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT due_at FROM acknowledgement_due`), "2026-03-03T03:04:05.000Z")
 }
 
-// TestManyAreWantedLater: however many messages are wanted later, they hold back none that is due, and none of the
-// statements that look for what is due at a time of its own walks along them.
+// TestManyAreWantedLater checks that any number of delayed messages does not block due ones, and that no statement
+// that looks for due times walks through them.
 func TestManyAreWantedLater(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -262,7 +263,7 @@ func TestManyAreWantedLater(t *testing.T) {
 		WHERE status = 'pending' AND next_attempt_at <> '' AND next_attempt_at <> not_before`)), 0)
 }
 
-// TestNotBeforeWakesTheDaemon: the timer of a daemon, and that of a waiter, end when a message is due.
+// TestNotBeforeWakesTheDaemon checks that the timers of a daemon and of a waiter end when a message is due.
 func TestNotBeforeWakesTheDaemon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -292,8 +293,8 @@ func TestNotBeforeWakesTheDaemon(t *testing.T) {
 	})
 }
 
-// TestNotBeforeOfAnswers: an answer that is wanted later goes directly, since what is posted in a thread stands there
-// at once; one that decides a team's request cannot wait.
+// TestNotBeforeOfAnswers checks that a delayed answer goes directly to its recipient, because posts in a thread
+// appear at once. An answer that decides a team's request cannot be delayed.
 func TestNotBeforeOfAnswers(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

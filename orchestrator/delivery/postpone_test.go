@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// A recipient may ask for another time for as long as it likes: no rung is spent, nothing fails, and the message
-// arrives when it is taken. Until then it is tried after the waits of the ladder, and the last of them again and again.
+// A recipient may request a later attempt as often as it likes: no retry is used up, nothing fails, and the message
+// arrives when it is accepted. Until then the attempts follow the retry schedule, whose last wait repeats.
 func TestPostponedForAnHour(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -40,7 +40,7 @@ func TestPostponedForAnHour(t *testing.T) {
 		want.Equal(t, "attempts a second early", deliver(), tried)
 		f.Clock.Advance(time.Second)
 	}
-	want.Equal(t, "attempts in an hour", attempts, 32) // 0, 30, 90, 210, and every 120 s
+	want.Equal(t, "attempts in an hour", attempts, 32) // at 0, 30, 90, 210 s, and then every 120 s
 	m := f.Message(id)
 	want.Equal(t, "status", m.Status, orchestrator.Pending)
 	want.Equal(t, "retry_count", m.RetryCount, 0)
@@ -61,7 +61,8 @@ func TestPostponedForAnHour(t *testing.T) {
 		"claimed 33 1", "created 1 0", "delivered 1 1", "overdue 1 0", "released 32 1")
 }
 
-// What a failure has cost stays, and what is put off on the ladder costs no further rung.
+// Retries used up by failures remain used up, and postponing a message that is being retried uses up no further
+// retry.
 func TestPostponedOnTheLadder(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -97,7 +98,7 @@ func TestPostponedOnTheLadder(t *testing.T) {
 	want.Equal(t, "retry_count", m.RetryCount, 3)
 }
 
-// Being put off keeps the order: what is sent meanwhile does not overtake it. Other senders go on.
+// Postponing keeps the order: later messages do not overtake the postponed one. Messages of other senders continue.
 func TestPostponedKeepsOrder(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "c")
@@ -127,7 +128,7 @@ func TestPostponedKeepsOrder(t *testing.T) {
 	f.Deliver()
 	want.Equal(t, "status of what another sent", f.Message(other).Status, orchestrator.Delivered)
 	f.Wire.Set(nil)
-	for range 3 { // now it would take them
+	for range 3 { // now the recipient would accept them
 		sent = append(sent, f.Send("a", "b"))
 		f.Clock.Advance(10 * time.Second)
 		f.Deliver()
@@ -139,7 +140,7 @@ func TestPostponedKeepsOrder(t *testing.T) {
 	}
 }
 
-// A message that is put off ends with its time like any other.
+// A postponed message expires like any other.
 func TestPostponedExpires(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -165,7 +166,7 @@ func TestPostponedExpires(t *testing.T) {
 	want.Equal(t, "delivered after its time", f.Deliver().Delivered, 0)
 }
 
-// A part of a batch may be put off; the rest is settled as it went.
+// Some messages of a batch may be postponed; the others are settled by their results.
 func TestPostponedPartOfABatch(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "c", "d")
@@ -184,7 +185,8 @@ func TestPostponedPartOfABatch(t *testing.T) {
 		"delivered 0 ", "pending 0 ", "retry 0 ")
 }
 
-// A server may ask for a longer wait than the next rung, up to the highest one, and never for a shorter.
+// A server may request a longer wait than the next one of the schedule, up to the longest one, but not a shorter
+// wait.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -228,7 +230,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A fallback is for failures: what is put off waits for the recipient.
+// A fallback is for failures: postponed messages wait for the recipient.
 func TestPostponedIsNotForTheFallback(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -246,13 +248,13 @@ func TestPostponedIsNotForTheFallback(t *testing.T) {
 	}
 }
 
-// Another transport need not wait for what the last one put off, nor does an agent that comes and reads. Either gets
-// what it is due in order.
+// Another transport need not wait for messages that the previous one postponed, and neither must an agent that reads
+// its messages itself. Both get the messages in order.
 func TestPostponedIsDueElsewhere(t *testing.T) {
 	t.Parallel()
 	for how, test := range map[string]struct {
 		inbox string
-		more  bool // messages that nobody put off
+		more  bool // messages that were not postponed
 	}{"another transport": {"inbox", false}, "and more": {"inbox", true}, "the agent reads": {"", false},
 		"the agent reads more": {"", true}} {
 		t.Run(how, func(t *testing.T) {
@@ -283,7 +285,7 @@ func TestPostponedIsDueElsewhere(t *testing.T) {
 	}
 }
 
-// What is more urgent does not wait behind what was put off, nor does what is less.
+// Messages of higher or lower priority do not wait behind a postponed one.
 func TestPostponedHoldsBackItsPriorityOnly(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// reporting is a delivery that says something and ends with this error for everybody.
+// reporting returns a delivery function that makes reports and ends with the given error for all messages.
 func reporting(err error, texts ...string) func(context.Context, orchestrator.Attempt) []error {
 	return func(ctx context.Context, a orchestrator.Attempt) []error {
 		for _, text := range texts {
@@ -25,7 +25,7 @@ func reporting(err error, texts ...string) func(context.Context, orchestrator.At
 	}
 }
 
-// What a transport says of an attempt stands in the trace, whatever came of the attempt: the last thing that it said.
+// The last report that a transport makes of an attempt is in the trace, whatever the result of the attempt.
 func TestReports(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -59,8 +59,8 @@ func TestReports(t *testing.T) {
 	want.Equal(t, "detail in the story", events[len(events)-1].Detail, "200 OK\nthanks <b>")
 }
 
-// The last attempt's report is kept, too, and so is that of a message which fails at once, and of one whose address is
-// gone.
+// The report of the last attempt is also kept, and so are the reports for a message that fails at once and for one
+// whose address is gone.
 func TestReportsOfTheEnd(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -86,7 +86,7 @@ func TestReportsOfTheEnd(t *testing.T) {
 	}
 }
 
-// A report is bounded, and valid text, whatever a program prints.
+// A report is limited in size and valid UTF-8, whatever a program prints.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -108,7 +108,7 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 }
 
-// What a transport says that was left behind concerns nobody, and harms nobody.
+// The report of an abandoned transport is ignored and does no harm.
 func TestReportsComeTooLate(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// shelf is a table of a program of its own: it puts everything into the inbox of "shelf".
+// shelf is the table transport of another program: it puts all messages into the inbox of "shelf".
 type shelf struct{ transport.Inbox }
 
 func (shelf) DeliverSet(exec func(query string, args ...any) error, at string) error {
@@ -26,8 +26,8 @@ func (shelf) DeliverRead(exec func(query string, args ...any) error, seq int64, 
 		SELECT 'shelf', message_id, payload, ?1, ?1 FROM agent_message WHERE seq = ?2`, at, seq)
 }
 
-// A set goes through the transport of its recipients, also in a program that has another one beside the inbox, or has
-// no inbox.
+// A set goes through the transport of its recipients, also in a program that has another such transport beside the
+// inbox, or has no inbox.
 func TestSetsGoThroughTheirTransports(t *testing.T) {
 	t.Parallel()
 	for name, transports := range map[string]map[string]orchestrator.Transport{

@@ -19,15 +19,15 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// addGated adds an agent of which so many attempts are made at a time.
+// addGated adds an agent with a limit of concurrent attempts.
 func addGated(f *enginetest.Fixture, name string, limit int) {
 	f.T.Helper()
 	target := "gated:" + name
 	f.Add(agents.Update{Name: name, Deliver: &target, Concurrency: &limit})
 }
 
-// Of an agent's attempts as many are made at a time as it allows, and never more, however many deliver. Each sender's
-// order is kept.
+// An agent has as many concurrent attempts as it allows, and never more, however many processes deliver. The order of
+// each sender's messages is kept.
 func TestSlotsBoundAttempts(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 3} {
@@ -58,7 +58,7 @@ func TestSlotsBoundAttempts(t *testing.T) {
 					t.Error("an attempt without a slot")
 				}
 				mu.Unlock()
-				<-full // until as many as may be are there at once
+				<-full // until the maximum is reached
 				mu.Lock()
 				defer mu.Unlock()
 				running--
@@ -87,8 +87,8 @@ func TestSlotsBoundAttempts(t *testing.T) {
 	}
 }
 
-// Who finds all slots taken claims nothing, writes nothing, and comes back at once. What it left is delivered by a
-// later run.
+// A run that finds all slots taken claims nothing, writes nothing, and returns at once. A later run delivers the
+// messages.
 func TestSlotHeldElsewhere(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "inboxed")
@@ -106,7 +106,7 @@ func TestSlotHeldElsewhere(t *testing.T) {
 	want.Equal(t, "status of another's", f.Message(other).Status, orchestrator.Delivered)
 	version := f.Version()
 	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
-		// which is done once a minute, where something has happened
+		// which happens once a minute if there were events
 		t.Fatal(err)
 	}
 	before := version()
@@ -124,7 +124,7 @@ func TestSlotHeldElsewhere(t *testing.T) {
 	held[0].Release()
 }
 
-// A message that is sent when the last one is done, and whose run finds the slot still taken, is not left behind.
+// A message that is sent when the previous one is done, and whose run finds the slot still taken, is not left behind.
 func TestSlotGivenBackTooLate(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -145,7 +145,7 @@ func TestSlotGivenBackTooLate(t *testing.T) {
 	}
 }
 
-// A slot is given back however the attempt ends.
+// A slot is released however the attempt ends.
 func TestSlotIsGivenBack(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -167,7 +167,7 @@ func TestSlotIsGivenBack(t *testing.T) {
 	want.Equal(t, "arrived", len(f.Wire.IDs()), 1)
 }
 
-// Where no slot can be had at all, the run says so, and the message stays as it was.
+// If no slot can exist at all, the run reports the reason, and the message is unchanged.
 func TestSlotCannotBeHad(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -189,8 +189,8 @@ func TestSlotCannotBeHad(t *testing.T) {
 	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
 }
 
-// An agent that gets a transport with slots in the middle of a run: its messages are delivered with one, and nothing
-// turns round and round without.
+// An agent gets a transport with slots during a run: its messages are delivered with a slot, and the run does not
+// loop without one.
 func TestSlotOfATransportThatChanged(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -204,7 +204,7 @@ func TestSlotOfATransportThatChanged(t *testing.T) {
 		}
 		return []error{nil}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // only a run without end gets there
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // only an endless run takes that long
 	defer cancel()
 	if _, err := f.DeliverAll(ctx, delivery.Options{}); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// A retry wakes up when it is due, to the second. One whose attempt is under way stays due for as long as that takes,
-// and must not keep everybody awake meanwhile.
+// A retry causes a wake-up exactly when it is due. A retry whose attempt is in progress stays due for that time, and
+// must not cause constant wake-ups.
 func TestWakeupsFollowThePlan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		want := []time.Duration{0, 30 * time.Second, 390 * time.Second} // 300 s of the second attempt, 60 s of the ladder
+		want := []time.Duration{0, 30 * time.Second, 390 * time.Second} // 300 s of the second attempt, 60 s wait
 		if !slices.Equal(tried, want) {
 			t.Errorf("attempts at %v; want %v", tried, want)
 		}

@@ -14,10 +14,10 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// helpLive lives until it is killed.
+// helpLive runs until it is killed.
 func helpLive(_ string, in *bufio.Scanner) { in.Scan() }
 
-// A router looks once a second for leases of dead processes, and at once when the clock was set back.
+// An engine looks once a second for leases of dead processes, and at once when the clock was set back.
 func TestDeadAreLookedForOnceASecond(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

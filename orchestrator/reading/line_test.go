@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// queue is the waits of one client in a bubble, in which a writes to b and c.
+// queue is the line of one client in a synctest bubble, in which a writes to b and c.
 type queue struct {
 	*enginetest.Fixture
 	line reading.Line
@@ -35,7 +35,8 @@ func inLine(t *testing.T, then func(t *testing.T, q *queue)) {
 	})
 }
 
-// waits begins a wait of b in the line, unless o says whose, and returns when it stands there.
+// waits starts a wait in the line, for b unless o names another recipient, and returns when the wait has joined the
+// line.
 func (q *queue) waits(ctx context.Context, o reading.Options) <-chan waited {
 	ended := make(chan waited, 1)
 	if o.Recipient == "" {
@@ -53,7 +54,7 @@ func (q *queue) waits(ctx context.Context, o reading.Options) <-chan waited {
 	return ended
 }
 
-// got checks which waits have ended by now, and with what: an id, or "" for one that goes on.
+// got checks which waits have ended, and with which message: an id, or "" for a wait that continues.
 func (q *queue) got(what string, waits []<-chan waited, ids ...string) {
 	q.T.Helper()
 	synctest.Wait()
@@ -71,8 +72,8 @@ func (q *queue) got(what string, waits []<-chan waited, ids ...string) {
 	}
 }
 
-// TestNewestWaitIsFirst: of the waits in a line the newest gets a message, however many times that is tried, and the
-// others get the next ones.
+// TestNewestWaitIsFirst checks repeatedly that the newest wait in a line gets a message, and that the others get the
+// next ones.
 func TestNewestWaitIsFirst(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		for range 20 {
@@ -89,8 +90,8 @@ func TestNewestWaitIsFirst(t *testing.T) {
 	})
 }
 
-// TestNewestWaitTakesOnlyItsOwn: what the newest wait does not take goes to the next one, and what is for somebody else
-// to that agent.
+// TestNewestWaitTakesOnlyItsOwn checks that a message that the newest wait does not accept goes to the next wait, and
+// that a message for another agent goes to that agent.
 func TestNewestWaitTakesOnlyItsOwn(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		waits := []<-chan waited{
@@ -106,8 +107,8 @@ func TestNewestWaitTakesOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// TestWaitsThatLeaveTheLine: who was called off or has waited long enough gets nothing, and the next one does. What a
-// newer wait only looks at the older one takes.
+// TestWaitsThatLeaveTheLine checks that a cancelled or timed-out wait gets nothing, and that the next one does. A
+// message that a newer wait only peeks at goes to the older one.
 func TestWaitsThatLeaveTheLine(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		oldest := q.waits(t.Context(), reading.Options{})
@@ -127,8 +128,8 @@ func TestWaitsThatLeaveTheLine(t *testing.T) {
 	})
 }
 
-// TestCircleInALine: a wait that is refused while another takes a message for it loses nothing, and the edges of one
-// that was served by another are gone with the message.
+// TestCircleInALine checks that a wait that is refused while another wait takes a message for it loses nothing, and
+// that the edges of a wait that was served by another are removed with the message.
 func TestCircleInALine(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		first := q.waits(t.Context(), reading.Options{For: []string{"c"}})
@@ -144,7 +145,7 @@ func TestCircleInALine(t *testing.T) {
 	})
 }
 
-// However the waits of a line come and go, each message is in the answer of one of them.
+// However the waits of a line come and go, each message is in the result of one of them.
 func TestLineLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -21,7 +21,7 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// backlogOf is what status says of an agent: unread, and shown of those.
+// backlogOf returns the numbers that status reports for an agent: unread messages, and those of them that are shown.
 func backlogOf(f *enginetest.Fixture, agent string) (unread, shown int64) {
 	f.T.Helper()
 	s, err := overview.Status(f.T.Context(), f.Ledger)
@@ -36,8 +36,8 @@ func backlogOf(f *enginetest.Fixture, agent string) (unread, shown int64) {
 	return 0, 0
 }
 
-// Under a lease a message is shown and not read: nobody else gets it, status, receipts, why and the audits count it as
-// unread, and it comes back in its order when the lease ends.
+// Under a lease, a message is shown but not read: nobody else gets it, and status, receipts, why and the audits count
+// it as unread. It returns in its order when the lease ends.
 func TestReadingLease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -73,7 +73,7 @@ func TestReadingLease(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT 1 FROM reading_lease`))
 }
 
-// A lease that is over is over in status and why, too, while nobody is there to take it back.
+// An expired lease is reported as expired by status and why, even if no process has ended it.
 func TestReadingLeaseOverWithoutADaemon(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -99,7 +99,8 @@ func TestReadingLeaseOverWithoutADaemon(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), id)
 }
 
-// Acknowledging ends a lease for good, in time or late, also with the message that says so; an answer alone does not.
+// An acknowledgement ends a lease for good, in time or late, also if it comes with a message. An answer alone does
+// not.
 func TestReadingLeaseEndsWithAcknowledgement(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -127,7 +128,7 @@ func TestReadingLeaseEndsWithAcknowledgement(t *testing.T) {
 	want.Equal(t, "unread", unread+shown, 0)
 }
 
-// A message does not expire under its reader; what comes back after its time does.
+// A message does not expire while its reader has it, but expires if it is returned after its time.
 func TestReadingLeaseOutlastsTTL(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -150,7 +151,7 @@ func TestReadingLeaseOutlastsTTL(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0))
 }
 
-// Rows that somebody wrote by hand harm nothing: what was read stays read, and a time beyond the longest is taken back.
+// Rows that somebody wrote by hand do no harm: read messages stay read, and a time beyond the maximum is shortened.
 func TestReadingLeaseWrittenByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -192,12 +193,12 @@ func TestReadingLeaseWrittenByHand(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`))
 	want.IDs(t, f.TakeFor("b", 0), forged)
 	f.SQL(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('b', 'by-hand', '1')`)
-	want.IDs(t, f.TakeFor("b", time.Minute), "by-hand") // it could never be acknowledged, so that it is read
+	want.IDs(t, f.TakeFor("b", time.Minute), "by-hand") // it could never be acknowledged, so it is read
 	f.Clock.Advance(time.Hour)
 	want.IDs(t, f.TakeFor("b", 0))
 }
 
-// What is archived under a lease comes back from the archive.
+// A message that was archived under a lease is returned from the archive.
 func TestReadingLeaseOfArchived(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -215,7 +216,7 @@ func TestReadingLeaseOfArchived(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), id)
 }
 
-// Nothing of a lease is left when its agent is removed, or when a backup is restored: what was shown is unread.
+// No lease is left when its agent is removed or a backup is restored: the shown messages are unread.
 func TestReadingLeaseOfTheGone(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -239,7 +240,7 @@ func TestReadingLeaseOfTheGone(t *testing.T) {
 	want.IDs(t, f.TakeFor("c", 0), ofC)
 }
 
-// An answer that cannot be written ends the leases that it made, and no later ones.
+// An answer that cannot be written ends the leases that it created, and no later ones.
 func TestUnreadUnderALease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -251,7 +252,7 @@ func TestUnreadUnderALease(t *testing.T) {
 	}
 	f.Clock.Advance(time.Second)
 	want.IDs(t, f.TakeFor("b", time.Hour), id)
-	if err := reading.Unread(t.Context(), f.Ledger, first); err != nil { // late, of the first reader
+	if err := reading.Unread(t.Context(), f.Ledger, first); err != nil { // late, from the first reader
 		t.Fatal(err)
 	}
 	want.IDs(t, f.TakeFor("b", time.Hour))
@@ -274,7 +275,7 @@ func TestReadingLeaseBounds(t *testing.T) {
 	}
 }
 
-// When the process of a reader is killed, what it had comes back at once to whoever waits; nothing does while it lives.
+// If the process of a reader is killed, its messages go at once to a waiter. While it is alive, they do not.
 func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -318,16 +319,17 @@ func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'released'`, id),
 		fmt.Sprintf("wait (process %d) has ended; unread again", reader.Process.Pid))
 
-	// A daemon notices it, too; and another process that has got the number is not the reader.
+	// A daemon notices this, too. Another process with the same number is not the reader.
 	other := f.Send("a", "b")
 	want.IDs(t, f.TakeFor("b", time.Hour), other)
 	f.SQL(`UPDATE reading_lease SET pid = ?, host = (SELECT host FROM reading_lease), born = 'before'`, 1)
 	f.Clock.Advance(2 * time.Second)
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`), other) // of a process of another machine nothing is known
+	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`), other) // a process on another machine is unknown
 }
 
-// However many readers take under leases at once, some of whom acknowledge and some not, nobody gets what another has.
+// However many readers take messages under leases at once, with or without acknowledging them, no two have the same
+// one.
 func TestNeverTwoReadersUnderALease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// A wait for any post takes each post of the agent's threads once, in order, mentions as its own copies, and nothing
-// that it wrote itself or that was said where it takes no part. A limit leaves out nothing.
+// A wait for any post takes each post of the agent's threads once and in order, and mentions as the agent's own
+// copies. It takes no posts of the agent itself or of other threads. A limit loses no posts.
 func TestAnyPostIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -63,7 +63,7 @@ func TestAnyPostIsTakenOnce(t *testing.T) {
 	}
 }
 
-// A post is unread until its reader has it, also when the copy of another that it mentions is archived.
+// A post is unread until its reader has it, even if the copy for another mentioned agent is archived.
 func TestPostIsUnreadThoughACopyIsArchived(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -77,7 +77,7 @@ func TestPostIsUnreadThoughACopyIsArchived(t *testing.T) {
 	want.IDs(t, ms)
 }
 
-// What could not be written is unread again, and without any a post that mentions nobody is nobody's.
+// Posts that could not be written are unread again. In a wait without Posts, nobody gets a post that mentions nobody.
 func TestPostsAreUnreadAgain(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -109,7 +109,7 @@ func TestPostsAreUnreadAgain(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// A post wakes those who wait for any post of its thread, also in another process, and so does being added to a thread.
+// A post wakes agents that wait for any post of its thread, also in another process. So does being added to a thread.
 func TestPostWakesThoseWhoWaitForAny(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -142,7 +142,7 @@ func TestPostWakesThoseWhoWaitForAny(t *testing.T) {
 	}
 }
 
-// A wait that filters takes what its agent sent and leaves everything else unread.
+// A filtered wait takes the messages of the named agent and leaves all others unread.
 func TestFilteredWaitLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -187,8 +187,8 @@ func TestFilteredWaitLeavesTheOthers(t *testing.T) {
 	want.Code(t, err, orchestrator.UnknownRecipient)
 }
 
-// Mail that a filter passes over ends no wait, so that two agents that wait for each other alone are a circle beside
-// it.
+// Mail that a filter excludes ends no wait, so that two agents that wait only for each other close a circle despite
+// such mail.
 func TestFilteredWaitsCloseACircle(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

@@ -16,11 +16,11 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// An answer says whether it carries all there is, whether the limit or its size cut it short, and whichever way the
-// messages took; asked again and again, every message comes once.
+// An answer reports whether it contains all messages, whether its limit or its size cut it short, and by either path.
+// Repeated calls return every message once.
 func TestWaitSaysThatThereIsMore(t *testing.T) {
 	t.Parallel()
-	const small, large = 10, 1_000_000 // bytes; four of the large fit into one answer
+	const small, large = 10, 1_000_000 // bytes; four large ones fit into one answer
 	for name, c := range map[string]struct {
 		messages, size, limit int
 		delivered, byHand     bool
@@ -72,8 +72,8 @@ func TestWaitSaysThatThereIsMore(t *testing.T) {
 	}
 }
 
-// Whatever is due and however much, a reader gets first what is first: interrupts, then priority, then age, of the kind
-// that it asks for. It delivers no more for that than a share and what it reads.
+// Whatever is due and however much, a reader gets messages in reading order: interrupts, then by priority, then by
+// age, among the requested kind. For that, Wait delivers no more than a share and the messages that are read.
 func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -144,13 +144,13 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 	})
 }
 
-// Taking back nothing writes nothing and wakes nobody: a wait that timed out has nothing to take back.
+// Returning no messages writes nothing and wakes nobody: a wait that timed out has none to return.
 func TestUnreadOfNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := reading.Unread(ended, f.Ledger, nil); err != nil { // whoever writes needs a context that goes on
+	if err := reading.Unread(ended, f.Ledger, nil); err != nil { // a write would need a context that has not ended
 		t.Error(err)
 	}
 }

@@ -15,9 +15,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// A message that comes in the moment in which the waiter gives up is lost to nobody: Wait returns it, or it stays
-// unread. The end falls into every part of a wait: before it looks, while it waits for its turn to write, and after the
-// commit.
+// A message that arrives at the moment when the waiter gives up is not lost: Wait returns it, or it stays unread. The
+// end falls into every part of a wait: before it checks, while it waits to write, and after the commit.
 func TestWaitThatEndsLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, names := range [][]string{nil, {"sender"}} {
@@ -33,7 +32,7 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 				if round%10 == 9 && returned == 0 { // the machine is slow
 					later *= 2
 				}
-				got := map[string]string{} // message to agent
+				got := map[string]string{} // agent by message
 				var mu sync.Mutex
 				var all sync.WaitGroup
 				for _, agent := range []string{"a", "b", "c", "a"} { // a has two waiters

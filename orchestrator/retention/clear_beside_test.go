@@ -18,7 +18,8 @@ import (
 
 const week = 7 * 24 * time.Hour
 
-// Closing a thread changes its one row, however many posts it has, and retention moves them a week later, in batches.
+// Closing a thread changes only its one row, however many posts it has. Retention archives the posts a week later, in
+// batches.
 func TestClosingChangesOneRow(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -46,7 +47,7 @@ func TestClosingChangesOneRow(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT DISTINCT thread_id FROM agent_message`), open.ID)
 }
 
-// A post that somebody wrote by hand, without a time, goes with its thread like any other.
+// A post that somebody wrote by hand, without a time, is archived with its thread like any other.
 func TestPostsWithoutATimeGo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -61,7 +62,7 @@ func TestPostsWithoutATimeGo(t *testing.T) {
 	want.Equal(t, "posts", f.Count("agent_message"), "0")
 }
 
-// A closed thread goes with its last post, and those who took part in it; an open one stays.
+// A closed thread is deleted with its last post, and so are its participants. An open thread is kept.
 func TestThreadsGoWithTheirPosts(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -83,7 +84,7 @@ func TestThreadsGoWithTheirPosts(t *testing.T) {
 	want.Equal(t, "participants", f.Count("thread_participants"), "2")
 }
 
-// Answered requests go a week after their answer, others with their message.
+// Answered requests are deleted a week after their answer, others with their message.
 func TestRequestsGo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
@@ -114,8 +115,8 @@ func TestRequestsGo(t *testing.T) {
 	want.Equal(t, "requests", f.Count("team_requests"), "0")
 }
 
-// A session in which nothing happened for a week is forgotten, also by a run that clears everything that has ended; one
-// with an open thread, one whose members still come, and what is newer than a week is not.
+// A session without activity for a week is deleted, also by a run that clears all ended messages. A session with an
+// open thread, with members that are still active, or with activity within the last week is kept.
 func TestPresencesGo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -133,7 +134,7 @@ func TestPresencesGo(t *testing.T) {
 	th := f.Thread("a", "b") // in room
 	for range 9 {
 		f.Clock.Advance(24*time.Hour + time.Millisecond)
-		join("busy", "a") // which changes nothing but that it was seen
+		join("busy", "a") // which changes only the time it was last seen
 		if err := teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: "read", Agent: "b"},
 			false); err != nil {
 			t.Fatal(err)
@@ -146,7 +147,7 @@ func TestPresencesGo(t *testing.T) {
 	f.Clock.Advance(week)
 	f.Clear(retention.ClearOptions{})
 	want.Rows(t, left(), "busy a", "busy b", "read a", "read b", "room a", "room b")
-	f.Clock.Advance(24 * time.Hour) // a day more, since presence is noted to the day
+	f.Clock.Advance(24 * time.Hour) // one more day, because presence is recorded by day
 	f.Clear(retention.ClearOptions{})
 	want.Rows(t, left(), "busy a", "busy b", "read a", "read b")
 	f.Clock.Advance(time.Millisecond)
@@ -154,7 +155,7 @@ func TestPresencesGo(t *testing.T) {
 	want.Rows(t, left())
 }
 
-// A session of the last days stays, however young the messages are that a run clears.
+// A session of the last days is kept, however young the messages are that a run clears.
 func TestPresencesOfTheLastDaysStay(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -169,7 +170,7 @@ func TestPresencesOfTheLastDaysStay(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT session_id, agent FROM presence`))
 }
 
-// Tokens go a week after they ended, however they did.
+// Tokens are deleted a week after they ended, in whatever way they ended.
 func TestTokensGo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -195,7 +196,7 @@ func TestTokensGo(t *testing.T) {
 	}
 }
 
-// More of them than one batch holds go, too, and a run that is called off begins no other batch.
+// More rows than one batch holds are deleted, too. A cancelled run starts no further batch.
 func TestClearingBesideGoesInBatches(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -212,7 +213,7 @@ func TestClearingBesideGoesInBatches(t *testing.T) {
 	want.Equal(t, "tokens", f.Count("tokens"), "0")
 }
 
-// A thread whose last participant is removed with its agent is closed, so that it ages; one in which others take part
+// A thread is closed when its last participant is removed, so that its posts age. A thread with other participants
 // stays open.
 func TestRemovingTheLastParticipantClosesAThread(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// What has ended for longer than that is cleared away; what is still to be read stays. Without OlderThan the settings
-// of the database say how long.
+// ClearOld clears away messages that ended longer than OlderThan ago, and keeps messages that are still to be read.
+// Without OlderThan, the settings of the database apply.
 func ExampleClearOld() {
 	ctx := context.Background()
 	now := time.Now()
