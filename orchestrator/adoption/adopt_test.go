@@ -16,8 +16,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// A program that knows only document 004 sends with an INSERT, looks with the document's SELECT and settles with its
-// UPDATE; the router takes part in all of it and the trace tells so.
+// A program that knows only document 004 sends with an INSERT, reads with the document's SELECT and settles with its
+// UPDATE. The engine handles all of them and records them in the trace.
 func TestDocumentByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -72,15 +72,15 @@ func TestAdoptionNormalises(t *testing.T) {
 		"junk architect builder "+junk+" 2026-01-02T03:04:05.000Z 0 3 delivered")
 }
 
-// TestPollAgreesWithDelivery: what others wrote waits for the agent to which it will be delivered, however they spelt
-// its name and the status, and why says so.
+// TestPollAgreesWithDelivery checks that rows that others wrote wait for the agent to which they will be delivered,
+// however the agent's name and the status are spelt, and that why agrees.
 func TestPollAgreesWithDelivery(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "architect", "architect2")
 	done, undone := f.Send("a", "architect"), f.Send("a", "architect")
 	f.Deliver()
 	f.SQL(`UPDATE agent_message SET status = 'done' WHERE message_id = ?`, done)     // which is undone
-	f.SQL(`UPDATE agent_message SET status = ' RETRY' WHERE message_id = ?`, undone) // which is not
+	f.SQL(`UPDATE agent_message SET status = ' RETRY' WHERE message_id = ?`, undone) // which is not undone
 	blob := any([]byte("Architect"))
 	if f.OnServer() {
 		blob = "Architect"
@@ -157,7 +157,7 @@ func TestAdoptionOfStatuses(t *testing.T) {
 		`unknown status "done", reset to the previous status`, `unknown status "Queued", treated as pending`)
 }
 
-// A row that breaks its set is found by halving and climbs alone.
+// A row that makes its set fail is found by halving, and only this row is retried.
 func TestBadRowFailsAlone(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -173,7 +173,7 @@ func TestBadRowFailsAlone(t *testing.T) {
 	want.Equal(t, "who failed", d.Errors[0].MessageID, ids[7])
 }
 
-// An inbox that refuses a message is where document 004's fallback file takes over.
+// If an inbox refuses a message, the fallback file of document 004 takes it.
 func TestFallbackOfAnInbox(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -227,8 +227,8 @@ func TestExpiryAndOverdue(t *testing.T) {
 			AND json_extract(payload, '$.error') = 'expired'`)), 3)
 }
 
-// An existing table that is taken over has its age: what has ended in it goes by its own times, so that the first
-// clear_old clears; what is pending in it has its seven days from now.
+// An existing table that is taken over has its age: ended rows keep their own times, so that the first clear_old
+// clears them, and pending rows have seven days from now.
 func TestAdoptedEndsKeepTheirAge(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -254,7 +254,7 @@ func TestAdoptedEndsKeepTheirAge(t *testing.T) {
 	want.Equal(t, "the pending one", f.Message("pending").Status, orchestrator.Delivered)
 }
 
-// A ttl begins with the message, and anew when somebody sets it back by hand.
+// A TTL starts with the message, and starts again when somebody sets the message back by hand.
 func TestTTLBeginsAnew(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// long is a text of so many bytes that cannot be compressed to few.
+// long returns an incompressible text of the given number of bytes.
 func long(bytes int) string {
 	var text strings.Builder
 	for sum := sha256.Sum256(nil); text.Len() < bytes; sum = sha256.Sum256(sum[:]) {
@@ -20,8 +20,8 @@ func long(bytes int) string {
 	return text.String()[:bytes]
 }
 
-// A row with a name or an id that is longer than a server can index becomes a dead letter, once, and those behind it
-// are delivered.
+// A row with a name or an id that is longer than a server can index becomes a dead letter, once, and later rows are
+// delivered.
 func TestTooLongValuesFail(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -27,7 +27,7 @@ func exporterOf(l *ledger.Ledger, r *receiver) *exporter {
 	return newExporter(l, slog.New(slog.DiscardHandler), otlp.Options{URL: r.url, Timeout: time.Minute}, "v1.2.3")
 }
 
-// round is exporter.round, without an error.
+// round calls exporter.round and fails the test on an error.
 func (r *receiver) round(e *exporter) time.Duration {
 	r.t.Helper()
 	wait, err := e.round(r.t.Context())
@@ -48,7 +48,7 @@ func (r *receiver) drain(e *exporter) {
 	r.t.Fatal("it does not end")
 }
 
-// run runs a command as surfaces do.
+// run runs a command as user interfaces do.
 func run(f *enginetest.Fixture, name string, do func(ctx context.Context) error) *tracing.Span {
 	f.T.Helper()
 	ctx, span := tracing.Start(f.T.Context(), name)
@@ -78,7 +78,8 @@ func deliver(f *enginetest.Fixture) *tracing.Span {
 	})
 }
 
-// Each event of a message is a span in the trace of the command that sent it, and each command that has ended is one.
+// Each event of a message is a span in the trace of the command that sent the message, and each ended command is a
+// span.
 func TestEverything(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -123,7 +124,7 @@ func TestEverything(t *testing.T) {
 	want.Equal(t, "spans later", len(r.spans()), events+commands)
 }
 
-// Payloads and error texts are sent to who asks for them, up to a limit.
+// Payloads and error texts are exported on request, up to a limit.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -141,7 +142,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// A command is sent once it has ended for certain, and once only, however long it takes.
+// A command is exported once its end is certain, and only once, however long it runs.
 func TestLongCommands(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -168,7 +169,7 @@ func TestLongCommands(t *testing.T) {
 	f.Clock.Advance(tracing.SettledAfter)
 	want.Rows(t, commands(), "send")
 	e = exporterOf(f.Ledger, r)
-	f.Clock.Advance(time.Hour) // the lease of the one before
+	f.Clock.Advance(time.Hour) // past the lease of the earlier exporter
 	long.End()
 	write(func(t *ledger.Tx) error { return long.Save(t, t.Clock, "x", "") })
 	want.Rows(t, commands(), "send", "deliver_all")
@@ -177,7 +178,7 @@ func TestLongCommands(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT waiting FROM exports`), "[]")
 }
 
-// A span that the receiver refuses is left out and counted, and no other.
+// A span that the receiver refuses is skipped and counted, and no other span is.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -201,7 +202,7 @@ func TestRefused(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT refused, events FROM exports`), "1 "+f.Count("message_trace"))
 }
 
-// What the receiver did not take of a request that it took is counted.
+// Spans that the receiver rejects from an accepted request are counted.
 func TestPartialSuccess(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -213,8 +214,7 @@ func TestPartialSuccess(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT refused FROM exports`), f.Count("message_trace")) // no more than there were
 }
 
-// A receiver that leaves spans out is told of in the log, also one that does not say why; once as long as it says the
-// same.
+// If a receiver rejects spans, the log reports it, even without a reason; once as long as the reason is the same.
 func TestWhatTheReceiverSays(t *testing.T) {
 	t.Parallel()
 	for _, says := range []string{"too old", ""} {
@@ -233,7 +233,7 @@ func TestWhatTheReceiverSays(t *testing.T) {
 	}
 }
 
-// While the receiver cannot take spans, or is another than thought, they wait.
+// While the receiver cannot accept spans, or is not the expected kind of server, the spans wait.
 func TestLater(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -256,7 +256,8 @@ func TestLater(t *testing.T) {
 	want.Equal(t, "spans", strconv.Itoa(len(r.spans())), f.Count("message_trace"))
 }
 
-// Of two daemons one sends. One that was taken for dead stores nothing any more; what both have sent is the same.
+// Only one of two daemons sends. A daemon that counted as dead stores nothing afterwards, and both have sent the same
+// ids.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -286,8 +287,7 @@ func TestLease(t *testing.T) {
 	want.Equal(t, "requests", len(r.bodies), 2)
 }
 
-// A lease that another process has taken for requests that may take longer than our own is believed, and none beyond
-// that.
+// A lease of another process is accepted up to the length that its longer requests may need, and not beyond.
 func TestLongLease(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -304,7 +304,7 @@ func TestLongLease(t *testing.T) {
 	}
 }
 
-// After a restore the cursor is that of the backup, also for a daemon that was sending.
+// After a restore, the cursor is that of the backup, also for a daemon that was sending.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -323,7 +323,7 @@ func TestRestored(t *testing.T) {
 	}
 	again, _ := send(f, "b", `3`)
 	e.until = time.Now().Add(e.lease / 3)
-	r.drain(e) // finds out
+	r.drain(e) // notices the restore
 	f.Clock.Advance(time.Hour)
 	r.drain(e)
 	if !strings.Contains(strings.Join(r.bodies, ""), again) {
@@ -331,7 +331,7 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// A cursor that was set back while a page was on its way stays so, also if the lease is still ours.
+// A cursor that was set back while a page was being sent stays set back, even if this process still has the lease.
 func TestCursorSetBack(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -344,7 +344,7 @@ func TestCursorSetBack(t *testing.T) {
 	f.SQL(`UPDATE exports SET events = ?`, before)
 	first := len(r.spans())
 	send(f, "b", `3`)
-	r.drain(e) // finds out
+	r.drain(e) // notices the change
 	want.Rows(t, f.Rows(`SELECT events FROM exports`), before)
 	f.Clock.Advance(time.Hour)
 	r.drain(e)
@@ -356,7 +356,7 @@ func TestCursorSetBack(t *testing.T) {
 	want.Equal(t, "sent again", sent > 1, true)
 }
 
-// An event whose number was written by hand, out of range, holds up nothing.
+// An event with an id out of range, written by hand, delays nothing.
 func TestNumberBeyondBelief(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -365,20 +365,20 @@ func TestNumberBeyondBelief(t *testing.T) {
 	f.SQL(`INSERT INTO message_trace (id, message_id, at, event)
 		VALUES (9223372036854775807, 'm', '2026-01-01T00:00:00.000Z', 'created')`)
 	r.drain(e)
-	f.Send("a", "b") // has all numbers of the trace made anew
+	f.Send("a", "b") // renumbers all rows of the trace
 	r.drain(e)
-	// a server leaves that one as it is
+	// a server leaves that id unchanged
 	want.Rows(t, f.Rows(`SELECT events FROM exports`),
 		f.Rows(`SELECT max(id) FROM message_trace WHERE id < 9000000000000000000`)...)
 }
 
-// Events that were deleted before they could be sent are counted, also where none was sent yet; those of before the
-// first start are not.
+// Events that were deleted before they could be sent are counted, even if none has been sent yet. Events before the
+// first start are not counted.
 func TestMissed(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	one := "1"
-	if f.OnServer() { // whose numbers have gaps of transactions that were undone
+	if f.OnServer() { // its ids have gaps from transactions that were undone
 		one = "0"
 	}
 	id, _ := send(f, "b", `1`)
@@ -408,7 +408,7 @@ func TestMissed(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT missed FROM exports`), one)
 }
 
-// Commands that were killed are waited for with one statement, and the oldest of too many is given up and counted.
+// One statement looks for all killed commands; if there are too many, the oldest is given up and counted.
 func TestKilledCommands(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -425,8 +425,8 @@ func TestKilledCommands(t *testing.T) {
 	want.Equal(t, "spans", len(r.spans()), maxWaiting-1)
 }
 
-// A row that another program wrote, with a time and ids of its own, is sent in a trace of its own with ids that do not
-// change.
+// A row that another program wrote, with a time and ids of its own, is exported in a trace of its own with ids that
+// do not change.
 func TestForeignRows(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -450,7 +450,7 @@ func TestForeignRows(t *testing.T) {
 	want.Equal(t, "sent again", r.bodies[1], first)
 }
 
-// Whatever another program writes into the row of the cursor, everything is sent, if again.
+// Whatever another program writes into the row of the cursor, everything is sent, possibly twice.
 func TestOddCursor(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -460,7 +460,7 @@ func TestOddCursor(t *testing.T) {
 		`events = -9223372036854775808`, `spans = 9223372036854775807`,
 		`lease_until = 'tomorrow', lease_owner = 1.5`,
 		`lease_until = x'ff', refused = x'00', missed = 'none', sent_at = 3`}
-	if f.OnServer() { // whose columns take no other types
+	if f.OnServer() { // its columns accept no other types
 		odd = []string{`waiting = '~', lease_token = '7'`, `waiting = '["a",{}]'`, odd[2], odd[3],
 			`lease_until = 'tomorrow', lease_owner = '1.5'`, `lease_until = '~', sent_at = '3', missed = -1`}
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// receiver is a receiver of traces that answers as a test wants.
+// receiver is a receiver of traces with configurable answers.
 type receiver struct {
 	t      *testing.T
 	url    string
@@ -86,7 +86,7 @@ func (s received) at(key string) string {
 	return ""
 }
 
-// spans returns all spans that arrived, in their order.
+// spans returns all spans that arrived, in order.
 func (r *receiver) spans() (list []received) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -109,7 +109,7 @@ func (r *receiver) spans() (list []received) {
 	return list
 }
 
-// named returns the only span of a name.
+// named returns the only span with a name.
 func (r *receiver) named(name string) received {
 	r.t.Helper()
 	list := slices.DeleteFunc(r.spans(), func(s received) bool { return s.Name != name })

@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// byHand inserts a message as a program does that knows nothing of mailroom.
+// byHand inserts a message as a program that does not use mailroom.
 func byHand(t *testing.T, place, id string) error {
 	t.Helper()
 	enginetest.Miscounts(place)
@@ -24,7 +24,7 @@ func byHand(t *testing.T, place, id string) error {
 	return err
 }
 
-// refused looks whether all that can be done to messages by hand is refused, with what it should say.
+// refused checks that all changes of messages by hand are refused, with the expected text.
 func refused(t *testing.T, place, says string) {
 	t.Helper()
 	db := enginetest.Plain(t, place)
@@ -40,7 +40,7 @@ func refused(t *testing.T, place, says string) {
 	}
 }
 
-// What is written by hand is refused where the database has moved from, and where it has not arrived yet.
+// Changes by hand are refused at the old place after a move, and at a new place before the move is complete.
 func TestByHand(t *testing.T) {
 	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
@@ -64,7 +64,7 @@ func TestByHand(t *testing.T) {
 	})
 }
 
-// No backup is restored into an old place, and one of it makes a database that can be written.
+// No backup can be restored into an old place. A backup of an old place yields a database that accepts writes.
 func TestRestoreMoved(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -109,7 +109,7 @@ func TestRestoreMoved(t *testing.T) {
 	}
 }
 
-// A newer program that brings the tables of an old place to its version leaves it closed.
+// A newer program that migrates the tables of an old place leaves the place closed.
 func TestMigratedClosed(t *testing.T) {
 	t.Parallel()
 	file := enginetest.OldVersion(t)

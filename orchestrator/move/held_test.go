@@ -20,12 +20,12 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// A program that writes by hand, through the table and through a view in one transaction, has a lock that a move waits
-// for, and then waits for the move. Both come to their end, whoever of them waits first for how long.
+// A program that writes by hand, through the table and a view in one transaction, holds a lock for which a move
+// waits, and then waits for the move. Both finish, whichever of them waits first and for how long.
 func TestMeetsWhoWritesByHand(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, "-c deadlock_timeout=2s")
-	for _, waited := range []string{"0 s", "2.2 s"} { // after 2 s the server looks whether the move is in a deadlock
+	for _, waited := range []string{"0 s", "2.2 s"} { // after 2 s the server checks for a deadlock of the move
 		from, to := postgrestest.Place(server), filepath.Join(t.TempDir(), "to.db")
 		scene(t, from)
 		old, err := router.Open(t.Context(), ledger.Options{Path: from, BusyTimeout: time.Minute})
@@ -54,7 +54,7 @@ func TestMeetsWhoWritesByHand(t *testing.T) {
 	}
 }
 
-// until asks a server until it answers with a row.
+// until repeats a query until the server returns a row.
 func until(t *testing.T, address, query string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -67,7 +67,8 @@ func until(t *testing.T, address, query string) {
 	t.Fatalf("it never became so: %s", query)
 }
 
-// Tables of other programs are not waited for, and stay as they are, at both places, even if they have one name.
+// A move does not wait for tables of other programs and leaves them unchanged at both places, even if their names are
+// equal.
 func TestForeignTables(t *testing.T) {
 	t.Parallel()
 	const foreign = `other's "notes"`
@@ -109,8 +110,8 @@ func TestForeignTables(t *testing.T) {
 	})
 }
 
-// The new place takes writes after a run that was killed when it had made it. What was written there is kept, and the
-// move refused; once it is gone the database moves.
+// The new place accepts writes after a run that was killed once it had created the place. Rows written there are
+// kept, and the move is refused; after they are removed, the database moves.
 func TestKilledWhenMade(t *testing.T) {
 	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {

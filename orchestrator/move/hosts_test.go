@@ -15,8 +15,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// Agents that are on one machine, and signal, belong to the one that moves them to a server, and to none when they come
-// back into a file.
+// Agents that depend on one machine, and signal, belong to the machine that moves them to a server, and to none when
+// they return to a file.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

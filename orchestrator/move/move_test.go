@@ -28,8 +28,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestHelperProcess is a process that moves a database: its argument is the step after which it dies, and the two
-// places.
+// TestHelperProcess is a process that moves a database. Its argument consists of the step after which it dies, and
+// the two places.
 func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(string, *bufio.Scanner){"move": func(arg string, _ *bufio.Scanner) {
 		parts := strings.Split(arg, "\n")
@@ -70,10 +70,10 @@ func send(e *delivery.Engine) error {
 	return err
 }
 
-// messagesAtFirst is how many messages a scene has.
+// messagesAtFirst is the number of messages in a scene.
 const messagesAtFirst = 10
 
-// scene makes a database at a place, with messages.
+// scene creates a database with messages at a place.
 func scene(t *testing.T, place string) {
 	t.Helper()
 	e := mustOpen(t, place)
@@ -95,7 +95,7 @@ func scene(t *testing.T, place string) {
 	}
 }
 
-// count returns how many messages there are.
+// count returns the number of messages.
 func count(t *testing.T, e *delivery.Engine) int64 {
 	t.Helper()
 	n, err := ledger.ReadValue(t.Context(), e.Ledger, func(c *store.Conn) (int64,
@@ -108,7 +108,7 @@ func count(t *testing.T, e *delivery.Engine) int64 {
 	return n
 }
 
-// directions are the two in which a database moves.
+// directions runs do for both directions of a move.
 func directions(t *testing.T, do func(t *testing.T, place func(n int) (from, to string))) {
 	server := postgrestest.Start(t)
 	for _, back := range []bool{false, true} {
@@ -125,7 +125,7 @@ func directions(t *testing.T, do func(t *testing.T, place func(n int) (from, to 
 	}
 }
 
-// Killed after any step, a move can be run again; and never can both places be written.
+// A move that was killed after any step can be run again, and at no time can both places be written.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
@@ -143,7 +143,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	})
 }
 
-// runKilled moves in a process that dies after a step.
+// runKilled moves a database in a process that dies after a step.
 func runKilled(t *testing.T, step, from, to string) {
 	t.Helper()
 	p := helper.Start(t, "move", strings.Join([]string{step, from, to}, "\n"))
@@ -153,7 +153,7 @@ func runKilled(t *testing.T, step, from, to string) {
 	}
 }
 
-// takes sends at both places, and reports whether the old one took it. They may not both.
+// takes sends at both places and reports whether the old one accepted the message. Both must not accept it.
 func takes(t *testing.T, from, to string) bool {
 	t.Helper()
 	old, now := mustOpen(t, from), mustOpen(t, to)
@@ -166,7 +166,7 @@ func takes(t *testing.T, from, to string) bool {
 	return first == nil
 }
 
-// ends moves to the end, and looks at what is there then.
+// ends completes a move and checks the result.
 func ends(t *testing.T, from, to string, n int64) {
 	t.Helper()
 	old, now := mustOpen(t, from), mustOpen(t, to)
@@ -195,7 +195,7 @@ func ends(t *testing.T, from, to string, n int64) {
 	}
 }
 
-// Killed at any moment, again and again, it comes to its end.
+// A move that is killed repeatedly at random moments is finally completed.
 func TestKilledAtRandom(t *testing.T) {
 	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
@@ -226,8 +226,8 @@ func TestKilledAtRandom(t *testing.T) {
 	})
 }
 
-// Nobody writes while a database moves, and who has it open learns that it has moved. It runs before the others, since
-// it looks at all moves of this process.
+// Nobody can write during a move, and processes that have the database open learn that it has moved. This test runs
+// before the others because it observes all moves of this process.
 func TestHeldStill(t *testing.T) {
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
 		from, to := place(0)
@@ -265,7 +265,7 @@ func TestHeldStill(t *testing.T) {
 	})
 }
 
-// filled puts rows into every table of a file, with texts that are hard to carry.
+// filled inserts rows with difficult texts into every table of a file.
 func filled(t *testing.T, file string) {
 	t.Helper()
 	db := enginetest.Plain(t, file)
@@ -308,7 +308,7 @@ func filled(t *testing.T, file string) {
 	}
 }
 
-// dump returns the rows of all tables of a file in the order of their insertion, but for what a move changes.
+// dump returns the rows of all tables of a file in the order of insertion, without the values that a move changes.
 func dump(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	db := enginetest.Plain(t, file)
@@ -331,7 +331,7 @@ func dump(t *testing.T, file string) map[string][]string {
 	for _, table := range tables {
 		query := `SELECT * FROM ` + table
 		if table == "agents" {
-			query = `SELECT name, role, deliver, start_command, folder FROM agents` // and not whose they are
+			query = `SELECT name, role, deliver, start_command, folder FROM agents` // without their hosts
 		}
 		rows, err := db.Query(query + ` ORDER BY rowid`)
 		if err != nil {
@@ -353,7 +353,7 @@ func dump(t *testing.T, file string) map[string][]string {
 	return all
 }
 
-// All rows of all tables come back as they went.
+// All rows of all tables are unchanged after a move to a server and back.
 func TestThereAndBack(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -391,7 +391,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// What PostgreSQL cannot hold is repaired, counted and shown; and what nobody could read becomes readable.
+// Values that PostgreSQL cannot hold are repaired, counted and shown, and unreadable messages become readable.
 func TestRepairs(t *testing.T) {
 	t.Parallel()
 	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))
@@ -419,7 +419,7 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// A row that is repaired and so adopted once more counts once, also if it had been counted before.
+// A row that is repaired, and therefore adopted again, counts once, even if it was counted before.
 func TestRepairedCountsOnce(t *testing.T) {
 	t.Parallel()
 	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))

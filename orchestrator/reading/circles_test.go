@@ -266,7 +266,8 @@ func TestWhoHasMailWaitsForNobody(t *testing.T) {
 	want.Equal(t, "refused to wait for itself", refuses(f, "d", "d"), true)
 }
 
-// A wait for the answer to a message is a wait for its recipients. The error names an agent that cannot answer.
+// A wait for the answer to a message is a wait for its recipients. A message or an agent that cannot answer is
+// refused.
 func TestWaitForAnAnswer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

@@ -23,7 +23,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// succeed removes an agent, and adds another of its name a moment later.
+// succeed removes an agent, and adds another with the same name a moment later.
 func succeed(f *enginetest.Fixture, name string) {
 	f.T.Helper()
 	f.Clock.Advance(time.Second)
@@ -33,8 +33,8 @@ func succeed(f *enginetest.Fixture, name string) {
 	f.Clock.Advance(time.Second)
 }
 
-// An agent that has the name of a removed one sees nothing of what that has sent and got, and can do nothing with it,
-// be it in the table or in the archive.
+// An agent with the name of a removed one sees none of the removed agent's messages, and can do nothing with them, in
+// the table or in the archive.
 func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -120,10 +120,11 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 	}
 }
 
-// says1 is the payload of a post.
+// says1 returns the payload of a post.
 func says1([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }
 
-// What becomes of the mail of a removed agent is told to nobody, nor do answers to it reach who has the name now.
+// Nobody is notified about the mail of a removed agent, and answers to it do not reach the agent that now has the
+// name.
 func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -135,7 +136,7 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 		f.Send("a", "b")
 	f.Deliver()
 	f.Take("b")
-	f.Clock.Advance(8 * 24 * time.Hour) // the due acknowledgement of an archived message
+	f.Clock.Advance(8 * 24 * time.Hour) // past the due acknowledgement of an archived message
 	if _, err := retention.ClearOld(ctx, f.Ledger, retention.ClearOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	f.Clock.Advance(30 * 24 * time.Hour)
 	f.Deliver()
 	want.Equal(t, "status", f.Message(failed).Status, orchestrator.Failed)
-	for _, id := range []string{failed, plan.MessageID} { // whoever wants to sends it again
+	for _, id := range []string{failed, plan.MessageID} { // replayed by a user
 		if _, err := messages.Replay(ctx, f.Ledger, id, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +187,7 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	}
 }
 
-// A request of a removed agent, or to one, is none for who has the name now, whether it was answered or not.
+// A request of or to a removed agent is not a request of or to the agent that now has the name, answered or not.
 func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -222,7 +223,7 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	f.Clock.Advance(time.Second)
 	stranger("added again")
 	if _, err := messages.Replay(ctx, f.Ledger, unread.MessageID, ""); err != nil {
-		// it is to the one that has the name now
+		// it is now addressed to the new agent
 		t.Fatal(err)
 	}
 	if err := answer(unread, orchestrator.Shutdown); err != nil {
@@ -234,7 +235,8 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	}
 }
 
-// What was held for a removed name, or was sent again since it was added, is its agent's; so is what it does itself.
+// Messages that were held for a removed name, or replayed since the name was added again, belong to the new agent,
+// and so do its own actions.
 func TestASuccessorHasItsOwnMail(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -277,8 +279,8 @@ func TestASuccessorHasItsOwnMail(t *testing.T) {
 		AND message_type = 'error_report'`), dead)
 }
 
-// What a removed agent asked the user is nobody's, nor is what its messages ask later, and no answer goes back to its
-// name.
+// The questions of a removed agent to the user belong to nobody, and so do later questions from its messages. No
+// answer goes to its name.
 func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
@@ -322,7 +324,7 @@ func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 	}
 }
 
-// What was placed for a removed agent is not shown to the next one, though its file may still lie there.
+// Messages placed for a removed agent are not shown to the next one, although their files may still exist.
 func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -342,8 +344,8 @@ func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
 	}
 }
 
-// A number out of range, which somebody has written by hand, shows no mail of a removed agent to the next one, and
-// hides none of its own.
+// A seq out of range, written by hand, does not show the mail of a removed agent to the next one, or hide the next
+// agent's own mail.
 func TestASuccessorReadsNothingOfAnyNumber(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{"9007199254740991", "9007199254740992", "9007199254740999", "4611686018427387999"} {

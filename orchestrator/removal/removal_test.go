@@ -22,7 +22,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// remove removes an agent, whatever mail it has, and returns how many messages that gave up.
+// remove removes an agent, whatever mail it has, and returns the number of messages given up.
 func remove(f *enginetest.Fixture, name string) int {
 	f.T.Helper()
 	failed, err := removal.Remove(f.T.Context(), f.Ledger, removal.Request{Name: name, Force: true, By: "a"})
@@ -32,7 +32,7 @@ func remove(f *enginetest.Fixture, name string) int {
 	return failed
 }
 
-// wantRemoved fails unless an error says that b was removed, when, and what brings it back.
+// wantRemoved fails the test unless an error states that b was removed, when, and how to add it again.
 func wantRemoved(t *testing.T, err error, code orchestrator.Code) {
 	t.Helper()
 	want.Code(t, err, code)
@@ -43,8 +43,8 @@ func wantRemoved(t *testing.T, err error, code orchestrator.Code) {
 	}
 }
 
-// An agent with mail is removed only if that is forced; then all senders are told, of what it had not read as of what
-// had not reached it, and no later agent of the name gets any of it.
+// An agent with mail is removed only with Force. Then all senders are notified, both of undelivered and of unread
+// messages, and no later agent with the name gets any of the messages.
 func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -91,14 +91,14 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	}
 	_, _, err = messages.Release(t.Context(), f.Ledger, read, "b")
 	want.Code(t, err, orchestrator.NotFound)
-	if _, err := messages.Replay(t.Context(), f.Ledger, unread, ""); err != nil { // who wants to sends it again
+	if _, err := messages.Replay(t.Context(), f.Ledger, unread, ""); err != nil { // replayed by a user
 		t.Fatal(err)
 	}
 	f.Take("b")
 }
 
-// A refusal says what helps for the mail that is there: nobody can read what another reader holds, or what is wanted
-// later.
+// A refusal suggests remedies for the present mail: nobody can read messages that another reader has, or that are
+// scheduled for later.
 func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 	t.Parallel()
 	const (
@@ -139,7 +139,7 @@ func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 	}
 }
 
-// What a reader was lent and has not confirmed, and what retention archived unread, is mail that nobody has read.
+// Messages that a reader has under a lease and not confirmed, and messages archived unread, count as unread mail.
 func TestRemovedWithLentAndArchivedMail(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -164,7 +164,8 @@ func TestRemovedWithLentAndArchivedMail(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_inbox UNION ALL SELECT message_id FROM reading_lease`))
 }
 
-// A removed name is nobody's: nothing registers it anew but adding it, and every error that it meets says since when.
+// A removed name is free: only adding it registers it again, and every related error includes the time of the
+// removal.
 func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -239,7 +240,7 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	}
 }
 
-// What a removed agent asked the user is taken back from the phones.
+// The questions of a removed agent to the user are withdrawn from the phones.
 func TestQuestionsOfARemovedAgent(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
@@ -255,7 +256,7 @@ func TestQuestionsOfARemovedAgent(t *testing.T) {
 		LIMIT 1`, answered.ID), "answered cancelled")
 }
 
-// What a removed agent wanted to hear, that it has been obeyed or not been heeded, no later agent of the name hears.
+// A later agent with the name of a removed one gets no notifications about the removed agent's requests.
 func TestRequestsOfARemovedAgent(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -275,7 +276,7 @@ func TestRequestsOfARemovedAgent(t *testing.T) {
 	}
 }
 
-// A backlog of more than one batch is given up as a whole.
+// A backlog of more than one batch is given up completely.
 func TestRemovedWithALongBacklog(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

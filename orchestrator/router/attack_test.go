@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// Rows that nobody can adopt or change fail or stay alone: everybody else's messages go on.
+// Rows that cannot be adopted or changed fail or stay behind alone: all other messages continue.
 func TestBadRowsJamNobody(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -58,8 +58,7 @@ func TestBadRowsJamNobody(t *testing.T) {
 	f.Clear(retention.ClearOptions{OlderThan: time.Millisecond})
 }
 
-// A message that may have arrived is neither expired, cancelled nor handed to a fallback before its transport was
-// asked.
+// A message that may have arrived is not expired, cancelled or given to a fallback before its transport was asked.
 func TestNothingEndsBeforeItsTransportWasAsked(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -80,7 +79,7 @@ func TestNothingEndsBeforeItsTransportWasAsked(t *testing.T) {
 	want.Equal(t, "lines", len(enginetest.FileLines(t, path)), 1)
 }
 
-// A transport that has written and does not come back: the fallback must not write it again.
+// A transport has written a message and does not return: the fallback must not write the message again.
 func TestFallbackAsksFirst(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -34,8 +34,7 @@ func onHost(t *testing.T, address string, ahead time.Duration) (*delivery.Engine
 	return e, wire
 }
 
-// A host whose clock is wrong goes by the server's: it neither delivers early, nor sleeps for too long, nor dates what
-// it writes wrongly.
+// A host with a wrong clock uses the server's clock: it does not deliver early, sleep too long, or write wrong times.
 func TestWrongClocks(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))

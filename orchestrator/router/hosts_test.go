@@ -24,7 +24,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// host opens the database as a host of that name would.
+// host opens the database as a host with the given name.
 func host(t *testing.T, name, path string) *delivery.Engine {
 	t.Helper()
 	e := enginetest.OpenWith(t, ledger.Options{
@@ -40,8 +40,8 @@ func host(t *testing.T, name, path string) *delivery.Engine {
 	return e
 }
 
-// A host that does not trust the database says nothing of that about agents of another host, which alone delivers to
-// them.
+// A host that does not trust the database reports nothing about agents of another host, to which only that host
+// delivers.
 func TestTrustIsOfOneHost(t *testing.T) {
 	t.Parallel()
 	address, file := postgrestest.Place(postgrestest.Start(t)), "jsonl:"+filepath.Join(t.TempDir(), "in")
@@ -72,7 +72,7 @@ func TestTrustIsOfOneHost(t *testing.T) {
 	}
 }
 
-// What agents have that belongs to a machine decides which host delivers to them.
+// The resources of an agent that belong to one machine determine which host delivers to the agent.
 func TestAgentsBelongToHosts(t *testing.T) {
 	t.Parallel()
 	address, folder := postgrestest.Place(postgrestest.Start(t)), t.TempDir()
@@ -121,8 +121,8 @@ func TestAgentsBelongToHosts(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// Two hosts have a file of the same name; each writes what is for its own agents, and only into its own inboxes what is
-// for others'.
+// Two hosts have a file with the same name. Each writes the messages for its own agents, and does not deliver to
+// agents of the other host.
 func TestEachHostDeliversItsOwn(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -190,7 +190,7 @@ func TestEachHostDeliversItsOwn(t *testing.T) {
 	}
 }
 
-// saysNoRouter looks at what is said of a message to an agent of host beta, without a daemon there and with one.
+// saysNoRouter checks the reports about a message to an agent of host beta, without and with a daemon there.
 func saysNoRouter(t *testing.T, alpha *delivery.Engine, id string) {
 	t.Helper()
 	look := func(rule, fix, level string) {

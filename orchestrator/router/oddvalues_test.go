@@ -24,8 +24,8 @@ import (
 	"mailroom/tracing"
 )
 
-// inTime runs f. When that does not come back it ends the program, after naming the test and what everybody is doing: a
-// loop that never ends looks at no context, and closing the database would wait for it.
+// inTime runs f. If f does not return in time, it prints the test's name and all goroutines and ends the program: an
+// endless loop ignores its context, and closing the database would wait for it.
 func inTime(t *testing.T, what string, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -49,8 +49,8 @@ func inTime(t *testing.T, what string, f func(ctx context.Context)) {
 	}
 }
 
-// A BLOB is greater than every text, and equals none. Where a name, an id or a status should stand, its row is brought
-// into our form like any that somebody else wrote, whatever traced_status says, and everybody else's mail flows on.
+// A BLOB is greater than every text and equals none. A row with a BLOB as a name, an id or a status is adopted like
+// any row of others, whatever its traced_status, and all other mail continues.
 func TestBlobsAreAdopted(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server takes no value of another type")
@@ -76,15 +76,15 @@ func TestBlobsAreAdopted(t *testing.T) {
 			OR status >= x''`)), 0)
 }
 
-// TestRecipientsThatNobodyCanBe: what somebody wrote by hand for a name that no agent can have climbs the ladder and
-// becomes a dead letter like what is for a name that nobody has, and why never says to add such an agent.
+// TestRecipientsThatNobodyCanBe checks that a message written by hand to an impossible name is retried and becomes a
+// dead letter like a message to an unknown name, and that why never suggests adding such an agent.
 func TestRecipientsThatNobodyCanBe(t *testing.T) {
 	t.Parallel()
 	for recipient, traced := range map[string]string{"''": "pending", "x''": "", "' '": "", "x'ff'": "", "7": "",
 		"'No Name'": "", "'system'": "", "char(0)": ""} {
 		f := enginetest.New(t, "a", "b")
 		if f.OnServer() && (strings.HasPrefix(recipient, "x") || recipient == "char(0)") {
-			continue // there is none
+			continue // a server has none
 		}
 		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status,
 			max_retries) VALUES
@@ -110,7 +110,7 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 		want.Equal(t, "status of the one to "+recipient, failed.Status, orchestrator.Failed)
 		want.Equal(t, "its error", failed.Error, fmt.Sprintf("unknown agent %q", failed.Recipient))
 		cannot("given up", "If the message is still needed, send it again")
-		if recipient != "'system'" { // which sends the report that answers it, and whose name is said to be reserved
+		if recipient != "'system'" { // which sends the answering report, and whose name is reported as reserved
 			for _, receipt := range f.Why("given up").Receipts {
 				want.Equal(t, "receipt of the one to "+recipient, receipt.What, "created")
 			}
@@ -126,8 +126,7 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 	}
 }
 
-// Rows that nobody can change keep nobody from adopting, reviewing and taking back those behind them, however many they
-// are.
+// Rows that cannot be changed do not prevent the adoption, review and release of later rows, however many they are.
 func TestStuckRowsAreWalkedPast(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -152,13 +151,13 @@ func TestStuckRowsAreWalkedPast(t *testing.T) {
 	want.Equal(t, "the one whose lease is over", f.Message("lease-good").Status, orchestrator.Delivered)
 }
 
-// What hangs on messages, agents and questions that cannot be named keeps no walk going.
+// Records for messages, agents and questions with impossible names do not keep a loop running.
 func TestOddRowsBesideMessages(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	kind := "BLOB"
 	if f.OnServer() {
-		kind = "TEXT" // there is no other
+		kind = "TEXT" // a server has no other type
 	}
 	for table, insert := range map[string]string{
 		"acknowledgement_due": `(message_id, due_at, within_seconds) SELECT CAST('m' || i AS ` + kind + `), '', 1`,
@@ -182,7 +181,7 @@ func TestOddRowsBesideMessages(t *testing.T) {
 	}
 }
 
-// Whoever stops a run stops it, whatever the run is doing.
+// Ending the context of a run ends the run, whatever it is doing.
 func TestRunsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -198,8 +197,8 @@ func TestRunsEndWithTheirContext(t *testing.T) {
 	want.Equal(t, "attempts", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'attempt_failed'`)), 0)
 }
 
-// The largest number that there can be, written by hand into seq, keeps nobody from sending; and one that an archived
-// message has keeps nothing out of the archive.
+// The largest possible seq, written by hand, does not prevent sending. A seq that an archived message has does not
+// prevent archiving.
 func TestNumbersWrittenByHand(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server counts on, whatever numbers others write")
@@ -234,7 +233,7 @@ func TestNumbersWrittenByHand(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message_archive WHERE seq = 1`), archived)
 }
 
-// A message to which somebody gives the number of an archived one goes into the archive, too, beside it.
+// A message to which somebody gives the seq of an archived message is archived, too, beside the other.
 func TestNumberOfAnArchivedMessage(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -255,7 +254,7 @@ func TestNumberOfAnArchivedMessage(t *testing.T) {
 	want.Equal(t, "left", len(f.Rows(`SELECT 1 FROM agent_message`)), 0)
 }
 
-// Numbers that come next, written by hand, keep nobody from sending, one message or several.
+// Rows written by hand with the next seqs do not prevent sending, of one message or several.
 func TestNumbersThatComeNext(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -274,7 +273,7 @@ func TestNumbersThatComeNext(t *testing.T) {
 	want.Equal(t, "delivered", f.Deliver().Delivered, 33)
 }
 
-// So it is with the largest number in a trace, in which nearly all that is done leaves a row.
+// The same holds for the largest id in a trace, in which nearly all actions leave a row.
 func TestNumbersOfTracesWrittenByHand(t *testing.T) {
 	t.Parallel()
 	for table, insert := range map[string]string{
@@ -304,8 +303,7 @@ func TestNumbersOfTracesWrittenByHand(t *testing.T) {
 	}
 }
 
-// What somebody has written over the keys for pushes, or into a count, keeps nobody from being pushed to and asked how
-// it stands.
+// Values that somebody wrote over the keys for pushes, or into a count, do not prevent pushes and status queries.
 func TestOddRowsOfKeysAndCounts(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
@@ -321,12 +319,12 @@ func TestOddRowsOfKeysAndCounts(t *testing.T) {
 	}
 	for _, b := range s.Recipients {
 		if b.Recipient == "reviewer" {
-			want.Equal(t, "held", b.Held, 0) // of an agent that is known nothing is held
+			want.Equal(t, "held", b.Held, 0) // a known agent has no held messages
 		}
 	}
 }
 
-// So it is when several are sent in one transaction, which SQLite undoes as a whole.
+// The same holds for several sends in one transaction, which SQLite undoes as a whole.
 func TestNumbersRunOutInABatch(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -340,14 +338,14 @@ func TestNumbersRunOutInABatch(t *testing.T) {
 		}
 	}
 	rows := len(f.Rows(`SELECT 1 FROM agent_message WHERE seq < 100`))
-	if f.OnServer() { // which counts on, whatever numbers others write
+	if f.OnServer() { // which continues its numbers, whatever numbers others write
 		rows++
 	}
 	want.Equal(t, "rows", rows, 4)
 }
 
-// What hinders one message hinders no other: a NULL where its trace counts attempts, and times that are none and hide
-// what is due.
+// A problem of one message does not affect others: a NULL where its trace counts attempts, and invalid times that
+// hide due ones.
 func TestOddColumnsOfLiveRows(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -366,7 +364,7 @@ func TestOddColumnsOfLiveRows(t *testing.T) {
 	want.Equal(t, "next run", f.NextDue(), f.Stamp())
 }
 
-// The tables of what is configured take no value of another type than their columns', and no name that nobody can have.
+// The configuration tables refuse values of other types than their columns', and impossible names.
 func TestOddConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -402,7 +400,7 @@ func TestOddConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// What is configured and means nothing is passed over and named by the doctor; the rest holds as it is.
+// Invalid configuration is ignored and reported by the doctor; the rest remains in force.
 func TestOddConfiguration(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -415,7 +413,7 @@ func TestOddConfiguration(t *testing.T) {
 	f.SQL(`UPDATE agents SET concurrency = 9223372036854775807, timeout_seconds = 9223372036854775807, batch = -1,
 		silent_after_seconds = -1, deliver = ?
 		WHERE name = 'w'`, "jsonl:"+f.Ledger.FilePrefix())
-	f.Set("retry.max_retries", "2") // has everybody read it all anew
+	f.Set("retry.max_retries", "2") // makes everybody read the configuration again
 
 	names, err := agents.List(t.Context(), f.Ledger)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// `mailroom serve` runs the schedules of a database. A new one has those that keep it going.
+// `mailroom serve` runs the schedules of a database. A new database has the schedules for delivery and cleanup.
 func ExampleAdd() {
 	ctx := context.Background()
 	e, done := example.Open()

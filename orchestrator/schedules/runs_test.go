@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// The last run of a command is found among the newest rows of the trace, and otherwise from the time on that the
-// schedule notes.
+// The last run of a command is found among the newest rows of the trace, or else among the rows since the schedule's
+// recorded last run.
 func TestLastRuns(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -46,8 +46,8 @@ func TestLastRuns(t *testing.T) {
 	}
 }
 
-// Who adds a schedule again that is the same keeps its times: what is run at each start of a machine does not put off
-// what comes rarely.
+// An identical schedule that is added again keeps its times, so that adding it at each start of a machine does not
+// postpone infrequent runs.
 func TestAddedAgain(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -77,7 +77,7 @@ func TestAddedAgain(t *testing.T) {
 	}
 }
 
-// What nobody trusts runs only what every new database does.
+// If a database is not trusted, only the schedules that every new database has can be run.
 func TestGet(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// In a thread everybody reads every post. Who is mentioned gets the post as a message, too.
+// In a thread, every participant reads every post. Mentioned participants also get the post as a message.
 func ExamplePost() {
 	ctx := context.Background()
 	e, done := example.Open("ada", "grace", "linus")

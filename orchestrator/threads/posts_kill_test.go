@@ -14,12 +14,12 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// TestHelperProcess is what another process does for a test.
+// TestHelperProcess is the entry point of other processes that tests start.
 func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(path string, in *bufio.Scanner){"post": helpPost})
 }
 
-// helpPost posts without end in the thread that it is told, and says so after each post.
+// helpPost posts without end in the thread that it reads from its input, and prints a line after each post.
 func helpPost(path string, in *bufio.Scanner) {
 	r, err := enginetest.OpenInHelper(path)
 	if err != nil {
@@ -40,8 +40,8 @@ func helpPost(path string, in *bufio.Scanner) {
 	}
 }
 
-// TestKilledPosterLeavesWholePosts: a post of a process that is killed stands with all its rows and events, or not at
-// all; one that was answered stands.
+// TestKilledPosterLeavesWholePosts checks that a post of a killed process is stored with all its rows and events or
+// not at all, and that every acknowledged post is stored.
 func TestKilledPosterLeavesWholePosts(t *testing.T) {
 	t.Parallel()
 	path := enginetest.Place(t)

@@ -16,7 +16,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// Who takes part in a thread is told once that it was closed, but for who closed it; so is nobody who is gone.
+// The participants of a thread, except the one who closes it, are notified once that it was closed. Removed
+// participants are not.
 func TestClosingIsTold(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "gone", "left")
@@ -54,8 +55,8 @@ func TestClosingIsTold(t *testing.T) {
 		f.Rows(`SELECT count(*) FROM agent_message WHERE thread_id = ?`, th.ID)[0], "0")
 }
 
-// A post stands once in its thread's history, archived or not, and its copies say how it got to whom; asked for by its
-// recipient, a copy stands for itself.
+// A post appears once in the history of its thread, archived or not, and its copies show who received it. A history
+// by recipient contains the copy itself.
 func TestPostStandsOnceInHistory(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

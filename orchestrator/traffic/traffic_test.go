@@ -17,8 +17,8 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// What a random day left in the trace and what is reported of it are the same, whenever it was counted, also of what
-// retention has deleted since.
+// A report agrees with the trace of a random day, whenever the events were counted, also for events that retention
+// has deleted since.
 func TestReportIsWhatHappened(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -42,7 +42,7 @@ func TestReportIsWhatHappened(t *testing.T) {
 						enginetest.Failing("down")}[r.IntN(2)])
 				case 8:
 					if len(open) > 0 {
-						messages.Cancel(t.Context(), f.Ledger, open[r.IntN(len(open))], "a") // too late for most
+						messages.Cancel(t.Context(), f.Ledger, open[r.IntN(len(open))], "a") // mostly too late
 					}
 				case 9:
 					if err := traffic.Count(t.Context(), f.Ledger); err != nil {
@@ -66,7 +66,7 @@ func TestReportIsWhatHappened(t *testing.T) {
 	}
 }
 
-// compare compares a report of all that happened since begin with the trace.
+// compare compares a report of all events since begin with the trace.
 func compare(t *testing.T, f *enginetest.Fixture, begin time.Time) {
 	t.Helper()
 	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: f.Clock.Now().Sub(begin), Every: time.Hour})
@@ -99,7 +99,7 @@ func compare(t *testing.T, f *enginetest.Fixture, begin time.Time) {
 	near(t, "read", report.Total.ReadAfter, read)
 }
 
-// fromTrace counts what the trace says, and how many milliseconds each delivery and each reading took.
+// fromTrace counts the events in the trace, and returns the milliseconds that each delivery and each reading took.
 func fromTrace(t *testing.T, f *enginetest.Fixture) (counts map[string]int64, delivered, read []int64) {
 	t.Helper()
 	counts = map[string]int64{}
@@ -164,7 +164,7 @@ func near(t *testing.T, what string, got *traffic.Percentiles, exact []int64) {
 	}
 }
 
-// Whoever delivers counts: in every minute at most once, unless there is much to count. What is old is deleted.
+// Delivery runs count at most once a minute, unless there is much to count. Old counts are deleted.
 func TestCountedByDeliveries(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -189,7 +189,7 @@ func TestCountedByDeliveries(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT span, count(*) FROM traffic GROUP BY span`), "hour 2", "minute 2")
 }
 
-// Intervals can be minutes only where minutes are kept, and no report goes further back than the hours.
+// Intervals can be minutes only where minutes are kept, and no report goes back further than the hours that are kept.
 func TestWhatIsNotKept(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -203,7 +203,8 @@ func TestWhatIsNotKept(t *testing.T) {
 	}
 }
 
-// Whoever writes is counted, too: what it sent to agents, and in threads, but is no recipient for that.
+// A sender is also counted, for its messages to agents and in threads, but is not listed as a recipient because of
+// that.
 func TestWhoWrote(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -212,7 +213,7 @@ func TestWhoWrote(t *testing.T) {
 	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
 		t.Fatal(err)
 	}
-	f.Clear(retention.ClearOptions{}) // told from its deletion in a recount
+	f.Clear(retention.ClearOptions{}) // a recount uses the trace of its deletion
 	f.Clock.Advance(time.Hour)
 	f.MustPost(f.Thread("a", "b").ID, "a", "b")
 	for range 2 {
@@ -232,7 +233,7 @@ func TestWhoWrote(t *testing.T) {
 	}
 }
 
-// What is sent again after it failed is measured from then on.
+// A message that is replayed after a failure is measured from the replay on.
 func TestReplayed(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -259,7 +260,7 @@ func TestReplayed(t *testing.T) {
 	near(t, "queued", report.Total.Queued, []int64{1000})
 }
 
-// A message to a name that nobody has is a dead letter at once; doctor's test messages are none of anybody's.
+// A message to an unknown name is a dead letter at once. The test messages of doctor are not counted for any agent.
 func TestFailedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -282,7 +283,7 @@ func TestFailedAtOnce(t *testing.T) {
 	want.Equal(t, "sent to b", report.Total.Sent, 0)
 }
 
-// Counting anew changes nothing that the trace does not tell any more, and mends what somebody wrote over the counts.
+// A recount changes no counts of events that are no longer in the trace, and repairs counts that somebody overwrote.
 func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -335,7 +336,7 @@ func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 	}
 }
 
-// A message with very many events costs no more than as many of others.
+// A message with very many events costs no more than the same number of events of others.
 func TestManyEventsOfOneMessage(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -351,8 +352,7 @@ func TestManyEventsOfOneMessage(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT delivered, read FROM traffic WHERE span = 'hour' AND recipient = 'b'`), "20001 20000")
 }
 
-// A name too long for an index, written by hand over a message's own or into the trace, keeps nothing from being
-// counted.
+// A name that is too long for an index, written by hand into a message or into the trace, does not prevent counting.
 func TestLongNamesByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -374,7 +374,8 @@ func TestLongNamesByHand(t *testing.T) {
 		"1 1 0", "255 1 1")
 }
 
-// Numbers that somebody wrote into the counts are reported as ones that can be added up, and that a page can read.
+// Invalid numbers that somebody wrote into the counts are reported as numbers that can be added and that a page can
+// read.
 func TestCountsByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
