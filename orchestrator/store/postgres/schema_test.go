@@ -50,7 +50,7 @@ func schema(sqlite string) string {
 	// Nobody looks for a row of an inbox by its place alone, and each index is a tenth of what a delivery costs.
 	text = strings.Replace(text, "agent_inbox_unread ON agent_inbox (recipient)",
 		"agent_inbox_unread ON agent_inbox (recipient, pos)", 1)
-	return "-- Made from the schema.sql of SQLite, which says what the tables are for, by `go test ./orchestrator/store/postgres -update`.\n\n" +
+	return "-- Generated from the schema.sql of SQLite, which explains the tables, by `go test ./orchestrator/store/postgres -update`.\n\n" +
 		strings.TrimSpace(text) + "\n\n" + storage
 }
 
