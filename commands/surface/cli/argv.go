@@ -151,7 +151,7 @@ func (l *line) flag(word string, rest []string) int {
 	if joined && l.textMayFollow() {
 		ours = "" // a single word, which may be the text
 	}
-	if ours != "" && l.definition != nil && name != "data" { // curl's -data holds JSON, not a text
+	if ours != "" && l.definition != nil && name != "data" { // curl's --data holds JSON, not a text
 		if text := textOf(l.definition); text != nil && text.Flag() == ours {
 			return l.text(name, value, joined, rest)
 		}

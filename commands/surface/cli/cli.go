@@ -42,8 +42,8 @@ type Config struct {
 	// returns 0 if that is not known. CallTime may be nil.
 	CallTime func(host string) time.Duration
 
-	// IsConnected reports whether Mailroom is connected as a tool server to the named agent host on this machine, or,
-	// if project is set, in a project.
+	// IsConnected reports whether the configuration of the named agent host has Mailroom tools, in the working folder
+	// or above it or, unless project is set, for all folders of the user.
 	IsConnected func(host string, project bool) bool
 	// Connections checks the agent hosts on this machine that are connected with a database on another machine. If
 	// mend is set, it also repairs paths. If Connections is nil, there are no findings.
