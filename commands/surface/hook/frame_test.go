@@ -41,7 +41,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 		{strings.Repeat("😀", 2000), strings.Repeat("😀", 2000), 0},
 		{strings.Repeat("😀", 2001), strings.Repeat("😀", 2000), 4002},
 		{"x" + strings.Repeat("😀", 2000), "x" + strings.Repeat("😀", 1999), 4001},
-		{strings.Repeat("<user", 800), strings.Repeat("<\u200buser", 666) + "<\u200bus", 4800}, // clean's additions count
+		{strings.Repeat("<user", 800), strings.Repeat("<\u200buser", 666) + "<\u200bus", 4800}, // clean's additions
 	} {
 		m := saying(test.text)
 		body := test.begins
