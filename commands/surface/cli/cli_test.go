@@ -97,7 +97,7 @@ func FuzzReadArgs(f *testing.F) {
 			count[strings.ToLower(strings.ReplaceAll(w, "-", "_"))]--
 		}
 		for w, n := range count {
-			// the end of the flags may be put in or dropped, and the word help stands for its flag
+			// the marker -- may be added or dropped, and the word help may become its flag
 			if n != 0 && w != "__" && w != "help" && w != "__help" {
 				t.Errorf("%q becomes %q: %q is there %+d times more", words, sorted, w, n)
 			}

@@ -123,7 +123,7 @@ func (p *Program) delivered() io.Writer {
 	return p.Out
 }
 
-// quiet returns the folder for the notes of hooks. It returns nil for a database on a server, or without a state
+// quiet returns the notes of the hooks. It returns nil for a database on a server, or without a state
 // folder.
 func (p *Program) quiet(c *urfave.Context) *hook.Quiet {
 	folder := StateFolder(p.Getenv)

@@ -247,7 +247,7 @@ func mayRepeat(l *line) (words []string, may bool) {
 	return append([]string{"--" + key + "=" + uuid.NewString()}, l.words...), true
 }
 
-// dialing returns how this program connects. batch means that nobody can answer questions of ssh.
+// dialing returns the settings for ssh connections. batch means that nobody can answer questions of ssh.
 func (p *Program) dialing(err io.Writer, batch bool) remote.Dialing {
 	return remote.Dialing{Err: err, Batch: batch, Folder: p.socketFolder()}
 }

@@ -68,7 +68,7 @@ func (d *desk) shows(n, place int) {
 func TestMessagesScroll(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
-	n, through := 1_000_000, 50_000                             // messages, and those that one scrolls through
+	n, through := 1_000_000, 50_000                             // messages, and those to scroll through
 	if testing.Short() || postgres.IsAddress(r.Router.Path()) { // a server takes minutes to insert a million
 		n, through = 20_000, 20_000
 	}

@@ -69,7 +69,7 @@ func (o *openCalls) callOff(id jsonrpc.ID) *session {
 	return call.at
 }
 
-// answer reports whether the client still wants the answer to a request, and marks the request as being answered.
+// answer reports whether the client has not cancelled a request, and marks the request as being answered.
 func (o *openCalls) answer(id jsonrpc.ID) (wanted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

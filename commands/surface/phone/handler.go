@@ -153,7 +153,7 @@ func (p *Phone) stillHere(ctx context.Context) error {
 // recovered, when deferred, recovers a panic of one request: it logs the bug and answers with an error.
 func (p *Phone) recovered(rw http.ResponseWriter) {
 	if fault := recover(); fault == http.ErrAbortHandler {
-		panic(fault) // not a bug: the handler wants the connection closed
+		panic(fault) // not a bug: the handler closes the connection this way
 	} else if fault != nil {
 		p.log.Error("panic while handling a request from a phone; this is a bug", "panic", fault, "stack", string(debug.Stack()))
 		listener.WriteFailure(rw, http.StatusInternalServerError, orchestrator.Errorf(orchestrator.Internal, "a bug in Mailroom").WithHint("See the daemon's log"))
