@@ -16,7 +16,7 @@ type Card struct {
 	Description   string   `yaml:"description" json:"description"`
 	Rights        string   `yaml:"rights" json:"rights"` // self or admin: who may run it over MCP and HTTP
 	Tables        Tables   `yaml:"tables" json:"tables"`
-	Answers       string   `yaml:"answers,omitempty" json:"answers,omitempty"` // json if programs read the answers, also from the command line
+	Answers       string   `yaml:"answers,omitempty" json:"answers,omitempty"` // json if programs read the answers
 	RequiredTools []string `yaml:"required_tools" json:"required_tools"`
 	CFRCompliance []any    `yaml:"cfr_compliance" json:"cfr_compliance"`
 

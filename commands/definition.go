@@ -96,8 +96,8 @@ type Caller struct {
 	Admin   bool // may run commands whose card has rights: admin
 	Remote  bool // calls over the network, and may name no files or programs of this machine (overnetwork.go)
 	Named   bool // the name was given with --as, not through the environment
-	// Shell: the caller uses a shell or standard input on this machine, or (with Remote) the console. Without a name,
-	// the caller then sends and reads as the operator.
+	// Shell reports whether the caller uses a shell or standard input on this machine, or (with Remote) the console.
+	// Without a name, such a caller sends and reads as the operator.
 	Shell bool
 	// Since is when the agent was added for which the calling program was started; "" if the program was started for
 	// no agent.
@@ -168,16 +168,18 @@ type Word struct {
 type Traits struct {
 	Kind       tracing.Kind // the OpenTelemetry kind of its span; "" for INTERNAL
 	NoDatabase bool         // the command needs no database; its Env.Engine is nil, so it has no Env.Ledger
-	// HereOnly: the command makes sense only on the machine with the user's files. No surface offers it to another
-	// machine or to the client of a tool.
+	// HereOnly reports whether the command makes sense only on the machine with the user's files. No surface offers
+	// such a command to another machine or to the client of a tool.
 	HereOnly  bool
 	ForPlaces bool // despite HereOnly, the program on a machine that has joined may call it
 	AtPlaces  bool // the command runs where it is typed, wherever the database is; its Env may have a Distant
 	Document  bool // a document specifies the keys of the answer; Vocabulary.Document applies to all commands
 	BesideAny bool // every agent needs the command: it is offered as a tool whichever vocabulary is served
-	// MakesOne: the command creates a missing database, or works without one. Any other command returns an error.
+	// MakesOne reports whether the command creates a missing database, or works without one. Without a database, any
+	// other command returns an error.
 	MakesOne bool
-	// UntilTold: the command runs until it is stopped. Ctrl-C still ends it with the exit status of an interruption.
+	// UntilTold reports whether the command runs until it is stopped. Ctrl-C still ends the command with the exit
+	// status of an interruption.
 	UntilTold   bool
 	ListsAgents bool // the command lists possible recipients; an error for an unknown name refers to it
 
@@ -194,9 +196,9 @@ type Traits struct {
 	// if that parameter is given.
 	Confirm, ConfirmWith string
 
-	// LooksOnly: the command inspects the current state, although it may write while doing so. It also runs if the
-	// database is missing, full or read-only, so its span is written only if that is possible without waiting. The
-	// spans of commands whose card lists no table to write are treated the same way.
+	// LooksOnly reports whether the command only inspects the current state, although it may write while doing so.
+	// Such a command also runs if the database is missing, full or read-only, so its span is written only if that is
+	// possible without waiting. The spans of commands whose card lists no table to write are treated the same way.
 	LooksOnly bool
 }
 
@@ -390,7 +392,8 @@ func (d *Definition) Positional() (list []*parameter.Param) {
 			list = append(list, &d.Params()[i])
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *parameter.Param) int { return strings.Compare(a.Arg, b.Arg) }) // "rest" sorts after digits
+	// "rest" sorts after digits.
+	slices.SortStableFunc(list, func(a, b *parameter.Param) int { return strings.Compare(a.Arg, b.Arg) })
 	return list
 }
 

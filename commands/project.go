@@ -75,7 +75,8 @@ func NearestRepository(folder string) (repository string, worktree bool) {
 	if repository == "" {
 		return "", false
 	}
-	text, _ := os.ReadFile(filepath.Join(repository, ".git")) // .git is a file in a linked worktree and a folder in the main one
+	// .git is a file in a linked worktree and a folder in the main one.
+	text, _ := os.ReadFile(filepath.Join(repository, ".git"))
 	return repository, strings.Contains(filepath.ToSlash(string(text)), "/worktrees/")
 }
 

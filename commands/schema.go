@@ -21,7 +21,8 @@ func (d *Definition) Schema() *jsonschema.Schema {
 
 // opaque holds the schemas of types that marshal themselves.
 var opaque = map[reflect.Type]*jsonschema.Schema{
-	reflect.TypeFor[json.RawMessage]():   {Description: "any JSON value"}, // an empty schema would be written as true, which clients refuse
+	// An empty schema would be written as true, which clients refuse.
+	reflect.TypeFor[json.RawMessage]():   {Description: "any JSON value"},
 	reflect.TypeFor[store.Rows]():        {Type: "array", Items: &jsonschema.Schema{Type: "object"}},
 	reflect.TypeFor[jsonschema.Schema](): {Type: "object"},
 }
@@ -41,7 +42,7 @@ func (d *Definition) ResultSchema() (*jsonschema.Schema, error) {
 		s.Properties = map[string]*jsonschema.Schema{}
 	}
 	for _, p := range s.Properties {
-		if slices.Equal(p.Types, []string{"null", "array"}) { // Answer writes an empty list, not null, among its own keys
+		if slices.Equal(p.Types, []string{"null", "array"}) { // Answer writes no null for a list of its own
 			p.Types, p.Type = nil, "array"
 		}
 	}

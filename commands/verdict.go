@@ -14,7 +14,7 @@ import (
 func TeamVerdict(q orchestrator.Asked, approve bool, why *string) (*orchestrator.Verdict, error) {
 	body := struct {
 		Type      string  `json:"type"`
-		RequestID string  `json:"request_id,omitempty"` // "" for a request in another form, which the answer names only in reply_to
+		RequestID string  `json:"request_id,omitempty"` // "" if the request has another form
 		Approve   bool    `json:"approve"`
 		Reason    *string `json:"reason,omitempty"`
 		Feedback  *string `json:"feedback,omitempty"`

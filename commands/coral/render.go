@@ -61,7 +61,7 @@ type Message struct {
 	Action    string          `json:"action,omitempty" xml:"action,omitempty"`
 	ReplyTo   string          `json:"reply_to,omitempty" xml:"reply_to,omitempty"`
 	ThreadID  string          `json:"thread_id,omitempty" xml:"thread_id,omitempty"` // of another vocabulary
-	Session   string          `json:"session,omitempty" xml:"session,omitempty"`     // if it is not the caller's session
+	Session   string          `json:"session,omitempty" xml:"session,omitempty"`     // if not the caller's
 	Group     string          `json:"multicast_target,omitempty" xml:"multicast_target,omitempty"`
 	ExpiresAt string          `json:"expires_at,omitempty" xml:"expires_at,omitempty"`
 	Summary   text            `json:"summary,omitempty" xml:"summary,omitempty"`

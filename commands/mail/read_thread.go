@@ -80,7 +80,7 @@ func renderPosts(ms []orchestrator.Message) []Message {
 	posts := make([]Message, len(ms))
 	for i := range ms {
 		posts[i] = render(&ms[i])
-		posts[i].Group, posts[i].MulticastID, posts[i].ThreadID, posts[i].SessionID = "", "", "", "" // equal in all posts
+		posts[i].Group, posts[i].MulticastID, posts[i].ThreadID, posts[i].SessionID = "", "", "", "" // the same
 	}
 	return posts
 }

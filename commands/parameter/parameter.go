@@ -69,14 +69,15 @@ type Param struct {
 	OneOf    []string
 	NameOf   string // agent, agent|group, agent|group|role, id, status, or mention, which need not be a name
 
-	// TextOrObject: the JSON value is a text or an object. On the command line, a text needs no JSON quotes.
+	// TextOrObject reports whether the JSON value is a text or an object. On the command line, a text needs no JSON
+	// quotes.
 	TextOrObject bool
 	Object       bool // the JSON value is an object
 
 	Characters bool     // Min and Max of a text count characters, not bytes
 	Remote     []string // the only values allowed over the network; nil allows any
-	// Private: errors, which are stored in traces, do not contain the value. Of reads it as true for all parameters
-	// of a command or for none.
+	// Private reports whether errors, which are stored in traces, omit the value. Of sets it for all parameters of a
+	// command if it is set for one of them.
 	Private bool
 
 	index   int

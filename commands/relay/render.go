@@ -43,7 +43,7 @@ func render(m *orchestrator.Message) Message {
 		ReplyTo:   m.ReplyTo, ThreadID: m.ThreadID, Payload: content.Data, SentAt: m.CreatedAt,
 		Summary: m.Summary, Mentions: content.Mentions, MulticastID: m.MulticastID, ExpiresAt: m.TTLEnd(),
 	}
-	if m.Group != "" && !strings.HasPrefix(m.Group, orchestrator.ThreadPrefix) { // this vocabulary cannot send to a thread
+	if m.Group != "" && !strings.HasPrefix(m.Group, orchestrator.ThreadPrefix) { // threads are no targets here
 		r.Target = m.Group
 	}
 	return r

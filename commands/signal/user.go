@@ -260,7 +260,8 @@ func replyTo(m *orchestrator.Message, answer *person.Response) (reply questions.
 	var body any
 	isRequest := m.Type == orchestrator.PlanApprovalRequest || m.Type == orchestrator.ShutdownRequest
 	switch {
-	case isRequest && slices.Contains(verdicts, answer.Text): // excludes a Yes to another question whose type was changed in the table
+	// The check of the text excludes answers such as Yes to another question whose type was changed in the table.
+	case isRequest && slices.Contains(verdicts, answer.Text):
 		return verdict(m, reply, answer.Text == verdicts[approval], answer.Comment)
 	case m.Type == "question":
 		d.Type, d.MakeID = "answer", letter.ID

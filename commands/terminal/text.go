@@ -16,7 +16,8 @@ type Text struct {
 	Out   io.Writer
 	Color bool
 	Width int // columns of the terminal; 0 for unknown
-	// ASCII: the locale supports only ASCII. Mailroom's own signs are written in ASCII, and other texts unchanged.
+	// ASCII reports whether the locale supports only ASCII. Mailroom's own signs are then written in ASCII, and other
+	// texts unchanged.
 	ASCII bool
 	Now   func() time.Time // for When; nil for time.Now
 	Zone  *time.Location   // of the reader; nil for this machine's

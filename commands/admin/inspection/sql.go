@@ -27,7 +27,7 @@ type SQLParams struct {
 type SQLResult struct {
 	Columns   []string   `json:"columns,omitempty"`
 	Rows      store.Rows `json:"rows"`
-	Truncated bool       `json:"truncated,omitempty"` // there are more rows than the limit, or than fit into the answer
+	Truncated bool       `json:"truncated,omitempty"` // there are more rows than the limit, or than fit
 	Named     []Audit    `json:"named,omitempty"`
 
 	leave func() // frees the query's slot, see EnterQuery; nil if the query has none

@@ -23,7 +23,7 @@ type MessageIDParams struct {
 // TraceResult holds the story of each message.
 type TraceResult struct {
 	Stories []overview.Story `json:"stories"`
-	LeftOut int              `json:"left_out,omitempty"` // left out because the answer would be too long for the model
+	LeftOut int              `json:"left_out,omitempty"` // left out because the answer would be too long
 	Rest    string           `json:"rest,omitempty"`     // for a model: how to get the rest
 }
 

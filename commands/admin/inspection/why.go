@@ -15,7 +15,7 @@ import (
 // WhyResult explains the state of each message.
 type WhyResult struct {
 	Reasons []overview.Reason `json:"reasons"`
-	LeftOut int               `json:"left_out,omitempty"` // left out because the answer would be too long for the model
+	LeftOut int               `json:"left_out,omitempty"` // left out because the answer would be too long
 	Rest    string            `json:"rest,omitempty"`     // for a model: how to get the rest
 }
 

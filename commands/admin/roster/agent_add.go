@@ -62,7 +62,7 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 	r := AgentResult{Agent: agent, Created: created}
 	if p.Start != nil || p.SilentAfter != nil {
 		if r.Note, err = agents.Untold(ctx, env.Ledger, agent.Name); err != nil {
-			env.Log.Warn("cannot look up the agent that gets reports about another agent", "agent", agent.Name, "error", err) // the agent was added
+			env.Log.Warn("cannot look up the agent that gets reports about another agent", "agent", agent.Name, "error", err) // it was added
 		}
 	}
 	return r, nil
