@@ -164,7 +164,7 @@ type Word struct {
 	Summary string                     // one sentence; "" if the summary of the command also fits this name
 }
 
-// Traits holds the properties in which a command may differ from most commands. Most have the zero value.
+// Traits holds the properties in which a command may differ from most others. Most commands have the zero value.
 type Traits struct {
 	Kind       tracing.Kind // the OpenTelemetry kind of its span; "" for INTERNAL
 	NoDatabase bool         // the command needs no database; its Env.Engine is nil, so it has no Env.Ledger

@@ -97,7 +97,7 @@ func WithLists(result any) any {
 	return filled.Interface()
 }
 
-var listsOfTypes sync.Map // of reflect.Type to [][]int
+var listsOfTypes sync.Map // reflect.Type to [][]int
 
 // listsOf returns the indexes, in the form of FieldByIndex, of the fields of a struct type that are lists among its
 // own keys.

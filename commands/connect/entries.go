@@ -37,7 +37,7 @@ func undo(of *agenthost.File) func(before, was []byte) ([]byte, error) {
 			d.was, _ = parseDocument(was)
 		}
 		if d.was != nil && of.Servers != "" {
-			dropped := dropOthers(d.was, of) // what these leave empty is not kept for them
+			dropped := dropOthers(d.was, of) // what only these servers filled is not kept
 			if dropped && string(bytes.TrimSpace(d.was.text())) == "{}" {
 				was = nil
 			}

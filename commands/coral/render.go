@@ -131,7 +131,8 @@ func render(ctx context.Context, env commands.Env, reader string, ms []orchestra
 }
 
 // belongs reports whether a message is shown in the thread that it names. Any vocabulary can name any thread, but a
-// thread contains only what was sent to the thread itself, and what one participant sent to another.
+// thread contains only what was sent to the thread itself, and what another participant or the system sent to a
+// participant.
 func belongs(th *threads.Thread, m *orchestrator.Message, reader string) bool {
 	if m.Group == orchestrator.ThreadPrefix+th.ID {
 		return true

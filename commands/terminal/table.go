@@ -7,8 +7,8 @@ import (
 
 const (
 	gap       = 2  // columns between two columns of a table
-	short     = 20 // columns of a cell that is never broken or cut
-	narrow    = 12 // the same for a table without its less important columns
+	short     = 20 // a cell of at most this width is never broken or cut
+	narrow    = 12 // the same for a cell that SideBySide cuts after its first attempt
 	mostLines = 4  // lines of a cell; with more, each row is written as a record
 )
 

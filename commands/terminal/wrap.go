@@ -162,10 +162,10 @@ func hangOf(line string, width int) string {
 	return hang
 }
 
-// escapes are the colours of Paint.
+// escapes matches the colors of Paint.
 var escapes = pattern.New("\x1b\\[[0-9]*m")
 
-// columns is how many columns of a terminal a text takes.
+// columns returns how many terminal columns a text takes.
 func columns(s string) (n int) {
 	if strings.Contains(s, "\x1b") {
 		s = escapes().ReplaceAllString(s, "")
@@ -182,7 +182,7 @@ func columnsOf(r rune) int {
 		return tabStop
 	case r < 0x300:
 		return 1
-	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf), r >= 0x1160 && r <= 0x11ff: // the last are parts of a Hangul syllable
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf), r >= 0x1160 && r <= 0x11ff: // parts of a Hangul syllable
 		return 0
 	}
 	switch width.LookupRune(r).Kind() {
