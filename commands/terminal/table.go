@@ -8,7 +8,7 @@ import (
 const (
 	gap       = 2  // columns between two columns of a table
 	short     = 20 // a cell of at most this width is never broken or cut
-	narrow    = 12 // the same for a cell that SideBySide cuts after its first attempt
+	narrow    = 12 // the same in a table that SideBySide shortens
 	mostLines = 4  // lines of a cell; with more, each row is written as a record
 )
 
