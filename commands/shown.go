@@ -95,8 +95,8 @@ func fit(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) 
 }
 
 // run runs the handler of a command. If a model reads the answer, the command only reads and has a limit, and the
-// answer is longer than hosts show, the handler runs again with a lower limit. The answer then says itself that there
-// is more and how to continue.
+// answer is longer than hosts show, the handler runs again with a lower limit. That answer states that there is more
+// and how to continue.
 func (d *Definition) run(ctx context.Context, env Env, raw json.RawMessage) (any, error) {
 	result, err := d.handler.run(ctx, env, d, raw)
 	if !env.Call.Model || !d.Card().OnlyReads() || !slices.ContainsFunc(d.Params(), func(p parameter.Param) bool { return p.Name == "limit" }) {
