@@ -10,7 +10,9 @@ export const connection = signal({ state: "offline", since: Date.now() });
 
 const updateEvery = 250; // milliseconds between two updates of the page
 const mostKept = 2000; // events of one update; of further events, only the number is kept
-const silence = 40_000; // milliseconds without data after which a stream is closed; the daemon sends something every 16 seconds
+// silence is the number of milliseconds without data after which a stream is closed. The daemon sends something every
+// 16 seconds.
+const silence = 40_000;
 
 const listeners = new Set();
 let cursor = null; // the ID of the last event received
@@ -82,7 +84,8 @@ export async function follow() {
         following = false;
         return;
       }
-      if (error instanceof Failure && error.status === 400) cursor = null; // the cursor is unknown after an older copy of the database was restored
+      // The cursor is unknown after an older copy of the database was restored.
+      if (error instanceof Failure && error.status === 400) cursor = null;
     } finally {
       stop.abort(); // the stream may still be open after an error
       clearInterval(watch);

@@ -195,7 +195,8 @@ function Gate({ failure, onToken }) {
 // start logs in, with the code in the address if there is one, and renders the page.
 async function start() {
   const code = location.hash.startsWith("#code=") ? location.hash.slice(6) : "";
-  if (code) history.replaceState(null, "", location.pathname + location.search); // keeps the code out of the browser's history
+  // Keep the code out of the browser's history.
+  if (code) history.replaceState(null, "", location.pathname + location.search);
   let failure = null;
   try {
     if (code) await signIn(code);

@@ -11,7 +11,8 @@ import { quoted } from "../words.js";
 import { Answer } from "./audit/answer.jsx";
 
 const limits = [100, 1000, 10_000];
-const byHand = signal("SELECT status, count(*) FROM agent_message GROUP BY status"); // the query that the person is typing
+// byHand is the query that the person is typing.
+const byHand = signal("SELECT status, count(*) FROM agent_message GROUP BY status");
 
 export function Audit({ rest }) {
   const named = useCommand("sql", { list: true }, { matters: () => false });

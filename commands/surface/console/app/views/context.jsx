@@ -34,7 +34,7 @@ export function Context({ name }) {
 // ways maps each way in which a message entered the context to its words.
 const ways = { hook: "shown", urgent: "shown beyond the budget", digest: "listed in a digest", tool: "read with a tool" };
 
-// Hours renders a bar for each hour of the day.
+// Hours renders a bar for each full hour of the last day.
 function Hours({ list }) {
   const last = Math.floor(Date.now() / hour) * hour, begin = last - (hours - 1) * hour;
   const put = Array.from({ length: hours }, (_, i) => list.find(({ at }) => Date.parse(at) === begin + i * hour)?.bytes ?? 0), top = Math.max(...put);

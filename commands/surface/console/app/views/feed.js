@@ -108,7 +108,8 @@ export class Feed {
       if (!answer) return;
       const found = answer.messages.reverse();
       this.rows = found.concat(this.rows).slice(0, most);
-      this.base = answer.complete || found[0]?.seq === this.#top ? 0 : Math.max(1, this.base - found.length); // rows may have been added or deleted in the meantime
+      // Rows may have been added or deleted in the meantime.
+      this.base = answer.complete || found[0]?.seq === this.#top ? 0 : Math.max(1, this.base - found.length);
       this.known = Math.max(this.known, this.base + this.rows.length);
     });
   }

@@ -130,7 +130,8 @@ function Exchange({ need, kind, first }) {
     word: "Let them continue", title: `Let ${a} and ${b} continue?`, params: { agent: a, other: b, off: true },
     means: `${held ? "Mailroom delivers the waiting messages in order. " : ""}For one hour, this page does not report a loop between the two agents.`,
   };
-  const holds = !held && need.do.includes(`mailroom hold ${a} ${b}\``), act = holds ? hold : letGo; // if both have sessions
+  // The finding suggests a hold only if both agents have sessions.
+  const holds = !held && need.do.includes(`mailroom hold ${a} ${b}\``), act = holds ? hold : letGo;
   return (
     <Row kind={kind} tag={kind.tag(count(need.count ?? 0))} says={need.says} since={need.since} first={first} does={need.do} act={mayAdminister() && (() => setAsked(act))} word={`${act.word}…`} href={to(["messages"], { from: a, to: b })}>
       {held && `${plural(need.count ?? 0, "message waits", "messages wait")} · `}

@@ -10,7 +10,7 @@ import { count } from "../words.js";
 const minute = 60_000, hour = 60 * minute, day = 24 * hour;
 const most = 96; // maximum number of bars
 const steps = [1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 360, 720, 1440].map((n) => n * minute);
-// The counters have one-minute intervals for the last byMinute, and no data older than kept.
+// The counters have one-minute intervals as far back as byMinute, and no data older than kept.
 const byMinute = 48 * hour, kept = 90 * day;
 
 // counted is the set of filters that the counters support. For any other filter, the messages would have to be read.
@@ -38,7 +38,7 @@ function windowOf(filter, back) {
 // OverTime renders the plot if the counters can answer and the period is not empty.
 export function OverTime({ filter }) {
   const [first, setFirst] = useState(null); // when the first message of the last day was sent
-  // If all messages of the last day are recent, back is a shorter period, so that they fill the width.
+  // If all messages of the last day are recent, back is a shorter period, so that the bars fill the width.
   const back = [hour, 3 * hour, 8 * hour].find((length) => Date.now() - Date.parse(first) < length) ?? day;
   const window = windowOf(filter, back), { from, until, step } = window ?? {};
   const params = window && { since: `${Math.ceil((Date.now() - from) / step) * (step / minute)}m`, every: `${step / minute}m`, ...(filter.to && { agent: filter.to }) };
@@ -48,7 +48,8 @@ export function OverTime({ filter }) {
     if (back === day && !filter.since && data) setFirst(data.intervals.find((bar) => bar.sent)?.at ?? null);
   }, [data]);
   if (!window || !data) return null;
-  const length = data.intervals.length > 1 ? Date.parse(data.intervals[1].at) - Date.parse(data.intervals[0].at) : step; // of the bars on the page, until new data arrives
+  // length is the interval of the current data, which may still be that of the previous request.
+  const length = data.intervals.length > 1 ? Date.parse(data.intervals[1].at) - Date.parse(data.intervals[0].at) : step;
   const bars = data.intervals.filter(({ at }) => Date.parse(at) >= from && Date.parse(at) < until);
   if (!bars.some((bar) => bar.sent + bar.failed + bar.expired)) return null;
   const choose = (first, last) => {

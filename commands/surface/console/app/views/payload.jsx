@@ -26,7 +26,8 @@ export function Payload({ value }) {
 
 // Written renders JSON as text.
 export function Written({ value }) {
-  const text = useMemo(() => JSON.stringify(value, null, isDeeper(value, 20) ? 0 : 2), [value]); // indenting a deep value could take a gigabyte
+  // Indenting a deep value could take a gigabyte.
+  const text = useMemo(() => JSON.stringify(value, null, isDeeper(value, 20) ? 0 : 2), [value]);
   return <Text text={text} />;
 }
 

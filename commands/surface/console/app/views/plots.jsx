@@ -36,7 +36,7 @@ function brokeAt(traffic, needs) {
 
 const stepOf = ({ intervals: i }) => (i.length > 1 ? Date.parse(i[1].at) - Date.parse(i[0].at) : 60_000);
 
-// nice returns a round even number that is at least n.
+// nice returns the smallest round, even number that is at least n.
 function nice(n) {
   if (n <= 2) return 2;
   const power = 10 ** Math.floor(Math.log10(n));
@@ -122,7 +122,8 @@ function Took({ traffic, chosen, broke }) {
     let d = "", on = false;
     list.forEach(({ delivered_after: p }, i) => {
       if (p) d += `${on ? "L" : "M"}${i + 0.5} ${y(p[key])}`;
-      if (p && !list[i + 1]?.delivered_after) d += on ? "h.01" : "m-.5 0h1"; // an isolated interval gets a line as long as the interval
+      // An isolated interval gets a line as long as the interval.
+      if (p && !list[i + 1]?.delivered_after) d += on ? "h.01" : "m-.5 0h1";
       on = !!p;
     });
     return d;

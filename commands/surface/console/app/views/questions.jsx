@@ -14,7 +14,7 @@ import { Alerts } from "./questions/alerts.jsx";
 import { Locked, Over, Question } from "./questions/question.jsx";
 import { Attention, ThisDesk } from "./questions/desk.jsx";
 
-const most = 100; // questions that one response contains
+const most = 100; // maximum number of questions in one response
 
 const matters = ({ data }) => !data?.recipient || data.recipient === "user" || data.recipient.startsWith("device:");
 

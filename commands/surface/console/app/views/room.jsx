@@ -52,7 +52,8 @@ export function Room({ there }) {
 // shapes lists the forms in which the section can show its data.
 const shapes = [["", "as a picture"], ["list", "as a list"], ["costs", "what messages cost"]];
 
-// Costs renders how much text messages added to the context of each recipient, the largest amount first.
+// Costs renders how much text the messages of each sender added to the context of each recipient, the largest amount
+// first.
 function Costs({ costs }) {
   if (!costs.length) return <p class="muted">No message added text to an agent’s context in this hour or the previous hour.</p>;
   return (

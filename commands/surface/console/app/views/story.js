@@ -109,7 +109,7 @@ function openEnd(list, { message, why, now, claimed, tries, done, waits, held })
   }
 }
 
-// climb adds the wait for the next retry, and since when the attempt is due.
+// climb adds the current wait for a retry and, once the attempt is due, the time since then.
 function climb(message, now, done, open) {
   const due = ms(message.next_attempt_at);
   if (due > now) open({ kind: "wait", ladder: true, label: `Waiting to retry in ${span(due - now)}` });
@@ -119,9 +119,9 @@ function climb(message, now, done, open) {
   }
 }
 
-// fold shortens a story with more than eight attempts. In each sequence of at least five attempts with the same
-// outcome, it keeps the first and the last, and replaces the steps between them with one step. The list `folded` of
-// that step holds the replaced steps.
+// fold shortens a story with more than eight attempts. In each sequence of at least five failed attempts
+// with the same error, it keeps the first and the last, and replaces the steps between them with one step. The list
+// `folded` of that step holds the replaced steps.
 export function fold(list) {
   if (list.filter((step) => step.attempt).length <= 8) return list;
   const out = [];

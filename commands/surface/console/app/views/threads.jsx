@@ -41,8 +41,8 @@ function Facets() {
   return <div class="facets">{statuses.map(([value, word]) => <a href={to(["threads"], { ...route.value.query, status: value, from: "" })} aria-current={value === status ? "true" : undefined}>{word}</a>)}</div>;
 }
 
-// headline returns how many threads are open. If the list has several pages, the numbers refer only to the current
-// page.
+// headline returns how many threads are open. If the list does not contain all threads, the numbers refer to
+// the threads in the list.
 function headline({ whole, threads, open }) {
   if (whole) return open ? `${sentence(open, "thread is", "threads are")} open` : "No thread is open";
   return threads.length ? `${sentence(threads.length, "thread")} shown, ${open ? count(open) : "none"} open` : "Threads";
@@ -151,8 +151,8 @@ function join(talk, newest) {
   else talk.posts = [...talk.posts.slice(0, at), ...newest];
 }
 
-// copyOf returns a key that relates a post to the message of an agent that the post mentions. Both have the same
-// time.
+// copyOf returns a key that relates a post to the message of an agent that the post mentions. Both have the
+// same sender and time.
 const copyOf = ({ sender, created_at: at }, recipient) => `${sender} ${at} ${recipient}`;
 
 function Head({ thread, members, reload }) {

@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 const around = 8; // rows above and below the visible rows
 const step = 6; // the window moves in steps of this many rows
-const tallest = 12_000_000; // pixels; browsers draw only slightly taller elements
+const tallest = 12_000_000; // pixels; browsers can draw only a few million more
 const guess = 36; // row height before the first row is measured
 
 // useWindow returns which of n rows of equal height in the table body `body` must be on the page: {from, to}. first
@@ -41,6 +41,7 @@ export function useWindow(body, n) {
     goal.current = null;
     measure();
   }, [state]);
+  // Measuring forces the browser to lay out all changes. So measure in the next frame, and not after each change.
   useLayoutEffect(() => {
     let frame = null;
     const soon = () => {
@@ -57,10 +58,11 @@ export function useWindow(body, n) {
       removeEventListener("resize", soon);
       cancelAnimationFrame(frame);
     };
-  }, [n]); // only when the number of rows changes, and in the next frame, because measuring forces the browser to lay out all changes
+  }, [n]);
   const reveal = (place) => {
     const { height, shift } = latest.current, top = body.current.getBoundingClientRect().top + (place - shift) * height;
-    const head = 130, foot = innerHeight - height - 80; // heights of the elements that cover rows at the top and at the bottom
+    // Elements cover rows at the top and at the bottom of the window.
+    const head = 130, foot = innerHeight - height - 80;
     if (top < head) scrollBy(0, top - head);
     else if (top > foot) scrollBy(0, top - foot);
   };
