@@ -3,7 +3,7 @@
 const takeBack = 5000; // milliseconds
 
 // heldUntil returns until when a person can take back an answer given now, in milliseconds since 1970. If the
-// question would soon expire, this is now.
+// question expires within ten seconds, this is now.
 export function heldUntil(expiresAt) {
   const now = Date.now();
   return Date.parse(expiresAt) < now + 2 * takeBack ? now : now + takeBack;

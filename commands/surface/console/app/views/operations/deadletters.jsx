@@ -19,7 +19,7 @@ const longest = 2000; // characters of an error that are compared
 // letters if no error is given.
 export const alike = (recipient, error) => ({ recipient, ...(error && { error: [...error].slice(0, longest).join("") }) });
 
-// lettersAt returns the address of the dead letters of one recipient, optionally only those with one error.
+// lettersAt returns the address of the dead letters of one recipient, with one error, or both.
 export function lettersAt(recipient, error) {
   const selected = alike(recipient, error);
   return to(["operations", "dead-letters"], { to: selected.recipient, error: selected.error });
