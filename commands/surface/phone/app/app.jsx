@@ -115,7 +115,8 @@ const act = {
     await guard(() => signals.hold(id, given, due))();
     state.drafts.delete(id);
     focus(id);
-    if (!state.records.some((record) => record.id === id && record.queued)) return; // hold failed, and the page shows the error
+    // hold failed, and the page shows the error.
+    if (!state.records.some((record) => record.id === id && record.queued)) return;
     announce("The app sends your answer in five seconds, unless you undo it.");
     sendDue();
     await sendWithoutPage();

@@ -12,8 +12,8 @@ export async function askDevice() {
   await store.keep("device", (device) => ({ ...device, name, state: now, vapidKey, push: ring, project }), owner);
 }
 
-// mend subscribes again if the browser dropped the subscription or if the daemon can no longer send pushes to it. It
-// does so once for each problem. The text of a problem includes when it occurred.
+// mend subscribes again if the browser dropped the subscription or if the daemon can no longer send pushes to it. For
+// each problem, it makes a new subscription only once. The text of a problem includes when the problem occurred.
 async function mend(worker) {
   const device = await store.get("device");
   if (device?.state !== "active" || push.obstacle() !== "" || Notification.permission !== "granted") return;

@@ -54,7 +54,7 @@ async function privateKey() {
   return kept.privateKey ?? crypto.subtle.unwrapKey("pkcs8", kept.wrapped, kept.wrapping, "AES-KW", { name: "X25519" }, false, ["deriveBits"]);
 }
 
-// open returns the contents of an item: {id, kind, encrypted, ciphertext or text}. The ID and the kind in the
+// open returns the contents of item, {id, kind, encrypted, ciphertext or text}. The ID and the kind in the
 // contents must match those of the item. Otherwise one question could be put in the place of another.
 export async function open(item) {
   let said = item.text;

@@ -77,7 +77,7 @@ async function showNew({ id, kind, ciphertext, text }) {
 }
 
 // onApple reports whether pushes come from Apple, which ends the subscription of an app whose pushes show nothing.
-// For these pushes, the service worker always shows a notification, if only for a moment.
+// For these pushes, the service worker briefly shows a notification if there is nothing else to show.
 async function onApple() {
   const subscription = await registration.pushManager.getSubscription();
   return new URL(subscription?.endpoint ?? location).hostname.endsWith(".push.apple.com");

@@ -6,7 +6,8 @@ import { to } from "../../route.js";
 import { bytes, count, plural, quoted } from "../../words.js";
 import { Ago } from "./asked.jsx";
 
-const version = "SELECT value FROM settings WHERE key = 'schema.oldest'"; // "9: 8" is version 9, which programs of version 8 can still use
+// version is a query. Its result "9: 8" is version 9, which programs of version 8 can still use.
+const version = "SELECT value FROM settings WHERE key = 'schema.oldest'";
 
 export function Database() {
   const status = useCommand("status", {}, { matters: () => false, every: 30_000 });
