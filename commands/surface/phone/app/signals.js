@@ -244,8 +244,8 @@ export async function dismiss(ids) {
 }
 
 function refused(record, error) {
-  // What was not looked at stays in the queue. What never left can be taken back: that is known only if the browser
-  // itself says that it has no network.
+  // An answer that the daemon did not look at stays in the queue. It can be taken back if it certainly never left this
+  // device, and that is certain only if the browser reports that it has no network.
   if (error.code === 429 || (error instanceof Offline && !navigator.onLine)) return undefined;
   if (error instanceof Offline) return { ...record, tried: true };
   if (error.code === 409) return ended(record, error.answer.status ?? "answered");
