@@ -21,7 +21,7 @@ type Conn struct {
 	Driver Driver
 	args   []driver.NamedValue
 
-	Writes int // number of statements that may have changed something that could be lost or undone; the driver counts them
+	Writes int // statements that may have changed something that could be lost or undone; counted by the driver
 }
 
 // Driver is a connection of one kind of database. Arguments are valid only during the call. Operations that only
