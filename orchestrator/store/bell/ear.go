@@ -33,10 +33,10 @@ type ear struct {
 	done    chan struct{}
 }
 
-// lookAgain holds the times to look for a commit after a write to the -wal file. The write comes before the commit
-// is visible; if the commit waits for an fsync, it comes earlier by the time of the fsync. During the first
-// fastLooks looks, further writes start nothing new. This limits the cost of a busy database, including the commits
-// of this process, to a few hundred looks per second.
+// lookAgain holds the times to look for a commit after a write to the -wal file. The commit becomes visible shortly
+// after the write, or after an fsync if the commit waits for one. During the first fastLooks looks, further writes
+// start nothing new. This limits the cost of a busy database, including the commits of this process, to a few hundred
+// looks per second.
 var lookAgain = [...]time.Duration{
 	200 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, // a fast disk
 	25 * time.Millisecond, 100 * time.Millisecond, // a slow one
