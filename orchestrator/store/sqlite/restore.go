@@ -213,8 +213,8 @@ func reopen(c *conn) error {
 	return c.Script("COMMIT")
 }
 
-// mayReplace refuses to replace a database that has moved away. Otherwise the database would be written again,
-// besides the database at the new place.
+// mayReplace refuses to replace a database that has moved away. Otherwise both this database and the database
+// at the new place would be written.
 func (s *Store) mayReplace(ctx context.Context) error {
 	return s.Read(ctx, func(c *store.Conn) error {
 		settings, err := store.MoveSettings(c)
