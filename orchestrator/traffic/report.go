@@ -26,10 +26,10 @@ type Line struct {
 	Recipient string `json:"recipient,omitempty"` // "" in the line of an interval
 	At        string `json:"at,omitempty"`        // beginning of the interval
 	Counts
-	Queued         *Percentiles `json:"queued,omitempty"`          // from when a message was due until its first attempt
-	DeliveredAfter *Percentiles `json:"delivered_after,omitempty"` // from when a message was due until its delivery
+	Queued         *Percentiles `json:"queued,omitempty"`          // from when it was due until its first attempt
+	DeliveredAfter *Percentiles `json:"delivered_after,omitempty"` // from when it was due until its delivery
 	ReadAfter      *Percentiles `json:"read_after,omitempty"`      // from the delivery of a message until it was read
-	Pending        *int64       `json:"pending,omitempty"`         // of a recipient: messages that wait now, for a retry too
+	Pending        *int64       `json:"pending,omitempty"`         // of a recipient: waiting now, for a retry too
 	Unread         *int64       `json:"unread,omitempty"`
 }
 
