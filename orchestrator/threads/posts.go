@@ -134,7 +134,7 @@ func post(t *ledger.Tx, p *PostDraft) (posted Posted, err error) {
 // answered is the message that a post answers, from the sender's point of view.
 type answered struct {
 	writer  string // agent that is answered: the writer of the message, or the agent that got it from the sender
-	gone    bool   // the writer was removed, or another agent now has its name
+	gone    bool   // the writer was removed, and another agent has its name
 	replyTo string // id of the message that all participants see
 	hops    int
 	thread  string // thread that the answer can join; "" is none
