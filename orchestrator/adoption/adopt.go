@@ -225,9 +225,9 @@ func (f *ForeignRow) adoptedTTL() any {
 	return nil
 }
 
-// adoptedExpiry returns when an adopted row expires. Without a TTL, the time of the setting begins when the engine
-// first sees the row, however old its written times are, and again when its status is changed by hand. The TTL of a
-// new row begins with the creation of the message.
+// adoptedExpiry returns when an adopted row expires. Without a TTL, the time of the setting expiry.undelivered begins
+// when the engine first sees the row, however old its written times are, and again when its status is changed by hand.
+// The TTL of a new row begins with the creation of the message.
 func (f *ForeignRow) adoptedExpiry(now time.Time, s *ledger.Settings, created string) string {
 	seconds := store.Int(f.ttl)
 	if f.ttl == nil || seconds <= 0 {

@@ -9,8 +9,8 @@ import (
 	"mailroom/tracing"
 )
 
-// maxForeign is the largest payload, in bytes, that adoption reads. A message with a larger one fails, and keeps it
-// unchanged.
+// maxForeign is the largest payload, in bytes, that adoption reads. A message with a larger payload fails, and its
+// payload stays unchanged.
 const maxForeign = 16 * orchestrator.MaxPayload
 
 // maxForeignName and maxForeignID are the longest names and ids, in bytes, that adoption keeps whole. A server cannot

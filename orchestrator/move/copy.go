@@ -147,7 +147,7 @@ func (c *copying) rows(p *pair) iter.Seq2[store.Row, error] {
 
 var errStopped = orchestrator.Errorf(orchestrator.Internal, "the new database accepts no more rows")
 
-// each calls its argument each for every row of a table that moves.
+// each calls the function each for every row of a table that moves.
 func (c *copying) each(of store.Mover, t store.MovedTable, each func(row store.Row) error) error {
 	n := 0
 	return of.Each(t, func(row store.Row) error {
@@ -222,8 +222,8 @@ type Repairs struct {
 const mostShown = 20
 
 // fit converts a row into values that the columns of the new place can hold. A value that does not fit was written by
-// hand, and is replaced by the value as which mailroom has always read it: the nearest number, or 0; text without
-// NULs and without invalid UTF-8.
+// hand. fit replaces it by the value that mailroom has always read in its place: the nearest number, or 0; text
+// without NULs and without invalid UTF-8.
 func (c *copying) fit(t store.MovedTable, row, fitting store.Row) {
 	adopt := false
 	for i, column := range t.Columns {

@@ -21,7 +21,7 @@ import (
 // Moved is the result of a move.
 type Moved struct {
 	Tables []Table
-	Before bool     // an earlier run moved everything: this run finished it at most
+	Before bool     // an earlier run moved everything; this run at most finished the move
 	Left   []string // tables of other programs, which stay at the old place
 	Leases int64    // leases that were ended, because their processes deliver at the old place
 	Hosts  int64    // agents that belong to this machine from now on
@@ -204,9 +204,9 @@ func (m *moving) fill(c *copying) (moved Moved, err error) {
 var replaced = []string{settings, "schedules", "groups", "message_count", "daemons", "exports", "command_trace",
 	"signal_keys"}
 
-// mayArrive refuses a place that contains something, unless that is from an earlier run, after which nobody could
-// write. A newly made place takes writes until it is filled, even if the run was killed in between. mayArrive finds
-// anything that was written by then, while nobody else can write, so nothing is lost.
+// mayArrive refuses a place that contains rows, unless they are from an earlier run: since that run, no program could
+// write there. A newly made place takes writes until it is filled, even after a run that was killed in between.
+// mayArrive finds the rows written by then, and no other program can write at the same time, so no row is lost.
 func (c *copying) mayArrive(old string) error {
 	t := c.tx
 	switch before := t.Config().Stored[store.MovingFrom]; {

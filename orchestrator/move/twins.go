@@ -21,8 +21,8 @@ func (c *copying) twins(p *pair) error {
 	return nil
 }
 
-// twinsIn looks for such rows for one key. It remembers only rows whose key equals that of a row that had to be
-// repaired.
+// twinsIn looks for two rows that get the same values of one key. It remembers only the rows whose key equals that of
+// a repaired row.
 func (c *copying) twinsIn(p *pair, key []string) error {
 	suspects := map[string]string{} // old value of a key, by its new value; "" until a row with it was seen
 	err := c.eachKey(p, key, func(_, becomes []any, kept bool) error {

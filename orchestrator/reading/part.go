@@ -5,7 +5,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part returns the part of the ledger that package reading adds. After a restore, the waits at the time of the backup
+// Part returns the part of the ledger that package reading adds. After a restore or a move of the database, all waits
 // are deleted, and every reading lease ends, because its holder no longer has the messages.
 func Part() *ledger.Part {
 	return &ledger.Part{
