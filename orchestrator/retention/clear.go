@@ -79,7 +79,8 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	if err != nil {
 		return cleared, err
 	}
-	idle := orchestrator.Stamp(l.Now().Add(-max(age, conf.Settings.KeepEnded) - orchestrator.Day)) // presence is noted to the day
+	// Presence is recorded to the day.
+	idle := orchestrator.Stamp(l.Now().Add(-max(age, conf.Settings.KeepEnded) - orchestrator.Day))
 	beside, err := clearBeside(ctx, l, cutoff, idle)
 	if err != nil {
 		return cleared, err
@@ -159,7 +160,7 @@ func clearEnded(t *ledger.Tx, cutoff string) (n int64, removed map[orchestrator.
 // clearOneBatch removes the rows of temp.batch: it archives the delivered ones and deletes the rest. removed counts
 // the rows by status.
 func clearOneBatch(t *ledger.Tx) (removed map[orchestrator.Status]int64, err error) {
-	if d, ok := t.Driver.(interface{ RenumberArchived() error }); ok { // others may have given rows their numbers
+	if d, ok := t.Driver.(interface{ RenumberArchived() error }); ok { // other programs may have used their seqs
 		if err := d.RenumberArchived(); err != nil {
 			return nil, err
 		}

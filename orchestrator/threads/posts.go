@@ -27,7 +27,8 @@ type PostDraft struct {
 	// mentions that are participants. It may be called several times.
 	Payload func(mentions []string) (json.RawMessage, error)
 
-	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error) // of an answer that goes to one agent; see Draft.Verdict
+	// Verdict is for an answer that goes to one agent; see orchestrator.Draft.Verdict.
+	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error)
 }
 
 // Posted is the result of Post: the id and the thread of the post, and the agents that get it.

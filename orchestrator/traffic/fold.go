@@ -126,8 +126,8 @@ func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err er
 	return f, to, nil
 }
 
-// addGone adds the lives of messages that are no longer in agent_message, for the rows of message_trace after from up
-// to to. It takes them from the archive, or from the traces of their deletion.
+// addGone adds the lives of messages that are no longer in agent_message. The rows of message_trace after from, up to
+// and including to, name the messages. Their lives come from the archive, or from the traces of their deletion.
 func addGone(c *store.Conn, lives map[string]*life, from, to int64) error {
 	return c.Query(`
 		SELECT a.sender, a.recipient, a.message_type, a.created_at, a.not_before, a.delivered_at,
@@ -205,9 +205,9 @@ func who(sender, recipient, kind string) (string, string) {
 	return bounded(sender), bounded(recipient)
 }
 
-// maxName is the number of bytes of a name that are counted under. Adoption keeps as many bytes of a name that
-// another program wrote. The index of the table in PostgreSQL takes no more than a few thousand, and would otherwise
-// refuse the whole count.
+// maxName is the maximum length, in bytes, of a name under which events are counted. Adoption limits hand-written
+// names to the same length. The index of the table in PostgreSQL accepts a few thousand bytes at most, and would refuse
+// all counts of a batch because of one longer name.
 const maxName = 255
 
 // bounded shortens a name that was written by hand after adoption, or into the trace.

@@ -36,8 +36,8 @@ const (
 	sinceKey   = "traffic.since"
 )
 
-// batch bounds the rows of message_trace that are counted at once. often is the number of uncounted events that a
-// delivery run leaves for a report to count, which takes some 10 ms.
+// batch bounds the rows of message_trace that are counted at once. often is the number of uncounted events at which a
+// delivery run counts. Fewer events are left to the next report, which counts them in some 10 ms.
 const (
 	batch = 5000
 	often = 1000
@@ -199,7 +199,7 @@ func Recount(ctx context.Context, l *ledger.Ledger) error {
 		}
 	}
 	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		settled.Events = math.MaxInt64 // nobody else writes
+		settled.Events = math.MaxInt64 // no other request writes
 		for is := true; is; {
 			var err error
 			if is, err = more(t.Conn); err != nil {
