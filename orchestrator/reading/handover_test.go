@@ -42,7 +42,7 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 			handed, rows, order := readPrepared(t, c.prepare, c.forbids,
 				reading.Options{Recipient: "b", Limit: c.limit})
 			slowly, slowRows, slowOrder := readPrepared(t, c.prepare, c.forbids, reading.Options{
-				Recipient: "b", Limit: c.limit, Filter: reading.Filter{Sender: "a"}, // with a filter, everything is read through the inbox
+				Recipient: "b", Limit: c.limit, Filter: reading.Filter{Sender: "a"}, // a filter reads through the inbox
 			})
 			if len(handed) != c.read || !reflect.DeepEqual(handed, slowly) {
 				t.Errorf("handed over:\n%+v\nby way of the inbox:\n%+v", handed, slowly)

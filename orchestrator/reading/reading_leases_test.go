@@ -331,7 +331,7 @@ func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 	f.SQL(`UPDATE reading_lease SET pid = ?, host = (SELECT host FROM reading_lease), born = 'before'`, 1)
 	f.Clock.Advance(2 * time.Second)
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`), other) // the state of a process on another machine is unknown
+	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`), other) // unknown if a remote process lives
 }
 
 // TestNeverTwoReadersUnderALease checks that no reader gets a message of another, however many readers take messages

@@ -42,7 +42,7 @@ func TestReportIsWhatHappened(t *testing.T) {
 						enginetest.Failing("down")}[r.IntN(2)])
 				case 8:
 					if len(open) > 0 {
-						messages.Cancel(t.Context(), f.Ledger, open[r.IntN(len(open))], "a") // too late for most messages
+						messages.Cancel(t.Context(), f.Ledger, open[r.IntN(len(open))], "a") // too late for most
 					}
 				case 9:
 					if err := traffic.Count(t.Context(), f.Ledger); err != nil {
@@ -309,7 +309,7 @@ func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 		return f.Rows(`SELECT span, at, recipient, sent, delivered, read, wrote FROM traffic
 			ORDER BY span, at, recipient`)
 	}
-	if _, _, err := retention.ClearTraces(t.Context(), f.Ledger, time.Hour); err != nil { // this counts before it deletes
+	if _, _, err := retention.ClearTraces(t.Context(), f.Ledger, time.Hour); err != nil { // counts before it deletes
 		t.Fatal(err)
 	}
 	want.Rows(t, f.Rows(`SELECT count(DISTINCT message_id) FROM message_trace`), "1")
