@@ -118,7 +118,7 @@ func changed(t *testing.T, payload, path string, replacement any, remove bool) j
 // type is refused with the value's path.
 func TestCheckNamesThePathOfEveryFault(t *testing.T) {
 	t.Parallel()
-	free := []string{"payload.acceptanceCriteria[0]", "payload.acceptanceCriteria[1]"} // the document does not define their type
+	free := []string{"payload.acceptanceCriteria[0]", "payload.acceptanceCriteria[1]"} // the document leaves their type open
 	optional := []string{"payload.taskId of status_update"}
 	for _, e := range examples {
 		var value any

@@ -130,7 +130,7 @@ func TestAskingInTurnIsNoCircle(t *testing.T) {
 				return
 			}
 		}
-		_, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: self, Recipient: other}) // ends the other's last wait
+		_, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: self, Recipient: other}) // ends its wait
 		failed <- err
 	}
 	go play(routers[0], "a", "b", true)
