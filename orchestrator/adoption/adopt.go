@@ -1,4 +1,4 @@
-// Package adoption brings rows that somebody else wrote, or changed, into the form that the engine gives its own.
+// Package adoption converts rows that other programs wrote or changed into the engine's own form.
 package adoption
 
 import (
@@ -18,17 +18,17 @@ import (
 // adoptBatch bounds the rows that one transaction adopts.
 const adoptBatch = 500
 
-// Some reconciles rows that the engine did not write, or whose status was changed by hand: traced_status differs from
-// status, which a partial index finds at once; and rows with a BLOB for an id, a name or a status. It brings them into
-// our form and notes them in the trace. It adopts one batch; more is true when there are further ones. Rows that cannot
-// be changed are passed over. Source: contract, "What others wrote is adopted".
+// Some adopts one batch of rows that the engine did not write, or whose status was changed by hand. Such rows are
+// those whose traced_status differs from status, which a partial index finds at once, and those with a BLOB for an
+// id, a name or a status. Some converts the rows into the engine's form and records the adoption in the trace. more
+// reports whether there are others. Rows that cannot be changed are skipped. Source: contract, "What others wrote is
+// adopted".
 func Some(t *ledger.Tx) (more bool, err error) {
 	more, _, err = adoptAfter(t, math.MinInt64)
 	return more, err
 }
 
-// adoptAfter adopts one batch of the rows whose seq is greater than a number; last is the seq of the last row that it
-// looked at.
+// adoptAfter adopts one batch of the rows whose seq is greater than after. last is the seq of the last row examined.
 func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 	for last = after; ; {
 		rows, err := untraced(t, last, adoptBatch)
@@ -63,10 +63,10 @@ func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 	}
 }
 
-// ForeignRow is a row as somebody else wrote it.
+// ForeignRow is a row as another program wrote it.
 type ForeignRow struct {
-	blobID                                bool // the id is no text
-	tooBig                                bool // more than maxForeign
+	blobID                                bool // the id is a BLOB
+	tooBig                                bool // the payload is larger than maxForeign
 	hops                                  int64
 	seq                                   int64
 	id, sender, Recipient, Status, Traced string
@@ -100,7 +100,7 @@ func untraced(t *ledger.Tx, after int64, limit int) (rows []ForeignRow, err erro
 	return rows, err
 }
 
-// adoptRow brings one row into our form.
+// adoptRow converts one row into the engine's form.
 func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 	if why := f.tooLong(); why != "" {
 		return refuseForeign(t, f, why)
@@ -154,9 +154,9 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 	return ledger.CountAdopted(t, f.seq, Name(f.Recipient), orchestrator.Status(f.Traced), status)
 }
 
-// adoptedTimes are the times of a row that somebody else wrote, in our form; see the columns of agent_message.
+// adoptedTimes holds the times of an adopted row; see the columns of agent_message.
 type adoptedTimes struct {
-	delivered                               any // NULL unless it was
+	delivered                               any // NULL unless it was delivered
 	ended, next, review, expires, notBefore string
 	heldFrom                                string
 }
@@ -194,9 +194,9 @@ func timesAdopted(t *ledger.Tx, f *ForeignRow, status orchestrator.Status, creat
 	return times
 }
 
-// adoptID makes text of an id that somebody wrote as a blob, which no text would ever match. If another message has, or
-// had, that id, it gets its number behind it; so does an id whose place in the recipient's inbox an archived message
-// has, since nobody would ever be handed the new one.
+// adoptID converts an id that was written as a BLOB into text, because no text would ever match a BLOB. If another
+// message has or had that id, adoptID appends the seq of the row. It does the same if an archived message with the
+// same id still has a row in the recipient's inbox, because the new message would otherwise never be handed out.
 func adoptID(t *ledger.Tx, f *ForeignRow) error {
 	taken := `SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2)
 		AND EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND +recipient = ?2)`
@@ -217,7 +217,7 @@ func adoptID(t *ledger.Tx, f *ForeignRow) error {
 	return t.Run(`UPDATE agent_message SET message_id = ? WHERE seq = ?`, f.id, f.seq)
 }
 
-// adoptedTTL is the ttl in seconds, nil for one that is none.
+// adoptedTTL returns the TTL in seconds, or nil if the row has no valid one.
 func (f *ForeignRow) adoptedTTL() any {
 	if seconds := store.Int(f.ttl); f.ttl != nil && seconds > 0 {
 		return min(seconds, int64(orchestrator.MaxTTL/time.Second))
@@ -225,8 +225,9 @@ func (f *ForeignRow) adoptedTTL() any {
 	return nil
 }
 
-// adoptedExpiry is when an adopted row expires. Its seven days begin when the engine first sees it, however old the
-// time is that somebody wrote, and anew when somebody sets it back; a ttl of its own begins with the message.
+// adoptedExpiry returns when an adopted row expires. Without a TTL, the time of the setting expiry.undelivered begins
+// when the engine first sees the row, however old its written times are, and again when its status is changed by hand.
+// The TTL of a new row begins with the creation of the message.
 func (f *ForeignRow) adoptedExpiry(now time.Time, s *ledger.Settings, created string) string {
 	seconds := store.Int(f.ttl)
 	if f.ttl == nil || seconds <= 0 {
@@ -239,8 +240,9 @@ func (f *ForeignRow) adoptedExpiry(now time.Time, s *ledger.Settings, created st
 	return orchestrator.Stamp(from.Add(ledger.TTL(seconds)))
 }
 
-// Meaning says which status a hand-written one stands for, and why if it was not clear. An unknown word on a new row is
-// taken as a send; on a row that the engine knows it is undone, since guessing could deliver or lose the message.
+// Meaning returns the status that a hand-written status means, and a reason if the meaning was not clear. An unknown
+// word on a new row means pending. On a row that the engine has traced, an unknown word is undone, because a guess
+// could deliver or lose the message.
 func (f *ForeignRow) Meaning() (orchestrator.Status, string) {
 	s := orchestrator.Status(strings.ToLower(strings.TrimSpace(f.Status)))
 	traced := orchestrator.Status(f.Traced)
@@ -249,13 +251,13 @@ func (f *ForeignRow) Meaning() (orchestrator.Status, string) {
 		return s, ""
 	case s == "" && traced == "":
 		return orchestrator.Pending, ""
-	case !known(traced): // the engine wrote neither
+	case !known(traced): // neither status is the engine's
 		return orchestrator.Pending, fmt.Sprintf("unknown status %q, treated as pending", orchestrator.Clip(f.Status))
 	}
 	return traced, fmt.Sprintf("unknown status %q, reset to the previous status", orchestrator.Clip(f.Status))
 }
 
-// known reports whether a status is one of ours.
+// known reports whether a status is one of the engine's.
 func known(s orchestrator.Status) bool {
 	switch s {
 	case orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Expired,
@@ -265,7 +267,8 @@ func known(s orchestrator.Status) bool {
 	return false
 }
 
-// timeAdopted turns a foreign time into ours; one that is missing, makes no sense or lies in the future is now.
+// timeAdopted converts a time that another program wrote. A time that is missing, invalid, or more than a day in the
+// future becomes the present time.
 func timeAdopted(t *ledger.Tx, s string) string { return adoptedTime(s, t.Clock, t.Now) }
 
 func adoptedTime(s string, clock time.Time, now string) string {
@@ -275,14 +278,14 @@ func adoptedTime(s string, clock time.Time, now string) string {
 	return now
 }
 
-// foreignTo selects the rows that others wrote, perhaps to the agent ?1, and that a look-up of its live rows does not
-// find.
+// foreignTo selects the rows of other programs that may be for the agent ?1 and that a query for the agent's live
+// rows does not find.
 const foreignTo = `SELECT seq, recipient, status, traced_status FROM agent_message
 	WHERE (` + ledger.Foreign + `) AND (` + ledger.Live +
 	` AND recipient = ?1) IS NOT TRUE AND instr(lower(recipient), ?1) > 0`
 
-// ForeignMessagesTo lists, by their times of creation, what will be live rows of a recipient once they are adopted,
-// beside what a look-up of its live rows finds.
+// ForeignMessagesTo lists the rows that will be live rows of a recipient once they are adopted, in addition to those
+// that a query for its live rows finds. They are in the order of their creation.
 func ForeignMessagesTo(c *store.Conn, recipient string, clock time.Time) (seqs []int64, err error) {
 	err = c.Query(foreignTo+` ORDER BY `+Order, func(row store.Row) error {
 		f := ForeignRow{Recipient: row.Text(1), Status: row.Text(2), Traced: row.Text(3)}
@@ -295,15 +298,15 @@ func ForeignMessagesTo(c *store.Conn, recipient string, clock time.Time) (seqs [
 	return seqs, err
 }
 
-// Order sorts rows by the time of creation that they will have when they are adopted. ?2 is the clock.
+// Order sorts rows by the creation time that they will have after adoption. ?2 is the clock.
 const Order = `CASE WHEN traced_status IS NOT DISTINCT FROM status THEN created_at
 	ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?2) END, seq`
 
-// Name is the name that somebody meant who wrote it by hand.
+// Name returns the agent name that a hand-written name means.
 func Name(s string) string { return orchestrator.FoldName(strings.TrimSpace(s)) }
 
-// AsAdopted gives a message, as a listing shows it, the form that its row will have once it is adopted and live. row
-// has its MessageColumns, traced its traced_status.
+// AsAdopted gives a message in a listing the form that its row will have once it is adopted and live. row contains
+// the row's MessageColumns, and traced its traced_status.
 func AsAdopted(m *orchestrator.Message, row store.Row, traced string, conf *ledger.Config, clock time.Time) {
 	f := ForeignRow{Status: row.Text(6), Traced: traced, ttl: row[35]}
 	m.Status, _ = f.Meaning()
@@ -324,13 +327,13 @@ func AsAdopted(m *orchestrator.Message, row store.Row, traced string, conf *ledg
 	m.LeaseOwner, m.LeaseUntil, m.LeaseToken = "", "", ""
 }
 
-// CanHold reports whether messages can wait for a name: nobody has it yet, and an agent can get it.
+// CanHold reports whether messages can wait for a name: no agent or group has it, and an agent can get it.
 func CanHold(conf *ledger.Config, name string) bool {
 	_, isGroup := conf.Groups[name]
 	return !isGroup && conf.Agents[name] == nil && orchestrator.CanBeAgent(name)
 }
 
-// Ahead brings a message into the form that adoption will give it, if that is still to come and it will be live then.
+// Ahead gives a message the form that adoption will give it, if its row is not adopted yet and will be live then.
 func Ahead(c *store.Conn, m *orchestrator.Message, conf *ledger.Config, clock time.Time) error {
 	return c.Query(`SELECT traced_status, `+ledger.MessageColumns+` FROM agent_message WHERE seq = ? AND (`+
 		ledger.Foreign+`)`, func(row store.Row) error {
@@ -342,9 +345,9 @@ func Ahead(c *store.Conn, m *orchestrator.Message, conf *ledger.Config, clock ti
 	}, m.Seq)
 }
 
-// adoptedEnd is when a row that somebody ended by hand has ended: the first time that they wrote which can be read, and
-// for a row that the engine never saw, failing that, when it was made. So a table that is taken over has its age at
-// once.
+// adoptedEnd returns when a row that was ended by hand has ended. That is the first readable time in written. For a
+// row that the engine never saw, it is otherwise the creation time, so that the rows of an imported table have their
+// age at once. Otherwise it is the present time.
 func adoptedEnd(t *ledger.Tx, f *ForeignRow, written ...string) string {
 	if f.Traced == "" {
 		written = append(written, f.createdAt)
@@ -357,8 +360,8 @@ func adoptedEnd(t *ledger.Tx, f *ForeignRow, written ...string) string {
 	return t.Now
 }
 
-// Payload turns what somebody wrote as payload into JSON text: nothing is null, and what is no JSON is a JSON
-// string. JSON text stays as it is, digit for digit, but is Mended.
+// Payload converts a hand-written payload into JSON text: NULL becomes null, and text that is not JSON becomes a JSON
+// string. JSON text keeps its digits, but is Mended.
 func Payload(v any) string {
 	if v == nil {
 		return "null"
@@ -377,8 +380,8 @@ func adoptedText(v any) any {
 	return strings.ToValidUTF8(strings.ReplaceAll(store.Text(v), "\x00", ""), "\uFFFD")
 }
 
-// adoptedNotBefore brings a not_before that somebody wrote into our form, and within our bounds. What makes no sense,
-// or lies behind the end that a ttl sets, is none.
+// adoptedNotBefore converts a hand-written not_before, and limits it to the allowed maximum. It returns "" for a time
+// that is invalid, or not before the end that a TTL sets.
 func (f *ForeignRow) adoptedNotBefore(clock time.Time, expires string) string {
 	at, ok := ledger.AdoptTime(f.notBefore)
 	if !ok || f.adoptedTTL() != nil && at >= expires {

@@ -6,8 +6,9 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// All adopts all that others wrote, however recently. Whoever picks what is delivered next calls it in the same
-// transaction: a row written since the run was tidied up must not be passed by a later one of its sender.
+// All adopts all rows of other programs, however recent. A request that selects the next messages to deliver calls it
+// in the same transaction. Otherwise a row written since the last tidying could be overtaken by a later one of its
+// sender.
 func All(t *ledger.Tx) error {
 	for more, last := true, int64(math.MinInt64); more; {
 		if err := t.Ended(); err != nil {
@@ -21,9 +22,9 @@ func All(t *ledger.Tx) error {
 	return nil
 }
 
-// WrittenSince is All for a request that has picked what is delivered next beside others that write: a row that was
-// written since All, and one of its sender behind it that was picked, would come in the wrong order. The request is
-// then run again alone.
+// WrittenSince adopts the rows that other programs wrote since All, for a request that has selected the next messages
+// to deliver while others can write. Such a row, and a selected later row of its sender, would be delivered in the
+// wrong order. If there is such a row, the request is run again alone.
 func WrittenSince(t *ledger.Tx) error {
 	if t.IsAlone() {
 		return nil

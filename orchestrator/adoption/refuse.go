@@ -9,17 +9,18 @@ import (
 	"mailroom/tracing"
 )
 
-// maxForeign is the largest payload, in bytes, that adoption reads. What somebody wrote beyond that fails, untouched.
+// maxForeign is the largest payload, in bytes, that adoption reads. A message with a larger payload fails, and its
+// payload stays unchanged.
 const maxForeign = 16 * orchestrator.MaxPayload
 
-// The longest names and ids, in bytes, that adoption leaves whole. A server cannot index much longer ones, so that
-// nothing could become of their rows.
+// maxForeignName and maxForeignID are the longest names and ids, in bytes, that adoption keeps whole. A server cannot
+// index much longer ones, so their rows could not be processed.
 const (
 	maxForeignName = 255
 	maxForeignID   = 2000
 )
 
-// tooLong says which value of a row is longer than any can be; "" for none.
+// tooLong describes the first value of a row that exceeds its limit, or returns "".
 func (f *ForeignRow) tooLong() string {
 	for _, v := range []struct {
 		what string
@@ -37,7 +38,8 @@ func (f *ForeignRow) tooLong() string {
 	return ""
 }
 
-// refuseForeign makes a dead letter of a row with a value that is too long. Of a name or an id the beginning is kept.
+// refuseForeign makes a row with a value that is too long a dead letter. It shortens a name or an id that is too
+// long.
 func refuseForeign(t *ledger.Tx, f *ForeignRow, reason string) error {
 	if f.blobID || len(f.id) > maxForeignID {
 		f.id = fmt.Sprintf("%s-%d", cut(strings.ToValidUTF8(f.id, "\uFFFD"), maxForeignID), f.seq)
@@ -61,7 +63,7 @@ func refuseForeign(t *ledger.Tx, f *ForeignRow, reason string) error {
 	return ledger.CountAdopted(t, f.seq, recipient, orchestrator.Status(f.Traced), orchestrator.Failed)
 }
 
-// cut is the beginning of a text, of at most so many bytes.
+// cut returns the beginning of a text, at most so many bytes.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -1,7 +1,7 @@
-// Package exports sends the traces of a database to an OpenTelemetry receiver: a span for each row of command_trace
-// that has ended, and one for each row of message_trace. It reads the tables behind a cursor that is stored in the
-// table exports, and moves it once the receiver has answered. So every row is sent at least once, whatever is killed
-// when, with ids that do not change.
+// Package exports sends the traces of a database to an OpenTelemetry receiver: one span for each row of command_trace
+// that has ended, and one for each row of message_trace. It reads the tables from a cursor in the table exports, and
+// moves the cursor once the receiver has answered. So every row is sent at least once, even if processes are killed
+// at any point, and its ids never change.
 package exports
 
 import (
@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	lookEvery   = 2 * time.Second        // how long a new row may wait
-	standEvery  = 10 * time.Second       // how often a daemon that does not send looks whether it should
+	lookEvery   = 2 * time.Second        // maximum delay of a new row
+	standEvery  = 10 * time.Second       // how often a daemon that does not send tries to take the lease
 	afterNo     = 100 * time.Millisecond // pause after a request that was refused
-	maxSpans    = 512                    // of one request
-	maxBytes    = 1 << 20                // of one request, but for a single span that is larger
-	leaseMargin = 20 * time.Second       // of a lease, beside what two requests may take
+	maxSpans    = 512                    // spans of one request
+	maxBytes    = 1 << 20                // bytes of one request, unless a single span is larger
+	leaseMargin = 20 * time.Second       // lease time in addition to the longest duration of two requests
 
-	longestLease = leaseMargin + 2*otlp.LongestTimeout // of any process
+	longestLease = leaseMargin + 2*otlp.LongestTimeout // longest lease of any process
 )
 
-// Start sends the traces to the receiver that o names, in the background, until ctx ends or stop is called, which
-// returns when that has ended. Of several processes that do so with one database, one sends; another takes its place
-// when it ends or hangs. With texts payloads, error texts and what transports put out are sent, too. version is that of
-// this program.
+// Start sends the traces to the receiver in o, in the background, until ctx ends or stop is called. stop returns when
+// the sending has ended. Of several processes that do this with one database, one sends; another takes over when it
+// ends or hangs. If texts is set, payloads, error texts and the output of transports are sent too. version is the
+// version of this program.
 func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o otlp.Options, texts bool,
 	version string) (stop func()) {
 	e := newExporter(l, log, o, version)
@@ -40,24 +40,24 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o otlp.Optio
 	return orchestrator.Background(ctx, "otlp", log, e.run)
 }
 
-// exporter is one process's part in it. One goroutine uses it.
+// exporter sends the traces for one process. One goroutine uses it.
 type exporter struct {
 	ledger  *ledger.Ledger
 	log     *slog.Logger
 	options otlp.Options
 	texts   bool
 	version string
-	client  *otlp.Client // made with the first lease, once the database is known
+	client  *otlp.Client // created with the first lease, once the database id is known
 
 	lease    time.Duration // how long a lease lasts
-	token    string        // of ours; "" is none
-	until    time.Time     // when it ends, by this machine's clock
-	database string        // its id
+	token    string        // token of this process's lease; "" is none
+	until    time.Time     // end of the lease, by this machine's clock
+	database string        // id of the database
 	at       cursor
 
-	limit     int // spans of the next request: fewer after one that was refused
+	limit     int // spans of the next request; reduced after a refused request
 	backoff   *backoff.ExponentialBackOff
-	notBefore time.Time // of the next request
+	notBefore time.Time // earliest time of the next request
 
 	storing, sending, saying orchestrator.Trouble
 }
@@ -92,7 +92,7 @@ func (e *exporter) run(ctx context.Context) {
 	}
 }
 
-// round makes one request at most, and returns how long to wait before the next round. Errors are those of the
+// round makes at most one request, and returns how long to wait before the next round. Its errors come from the
 // database.
 func (e *exporter) round(ctx context.Context) (wait time.Duration, err error) {
 	if e.token == "" || !time.Now().Before(e.until) {
@@ -119,9 +119,9 @@ func (e *exporter) round(ctx context.Context) (wait time.Duration, err error) {
 	return e.send(ctx, p)
 }
 
-// send sends a page, and notes what came of it.
+// send sends a page and records the result.
 func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err error) {
-	within, cancel := context.WithDeadline(ctx, e.until) // afterwards another may send
+	within, cancel := context.WithDeadline(ctx, e.until) // afterwards another process may send
 	rejected, err := e.client.Send(within, p.scopes(e.version)...)
 	cancel()
 	if ctx.Err() != nil {
@@ -160,8 +160,8 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 	return p.next(), e.store(ctx, p.after)
 }
 
-// refused goes on after a request that the receiver will never take: with half as many spans, until the one is found
-// that it does not want. That one is left out.
+// refused continues after a request that the receiver will never accept. It halves the number of spans until the
+// rejected span is found, and drops that span.
 func (e *exporter) refused(ctx context.Context, p *page, refusal *otlp.Refused) error {
 	if p.size() > 1 {
 		e.limit = p.size() / 2

@@ -27,7 +27,7 @@ func exporterOf(l *ledger.Ledger, r *receiver) *exporter {
 	return newExporter(l, slog.New(slog.DiscardHandler), otlp.Options{URL: r.url, Timeout: time.Minute}, "v1.2.3")
 }
 
-// round is exporter.round, without an error.
+// round calls exporter.round and fails the test on an error.
 func (r *receiver) round(e *exporter) time.Duration {
 	r.t.Helper()
 	wait, err := e.round(r.t.Context())
@@ -78,7 +78,8 @@ func deliver(f *enginetest.Fixture) *tracing.Span {
 	})
 }
 
-// Each event of a message is a span in the trace of the command that sent it, and each command that has ended is one.
+// TestEverything checks that each event of a message is a span in the trace of the command that sent the message, and
+// that each ended command is a span.
 func TestEverything(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -123,7 +124,7 @@ func TestEverything(t *testing.T) {
 	want.Equal(t, "spans later", len(r.spans()), events+commands)
 }
 
-// Payloads and error texts are sent to who asks for them, up to a limit.
+// TestTexts checks that payloads and error texts are sent on request, up to a maximum length.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -141,7 +142,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// A command is sent once it has ended for certain, and once only, however long it takes.
+// TestLongCommands checks that a command is sent once, and only after it has certainly ended, however long it takes.
 func TestLongCommands(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -168,7 +169,7 @@ func TestLongCommands(t *testing.T) {
 	f.Clock.Advance(tracing.SettledAfter)
 	want.Rows(t, commands(), "send")
 	e = exporterOf(f.Ledger, r)
-	f.Clock.Advance(time.Hour) // the lease of the one before
+	f.Clock.Advance(time.Hour) // the lease of the previous exporter expires
 	long.End()
 	write(func(t *ledger.Tx) error { return long.Save(t, t.Clock, "x", "") })
 	want.Rows(t, commands(), "send", "deliver_all")
@@ -177,7 +178,7 @@ func TestLongCommands(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT waiting FROM exports`), "[]")
 }
 
-// A span that the receiver refuses is left out and counted, and no other.
+// TestRefused checks that a span that the receiver refuses is dropped and counted, and no other span.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -201,7 +202,7 @@ func TestRefused(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT refused, events FROM exports`), "1 "+f.Count("message_trace"))
 }
 
-// What the receiver did not take of a request that it took is counted.
+// TestPartialSuccess checks that spans that the receiver drops from an accepted request are counted.
 func TestPartialSuccess(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -210,11 +211,11 @@ func TestPartialSuccess(t *testing.T) {
 		return 200, "", `{"partialSuccess":{"rejectedSpans":"9223372036854775807","errorMessage":"too old"}}`
 	}
 	r.drain(exporterOf(f.Ledger, r))
-	want.Rows(t, f.Rows(`SELECT refused FROM exports`), f.Count("message_trace")) // no more than there were
+	want.Rows(t, f.Rows(`SELECT refused FROM exports`), f.Count("message_trace")) // at most the number of spans sent
 }
 
-// A receiver that leaves spans out is told of in the log, also one that does not say why; once as long as it says the
-// same.
+// TestWhatTheReceiverSays checks that the log reports when a receiver drops spans, also without a reason, and only
+// once as long as the receiver's message is the same.
 func TestWhatTheReceiverSays(t *testing.T) {
 	t.Parallel()
 	for _, says := range []string{"too old", ""} {
@@ -233,7 +234,7 @@ func TestWhatTheReceiverSays(t *testing.T) {
 	}
 }
 
-// While the receiver cannot take spans, or is another than thought, they wait.
+// TestLater checks that spans wait while the receiver cannot take them, or is not the expected one.
 func TestLater(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -256,7 +257,8 @@ func TestLater(t *testing.T) {
 	want.Equal(t, "spans", strconv.Itoa(len(r.spans())), f.Count("message_trace"))
 }
 
-// Of two daemons one sends. One that was taken for dead stores nothing any more; what both have sent is the same.
+// TestLease checks that one of two daemons sends. A daemon that was taken for dead stores nothing any more, and both
+// have sent the same spans.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -286,8 +288,8 @@ func TestLease(t *testing.T) {
 	want.Equal(t, "requests", len(r.bodies), 2)
 }
 
-// A lease that another process has taken for requests that may take longer than our own is believed, and none beyond
-// that.
+// TestLongLease checks that a lease of another process for longer requests is respected, and that an even longer one
+// is ignored.
 func TestLongLease(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -304,7 +306,7 @@ func TestLongLease(t *testing.T) {
 	}
 }
 
-// After a restore the cursor is that of the backup, also for a daemon that was sending.
+// TestRestored checks that after a restore the cursor is that of the backup, also for a daemon that was sending.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -323,7 +325,7 @@ func TestRestored(t *testing.T) {
 	}
 	again, _ := send(f, "b", `3`)
 	e.until = time.Now().Add(e.lease / 3)
-	r.drain(e) // finds out
+	r.drain(e) // detects the restore
 	f.Clock.Advance(time.Hour)
 	r.drain(e)
 	if !strings.Contains(strings.Join(r.bodies, ""), again) {
@@ -331,7 +333,8 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// A cursor that was set back while a page was on its way stays so, also if the lease is still ours.
+// TestCursorSetBack checks that a cursor that was set back during a request stays set back, also under the same
+// lease.
 func TestCursorSetBack(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -344,7 +347,7 @@ func TestCursorSetBack(t *testing.T) {
 	f.SQL(`UPDATE exports SET events = ?`, before)
 	first := len(r.spans())
 	send(f, "b", `3`)
-	r.drain(e) // finds out
+	r.drain(e) // detects the change
 	want.Rows(t, f.Rows(`SELECT events FROM exports`), before)
 	f.Clock.Advance(time.Hour)
 	r.drain(e)
@@ -356,7 +359,7 @@ func TestCursorSetBack(t *testing.T) {
 	want.Equal(t, "sent again", sent > 1, true)
 }
 
-// An event whose number was written by hand, out of range, holds up nothing.
+// TestNumberBeyondBelief checks that an event with a hand-written id that is out of range does not stop the export.
 func TestNumberBeyondBelief(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -365,20 +368,20 @@ func TestNumberBeyondBelief(t *testing.T) {
 	f.SQL(`INSERT INTO message_trace (id, message_id, at, event)
 		VALUES (9223372036854775807, 'm', '2026-01-01T00:00:00.000Z', 'created')`)
 	r.drain(e)
-	f.Send("a", "b") // has all numbers of the trace made anew
+	f.Send("a", "b") // this renumbers the whole trace
 	r.drain(e)
-	// a server leaves that one as it is
+	// A server does not change that id.
 	want.Rows(t, f.Rows(`SELECT events FROM exports`),
 		f.Rows(`SELECT max(id) FROM message_trace WHERE id < 9000000000000000000`)...)
 }
 
-// Events that were deleted before they could be sent are counted, also where none was sent yet; those of before the
-// first start are not.
+// TestMissed checks that events that were deleted before they were sent are counted, also if none was sent yet.
+// Events from before the first start are not counted.
 func TestMissed(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	one := "1"
-	if f.OnServer() { // whose numbers have gaps of transactions that were undone
+	if f.OnServer() { // where undone transactions leave gaps in the ids
 		one = "0"
 	}
 	id, _ := send(f, "b", `1`)
@@ -408,7 +411,8 @@ func TestMissed(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT missed FROM exports`), one)
 }
 
-// Commands that were killed are waited for with one statement, and the oldest of too many is given up and counted.
+// TestKilledCommands checks that one statement looks for all killed commands, and that the oldest of too many
+// commands is given up and counted.
 func TestKilledCommands(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -425,8 +429,8 @@ func TestKilledCommands(t *testing.T) {
 	want.Equal(t, "spans", len(r.spans()), maxWaiting-1)
 }
 
-// A row that another program wrote, with a time and ids of its own, is sent in a trace of its own with ids that do not
-// change.
+// TestForeignRows checks that a row of another program, with its own time and ids, is sent in a trace of its own with
+// ids that do not change.
 func TestForeignRows(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -450,7 +454,8 @@ func TestForeignRows(t *testing.T) {
 	want.Equal(t, "sent again", r.bodies[1], first)
 }
 
-// Whatever another program writes into the row of the cursor, everything is sent, if again.
+// TestOddCursor checks that everything is sent, at least once, whatever another program writes into the row of the
+// cursor.
 func TestOddCursor(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -460,7 +465,7 @@ func TestOddCursor(t *testing.T) {
 		`events = -9223372036854775808`, `spans = 9223372036854775807`,
 		`lease_until = 'tomorrow', lease_owner = 1.5`,
 		`lease_until = x'ff', refused = x'00', missed = 'none', sent_at = 3`}
-	if f.OnServer() { // whose columns take no other types
+	if f.OnServer() { // where the columns accept no other types
 		odd = []string{`waiting = '~', lease_token = '7'`, `waiting = '["a",{}]'`, odd[2], odd[3],
 			`lease_until = 'tomorrow', lease_owner = '1.5'`, `lease_until = '~', sent_at = '3', missed = -1`}
 	}

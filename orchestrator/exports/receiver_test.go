@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// receiver is a receiver of traces that answers as a test wants.
+// receiver receives traces, and answers as the test specifies.
 type receiver struct {
 	t      *testing.T
 	url    string
@@ -109,7 +109,7 @@ func (r *receiver) spans() (list []received) {
 	return list
 }
 
-// named returns the only span of a name.
+// named returns the only span with a name.
 func (r *receiver) named(name string) received {
 	r.t.Helper()
 	list := slices.DeleteFunc(r.spans(), func(s received) bool { return s.Name != name })

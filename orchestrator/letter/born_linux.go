@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// born returns when a file was made, in ns since 1970, and 0 where the file system does not say.
+// born returns the creation time of a file in ns since 1970, or 0 if the file system does not record it.
 func born(file *os.File) int64 {
 	var s unix.Statx_t
 	err := unix.Statx(int(file.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &s)

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Suffix ends the name of every file with a message.
+// Suffix is the end of every file name of a message.
 const Suffix = ".json"
 
-// maxName is the longest file name that file systems take, in bytes.
+// maxName is the longest file name that file systems allow, in bytes.
 const maxName = 255
 
-// FileName is the name of the file with a message: `{id}.json` where the id is letters, digits, '.', '_' and '-' and
-// does not begin with a dot. Any other byte becomes % and two hexadecimal digits; a name that would be too long ends
-// with the SHA-256 of the id instead. Different ids have different names. Error: an empty id.
+// FileName returns the name of the file for a message: `{id}.json` if the id consists of letters, digits, '.', '_'
+// and '-' and does not begin with a dot. Every other byte becomes % and two hexadecimal digits. A name that would be
+// too long ends with the SHA-256 of the id instead. Different ids have different names. Error: an empty id.
 func FileName(id string) (string, error) {
 	if id == "" {
 		return "", errors.New("the message has no id")
@@ -33,7 +33,7 @@ func FileName(id string) (string, error) {
 		return name.String() + Suffix, nil
 	}
 	sum := sha256.Sum256([]byte(id))
-	hash := "%-" + hex.EncodeToString(sum[:]) // no byte is written as %-, so that no id has this name by itself
+	hash := "%-" + hex.EncodeToString(sum[:]) // no byte is written as %-, so no id has this name on its own
 	return name.String()[:maxName-len(hash)-len(Suffix)] + hash + Suffix, nil
 }
 

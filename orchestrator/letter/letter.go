@@ -1,4 +1,4 @@
-// Package letter is a message as a file: document 002's form, read and written.
+// Package letter reads and writes messages as files in the form of document 002.
 package letter
 
 import (
@@ -14,21 +14,22 @@ import (
 	"mailroom/orchestrator"
 )
 
-// waiting is the status of a message that lies in an inbox folder.
+// waiting is the status of a message in an inbox folder.
 const waiting = "pending"
 
-// Letter is a message in document 002's form. Its keys come first and in its order; then what messages of other
-// vocabularies carry and the document has no key for, left out when empty; then keys that nobody here knows.
+// Letter is a message in the form of document 002. An encoded letter has the document's keys first, in the document's
+// order. The non-empty fields of other vocabularies that the document has no key for come next, and then the unknown
+// keys.
 type Letter struct {
 	ID       string          // required
-	From, To string          // required; as written, so that their case may differ from the names that the engine knows
+	From, To string          // required; as written, so their case may differ from the agents' names
 	Type     string          // required
 	Priority string          // one of orchestrator.Priorities
 	Payload  json.RawMessage // required; one JSON value
 	About
-	More []Member // keys that are none of the above, in their order
+	More []Member // all other keys, in their order
 
-	file []byte // what Parse read, if Encode would write something else
+	file []byte // the text that Parse read, if Encode would write another
 }
 
 // Member is a key of a JSON object and its value.
@@ -37,11 +38,11 @@ type Member struct {
 	Value json.RawMessage
 }
 
-// About is what a letter says beside the message itself.
+// About holds the fields of a letter in addition to the message itself.
 type About struct {
-	Timestamp       string `json:"timestamp,omitempty"` // when it was written; a file may say anything
+	Timestamp       string `json:"timestamp,omitempty"` // when it was written; a file may contain any text
 	Status          string `json:"status,omitempty"`
-	ReplyTo         string `json:"replyTo,omitempty"` // "" is null; may name a message that the engine does not know
+	ReplyTo         string `json:"replyTo,omitempty"` // "" is null; may be an unknown message id
 	Summary         string `json:"summary,omitempty"`
 	Context         string `json:"context,omitempty"`
 	Action          string `json:"action,omitempty"`
@@ -52,23 +53,25 @@ type About struct {
 	ExpiresAt       string `json:"expires_at,omitempty"`
 }
 
-// origin is what Message.Origin says: everything of a file but what the message is. The columns of a row that took a
-// file in hold some of it too, beside what the engine has put there of its own: its session, when it gives up.
+// origin is the content of Message.Origin: everything in a file except the message itself. The columns of a row that
+// was made from a file hold some of these values too, but next to values of the engine's own, such as its session and
+// its expiry.
 type origin struct {
 	About
 	More json.RawMessage `json:"more,omitempty"` // an object
-	File string          `json:"file,omitempty"` // the whole file, if its layout is another than ours
+	File string          `json:"file,omitempty"` // the whole file, if its layout differs from that of Encode
 }
 
-// Of makes the letter of a row. A message that came as a file leaves with everything that its file said: its times, its
-// unknown keys and its layout, unless the row has another sender, recipient, type, priority or payload by now.
+// Of makes the letter of a row. A message that came from a file keeps everything that was in the file: its times, its
+// unknown keys and its layout. The layout is lost if the row now has another sender, recipient, type, priority or
+// payload.
 func Of(m *orchestrator.Message) Letter {
 	var from origin
-	if m.Origin == "" || json.Unmarshal([]byte(m.Origin), &from) != nil { // written by hand: it says nothing
+	if m.Origin == "" || json.Unmarshal([]byte(m.Origin), &from) != nil { // none, or written by hand and invalid
 		from = origin{About: About{Summary: m.Summary, Context: m.Context, Action: m.Action, SessionID: m.SessionID,
 			ExpiresAt: m.TTLEnd()}}
 		if from.SessionID == orchestrator.DefaultSession {
-			from.SessionID = "" // it says nothing
+			from.SessionID = "" // the default session is omitted
 		}
 	}
 	l := Letter{
@@ -81,7 +84,7 @@ func Of(m *orchestrator.Message) Letter {
 	l.ThreadID, l.MulticastID = cmp.Or(l.ThreadID, m.ThreadID), cmp.Or(l.MulticastID, m.MulticastID)
 	l.MulticastTarget = cmp.Or(l.MulticastTarget, m.Group)
 	if len(from.More) > 0 {
-		l.More, _ = members(from.More) // written by hand: it says nothing
+		l.More, _ = members(from.More) // invalid if written by hand; then there are none
 	}
 	if from.File != "" {
 		l.file = []byte(from.File)
@@ -89,7 +92,7 @@ func Of(m *orchestrator.Message) Letter {
 	return l
 }
 
-// created returns when a row was made, as the document writes times. A text that is no time is returned as it is.
+// created returns the creation time of a row in the document's format. It returns text that is not a time unchanged.
 func created(m *orchestrator.Message) string {
 	at, err := time.Parse(time.RFC3339Nano, m.CreatedAt)
 	if err != nil {
@@ -98,11 +101,11 @@ func created(m *orchestrator.Message) string {
 	return timestamp(at)
 }
 
-// timestamp writes a time as the document does: UTC, with seven fractional digits.
+// timestamp formats a time as the document does: UTC, with seven fractional digits.
 func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000000Z") }
 
-// Origin returns what orchestrator.Message.Origin keeps of a letter that somebody else wrote, so that Of makes the same
-// letter again.
+// Origin returns the text that orchestrator.Message.Origin stores for a letter of another program, so that Of makes
+// the same letter again.
 func (l Letter) Origin() string {
 	o := origin{About: l.About, File: string(l.file)}
 	if len(l.More) > 0 {
@@ -111,7 +114,7 @@ func (l Letter) Origin() string {
 	return string(marshal(o))
 }
 
-// Draft returns the letter as a message to send. Its ReplyTo may name a message that the engine does not know.
+// Draft returns the letter as a message to send. Its ReplyTo may be the id of an unknown message.
 func (l Letter) Draft() orchestrator.Draft {
 	return orchestrator.Draft{
 		Sender: l.From, Recipient: l.To, Type: l.Type, Payload: l.Payload,
@@ -121,9 +124,9 @@ func (l Letter) Draft() orchestrator.Draft {
 	}
 }
 
-// Encode writes the letter as a file: indented by two spaces, without HTML escapes, payload digits and the order of its
-// keys untouched, with a newline at the end, and Mended. The same letter always gives the same bytes; one that Parse
-// read gives the bytes that were read. Error: a text or the payload that JSON cannot hold.
+// Encode writes the letter as a file: indented by two spaces, without HTML escapes, with the digits of the payload
+// and the order of the keys unchanged, with a newline at the end, and Mended. The same letter always gives the same
+// bytes. A letter from Parse gives the bytes that were parsed. Error: a text or a payload that JSON cannot represent.
 func (l Letter) Encode() ([]byte, error) {
 	if l.file != nil {
 		if read, err := parse(l.file); err == nil && read.says(&l) {
@@ -168,14 +171,15 @@ func (l Letter) Encode() ([]byte, error) {
 	return orchestrator.Mended(b.Bytes()), nil
 }
 
-// text is a key whose value is text.
+// text is a key with a text value.
 type text struct {
 	key      string
 	text     *string
-	required bool // written even when it is empty
+	required bool // written even if empty
 }
 
-// columns are the keys of the document, in its order; the payload, which is no text, stands for its place only.
+// columns returns the keys of the document, in its order. The payload is not text, so its entry only marks its
+// position.
 func (l *Letter) columns() []text {
 	return []text{
 		{"id", &l.ID, true}, {"from", &l.From, true}, {"to", &l.To, true}, {"type", &l.Type, true},
@@ -184,7 +188,7 @@ func (l *Letter) columns() []text {
 	}
 }
 
-// extras are the keys that the document does not have.
+// extras returns the keys that the document does not define.
 func (l *Letter) extras() []text {
 	return []text{
 		{"summary", &l.Summary, false}, {"context", &l.Context, false}, {"action", &l.Action, false},
@@ -193,8 +197,8 @@ func (l *Letter) extras() []text {
 	}
 }
 
-// says reports whether the letter that was read from a file still says what l does. Names are the engine's in l, and a
-// time that the file lacked is that of the row.
+// says reports whether l, which was read from a file, still equals other. Names are compared without case, because
+// the engine stores them in lower case. A timestamp that the file lacked is ignored.
 func (l *Letter) says(other *Letter) bool {
 	same := l.ID == other.ID && strings.EqualFold(l.From, other.From) && strings.EqualFold(l.To, other.To) &&
 		l.Type == other.Type && l.Priority == other.Priority && l.Status == other.Status &&
@@ -209,7 +213,7 @@ func (l *Letter) says(other *Letter) bool {
 	return same
 }
 
-// object writes members as a JSON object on one line.
+// object encodes members as a JSON object on one line.
 func object(list []Member) json.RawMessage {
 	b := []byte{'{'}
 	for i, m := range list {
@@ -221,11 +225,11 @@ func object(list []Member) json.RawMessage {
 	return append(b, '}')
 }
 
-// marshal writes what json can always encode, without HTML escapes.
+// marshal encodes a value that is always valid in JSON, without HTML escapes.
 func marshal(v any) []byte {
 	text, err := orchestrator.JSON(v)
 	if err != nil {
-		panic(err) // texts and members that were read from JSON
+		panic(err) // only texts, and members that were read from JSON
 	}
 	return text
 }

@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// examples are document 002's messages: an id, a sender, a recipient, a type and the payload that it shows for it.
+// examples holds the messages of document 002: an id, a sender, a recipient, a type, and the document's payload for
+// the type.
 var examples = []struct{ id, from, to, kind, payload string }{
 	{"msg-developer-20250123-120000-001", "pm", "developer", "task_assign",
 		`{"taskId":"feat-001","title":"Feature title","description":"Description...","acceptanceCriteria":["one","two"],"worktree":"path/to/worktree"}`},
@@ -30,7 +31,7 @@ var examples = []struct{ id, from, to, kind, payload string }{
 		`{"agent":"developer","status":"working","taskId":"feat-001"}`},
 }
 
-// taken is the row that a letter becomes when it is taken in: the router adds what every row has.
+// taken returns the row that the router makes of a letter, with the columns that every row has.
 func taken(l letter.Letter) *orchestrator.Message {
 	d := l.Draft()
 	if d.SessionID == "" {
@@ -45,14 +46,14 @@ func taken(l letter.Letter) *orchestrator.Message {
 	}
 }
 
-// compacted is a payload as it is stored.
+// compacted returns a payload as it is stored.
 func compacted(payload json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	_ = json.Compact(&b, payload)
 	return b.Bytes()
 }
 
-// mustReturn checks that a file leaves as it came in, also when the row knows nothing of the message that it answers.
+// mustReturn checks that a file is written as it was read, also if the row lacks the message that it answers.
 func mustReturn(t *testing.T, text string) {
 	t.Helper()
 	l, err := letter.Parse([]byte(text))
@@ -69,7 +70,7 @@ func mustReturn(t *testing.T, text string) {
 	}
 }
 
-// What the document shows as a whole message, to the byte.
+// TestLetterForm checks the document's complete message, byte by byte.
 func TestLetterForm(t *testing.T) {
 	t.Parallel()
 	m := orchestrator.Message{
@@ -100,7 +101,7 @@ func TestLetterForm(t *testing.T) {
 		t.Errorf("%v\n%s", err, got)
 	}
 	m.Payload, m.ReplyTo, m.Summary, m.Context, m.Action = json.RawMessage("7"), "msg-0", "s", "c", "queue"
-	// the router's own: it has no ttl
+	// The router sets this expiry, because the message has no TTL.
 	m.ThreadID, m.SessionID, m.MulticastID, m.Group, m.ExpiresAt = "t", "crew", "mc-1", "all",
 		"2025-01-24T12:00:00.000Z"
 	_, tail, _ := strings.Cut(want, "  \"timestamp\"")
@@ -139,7 +140,7 @@ func TestExamplesReturnUnchanged(t *testing.T) {
 	}
 }
 
-// However an agent lays a file out, and whatever else it writes into it.
+// TestForeignFilesReturnUnchanged checks files with other layouts and additional content.
 func TestForeignFilesReturnUnchanged(t *testing.T) {
 	t.Parallel()
 	const core = `"id":"m-1","from":"pm","to":"qa","type":"x","payload":{}`
@@ -158,7 +159,8 @@ func TestForeignFilesReturnUnchanged(t *testing.T) {
 	}
 }
 
-// Half of a surrogate pair that a program of before has taken in, in a key that nobody here knows, leaves as U+FFFD.
+// TestHalfPairsLeaveMended checks that half of a surrogate pair, which an earlier program stored under an unknown
+// key, is written as U+FFFD.
 func TestHalfPairsLeaveMended(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -176,7 +178,8 @@ func TestHalfPairsLeaveMended(t *testing.T) {
 	}
 }
 
-// A row that was changed since it came in leaves as it is now; what the file said of other things stays.
+// TestChangedRowLeavesAsItIs checks that a row that was changed since its import is written with its present values.
+// The other contents of the file are kept.
 func TestChangedRowLeavesAsItIs(t *testing.T) {
 	t.Parallel()
 	l, err := letter.Parse([]byte(`{"id":"m","from":"a","to":"b","type":"x","payload":1,"timestamp":"T","zebra":1}`))
@@ -242,7 +245,8 @@ func TestParseNamesTheFault(t *testing.T) {
 	}
 }
 
-// What JSON cannot hold is refused, and not changed into something else.
+// TestEncodeRefusesWhatJSONCannotHold checks that Encode refuses values that JSON cannot represent, and does not
+// change them.
 func TestEncodeRefusesWhatJSONCannotHold(t *testing.T) {
 	t.Parallel()
 	good := orchestrator.Message{ID: "m", Sender: "a", Recipient: "b", Payload: json.RawMessage("1")}
@@ -261,7 +265,7 @@ func TestEncodeRefusesWhatJSONCannotHold(t *testing.T) {
 	}
 }
 
-// What somebody wrote by hand into the column says nothing, and breaks nothing.
+// TestStrangeOrigins checks that a hand-written value in the column origin is ignored and does no harm.
 func TestStrangeOrigins(t *testing.T) {
 	t.Parallel()
 	m := orchestrator.Message{ID: "m", Sender: "a", Recipient: "b", Type: "x", Payload: json.RawMessage("1"),
@@ -316,7 +320,8 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// Whatever Parse takes leaves unchanged, also by way of a row, and has a file name of its own.
+// FuzzParse checks that every letter that Parse accepts is written unchanged, also through a row, and has its own
+// file name.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"id":"m-1","from":"PM","to":"qa","type":"x","payload":{"n":1.10},"context":1,"z":[{}],"replyTo":null}`))
 	f.Add([]byte("\ufeff{\"id\":\"..\",\"from\":\"a\",\"to\":\"b\",\"type\":\"\\u2028\",\"payload\":null,\"priority\":\"urgent\"}\r\n"))

@@ -17,16 +17,16 @@ import (
 // maxID is the longest message id, in bytes.
 const maxID = 256
 
-// Parse reads a file. It is strict: keys that repeat or differ only in case, trailing data, NUL and invalid UTF-8 are
-// refused; only a byte order mark is tolerated, since some shells write one. id, from, to, type and payload are
-// required; priority is normal and status pending when they are missing or null. Error: invalid_params, whose message
-// begins with the path of the fault, such as `payload: missing`.
+// Parse parses a message file. Parse is strict: it refuses keys that repeat or differ only in case, trailing data,
+// NUL and invalid UTF-8. It tolerates only a byte order mark, which some shells write. id, from, to, type and payload
+// are required. A missing or null priority means normal, and a missing or null status means pending. Error:
+// invalid_params, whose message begins with the path of the fault, such as `payload: missing`.
 func Parse(text []byte) (Letter, error) {
 	l, err := parse(text)
 	if err != nil {
 		return Letter{}, err
 	}
-	folded := strings.ToLower(l.From) == l.From && strings.ToLower(l.To) == l.To // a row keeps no other
+	folded := strings.ToLower(l.From) == l.From && strings.ToLower(l.To) == l.To // a row stores names in lower case
 	if ours, err := l.Encode(); err != nil || !folded || !bytes.Equal(ours, text) {
 		l.file = bytes.Clone(text)
 	}
@@ -64,8 +64,8 @@ func parse(text []byte) (l Letter, err error) {
 	return l, l.check()
 }
 
-// means reports whether a key that the document does not have, such as summary, has a value that the other vocabularies
-// allow. If not, it is kept as one more unknown key.
+// means reports whether a key that the document does not define, such as summary, has a value that the other
+// vocabularies allow. Otherwise the key is kept as an unknown key.
 func means(m Member) bool {
 	text, err := textOf(m)
 	return err == nil && text != "" && (m.Key != "action" || text == "queue" || text == "interrupt")
@@ -95,7 +95,7 @@ func (l *Letter) check() error {
 	return nil
 }
 
-// textOf reads the value of a key that is text or null.
+// textOf returns the value of a key whose value is text or null.
 func textOf(m Member) (text string, err error) {
 	if string(m.Value) == "null" {
 		return "", nil
@@ -128,18 +128,18 @@ func members(text []byte) (list []Member, err error) {
 	} else if token != json.Delim('{') {
 		return nil, fault("", "the file must contain a JSON object")
 	}
-	seen := map[string]string{} // as written, by its small letters
+	seen := map[string]string{} // keys as written, by their lower-case form
 	for dec.More() {
 		token, err := dec.Token()
 		if err != nil {
 			return nil, notJSON(err)
 		}
-		key, _ := token.(string) // within an object it is nothing else
+		key, _ := token.(string) // in an object, the token is always a string
 		folded := strings.ToLower(key)
 		switch first, twice := seen[folded]; {
 		case twice && first == key:
 			return nil, fault(orchestrator.Clip(key), "the key occurs twice")
-		case twice: // some readers would take the one, some the other
+		case twice: // readers differ in which of the two they use
 			return nil, fault(orchestrator.Clip(key), "the key occurs twice; the other spelling is %s", orchestrator.Clip(first))
 		}
 		seen[folded] = key
@@ -165,7 +165,7 @@ func notJSON(err error) error {
 	return fault("", "the file is not valid JSON: %v", err)
 }
 
-// fault returns the error for what is wrong at a path of the file; "" is the whole file.
+// fault returns the error for a fault at a path of the file; "" is the whole file.
 func fault(path, format string, args ...any) error {
 	if path != "" {
 		path += ": "

@@ -19,18 +19,18 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// types are the types of messages that document 002 has, in its order. Each has a JSON Schema for its payload in
+// types lists the message types of document 002, in its order. Each has a JSON Schema for its payload in
 // schemas/TYPE.json.
 var types = []string{"task_assign", "implementation_complete", "validation_passed", "bug_report", "question", "answer",
 	statusUpdate}
 
-// statusUpdate is the type by which an agent says what it does.
+// statusUpdate is the type of messages in which agents report what they do.
 const statusUpdate = "status_update"
 
 //go:embed schemas/*.json
 var schemaFiles embed.FS
 
-// schemas holds the compiled schema of each type, made when it is first needed.
+// schemas holds the compiled schema of each type, compiled when it is first needed.
 var schemas = func() map[string]func() *jsonschema.Resolved {
 	all := map[string]func() *jsonschema.Resolved{}
 	for _, kind := range types {
@@ -39,7 +39,8 @@ var schemas = func() map[string]func() *jsonschema.Resolved {
 	return all
 }()
 
-// compile reads the schema of a type. It panics when that is wrong: it is part of the program, and a test reads all.
+// compile reads the schema of a type. It panics if the schema is invalid: the schemas are part of the program, and a
+// test compiles all of them.
 func compile(kind string) *jsonschema.Resolved {
 	var s jsonschema.Schema
 	text, err := fs.ReadFile(schemaFiles, "schemas/"+kind+".json")
@@ -60,10 +61,11 @@ func resolved(s *jsonschema.Schema) *jsonschema.Resolved {
 	return r
 }
 
-// Check checks the payload of a message against the schema that document 002 has for its type, and that a status_update
-// names its sender. It returns what a status_update says that its sender does, "" for any other message. A type that is
-// none of the document's passes. It is safe for concurrent use. Error: invalid_params, whose message begins with the
-// path of the fault, such as `payload.bugs[0].line: ...`, which stands under parameter in its details, too.
+// Check checks the payload of a message against the schema of its type in document 002. It also checks that a
+// status_update names its sender. Check returns the status in a status_update, and "" for any other message. Types
+// that the document does not define pass. Check is safe for concurrent use. Error: invalid_params, whose message
+// begins with the path of the fault, such as `payload.bugs[0].line: ...`. The path is also in its details, under
+// parameter.
 func Check(kind, sender string, payload json.RawMessage) (says orchestrator.PresenceStatus, err error) {
 	schema, known := schemas[kind]
 	if !known {
@@ -71,7 +73,7 @@ func Check(kind, sender string, payload json.RawMessage) (says orchestrator.Pres
 	}
 	var value any
 	dec := json.NewDecoder(strings.NewReader(string(payload)))
-	dec.UseNumber() // a number may be too large for a float64, and is kept as it stands
+	dec.UseNumber() // a number may be too large for a float64, and keeps its digits
 	if err := dec.Decode(&value); err != nil {
 		return "", misfit(kind, "payload", "not valid JSON: %v", err)
 	}
@@ -91,7 +93,8 @@ func Check(kind, sender string, payload json.RawMessage) (says orchestrator.Pres
 	return orchestrator.PresenceStatus(update["status"].(string)), nil
 }
 
-// Misspelt says so when a type is none of document 002's, whose payload nobody checks, but near to one; else it is "".
+// Misspelt returns a warning if a type is not defined by document 002, so that its payload is not checked, but is
+// close to one that is. Otherwise it returns "".
 func Misspelt(kind string) string {
 	near := nearest.Nearest(kind, types)
 	if _, known := schemas[kind]; known || len(near) == 0 {
@@ -101,8 +104,8 @@ func Misspelt(kind string) string {
 		orchestrator.Clip(kind), strings.Join(near, " or "))
 }
 
-// numbered replaces each json.Number in a value by a float64, since package jsonschema takes the former for a text. The
-// result is for checks only.
+// numbered replaces each json.Number in a value by a float64, because package jsonschema treats a json.Number as
+// text. Use the result only for checks.
 func numbered(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -120,8 +123,8 @@ func numbered(value any) any {
 	return value
 }
 
-// locate finds the innermost value that breaks its schema, since package jsonschema tells where in the schema it is,
-// but not where in the value.
+// locate finds the innermost value that violates its schema, because package jsonschema reports the place in the
+// schema, but not in the value.
 func locate(kind, path string, s *jsonschema.Schema, value any) error {
 	switch v := value.(type) {
 	case map[string]any:
@@ -146,7 +149,7 @@ func locate(kind, path string, s *jsonschema.Schema, value any) error {
 	return misfit(kind, path, "%s", complaint(s, value))
 }
 
-// complaint says what is wrong with a value that breaks a schema by itself.
+// complaint describes how a value itself violates a schema.
 func complaint(s *jsonschema.Schema, value any) string {
 	shown := orchestrator.Clip(string(marshal(value)))
 	if len(s.Enum) > 0 {
@@ -167,8 +170,7 @@ func complaint(s *jsonschema.Schema, value any) string {
 	return "must not be empty"
 }
 
-// misfit returns the error for what is wrong with the payload of a message of some type, or with its sender or
-// recipient.
+// misfit returns the error for a fault in the payload, the sender or the recipient of a message of some type.
 func misfit(kind, path, format string, args ...any) error {
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", path, fmt.Sprintf(format, args...))
 	e.Details = map[string]any{"parameter": path}
@@ -190,9 +192,10 @@ var routes = map[string]struct{ from, to string }{
 // Party is one end of a route: an agent's name and its role.
 type Party struct{ Name, Role string }
 
-// CheckRoute checks that sender and recipient of a message have the roles that document 002 wants for its type. An
-// agent is what the document calls pm, developer, qa or watchdog by its name or by its role. A type that is none of the
-// document's may go any way. Error: invalid_params, whose message begins with from or to.
+// CheckRoute checks that the sender and the recipient of a message have the roles that document 002 requires for its
+// type. An agent has one of the document's roles, pm, developer, qa or watchdog, by its name or by its role. Types
+// that the document does not define may have any sender and recipient. Error: invalid_params, whose message begins
+// with from or to.
 func CheckRoute(kind string, from, to Party) error {
 	route := routes[kind]
 	for _, end := range []struct {
@@ -211,8 +214,8 @@ func CheckRoute(kind string, from, to Party) error {
 	return nil
 }
 
-// ID is the id of a message as document 002 writes it: msg-RECIPIENT-yyyyMMdd-HHmmss-SEQUENCE, in UTC, the sequence
-// with three digits or more. It is made to be a Draft's MakeID.
+// ID returns a message id in the format of document 002: msg-RECIPIENT-yyyyMMdd-HHmmss-SEQUENCE, in UTC, where the
+// sequence has at least three digits. It fits the field MakeID of a Draft.
 func ID(recipient string, at time.Time, sequence int) string {
 	return fmt.Sprintf("msg-%s-%s-%03d", recipient, at.UTC().Format("20060102-150405"), sequence)
 }

@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// wantFault fails unless err is invalid_params at a path.
+// wantFault fails unless err is invalid_params with a path.
 func wantFault(t *testing.T, what string, err error, path string) {
 	t.Helper()
 	var e *orchestrator.Error
@@ -24,7 +24,8 @@ func wantFault(t *testing.T, what string, err error, path string) {
 	}
 }
 
-// The document's payloads pass, also with keys that it does not have, and say what their sender does.
+// TestCheckTakesTheDocumentsPayloads checks that the document's payloads pass, also with additional keys, and that
+// Check returns the sender's status.
 func TestCheckTakesTheDocumentsPayloads(t *testing.T) {
 	t.Parallel()
 	var kinds []string
@@ -63,7 +64,7 @@ func TestCheckTakesTheDocumentsPayloads(t *testing.T) {
 	}
 }
 
-// paths lists what an example's payload holds: each path, and the value there.
+// paths adds each path in an example's payload, with the value there.
 func paths(at string, value any, into map[string]any) {
 	into[at] = value
 	switch v := value.(type) {
@@ -78,7 +79,7 @@ func paths(at string, value any, into map[string]any) {
 	}
 }
 
-// changed returns a payload in which the value at a path is left out, or replaced.
+// changed returns a payload in which the value at a path is removed or replaced.
 func changed(t *testing.T, payload, path string, replacement any, remove bool) json.RawMessage {
 	t.Helper()
 	var change func(at string, value any) any
@@ -113,10 +114,11 @@ func changed(t *testing.T, payload, path string, replacement any, remove bool) j
 	return text
 }
 
-// Whatever is taken out of the document's payloads, or is of another type there, is refused with its path.
+// TestCheckNamesThePathOfEveryFault checks that a payload of the document in which a value is removed or has another
+// type is refused with the value's path.
 func TestCheckNamesThePathOfEveryFault(t *testing.T) {
 	t.Parallel()
-	free := []string{"payload.acceptanceCriteria[0]", "payload.acceptanceCriteria[1]"} // the document leaves open what they are
+	free := []string{"payload.acceptanceCriteria[0]", "payload.acceptanceCriteria[1]"} // the document leaves their type open
 	optional := []string{"payload.taskId of status_update"}
 	for _, e := range examples {
 		var value any
@@ -153,7 +155,7 @@ func TestCheckNamesThePathOfEveryFault(t *testing.T) {
 	}
 }
 
-// What a schema says beyond types, and how a fault reads.
+// TestCheckSaysWhatIsWrong checks the rules of a schema other than types, and the messages of all faults.
 func TestCheckSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ kind, payload, want string }{
@@ -229,8 +231,8 @@ func TestID(t *testing.T) {
 	}
 }
 
-// FuzzCheck: whatever stands in a payload, a refusal names a place in it in a short line, and what is taken is taken
-// again with a key beside it that nobody knows.
+// FuzzCheck checks, for any payload, that a refusal names a place in the payload in a short line, and that an
+// accepted payload is also accepted with an additional unknown key.
 func FuzzCheck(f *testing.F) {
 	for i, e := range examples {
 		f.Add(uint8(i), e.payload)

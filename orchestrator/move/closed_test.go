@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// byHand inserts a message as a program does that knows nothing of mailroom.
+// byHand inserts a message as a program does that does not use mailroom.
 func byHand(t *testing.T, place, id string) error {
 	t.Helper()
 	enginetest.Miscounts(place)
@@ -24,7 +24,7 @@ func byHand(t *testing.T, place, id string) error {
 	return err
 }
 
-// refused looks whether all that can be done to messages by hand is refused, with what it should say.
+// refused checks that all changes of messages by hand are refused, with the given text in the error.
 func refused(t *testing.T, place, says string) {
 	t.Helper()
 	db := enginetest.Plain(t, place)
@@ -40,7 +40,8 @@ func refused(t *testing.T, place, says string) {
 	}
 }
 
-// What is written by hand is refused where the database has moved from, and where it has not arrived yet.
+// TestByHand checks that writes by hand are refused at the old place, and at a new place where the database has not
+// arrived yet.
 func TestByHand(t *testing.T) {
 	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
@@ -64,7 +65,8 @@ func TestByHand(t *testing.T) {
 	})
 }
 
-// No backup is restored into an old place, and one of it makes a database that can be written.
+// TestRestoreMoved checks that no backup is restored into an old place, and that a backup of an old place makes a
+// database that takes writes.
 func TestRestoreMoved(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -109,7 +111,7 @@ func TestRestoreMoved(t *testing.T) {
 	}
 }
 
-// A newer program that brings the tables of an old place to its version leaves it closed.
+// TestMigratedClosed checks that an old place stays closed when a newer program migrates its tables.
 func TestMigratedClosed(t *testing.T) {
 	t.Parallel()
 	file := enginetest.OldVersion(t)

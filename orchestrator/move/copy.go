@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// copying fills one database from another, each within a transaction.
+// copying fills one database from another, with one transaction in each.
 type copying struct {
 	reached  func(step string) // see Run
 	ctx      context.Context
@@ -24,17 +24,17 @@ type copying struct {
 	tx       *ledger.Tx // of the new place
 	pairs    []pair
 	left     []string
-	adopt    []int64 // seq of messages whose row was written by hand, and could not be kept as it was
+	adopt    []int64 // seqs of messages whose rows were written by hand and could not be kept unchanged
 	repairs  Repairs
 }
 
-// pair is a table at both places. Their columns are the same, in the same order.
+// pair is a table at both places. Both have the same columns, in the same order.
 type pair struct {
 	from, to store.MovedTable
 	sent     digest
 }
 
-// plan pairs the tables. What another program has in the same database stays where it is.
+// plan pairs the tables. Tables of other programs in the same database are not moved.
 func (c *copying) plan() error {
 	old, err := c.from.Tables()
 	if err != nil {
@@ -82,7 +82,7 @@ func namesOf(t store.MovedTable) (names []string) {
 	return names
 }
 
-// clear empties the tables. It does so twice, since triggers count what the first time deletes.
+// clear empties the tables. It deletes twice, because triggers count what the first pass deletes.
 func (c *copying) clear() error {
 	for range 2 {
 		for _, p := range c.pairs {
@@ -98,10 +98,10 @@ func (c *copying) clear() error {
 	return nil
 }
 
-// settings is the table that has rows of its own at each place.
+// settings is the name of the table that has rows of its own at each place.
 const settings = "settings"
 
-// copy copies all rows, and the numbers that come next.
+// copy copies all rows, and the next values of the number sequences.
 func (c *copying) copy() error {
 	for i := range c.pairs {
 		p := &c.pairs[i]
@@ -119,14 +119,14 @@ func (c *copying) copy() error {
 	}
 	names, err := c.from.InboxViews()
 	for _, name := range names {
-		if err == nil && orchestrator.IsName(name) { // not written by hand
+		if err == nil && orchestrator.IsName(name) { // skip names that were written by hand
 			err = c.to.MakeInboxView(name, c.tx.Now)
 		}
 	}
 	return err
 }
 
-// rows are the rows of a table at the old place, as the new one takes them.
+// rows yields the rows of a table at the old place, converted for the new place.
 func (c *copying) rows(p *pair) iter.Seq2[store.Row, error] {
 	return func(yield func(store.Row, error) bool) {
 		fitting := make(store.Row, len(p.to.Columns))
@@ -147,7 +147,7 @@ func (c *copying) rows(p *pair) iter.Seq2[store.Row, error] {
 
 var errStopped = orchestrator.Errorf(orchestrator.Internal, "the new database accepts no more rows")
 
-// each calls each with the rows of a table that move.
+// each calls the function each for every row of a table that moves.
 func (c *copying) each(of store.Mover, t store.MovedTable, each func(row store.Row) error) error {
 	n := 0
 	return of.Each(t, func(row store.Row) error {
@@ -161,7 +161,7 @@ func (c *copying) each(of store.Mover, t store.MovedTable, each func(row store.R
 	})
 }
 
-// compare reads all again at the new place.
+// compare reads all rows again at the new place and compares them with the rows that were sent.
 func (c *copying) compare() error {
 	for _, p := range c.pairs {
 		var got digest
@@ -183,8 +183,8 @@ func (c *copying) compare() error {
 	return nil
 }
 
-// digest is the sum of what rows hold, in whatever order they come. Where their order counts, each goes in with its
-// place.
+// digest is a checksum of rows, independent of their order. In an ordered table, the position of each row is part of
+// the checksum.
 type digest struct {
 	n   int64
 	sum [2]uint64
@@ -212,18 +212,18 @@ func (d *digest) add(row store.Row, ordered bool) {
 	d.sum[1] += binary.LittleEndian.Uint64(h[8:])
 }
 
-// Repairs are the values that the new place could not hold as they were.
+// Repairs lists the values that the new place could not hold unchanged.
 type Repairs struct {
 	N     int64
-	First []string // some of them, with their rows and what was there
+	First []string // some of them, with their rows and their old values
 }
 
-// mostShown bounds the repairs that are shown.
+// mostShown bounds the repairs in Repairs.First.
 const mostShown = 20
 
-// fit makes of a row what the columns of the new place can hold. Where somebody has written something else by hand,
-// that is what mailroom has read it as all the time: the nearest number, or 0; text without NULs and without bytes that
-// are no UTF-8.
+// fit converts a row into values that the columns of the new place can hold. A value that does not fit was written by
+// hand. fit replaces it by the value that mailroom has always read in its place: the nearest number, or 0; text
+// without NULs and without invalid UTF-8.
 func (c *copying) fit(t store.MovedTable, row, fitting store.Row) {
 	adopt := false
 	for i, column := range t.Columns {
@@ -274,7 +274,7 @@ func cleaned(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
 }
 
-// rowName names a row by its table and its first column.
+// rowName describes a row by its table and its identifying column, or else its first column.
 func rowName(t store.MovedTable, row store.Row) string {
 	column := max(slices.IndexFunc(t.Columns, func(c store.MovedColumn) bool {
 		return c.Name == "message_id" ||
@@ -283,7 +283,7 @@ func rowName(t store.MovedTable, row store.Row) string {
 	return fmt.Sprintf("%s in %s", shown(row[column]), t.Name)
 }
 
-// shown is a value for people, who need not see all of it.
+// shown formats a value for an error message or a report, and cuts it if it is long.
 func shown(value any) string {
 	switch v := value.(type) {
 	case nil:

@@ -1,8 +1,8 @@
 // Package move moves a database to another place: from a file to a server, or back.
 //
-// The old place is held still meanwhile. The new one is filled in one transaction, compared and committed, but takes no
-// writes; then the old one is marked, and takes none any more; then the new one is opened. Killed at any moment it can
-// be run again, and at no moment can both be written.
+// The old place takes no writes during the move. The new place is filled in one transaction, compared and committed,
+// but takes no writes yet. Then the old place is marked, and takes no writes any more. Then the new place is opened.
+// A move that was killed at any moment can be run again, and at no moment do both places take writes.
 package move
 
 import (
@@ -18,17 +18,17 @@ import (
 	"mailroom/tracing"
 )
 
-// Moved says what was moved.
+// Moved is the result of a move.
 type Moved struct {
 	Tables []Table
-	Before bool     // all was moved by an earlier run: this one has at most finished it
-	Left   []string // tables of other programs, which stay
-	Leases int64    // that were ended: the processes that have them deliver at the old place
+	Before bool     // an earlier run moved everything; this run at most finished the move
+	Left   []string // tables of other programs, which stay at the old place
+	Leases int64    // leases that were ended, because their processes deliver at the old place
 	Hosts  int64    // agents that belong to this machine from now on
-	// those of them that belonged to another, in a database that is for one machine now, as "bob of db2"
+	// Others lists those that belonged to another machine, as "bob of db2", if the new database is for one machine.
 	Others  []string
 	Repairs Repairs
-	// Standstill is for how long nobody could write.
+	// Standstill is how long writes were blocked.
 	Standstill time.Duration
 }
 
@@ -38,7 +38,7 @@ type Table struct {
 	Rows int64  `json:"rows"`
 }
 
-// Rows returns how many rows were moved in all.
+// Rows returns the number of all rows that were moved.
 func (m *Moved) Rows() (n int64) {
 	for _, t := range m.Tables {
 		n += t.Rows
@@ -46,16 +46,17 @@ func (m *Moved) Rows() (n int64) {
 	return n
 }
 
-// moving is a move under way.
+// moving is a move in progress.
 type moving struct {
 	from, to *ledger.Ledger
-	old      string            // the old place, as the new one names it
+	old      string            // name of the old place that the new one stores
 	reached  func(step string) // see Run
 }
 
-// Run moves a database, and calls reached, unless it is nil, with the name of each step that is done. The new place may not be there yet,
-// and may hold nothing but what is made with it. Errors: conflict for a place that holds more, or where the database is
-// not any more; unavailable when what arrived differs; those of the databases.
+// Run moves a database. Unless reached is nil, Run calls it with the name of each completed step. The new place need
+// not exist yet, and must contain nothing except what a new database contains. Errors: conflict if the new place
+// contains more, or if the database is no longer at the old place; unavailable if the copy differs; those of the
+// databases.
 func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)) (Moved, error) {
 	if from.TrustedPath() == to.TrustedPath() {
 		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is already at %s", to.Path()).
@@ -71,7 +72,7 @@ func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)
 		return Moved{}, err
 	}
 	if err := person.Here(ctx, from); err != nil {
-		return Moved{}, err // the keys of questions move with it
+		return Moved{}, err // the keys of questions move with the database
 	}
 	m := &moving{from, to, origin(from, conf), reached}
 	switch at := conf.Stored[store.MovedTo]; {
@@ -96,18 +97,18 @@ func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)
 	return moved, m.finish(ctx)
 }
 
-// origin names an old place for the new one.
+// origin returns the name of the old place that the new place stores.
 func origin(from *ledger.Ledger, conf *ledger.Config) string {
 	return conf.Stored[store.DatabaseID] + " " + from.Path()
 }
 
-// leave fills the new place and marks the old one, in one transaction of that.
+// leave fills the new place and marks the old one, in one transaction of the old one.
 func (m *moving) leave(ctx context.Context) (moved Moved, err error) {
 	var failed error
-	var began time.Time // of the last run
+	var began time.Time // beginning of the last run of the transaction
 	err = m.from.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if failed != nil {
-			return failed // it would fail again
+			return failed // another run would fail again
 		}
 		again := !began.IsZero()
 		began = time.Now()
@@ -133,7 +134,8 @@ func (m *moving) leave(ctx context.Context) (moved Moved, err error) {
 	return moved, err
 }
 
-// mark stores, or with "" deletes, a row of settings that closes a database, and so closes or opens it.
+// mark stores a row of settings that closes a database, or deletes the row if value is "", which opens the database
+// again.
 func mark(t *ledger.Tx, m store.Mover, key, value string) error {
 	var err error
 	if value != "" {
@@ -157,7 +159,7 @@ func mover(t *ledger.Tx) (store.Mover, error) {
 	return nil, orchestrator.Errorf(orchestrator.Unavailable, "this kind of database cannot be moved")
 }
 
-// arrive fills the new place and compares it, in one transaction of that.
+// arrive fills the new place and compares it, in one transaction of the new place.
 func (m *moving) arrive(ctx context.Context, source store.Mover) (moved Moved, err error) {
 	var failed error
 	again := false
@@ -179,7 +181,7 @@ func (m *moving) arrive(ctx context.Context, source store.Mover) (moved Moved, e
 	return moved, err
 }
 
-// fill copies the database, compares the copy and makes it right for its place.
+// fill copies the database, compares the copy, and adapts it to its place.
 func (m *moving) fill(c *copying) (moved Moved, err error) {
 	place := func(value string) func() error {
 		return func() error { return mark(c.tx, c.to, store.MovingFrom, value) }
@@ -197,14 +199,14 @@ func (m *moving) fill(c *copying) (moved Moved, err error) {
 	return moved, nil
 }
 
-// replaced are the tables that a place may have rows in though nobody has used it: those that init makes, and what a
-// daemon writes there. These go, as docs/postgres.md says.
+// replaced lists the tables that may have rows at an unused place: those that init fills, and those that a daemon
+// fills. Their rows are deleted, as docs/postgres.md states.
 var replaced = []string{settings, "schedules", "groups", "message_count", "daemons", "exports", "command_trace",
 	"signal_keys"}
 
-// mayArrive refuses a place that holds something, unless it is from an earlier run, which nobody could write since. A
-// place that was made takes writes until it is filled, for good if the run was killed in between. What somebody writes
-// there by then is found here, while nobody else writes, and so nothing of it is lost.
+// mayArrive refuses a place that contains rows, unless they are from an earlier run: since that run, no program could
+// write there. A newly made place takes writes until it is filled, even after a run that was killed in between.
+// mayArrive finds the rows written by then, and no other program can write at the same time, so no row is lost.
 func (c *copying) mayArrive(old string) error {
 	t := c.tx
 	switch before := t.Config().Stored[store.MovingFrom]; {
@@ -236,13 +238,13 @@ func (c *copying) mayArrive(old string) error {
 	return nil
 }
 
-// settle makes what was copied right for its new place.
+// settle adapts the copied rows to their new place.
 func (c *copying) settle(m *Moved) (err error) {
 	t := c.tx
 	for _, p := range t.Ledger.Parts {
 		for _, o := range p.Outdated {
 			if o.Valid != "" {
-				continue // it moves, and is as valid as before
+				continue // these records move and stay valid
 			}
 			if err := t.Run(o.End, t.ClockText); err != nil {
 				return err
@@ -267,7 +269,7 @@ func (c *copying) settle(m *Moved) (err error) {
 			return err
 		}
 	}
-	if len(c.adopt) > 0 { // they count once they are adopted
+	if len(c.adopt) > 0 { // the counts include them only after their adoption
 		if err := ledger.Recount(t); err != nil {
 			return err
 		}
@@ -275,8 +277,8 @@ func (c *copying) settle(m *Moved) (err error) {
 	return settleHosts(t, m)
 }
 
-// settleHosts has the agents that are on one machine, and signal, belong to this one, if the new place is for many; in
-// a file nothing belongs to any.
+// settleHosts assigns the agents that need a machine, and the keys of phones, to this machine, if the new place is a
+// server. In a file, nothing belongs to a machine.
 func settleHosts(t *ledger.Tx, m *Moved) error {
 	if err := person.Stay(t); err != nil {
 		return err
@@ -302,7 +304,7 @@ func settleHosts(t *ledger.Tx, m *Moved) error {
 	return err
 }
 
-// finish opens the new place, once the old one is marked. What stands beside the old one comes along.
+// finish opens the new place once the old one is marked. It also copies the files beside the old place: the keys.
 func (m *moving) finish(ctx context.Context) error {
 	from, to := m.from, m.to
 	conf, err := to.Configuration(ctx)
@@ -331,7 +333,7 @@ func (m *moving) finish(ctx context.Context) error {
 	})
 }
 
-// tables lists the tables with their rows, those with most first.
+// tables lists the tables and their numbers of rows, the largest first.
 func (c *copying) tables() (list []Table) {
 	for _, p := range c.pairs {
 		list = append(list, Table{p.to.Name, p.sent.n})

@@ -9,9 +9,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// twins is called when a row could not be added at the new place. It returns an error that names two rows of the table
-// which are the same there in what no two may have the same, though they are different at the old place; nil if there
-// are none.
+// twins is called when a row could not be added at the new place. It returns an error that names two rows of the
+// table that differ at the old place, but have the same values of a unique key at the new place. It returns nil if
+// there are none.
 func (c *copying) twins(p *pair) error {
 	for _, key := range p.to.Keys {
 		if err := c.twinsIn(p, key); err != nil {
@@ -21,9 +21,10 @@ func (c *copying) twins(p *pair) error {
 	return nil
 }
 
-// twinsIn is twins for one key. Of all rows it remembers those alone that are the same as one that had to be repaired.
+// twinsIn looks for two rows that get the same values of one key. It remembers only the rows whose key equals that of
+// a repaired row.
 func (c *copying) twinsIn(p *pair, key []string) error {
-	suspects := map[string]string{} // what a key was, by what it becomes; "" until a row with it was seen
+	suspects := map[string]string{} // old value of a key, by its new value; "" until a row with it was seen
 	err := c.eachKey(p, key, func(_, becomes []any, kept bool) error {
 		if !kept {
 			suspects[fmt.Sprintf("%#v", becomes)] = ""
@@ -49,7 +50,7 @@ func (c *copying) twinsIn(p *pair, key []string) error {
 	})
 }
 
-// eachKey calls each with the values of a key in each row: what they are, and what they become. Keys with a NULL never
+// eachKey calls each with the values of a key in each row: the old and the new values. Keys with a NULL never
 // collide.
 func (c *copying) eachKey(p *pair, key []string, each func(was, becomes []any, kept bool) error) error {
 	return c.each(c.from, p.from, func(row store.Row) error {
@@ -68,7 +69,7 @@ func (c *copying) eachKey(p *pair, key []string, each func(was, becomes []any, k
 	})
 }
 
-// list is a list of values for people.
+// list formats a list of values.
 func list(values []any) string {
 	var texts []string
 	for _, value := range values {

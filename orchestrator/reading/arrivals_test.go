@@ -11,12 +11,12 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// TestArrivals: what arrives is told once, also when its id is older than what was read meanwhile: an id is made before
-// the commit that shows it.
+// TestArrivals checks that each arrival is reported once, even if its id is older than that of a message that was
+// read in the meantime: an id is made before the commit that makes the message visible.
 func TestArrivals(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	bell := store.NewLocalBell() // which nobody rings but this test
+	bell := store.NewLocalBell() // only this test rings it
 	r := enginetest.OpenWith(t, ledger.Options{
 		Path: f.Path, Now: f.Clock.Now, Bell: bell,
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},

@@ -13,12 +13,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// longestWait bounds how long a wait counts in the search for circles, whatever its timeout, so that a clock that was
-// set forward and back, or what a killed process leaves behind where no pulse tells so, refuses nobody for ever.
+// longestWait bounds how long a wait counts in the search for circles, whatever its timeout. Otherwise a clock that
+// was set forward and back, or a row that a killed process left where no pulse shows its death, would block waits
+// forever.
 const longestWait = 24 * time.Hour
 
-// awaited returns the agents that a wait waits for: those that it names, and those that can answer the message it
-// names. Errors: unknown_recipient; not_found for the message; permission_denied when the waiter did not send it.
+// awaited returns the agents for which a wait waits: the agents in its options, and the recipients of the message in
+// ReplyTo. Errors: unknown_recipient; not_found for the message; permission_denied if the waiter did not send it.
 func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (names []string, err error) {
 	if len(o.For) == 0 && o.ReplyTo == "" && o.Filter.Sender == "" {
 		return nil, nil
@@ -65,10 +66,10 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (
 	return names, nil
 }
 
-// declareWait notes whom a wait waits for until it ends, and refuses one that closes a circle: everybody who could end
-// it waits in its turn, in the end for the waiter, and nobody would ever be woken. Noting and looking are one
-// transaction, so that of two waits that close a circle together one is refused. The ids are those of the notes, for
-// endWait. Error: conflict, with the circle named.
+// declareWait records for whom a wait waits until it ends. It refuses a wait that closes a circle, in which every
+// agent that could end the wait is itself waiting, directly or through others, for the waiter, so that none would
+// ever wake. The check and the record are one transaction, so of two waits that close a circle together one is
+// refused. The ids identify the rows in the table waits, for endWait. Error: conflict, which names the circle.
 func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []string) (ids []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -107,8 +108,8 @@ func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []stri
 	return ids, err
 }
 
-// endWait removes the notes of a wait. It belongs in the transaction that takes what was waited for: whoever answers
-// and then waits in its turn closes no circle.
+// endWait deletes the rows of a wait. Call it in the transaction that takes the awaited messages, so that an agent
+// that answers and then waits itself closes no circle.
 func endWait(t *ledger.Tx, ids []string) error {
 	for _, id := range ids {
 		if err := t.Run(`DELETE FROM waits WHERE id = ?`, id); err != nil {
@@ -118,7 +119,7 @@ func endWait(t *ledger.Tx, ids []string) error {
 	return nil
 }
 
-// withdrawWait ends a wait that took nothing. Notes that cannot be removed end by themselves.
+// withdrawWait ends a wait that took nothing. Rows that cannot be deleted expire on their own.
 func withdrawWait(ctx context.Context, l *ledger.Ledger, o *Options, failure error) {
 	if len(o.edges) == 0 {
 		return
@@ -130,11 +131,11 @@ func withdrawWait(ctx context.Context, l *ledger.Ledger, o *Options, failure err
 	}
 }
 
-// checkCircle refuses a wait that closes a circle of processes that live.
+// checkCircle refuses a wait that closes a circle of live processes.
 func checkCircle(t *ledger.Tx, waiter string, own *edges) error {
 	chain, err := circle(t, waiter, own)
 	if err == nil && chain != nil {
-		err = t.MustBeAlone() // somebody on the way may have taken just now what ends its wait
+		err = t.MustBeAlone() // an agent in the chain may just have taken what ends its wait
 	}
 	if err != nil || chain == nil {
 		return err
@@ -149,7 +150,7 @@ func checkCircle(t *ledger.Tx, waiter string, own *edges) error {
 	return closesCircle(chain)
 }
 
-// endDeadWaits removes the notes of processes that are known to be dead.
+// endDeadWaits deletes the waits of processes that are known to be dead.
 func endDeadWaits(t *ledger.Tx) (removed int64, err error) {
 	instances, err := t.Texts(`SELECT DISTINCT instance FROM waits`)
 	for _, instance := range instances {
@@ -162,33 +163,33 @@ func endDeadWaits(t *ledger.Tx) (removed int64, err error) {
 	return removed, err
 }
 
-// hop is one agent on the way along a circle of waits.
+// hop is one agent in a circle of waits.
 type hop struct {
 	agent string
 	since string // when it began to wait
 }
 
-// filtered is what ends a wait, as it stands in the table waits.
+// filtered states which messages end a wait, as stored in the table waits.
 type filtered int64
 
 const (
 	byAll     filtered = iota // any message
-	byTheirs                  // a message of those that are waited for
-	byAnswers                 // an answer of theirs; one to another message counts, too
+	byTheirs                  // a message from one of the awaited agents
+	byAnswers                 // an answer from one of them, including answers to other messages
 )
 
-// edges say whom one agent waits for, and what else would end its waits.
+// edges describes for whom one agent waits, and what else would end its waits.
 type edges struct {
-	names    []string // agents that it waits for
-	since    string   // when the first of them began
+	names    []string // agents for which it waits
+	since    string   // when the first of the waits began
 	filtered filtered
-	posts    bool // any post in its threads ends it, too
+	posts    bool // a post in its threads also ends the wait
 }
 
-// circle returns the way from a waiter along the waits back to itself, nil if there is none or somebody on any way from
-// it may act: one that waits for nobody in particular, or for whom there is something to read, which is about to wake
-// up. Of those that an agent waits for any one can wake it. Both ends of the way are the waiter, whose own wait is
-// about to begin.
+// circle returns the chain of waits from a waiter back to itself. It returns nil if there is no such chain, or if any
+// agent that the waiter depends on may act: one that waits for no particular agent, or one that has something to read
+// and is about to wake. Any one of the agents for which an agent waits can wake it. The chain begins and ends with
+// the waiter, whose own wait is about to begin.
 func circle(t *ledger.Tx, waiter string, own *edges) (way []hop, err error) {
 	cameFrom := map[string]string{}
 	since := map[string]string{waiter: t.Now}
@@ -225,7 +226,7 @@ func circle(t *ledger.Tx, waiter string, own *edges) (way []hop, err error) {
 	}
 }
 
-// add adds a wait of the same agent. One that filters ends by less than one that does not.
+// add adds another wait of the same agent. The result has the weaker of both filters, because more messages end it.
 func (e *edges) add(other *edges) {
 	if len(e.names) == 0 {
 		e.filtered = other.filtered
@@ -235,7 +236,7 @@ func (e *edges) add(other *edges) {
 	e.names = append(e.names, other.names...)
 }
 
-// waitsOf returns what an agent waits for.
+// waitsOf returns the waits of an agent.
 func waitsOf(t *ledger.Tx, agent string) (e edges, err error) {
 	err = t.Query(`SELECT waits_for, since, filtered, posts FROM waits WHERE waiter = ?`, func(row store.Row) error {
 		e.add(&edges{names: []string{row.Text(0)}, filtered: filtered(row.Int(2)), posts: row.Int(3) != 0})
@@ -249,7 +250,7 @@ func waitsOf(t *ledger.Tx, agent string) (e edges, err error) {
 
 // isWoken reports whether a waiter would find something that ends its wait.
 func isWoken(t *ledger.Tx, name string, e *edges) (bool, error) {
-	senders := []string{""} // everybody
+	senders := []string{""} // "" is any sender
 	if e.filtered > byAll {
 		senders = e.names
 	}
@@ -264,8 +265,8 @@ func isWoken(t *ledger.Tx, name string, e *edges) (bool, error) {
 	return messages.HasUnreadPosts(t.Conn, name)
 }
 
-// hasMail reports whether there is something to read for an agent, from a sender or, if that is "", from anybody; answers
-// leaves out what answers nothing.
+// hasMail reports whether an agent has something to read from a sender; a sender of "" is any. If answers is set,
+// only messages that answer another message count.
 func hasMail(t *ledger.Tx, name, sender string, answers bool) (bool, error) {
 	n, err := t.Number(`
 		SELECT EXISTS (SELECT 1 FROM agent_inbox i WHERE recipient = ?2 AND read_at = '' AND (?3 = ''

@@ -25,8 +25,8 @@ func helpWait(path string, _ *bufio.Scanner) {
 	fmt.Println(err)
 }
 
-// TestKilledWaiterRefusesNobody: what a killed process leaves behind refuses nobody, and goes; as long as it lives, it
-// counts.
+// TestKilledWaiterRefusesNobody checks that the rows of a killed process refuse no waits and are deleted. While the
+// process lives, its waits count.
 func TestKilledWaiterRefusesNobody(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -34,7 +34,7 @@ func TestKilledWaiterRefusesNobody(t *testing.T) {
 	}
 	enginetest.OfAFile(t, "there nobody can tell whether a process lives; its wait counts until its timeout")
 	path := enginetest.Place(t)
-	f := &enginetest.Fixture{Engine: enginetest.Open(t, path), T: t, Path: path} // by the clock of the other process
+	f := &enginetest.Fixture{Engine: enginetest.Open(t, path), T: t, Path: path} // with the clock of the other process
 	f.Add(agents.Update{Name: "a"})
 	f.Add(agents.Update{Name: "b"})
 	waiter := helper.Start(t, "wait", path)

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// The view of an inbox is the document's inbox for a program that knows only SQL: it shows what is unread, and what is
-// deleted from it is read, everywhere and at once, and the trace says so.
+// TestInboxViewIsConsumable checks that the view of an inbox serves a program that knows only SQL: the view shows the
+// unread messages, and a DELETE marks a message as read, everywhere and at once, with an event in the trace.
 func TestInboxViewIsConsumable(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -37,7 +37,7 @@ func TestInboxViewIsConsumable(t *testing.T) {
 		AND event = 'read'`, first),
 		"read delivered delivered b_inbox")
 
-	// What was read that way no other reader gets, and it does not expire unread.
+	// No other reader gets a message that was read through the view, and the message does not expire as unread.
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})
 	if err != nil || len(ms) != 1 || ms[0].ID != second {
 		t.Errorf("read %v, %v; want only %s", ms, err, second)
@@ -46,13 +46,14 @@ func TestInboxViewIsConsumable(t *testing.T) {
 	f.Deliver()
 	want.Equal(t, "status past its ttl", f.Message(first).Status, orchestrator.Delivered)
 
-	// Emptying an empty inbox, and deleting what is not there, does nothing.
+	// Deleting from an empty inbox, or deleting a missing row, does nothing.
 	f.SQL(`DELETE FROM b_inbox`)
 	f.SQL(`DELETE FROM b_inbox WHERE message_id = ?`, other)
 	want.Equal(t, "events of reading", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'read'`)), 2)
 }
 
-// A message that retention archived unread is still in the view, and reading it there is noted in the archive.
+// TestInboxViewOfArchived checks that a message that was archived unread is still in the view, and that reading it
+// there is recorded in the archive.
 func TestInboxViewOfArchived(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -67,15 +68,15 @@ func TestInboxViewOfArchived(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message_archive WHERE message_id = ? AND read_at <> ''`, id), "1")
 }
 
-// What a reader was handed under a lease that has run out is unread again in the view, too, by the clock: nobody need
-// have given it back. As long as the lease lasts, or once it was read, it is not there.
+// TestInboxViewAfterAReadingLease checks that a message is in the view again as soon as its lease has expired by the
+// clock, even if nobody has given it back. During the lease, or once it was read, the message is not in the view.
 func TestInboxViewAfterAReadingLease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	f.ViewInboxes("b", "c")
 	first, second := f.Send("a", "b"), f.Send("a", "b")
 	want.IDs(t, f.TakeFor("b", time.Minute), first, second)
-	lasting := func(until string) { f.SQL(`UPDATE reading_lease SET until = ?`, until) } // the view goes by SQLite's clock
+	lasting := func(until string) { f.SQL(`UPDATE reading_lease SET until = ?`, until) } // the view uses SQLite's clock
 	lasting("9999-12-31T23:59:59.999Z")
 	want.Rows(t, f.Rows(`SELECT message_id FROM b_inbox`))
 	lasting("2026-01-02T03:05:05.000Z")
@@ -100,7 +101,8 @@ func TestInboxViewAfterAReadingLease(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT count(*) FROM reading_lease`), "0")
 }
 
-// Two programs that empty an inbox at once, with the one statement that takes and returns, get each message once.
+// TestInboxViewTakenOnce checks that two programs that empty an inbox at the same time, with one statement that
+// deletes and returns the rows, get each message once.
 func TestInboxViewTakenOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

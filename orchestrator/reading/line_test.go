@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// queue is the waits of one client in a bubble, in which a writes to b and c.
+// queue holds the waits of one client in a bubble in which a writes to b and c.
 type queue struct {
 	*enginetest.Fixture
 	line reading.Line
@@ -35,7 +35,7 @@ func inLine(t *testing.T, then func(t *testing.T, q *queue)) {
 	})
 }
 
-// waits begins a wait of b in the line, unless o says whose, and returns when it stands there.
+// waits begins a wait, of b unless o names another recipient, and returns when the wait has joined the line.
 func (q *queue) waits(ctx context.Context, o reading.Options) <-chan waited {
 	ended := make(chan waited, 1)
 	if o.Recipient == "" {
@@ -53,7 +53,7 @@ func (q *queue) waits(ctx context.Context, o reading.Options) <-chan waited {
 	return ended
 }
 
-// got checks which waits have ended by now, and with what: an id, or "" for one that goes on.
+// got checks which waits have ended so far, and with which id; "" means that the wait continues.
 func (q *queue) got(what string, waits []<-chan waited, ids ...string) {
 	q.T.Helper()
 	synctest.Wait()
@@ -71,8 +71,8 @@ func (q *queue) got(what string, waits []<-chan waited, ids ...string) {
 	}
 }
 
-// TestNewestWaitIsFirst: of the waits in a line the newest gets a message, however many times that is tried, and the
-// others get the next ones.
+// TestNewestWaitIsFirst checks, many times, that the newest wait in a line gets a message, and the others get the
+// next ones.
 func TestNewestWaitIsFirst(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		for range 20 {
@@ -89,8 +89,8 @@ func TestNewestWaitIsFirst(t *testing.T) {
 	})
 }
 
-// TestNewestWaitTakesOnlyItsOwn: what the newest wait does not take goes to the next one, and what is for somebody else
-// to that agent.
+// TestNewestWaitTakesOnlyItsOwn checks that a message that the newest wait does not accept goes to the next wait, and
+// that a message for another agent goes to that agent.
 func TestNewestWaitTakesOnlyItsOwn(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		waits := []<-chan waited{
@@ -106,8 +106,8 @@ func TestNewestWaitTakesOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// TestWaitsThatLeaveTheLine: who was called off or has waited long enough gets nothing, and the next one does. What a
-// newer wait only looks at the older one takes.
+// TestWaitsThatLeaveTheLine checks that a cancelled or expired wait gets nothing, and the next wait gets the message.
+// If a newer wait only peeks, the older one takes the message.
 func TestWaitsThatLeaveTheLine(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		oldest := q.waits(t.Context(), reading.Options{})
@@ -127,8 +127,8 @@ func TestWaitsThatLeaveTheLine(t *testing.T) {
 	})
 }
 
-// TestCircleInALine: a wait that is refused while another takes a message for it loses nothing, and the edges of one
-// that was served by another are gone with the message.
+// TestCircleInALine checks that a wait that is refused while another takes a message for it loses nothing, and that
+// the rows of a wait that was served by another are deleted with the message.
 func TestCircleInALine(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		first := q.waits(t.Context(), reading.Options{For: []string{"c"}})
@@ -144,7 +144,8 @@ func TestCircleInALine(t *testing.T) {
 	})
 }
 
-// However the waits of a line come and go, each message is in the answer of one of them.
+// TestLineLosesNothing checks that each message is in the answer of one wait, however the waits of a line come and
+// go.
 func TestLineLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

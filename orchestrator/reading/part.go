@@ -5,8 +5,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part returns what reading adds to a restore: the waits of the time of the backup are over, and whoever had been shown
-// messages then has nothing of them now.
+// Part returns the part of the ledger that package reading adds. After a restore or a move of the database, all waits
+// are deleted, and every reading lease ends, because its holder no longer has the messages.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name: "reading",

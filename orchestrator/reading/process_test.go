@@ -7,7 +7,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// TestHelperProcess is what another process does for a test.
+// TestHelperProcess runs the other process of a test.
 func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(path string, in *bufio.Scanner){"wait": helpWait, "live": helpLive})
 }

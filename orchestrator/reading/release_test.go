@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// Release hands back what was read and not acknowledged: to whoever waits, in its order, and nothing else.
+// TestRelease checks that Release gives back messages that were read and not acknowledged, in their order, and
+// nothing else, and that a waiter gets them.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -52,8 +53,8 @@ func TestRelease(t *testing.T) {
 	want.Code(t, err, orchestrator.UnknownRecipient)
 }
 
-// A message whose place in the inbox looks read though nobody has it, since somebody changed the tables by hand, comes
-// back.
+// TestReleaseWithoutALease checks that Release gives back a message whose inbox row looks read although no reader has
+// it, because the tables were changed by hand.
 func TestReleaseWithoutALease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -71,7 +72,7 @@ func TestReleaseWithoutALease(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), id)
 }
 
-// A waiter is woken by what is handed back.
+// TestReleaseWakes checks that a released message wakes a waiter.
 func TestReleaseWakes(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -92,7 +93,7 @@ func TestReleaseWakes(t *testing.T) {
 	want.IDs(t, <-waiting, id)
 }
 
-// More than one transaction hands back, and what came through another transport than the inbox stays read.
+// TestReleaseMany checks a release that needs several transactions, and that messages of other transports stay read.
 func TestReleaseMany(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -118,7 +119,7 @@ func TestReleaseMany(t *testing.T) {
 	want.Equal(t, "unread", unread, 120)
 }
 
-// So it is by what was read without a lease.
+// TestReleaseOfWhatWasReadWakes checks the same for messages that were read without a lease.
 func TestReleaseOfWhatWasReadWakes(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -1,5 +1,5 @@
-// Package reading hands messages to those who read: wait, unread, arrivals, and the leases under which something is
-// read.
+// Package reading hands messages to readers. It contains wait, unread and arrivals, and the leases under which
+// messages are read.
 package reading
 
 import (
@@ -15,71 +15,77 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Options says whose messages Wait takes, which, and how long it waits for them.
+// Options specifies whose messages Wait takes, which ones, and how long Wait waits for them.
 type Options struct {
 	Recipient string
-	Timeout   time.Duration // 0: do not wait, only take what is there
-	Limit     int           // messages at most, 1 to 1000
+	Timeout   time.Duration // 0: do not wait, only take the available messages
+	Limit     int           // maximum number of messages, 1 to 1000
 	Filter    Filter        // the zero value takes everything
 	Peek      bool          // leave the messages unread
-	Untold    string        // session of an agent host: leave out what a digest has told of there; see package cost
-	// take the posts of the recipient's threads, too, those that do not mention it; not with a Filter
+	Untold    string        // session of an agent host: leave out what a digest has announced there; see package cost
+	// Posts also takes the posts of the recipient's threads that do not mention the recipient; not with a Filter
 	Posts bool
-	Lease messages.ReadingLease // hand them out under a lease
+	Lease messages.ReadingLease // hand the messages out under a lease
 
-	// Fits returns how many of the messages that are next, from the first on, the reader takes; the others stay unread.
+	// Fits returns how many of the next messages, counted from the first, the reader takes. The others stay unread.
 	// nil takes all.
 	Fits func(ms []orchestrator.Message) int
 
-	// Affords is called for these, in the transaction that takes them, and returns how many of them are taken; nil takes
-	// all.
+	// Affords is called with the messages that fit, in the transaction that takes them, and returns how many of them
+	// are taken. nil takes all.
 	Affords func(t *ledger.Tx, ms []orchestrator.Message) (int, error)
 
-	// Taken is called in that transaction with what was taken; nil does nothing.
+	// Taken is called in the same transaction with the messages taken. nil does nothing.
 	Taken func(t *ledger.Tx, ms []orchestrator.Message) error
 
-	// Waiting, unless it is nil, is called once, before the wait, if there is nothing yet.
+	// Waiting, unless it is nil, is called once before the wait if no message is there yet.
 	Waiting func()
 
-	// For are agents any of which the recipient waits for, and ReplyTo is a message of its own whose answer it waits
-	// for. Any message ends the wait all the same, unless Filter says otherwise. They say whom it depends on, so that a
-	// wait that closes a circle is refused.
+	// For lists agents for which the recipient waits; any one of them can end the wait. ReplyTo is a message of the
+	// recipient whose answer it waits for. Unless Filter is set, any other message ends the wait too. For and ReplyTo
+	// declare on whom the recipient depends, so that a wait that closes a circle is refused.
 	For     []string
 	ReplyTo string
 
-	edges []string // what declareWait noted; gone with the transaction that takes something
+	edges []string // rows of declareWait; the transaction that takes messages deletes them
 }
 
 // Filter selects some of the unread messages. The zero value selects all.
 type Filter struct {
-	Sender      string // agent; whoever names one waits For it alone
+	Sender      string // agent; a wait with a Sender waits For that agent alone
 	Type        string // message_type
 	Target      string // the agent itself, or the group that the sender named
 	MinPriority *int
 	MaxPriority *int
-	// a message of the recipient's own, whose answers are taken alone; of one to a group those to each copy
+	// Answers is a message of the recipient: take only its answers. For a message to a group, the answers to any copy
+	// count.
 	Answers string
 }
 
-// selected is the condition of a filter: the type, the target, both bounds of the priority, the sender and the message that
-// is answered are ?3 to ?8.
+// selected is the SQL condition of a filter. The parameters ?3 to ?8 are the type, the target, the minimum and the
+// maximum priority, the sender, and the message that is answered.
 const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4)
 	AND (priority >= ?5 OR ?5 IS NULL) AND (priority <= ?6 OR ?6 IS NULL) AND (?7 = '' OR sender = ?7)
 	AND (?8 = '' OR reply_to = ?8 OR reply_to IN (SELECT message_id FROM agent_message WHERE multicast_id = ?8
 		UNION ALL SELECT message_id FROM agent_message_archive WHERE multicast_id = ?8))`
 
-// Wait takes the unread messages of a recipient: interrupts first, then by priority, then the oldest first. It marks
-// them as read, and delivers what is due to the recipient's inbox beforehand. If there are none it waits until one
-// comes or the timeout ends; no messages and no error means that the timeout ended. more says that there are others
-// that fit, beyond the limit or beyond 4 MiB of payload. Of several waiters exactly one gets each message, and after
-// the death of one a second; of those in one Line the newest is first. With a lease a message is not marked as read: if
-// the lease has a Writer, call Written once the answer was written; otherwise an acknowledgement ends it, or the
-// message is unread again. If the caller cannot use what it got, Unread gives it back.
+// Wait takes the unread messages of a recipient: interrupts first, then by priority, then the oldest first. It first
+// delivers the recipient's due messages to its inbox, and it marks what it takes as read. If there are no messages,
+// Wait waits until one arrives or the timeout ends. No messages and no error means that the timeout ended. more
+// reports whether further messages match, beyond the limit or beyond 4 MiB of payload.
 //
-// A recipient whose transport is not its inbox only gets what that transport has not delivered yet.
+// Of several waiters exactly one gets each message. After the death of that waiter, another one may get the message.
+// Of the waits in one Line the newest is first.
 //
-// Errors: unknown_recipient; busy; context.Cause(ctx) if ctx ended; conflict for a wait that nobody could end, since
-// all agents that it waits for wait for this one, be it through others; not_found and permission_denied for ReplyTo.
+// With a lease, a message is not marked as read. If the lease has a Writer, call Written once the answer was written.
+// Otherwise an acknowledgement ends the lease, or the message becomes unread again. If the caller cannot use the
+// messages, it gives them back with Unread.
+//
+// A recipient whose transport is not its inbox gets only the messages that the transport has not delivered yet.
+//
+// Errors: unknown_recipient; busy; context.Cause(ctx) if ctx ended; conflict for a wait that no agent could end,
+// because all awaited agents wait for this one, directly or through others; not_found and permission_denied for
+// ReplyTo.
 func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.Message, more bool, err error) {
 	recipient, err := orchestrator.CheckName("recipient", o.Recipient)
 	if err == nil {
@@ -97,7 +103,8 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	if err != nil {
 		return nil, false, err
 	}
-	if o.Posts && o.Filter != (Filter{}) { // one cursor for each thread cannot say which of its posts were passed over
+	// A thread has one cursor, so the posts that a filter skips could not be recorded.
+	if o.Posts && o.Filter != (Filter{}) {
 		return nil, false,
 			orchestrator.Errorf(orchestrator.InvalidParams, "a wait for posts in all your threads cannot use a filter")
 	}
@@ -141,8 +148,8 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	return waitOn(ctx, l, &o, here, rings, posts, deadline, silent)
 }
 
-// waitOn takes what there is, as soon as there is something, until the deadline. An agent with a limit to its silence
-// is heard of every half of it. posts rings for posts in threads; it is nil unless they count.
+// waitOn takes messages as soon as there are any, until the deadline. If silent is not 0, waitOn records a heartbeat
+// of the agent after half that time at the latest. posts rings for posts in threads; it is nil unless posts count.
 func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, rings, posts <-chan bool,
 	deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
 	rung := false
@@ -168,7 +175,7 @@ func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, ring
 		}
 		select {
 		case rung = <-rings:
-		case <-posts: // of any thread
+		case <-posts: // in any thread
 		case <-here.wakes():
 		case <-time.After(left):
 			silent = agents.Heartbeat(ctx, l, o.Recipient, !o.Peek)
@@ -190,7 +197,7 @@ func register(ctx context.Context, l *ledger.Ledger, name string) error {
 	})
 }
 
-// lookAndTake takes what there is, but first looks, unless it was rung for, whether there is anything.
+// lookAndTake takes the available messages. Unless rung is set, it first looks whether there are any.
 func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) (ms []orchestrator.Message, more bool,
 	err error) {
 	if !rung {
@@ -201,8 +208,8 @@ func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) (
 	return take(ctx, l, o)
 }
 
-// look returns whether there may be something to take. It asks without the write lock: a waiter with nothing to read
-// delays no writer.
+// look reports whether there may be something to take. It does not hold the write lock, so a waiter with nothing to
+// read delays no writer.
 func look(ctx context.Context, l *ledger.Ledger, o *Options) (there bool, err error) {
 	there, held, err := anythingFor(ctx, l, o.Recipient)
 	if err == nil && held {
@@ -219,8 +226,9 @@ func look(ctx context.Context, l *ledger.Ledger, o *Options) (there bool, err er
 	return there, err
 }
 
-// take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to
-// be read first may stand behind that share, so it is looked for, and a second transaction delivers it and reads.
+// take reads the available messages without waiting. Of a long backlog, the first transaction delivers only the usual
+// share. The messages to be read first may be beyond that share. So take looks for them, and a second transaction
+// delivers and reads them.
 func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0
 	var first []int64
@@ -230,7 +238,7 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 			t.Quiet = true
 			ms, more, behind = nil, false, false
 			if again, err = delivery.Tidy(t); err != nil || again {
-				return err // what has expired must be out of the inbox before anything is read
+				return err // expired messages must leave the inbox before anything is read
 			}
 			if err := delivery.ReleaseToReader(t, o.Recipient); err != nil {
 				return err
@@ -283,8 +291,8 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 	return ms, more, nil
 }
 
-// firstDue finds the messages, of those that are due and not delivered, that a reader is to get first. That may take a
-// walk along all of them, and so is not done while others wait to write. The result is not nil.
+// firstDue finds those due and undelivered messages that a reader gets first. The search may walk along all of them,
+// so it runs without the write lock. The result is not nil.
 func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error) {
 	first := []int64{}
 	err := l.Look(ctx, func(c *store.Conn) error {
@@ -299,9 +307,9 @@ func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error
 	return first, err
 }
 
-// anythingFor looks whether taking could find something, and whether a process holds messages of the recipient under a
-// lease. It is what a waiter does first when it wakes up, so it is one statement as long as the configuration is the
-// one that is known.
+// anythingFor reports whether take could find something, and whether a process holds messages of the recipient under
+// a lease. A waiter calls it first whenever it wakes up. So it is one statement, unless the configuration has
+// changed.
 func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there, held bool, err error) {
 	err = l.LookUnchecked(ctx, func(c *store.Conn) error {
 		var version string
@@ -338,8 +346,9 @@ func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there
 	return there, held, err
 }
 
-// deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read. It
-// takes the usual share, and behind says that more may be due; or, unless first is nil, the rows that first names.
+// deliverForReading puts the due messages of a recipient into its inbox, whatever its transport, because the
+// recipient is reading now. With a nil first it takes the usual share; behind then reports whether more may be due.
+// Otherwise it takes the rows in first.
 func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bool, err error) {
 	inbox := t.Ledger.Inbox()
 	if inbox == nil {
@@ -364,7 +373,7 @@ func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bo
 	return batch.More, batch.Deliver()
 }
 
-// checkLease refuses a lease that could not be kept.
+// checkLease refuses a lease that cannot be granted.
 func (o *Options) checkLease() error {
 	switch {
 	case o.Lease.For == 0:

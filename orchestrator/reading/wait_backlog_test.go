@@ -16,11 +16,11 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// An answer says whether it carries all there is, whether the limit or its size cut it short, and whichever way the
-// messages took; asked again and again, every message comes once.
+// TestWaitSaysThatThereIsMore checks that more is correct, whether the limit or the size cuts an answer short, and
+// whichever path the messages take. Repeated waits return every message once.
 func TestWaitSaysThatThereIsMore(t *testing.T) {
 	t.Parallel()
-	const small, large = 10, 1_000_000 // bytes; four of the large fit into one answer
+	const small, large = 10, 1_000_000 // bytes; an answer has room for four large messages
 	for name, c := range map[string]struct {
 		messages, size, limit int
 		delivered, byHand     bool
@@ -72,8 +72,9 @@ func TestWaitSaysThatThereIsMore(t *testing.T) {
 	}
 }
 
-// Whatever is due and however much, a reader gets first what is first: interrupts, then priority, then age, of the kind
-// that it asks for. It delivers no more for that than a share and what it reads.
+// TestWaitReadsInOrderFromALongBacklog checks that a reader gets the matching messages in order: interrupts, then
+// priority, then age, however many messages are due. A read delivers at most the usual share and the messages that it
+// returns.
 func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -144,13 +145,14 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 	})
 }
 
-// Taking back nothing writes nothing and wakes nobody: a wait that timed out has nothing to take back.
+// TestUnreadOfNothing checks that Unread without messages writes nothing and wakes nobody, as after a wait that timed
+// out.
 func TestUnreadOfNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := reading.Unread(ended, f.Ledger, nil); err != nil { // whoever writes needs a context that goes on
+	if err := reading.Unread(ended, f.Ledger, nil); err != nil { // a write would need a context that has not ended
 		t.Error(err)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// succeed removes an agent, and adds another of its name a moment later.
+// succeed removes an agent, and adds another one with its name a moment later.
 func succeed(f *enginetest.Fixture, name string) {
 	f.T.Helper()
 	f.Clock.Advance(time.Second)
@@ -33,8 +33,8 @@ func succeed(f *enginetest.Fixture, name string) {
 	f.Clock.Advance(time.Second)
 }
 
-// An agent that has the name of a removed one sees nothing of what that has sent and got, and can do nothing with it,
-// be it in the table or in the archive.
+// TestASuccessorHasNothingOfTheFormer checks that an agent with the name of a removed one sees none of the messages
+// that the removed agent sent and received, and cannot change them, in the table or in the archive.
 func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -123,7 +123,8 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 // says1 is the payload of a post.
 func says1([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }
 
-// What becomes of the mail of a removed agent is told to nobody, nor do answers to it reach who has the name now.
+// TestASuccessorHearsNothingOfTheFormer checks that reports and answers about the messages of a removed agent do not
+// reach a later agent of its name.
 func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -141,7 +142,7 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	}
 	failed := f.Send("b", "x")
 	f.Deliver()
-	f.Send("b", "a", func(d *orchestrator.Draft) { d.TTL = time.Hour }) // it expires unread
+	f.Send("b", "a", func(d *orchestrator.Draft) { d.TTL = time.Hour }) // this message expires unread
 	plan := f.MustAsk(orchestrator.PlanApproval, "b", "x")
 	th := f.Thread("b", "a")
 	post := f.MustPost(th.ID, "b").MessageID
@@ -153,7 +154,7 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	f.Clock.Advance(30 * 24 * time.Hour)
 	f.Deliver()
 	want.Equal(t, "status", f.Message(failed).Status, orchestrator.Failed)
-	for _, id := range []string{failed, plan.MessageID} { // whoever wants to sends it again
+	for _, id := range []string{failed, plan.MessageID} { // the administrator can send it again
 		if _, err := messages.Replay(ctx, f.Ledger, id, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +187,8 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	}
 }
 
-// A request of a removed agent, or to one, is none for who has the name now, whether it was answered or not.
+// TestASuccessorHasNoRequestsOfTheFormer checks that a request of a removed agent, or to one, does not belong to a
+// later agent of its name, whether or not it was answered.
 func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -222,7 +224,7 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	f.Clock.Advance(time.Second)
 	stranger("added again")
 	if _, err := messages.Replay(ctx, f.Ledger, unread.MessageID, ""); err != nil {
-		// it is to the one that has the name now
+		// The replayed message is to the later agent.
 		t.Fatal(err)
 	}
 	if err := answer(unread, orchestrator.Shutdown); err != nil {
@@ -234,7 +236,8 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	}
 }
 
-// What was held for a removed name, or was sent again since it was added, is its agent's; so is what it does itself.
+// TestASuccessorHasItsOwnMail checks that messages that were held for a removed name, or sent again since an agent
+// with that name was added, belong to that agent, and so do its own messages.
 func TestASuccessorHasItsOwnMail(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -277,8 +280,8 @@ func TestASuccessorHasItsOwnMail(t *testing.T) {
 		AND message_type = 'error_report'`), dead)
 }
 
-// What a removed agent asked the user is nobody's, nor is what its messages ask later, and no answer goes back to its
-// name.
+// TestASuccessorHasNoQuestionsOfTheFormer checks that the questions of a removed agent to the user, and later
+// questions from its messages, belong to no agent, and that no answer goes to a later agent of its name.
 func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
@@ -322,7 +325,8 @@ func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 	}
 }
 
-// What was placed for a removed agent is not shown to the next one, though its file may still lie there.
+// TestASuccessorIsShownNothingThatWasPlacedForTheFormer checks that a later agent is not shown the messages that were
+// placed for a removed agent, although their files may still exist.
 func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -342,8 +346,8 @@ func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
 	}
 }
 
-// A number out of range, which somebody has written by hand, shows no mail of a removed agent to the next one, and
-// hides none of its own.
+// TestASuccessorReadsNothingOfAnyNumber checks that a hand-written number that is out of range shows no message of a
+// removed agent to a later agent of its name, and hides none of the later agent's messages.
 func TestASuccessorReadsNothingOfAnyNumber(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{"9007199254740991", "9007199254740992", "9007199254740999", "4611686018427387999"} {

@@ -1,4 +1,4 @@
-// Package removal removes agents, and gives up their mail.
+// Package removal removes agents, and gives up the messages that wait for them.
 package removal
 
 import (
@@ -16,20 +16,23 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Request says which agent to remove, and what to do if there are messages for it.
+// Request specifies which agent to remove, and what to do with messages that wait for it.
 type Request struct {
 	Name  string
-	Force bool   // give up what is undelivered or unread, instead of refusing
-	By    string // who asks; "" is the administrator
+	Force bool   // give up undelivered and unread messages, instead of refusing
+	By    string // who requests the removal; "" is the administrator
 
-	Expired string // why its mail expires, in place of failing; "" has it fail
+	Expired string // reason why its messages expire; "": they fail instead
 }
 
-// Remove removes an agent: it leaves its groups, sessions and threads, its open questions to the user are cancelled,
-// and its tokens are revoked. A thread in which nobody takes part any more is closed. What the agent has sent and read
-// is kept, but belongs to no later agent of that name. Only agents.Add gives the name to an agent again. While there
-// are messages that were not delivered to it, or that it has not read, the removal is refused with conflict, unless it
-// is forced: then these messages fail, and their senders are told. failed is how many these were.
+// Remove removes an agent. The agent leaves its groups, sessions and threads, its open questions to the user are
+// cancelled, and its tokens are revoked. A thread without any other participant is closed. Messages that the agent
+// has sent or read are kept, but belong to no later agent of that name. Only agents.Add can add an agent with that
+// name again.
+//
+// If there are messages that were not delivered to the agent, or that it has not read, Remove returns the error
+// conflict, unless Force is set. With Force these messages fail or expire, and their senders are notified. failed is
+// the number of these messages.
 func Remove(ctx context.Context, l *ledger.Ledger, r Request) (failed int, err error) {
 	r.Name = orchestrator.FoldName(r.Name)
 	target := ""
@@ -46,9 +49,10 @@ func Remove(ctx context.Context, l *ledger.Ledger, r Request) (failed int, err e
 	return failed, err
 }
 
-// RemoveIn is Remove within a transaction.
+// RemoveIn removes an agent within a transaction, by the rules of Remove. It does not clear the files that attempts
+// left.
 func RemoveIn(t *ledger.Tx, r Request) (failed int, err error) {
-	if err := adoption.All(t); err != nil { // what somebody wrote by hand for it is its mail, too
+	if err := adoption.All(t); err != nil { // rows that other programs wrote for the agent count, too
 		return 0, err
 	}
 	if orchestrator.IsBuiltIn(r.Name) {
@@ -62,7 +66,7 @@ func RemoveIn(t *ledger.Tx, r Request) (failed int, err error) {
 	return r.remove(t, a)
 }
 
-// remove removes an agent that there is.
+// remove removes an existing agent.
 func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) {
 	undelivered, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?`, r.Name)
 	if err != nil {
@@ -81,7 +85,8 @@ func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) 
 	if err := forget(t, r.Name); err != nil {
 		return 0, err
 	}
-	if failed, err = r.giveUpMail(t); err != nil { // nobody has the name any more, so that no report goes to it
+	// No agent has the name any more, so no report goes to it.
+	if failed, err = r.giveUpMail(t); err != nil {
 		return 0, err
 	}
 	for _, p := range t.Ledger.Parts {
@@ -95,7 +100,7 @@ func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) 
 	return failed, nil
 }
 
-// refuse is the error for an agent that has mail, and says what helps for each kind of it.
+// refuse returns the error for an agent with waiting messages, with a hint for each kind of message.
 func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 	later, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+
 		` AND not_before > ? AND recipient = ?`, t.ClockText, name)
@@ -133,8 +138,8 @@ func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 			strings.Join(helps, ". "), name)
 }
 
-// keepRemoved notes that an agent was removed, and forgets which keys it has sent with and whose acknowledgements it
-// waits for.
+// keepRemoved records the removal of an agent. It deletes the idempotency keys of the agent's messages, and the
+// acknowledgements for which the agent waits.
 func keepRemoved(t *ledger.Tx, a *ledger.Agent, by string) error {
 	for _, statement := range []string{
 		`DELETE FROM idempotency WHERE sender = ?`,
@@ -152,7 +157,8 @@ func keepRemoved(t *ledger.Tx, a *ledger.Agent, by string) error {
 		a.Name, a.Role, t.Now, by)
 }
 
-// forget removes an agent, its part in groups, sessions and the records of all parts, its inbox view and its tokens.
+// forget deletes an agent, its part in groups, in sessions and in the records of all parts, its inbox view and its
+// tokens.
 func forget(t *ledger.Tx, name string) error {
 	for _, p := range t.Ledger.Parts {
 		if p.Forget == nil {
@@ -185,9 +191,9 @@ func forget(t *ledger.Tx, name string) error {
 	return t.ConfigChanged()
 }
 
-// giveUpMail makes dead letters of everything that waits for a name, and of what stands unread in its inbox, and tells
-// the senders. What was archived meanwhile stays as it is, and only its sender is told. failed is how many messages
-// these were.
+// giveUpMail makes dead letters of all messages that wait for a name or are unread in its inbox, and notifies the
+// senders. For an unread message that was archived, it only notifies the sender. failed is the number of these
+// messages.
 func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 	name := r.Name
 	for _, waiting := range []struct{ ids, reason string }{
@@ -200,7 +206,7 @@ func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		for _, id := range ids { // one by one: a backlog may be larger than memory
+		for _, id := range ids { // one by one, because a backlog may be larger than memory
 			n, err := r.giveUp(t, id, cmp.Or(r.Expired, waiting.reason))
 			if err != nil {
 				return 0, err
@@ -208,10 +214,11 @@ func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 			failed += n
 		}
 	}
-	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name) // what was read, too: nobody else can hand that back
+	// The rows that were read go too, because no other agent can hand them back.
+	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name)
 }
 
-// giveUp gives up one message. It returns 1, or 0 if somebody put a row into the inbox that is no message.
+// giveUp gives up one message. It returns 1, or 0 for an inbox row of another program that has no message.
 func (r *Request) giveUp(t *ledger.Tx, id, reason string) (int, error) {
 	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message
 		WHERE message_id = ? AND recipient = ? AND status IN ('pending','retry','delivered')`, id, r.Name)

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// What has ended for longer than that is cleared away; what is still to be read stays. Without OlderThan the settings
-// of the database say how long.
+// ClearOld removes messages that ended longer ago than OlderThan. Unread messages stay. Without OlderThan, the
+// settings of the database apply.
 func ExampleClearOld() {
 	ctx := context.Background()
 	now := time.Now()

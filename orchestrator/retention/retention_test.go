@@ -15,8 +15,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// The retention table, on a fake clock: delivered is archived, the rest deleted, after seven days and not before; the
-// archive goes after 90 days, the trace 90 days after that.
+// TestRetention checks the retention table, on a fake clock. After seven days and not before, delivered messages are
+// archived and the others deleted. The archive is deleted after 90 days, and the trace 90 days later.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -55,13 +55,13 @@ func TestRetention(t *testing.T) {
 	if err != nil || !stories[0].Gone || len(stories[0].Events) == 0 {
 		t.Errorf("the trace of a deleted message: %+v %v", stories, err)
 	}
-	// What is unread stays readable although its row is in the archive.
+	// An unread message stays readable although its row is in the archive.
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})
 	if err != nil || len(ms) != 1 || ms[0].ID != delivered {
 		t.Errorf("reading from the archive: %v %v", ms, err)
 	}
 
-	// Somebody uses the id again, by hand: both are kept, the second with its number behind the id.
+	// Another program uses the id again: both messages are kept, the second with its seq appended to the id.
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient) VALUES (?, 'a', 'b')`, delivered)
 	f.Deliver()
 	f.Clock.Advance(7*24*time.Hour + time.Millisecond)
@@ -90,8 +90,8 @@ func TestRetention(t *testing.T) {
 	want.Code(t, err, orchestrator.NotFound)
 }
 
-// An id that somebody uses again by hand is alive, in the archive as well, and keeps its trace, however long ago the first
-// message of that id was deleted.
+// TestTraceOfAnIDUsedAgain checks that the trace of an id that another program uses again is kept, also if the
+// message is in the archive, and however long ago the first message with that id was deleted.
 func TestTraceOfAnIDUsedAgain(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -114,7 +114,8 @@ func TestTraceOfAnIDUsedAgain(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT event FROM message_trace ORDER BY id LIMIT 1`), "created")
 }
 
-// Pages go back to the file system, and what is reported as freed is what the files shrank by.
+// TestClearOldFreesSpace checks that pages are given back to the file system, and that the reported size equals the
+// decrease of the files.
 func TestClearOldFreesSpace(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server gives its space back by itself")

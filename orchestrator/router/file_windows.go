@@ -2,5 +2,5 @@
 
 package router
 
-// The store of files needs what Windows does not have. The compiler's error says so.
+// The file store needs features that Windows lacks. The name in the compiler's error states what to do.
 type _ On_Windows_Mailroom_is_a_client__Build_it_with_tags_client

@@ -29,8 +29,9 @@ import (
 	"mailroom/orchestrator/sessions"
 )
 
-// Somebody writes values of odd types by hand, any into any column, while others send. Their mail flows on: each of it
-// arrives once and in order, every loop ends, and nothing that is asked fails with an internal error.
+// FuzzOddValues writes values of odd types by hand, any value into any column, while others send messages. It checks
+// that each of their messages arrives once and in order, that every loop ends, and that no request fails with an
+// internal error.
 func FuzzOddValues(f *testing.F) {
 	for seed := range uint64(4) {
 		script := make([]byte, 400)
@@ -45,23 +46,23 @@ func FuzzOddValues(f *testing.F) {
 	})
 }
 
-// oddRun is one run. What is good in it is called so, and must not be harmed; all other rows are fair game.
+// oddRun is one run. Rows with good in their names must not be harmed. All other rows may be changed in any way.
 type oddRun struct {
 	*enginetest.Fixture
-	routers []*delivery.Engine // as of several processes
-	db      *sql.DB            // by which odd values are written
+	routers []*delivery.Engine // act as several processes
+	db      *sql.DB            // connection that writes odd values
 	tables  []oddTable
-	script  []byte // what is written
+	script  []byte // input of the run: decides what is written
 	good    goodThings
 
 	mu   sync.Mutex
 	sent map[string][]string // ids by recipient, in the order of sending
 
 	reading sync.Mutex
-	read    []string // what the good reader got
-	posts   []string // what it found in the good thread
+	read    []string // ids that the good reader got
+	posts   []string // posts that it found in the good thread
 
-	wrote []string // the statements, to be told when something is wrong
+	wrote []string // the statements, for the report of a failure
 }
 
 const goodType = "good"
@@ -93,7 +94,7 @@ func (o *oddRun) run(ctx context.Context) {
 		}
 	})
 	all.Wait()
-	for range 10 { // what may have been put off, or held up by a lease
+	for range 10 { // for messages that were put off, or delayed by a lease
 		o.Clock.Advance(2 * time.Minute)
 		o.engine(ctx, o.routers[0])
 	}
@@ -107,7 +108,7 @@ func (o *oddRun) run(ctx context.Context) {
 
 // sendGood sends a message that must arrive once.
 func (o *oddRun) sendGood(ctx context.Context, r *delivery.Engine, recipient string, lane int) {
-	// The lock keeps what is noted in the order of sending.
+	// The lock keeps the record in the order of sending.
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	sent, err := messages.Send(ctx, r.Ledger,
@@ -122,7 +123,7 @@ func (o *oddRun) sendGood(ctx context.Context, r *delivery.Engine, recipient str
 	}
 }
 
-// engine does once what goes on all the time.
+// engine performs each recurring task of the engine once.
 func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 	done := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
@@ -131,7 +132,7 @@ func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 	}
 	_, err := r.DeliverAll(ctx, delivery.Options{})
 	done("delivering", err)
-	o.reading.Lock() // two readers would note out of order what they got
+	o.reading.Lock() // two readers would record their messages out of order
 	ms, _, err := reading.Wait(context.WithoutCancel(ctx), r.Ledger,
 		reading.Options{Recipient: "good_reader", Limit: 7})
 	done("reading", err)
@@ -150,7 +151,7 @@ func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 	done("looking what is due next", err)
 }
 
-// ask asks all that can be asked. A refusal is an answer; an internal error is none.
+// ask makes all queries. A refusal is a valid answer; an internal error is not.
 func (o *oddRun) ask(ctx context.Context) {
 	fine := func(what string, err error) {
 		if err != nil && orchestrator.CodeOf(err) == orchestrator.Internal {
@@ -220,7 +221,7 @@ func (o *oddRun) ask(ctx context.Context) {
 	o.engine(ctx, o.routers[1])
 }
 
-// check holds the good messages to the promises.
+// check checks that the good messages were delivered as promised.
 func (o *oddRun) check() {
 	same := func(what string, got, want []string) {
 		if !slices.Equal(got, want) {
@@ -267,7 +268,7 @@ func (o *oddRun) texts(query string, args ...any) (list []string) {
 	return list
 }
 
-// next is the next number of the script, below n.
+// next returns the next number of the script, below n.
 func (o *oddRun) next(n int) int {
 	if len(o.script) == 0 {
 		return 0
@@ -277,15 +278,16 @@ func (o *oddRun) next(n int) int {
 	return int(b) % n
 }
 
-// oddTable is a table into which anything is written.
+// oddTable is a table into which odd values are written.
 type oddTable struct {
-	name, fair string   // fair says which of its rows may be harmed
-	columns    []string // their names
-	number     string   // the column that SQLite numbers, if any
+	name, fair string   // fair is the condition for rows that may be harmed
+	columns    []string // names of the columns
+	number     string   // the column that SQLite numbers, if there is one
 	keys       []string // one column of each unique index
 }
 
-// fairRows say which rows of a table may be harmed. Of a table that is not named here all may.
+// fairRows holds, by table, the condition for the rows that may be harmed. All rows of tables without an entry may
+// be.
 var fairRows = map[string]string{
 	"agent_message":         `message_type IS DISTINCT FROM 'good'`,
 	"agent_message_archive": `message_type IS DISTINCT FROM 'good'`,
@@ -306,11 +308,11 @@ var fairRows = map[string]string{
 	"signal_subscriptions": `device_id NOT IN (SELECT device_id FROM signal_devices WHERE name LIKE 'good%')`,
 }
 
-// notOf selects rows that are not about one of the good.
+// notOf returns the condition for rows that are not about a good name.
 func notOf(column string) string { return `coalesce(` + column + `, '') NOT LIKE 'good%'` }
 
-// readTables finds out which tables there are, so that one that is new is written into, too. agent_message, of which
-// most can be wrong, is the first.
+// readTables lists the tables, so that new tables are written into too. agent_message, which has the most ways to be
+// wrong, is the first.
 func (o *oddRun) readTables() {
 	asks := catalogue
 	if o.OnServer() {
@@ -326,7 +328,7 @@ func (o *oddRun) readTables() {
 	}
 }
 
-// catalogue are the queries for what tables, columns, keys and numbered columns there are.
+// catalogue holds the queries for tables, columns, keys and numbered columns.
 var catalogue = struct{ tables, columns, numbers, keys string }{
 	`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'`,
 	`SELECT name FROM pragma_table_info(?)`,
@@ -346,12 +348,12 @@ var serversCatalogue = struct{ tables, columns, numbers, keys string }{
 		WHERE i.indisunique AND i.indrelid = to_regclass(?)`,
 }
 
-// decisive are the columns by which rows of agent_message are found, told apart and planned.
+// decisive lists the columns by which rows of agent_message are found, distinguished and scheduled.
 var decisive = []string{"message_id", "sender", "recipient", "status", "traced_status", "seq", "retry_count",
 	"next_attempt_at", "review_at",
 	"expires_at", "ended_at", "lease_token", "lease_until", "held", "crashes", "delivery_marks"}
 
-// writeOdd makes one change by hand. What SQLite itself refuses is refused.
+// writeOdd makes one change by hand. It ignores changes that SQLite itself refuses.
 func (o *oddRun) writeOdd(ctx context.Context) {
 	table := o.tables[0]
 	if n := o.next(2 * len(o.tables)); n < len(o.tables) {
@@ -365,7 +367,7 @@ func (o *oddRun) writeOdd(ctx context.Context) {
 	value := o.value()
 	if table.name == "settings" && column == "value" {
 		if _, isNumber := value.(int64); isNumber {
-			value = "odd" // a number may be a setting that means something
+			value = "odd" // a number could be a valid setting
 		}
 	}
 	id := "rowid"
@@ -387,7 +389,8 @@ func (o *oddRun) writeOdd(ctx context.Context) {
 	}
 }
 
-// copyOf inserts a row like another, but for one column, which is ?1, and for its keys, which are ?2.
+// copyOf returns the statement that inserts a copy of a row, with another value for one column, ?1, and for its keys,
+// ?2.
 func (o *oddRun) copyOf(table *oddTable, column, row string) string {
 	values := make([]string, len(table.columns))
 	for i, name := range table.columns {
@@ -419,7 +422,7 @@ func (o *oddRun) exec(ctx context.Context, statement string, args ...any) {
 	}
 }
 
-// value is an odd one.
+// value returns an odd value.
 func (o *oddRun) value() any {
 	texts := []string{
 		"", "odd1", "odd2", "nobody", "ODD1", "\x00", "a\x00b", "\xff\xfe", "é\u202e", "*", "all", "user", "system",
@@ -433,7 +436,7 @@ func (o *oddRun) value() any {
 	}
 	kind := o.next(4)
 	if o.OnServer() && kind >= 2 {
-		kind = 0 // there are no BLOBs
+		kind = 0 // this database has no BLOBs
 	}
 	switch kind {
 	case 0:
@@ -446,7 +449,7 @@ func (o *oddRun) value() any {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if list := o.sent["good_reader"]; len(list) > 0 {
-			return []byte(list[o.next(len(list))]) // the BLOB of the id of a good message
+			return []byte(list[o.next(len(list))]) // the id of a good message as a BLOB
 		}
 		return []byte("good_reader")
 	default:

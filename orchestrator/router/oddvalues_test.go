@@ -24,8 +24,8 @@ import (
 	"mailroom/tracing"
 )
 
-// inTime runs f. When that does not come back it ends the program, after naming the test and what everybody is doing: a
-// loop that never ends looks at no context, and closing the database would wait for it.
+// inTime runs f. If f does not return in time, inTime prints the test's name and all goroutines, and ends the
+// program: an endless loop does not check its context, and closing the database would wait for it.
 func inTime(t *testing.T, what string, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -49,8 +49,9 @@ func inTime(t *testing.T, what string, f func(ctx context.Context)) {
 	}
 }
 
-// A BLOB is greater than every text, and equals none. Where a name, an id or a status should stand, its row is brought
-// into our form like any that somebody else wrote, whatever traced_status says, and everybody else's mail flows on.
+// TestBlobsAreAdopted checks rows with a BLOB for a name, an id or a status. A BLOB is greater than every text, and
+// equals none. Such rows are adopted like other hand-written rows, whatever their traced_status, and all other
+// messages are delivered.
 func TestBlobsAreAdopted(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server takes no value of another type")
@@ -76,15 +77,15 @@ func TestBlobsAreAdopted(t *testing.T) {
 			OR status >= x''`)), 0)
 }
 
-// TestRecipientsThatNobodyCanBe: what somebody wrote by hand for a name that no agent can have climbs the ladder and
-// becomes a dead letter like what is for a name that nobody has, and why never says to add such an agent.
+// TestRecipientsThatNobodyCanBe checks that a hand-written message for a name that no agent can have is retried and
+// becomes a dead letter, like one for an unknown name, and that why never advises to add such an agent.
 func TestRecipientsThatNobodyCanBe(t *testing.T) {
 	t.Parallel()
 	for recipient, traced := range map[string]string{"''": "pending", "x''": "", "' '": "", "x'ff'": "", "7": "",
 		"'No Name'": "", "'system'": "", "char(0)": ""} {
 		f := enginetest.New(t, "a", "b")
 		if f.OnServer() && (strings.HasPrefix(recipient, "x") || recipient == "char(0)") {
-			continue // there is none
+			continue // no such value exists there
 		}
 		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status,
 			max_retries) VALUES
@@ -110,7 +111,7 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 		want.Equal(t, "status of the one to "+recipient, failed.Status, orchestrator.Failed)
 		want.Equal(t, "its error", failed.Error, fmt.Sprintf("unknown agent %q", failed.Recipient))
 		cannot("given up", "If the message is still needed, send it again")
-		if recipient != "'system'" { // which sends the report that answers it, and whose name is said to be reserved
+		if recipient != "'system'" { // system also sends the report about the failure, and its name is reserved
 			for _, receipt := range f.Why("given up").Receipts {
 				want.Equal(t, "receipt of the one to "+recipient, receipt.What, "created")
 			}
@@ -126,8 +127,8 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 	}
 }
 
-// Rows that nobody can change keep nobody from adopting, reviewing and taking back those behind them, however many they
-// are.
+// TestStuckRowsAreWalkedPast checks that rows that cannot be changed do not keep the rows after them from adoption,
+// review or the end of their leases, however many there are.
 func TestStuckRowsAreWalkedPast(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -152,13 +153,14 @@ func TestStuckRowsAreWalkedPast(t *testing.T) {
 	want.Equal(t, "the one whose lease is over", f.Message("lease-good").Status, orchestrator.Delivered)
 }
 
-// What hangs on messages, agents and questions that cannot be named keeps no walk going.
+// TestOddRowsBesideMessages checks that rows that refer to messages, agents and questions with invalid names do not
+// keep any loop running.
 func TestOddRowsBesideMessages(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	kind := "BLOB"
 	if f.OnServer() {
-		kind = "TEXT" // there is no other
+		kind = "TEXT" // the only type
 	}
 	for table, insert := range map[string]string{
 		"acknowledgement_due": `(message_id, due_at, within_seconds) SELECT CAST('m' || i AS ` + kind + `), '', 1`,
@@ -182,7 +184,7 @@ func TestOddRowsBesideMessages(t *testing.T) {
 	}
 }
 
-// Whoever stops a run stops it, whatever the run is doing.
+// TestRunsEndWithTheirContext checks that every run ends with its context, whatever it is doing.
 func TestRunsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -198,8 +200,8 @@ func TestRunsEndWithTheirContext(t *testing.T) {
 	want.Equal(t, "attempts", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'attempt_failed'`)), 0)
 }
 
-// The largest number that there can be, written by hand into seq, keeps nobody from sending; and one that an archived
-// message has keeps nothing out of the archive.
+// TestNumbersWrittenByHand checks that the largest possible number, written by hand into seq, does not prevent
+// sending, and that the seq of an archived message does not keep another message out of the archive.
 func TestNumbersWrittenByHand(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server counts on, whatever numbers others write")
@@ -234,7 +236,7 @@ func TestNumbersWrittenByHand(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message_archive WHERE seq = 1`), archived)
 }
 
-// A message to which somebody gives the number of an archived one goes into the archive, too, beside it.
+// TestNumberOfAnArchivedMessage checks that a message that was given the seq of an archived one is archived, too.
 func TestNumberOfAnArchivedMessage(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -255,7 +257,7 @@ func TestNumberOfAnArchivedMessage(t *testing.T) {
 	want.Equal(t, "left", len(f.Rows(`SELECT 1 FROM agent_message`)), 0)
 }
 
-// Numbers that come next, written by hand, keep nobody from sending, one message or several.
+// TestNumbersThatComeNext checks that hand-written next numbers do not prevent sending, of one message or several.
 func TestNumbersThatComeNext(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -274,7 +276,8 @@ func TestNumbersThatComeNext(t *testing.T) {
 	want.Equal(t, "delivered", f.Deliver().Delivered, 33)
 }
 
-// So it is with the largest number in a trace, in which nearly all that is done leaves a row.
+// TestNumbersOfTracesWrittenByHand checks the same for the largest number in a trace, into which nearly every action
+// writes.
 func TestNumbersOfTracesWrittenByHand(t *testing.T) {
 	t.Parallel()
 	for table, insert := range map[string]string{
@@ -304,8 +307,8 @@ func TestNumbersOfTracesWrittenByHand(t *testing.T) {
 	}
 }
 
-// What somebody has written over the keys for pushes, or into a count, keeps nobody from being pushed to and asked how
-// it stands.
+// TestOddRowsOfKeysAndCounts checks that hand-written values in the keys for pushes, or in a count, do not prevent
+// pushes and status queries.
 func TestOddRowsOfKeysAndCounts(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
@@ -321,12 +324,12 @@ func TestOddRowsOfKeysAndCounts(t *testing.T) {
 	}
 	for _, b := range s.Recipients {
 		if b.Recipient == "reviewer" {
-			want.Equal(t, "held", b.Held, 0) // of an agent that is known nothing is held
+			want.Equal(t, "held", b.Held, 0) // nothing is held for an existing agent
 		}
 	}
 }
 
-// So it is when several are sent in one transaction, which SQLite undoes as a whole.
+// TestNumbersRunOutInABatch checks the same for several messages in one transaction, which SQLite undoes as a whole.
 func TestNumbersRunOutInABatch(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -340,14 +343,14 @@ func TestNumbersRunOutInABatch(t *testing.T) {
 		}
 	}
 	rows := len(f.Rows(`SELECT 1 FROM agent_message WHERE seq < 100`))
-	if f.OnServer() { // which counts on, whatever numbers others write
+	if f.OnServer() { // where numbers continue regardless of written ones
 		rows++
 	}
 	want.Equal(t, "rows", rows, 4)
 }
 
-// What hinders one message hinders no other: a NULL where its trace counts attempts, and times that are none and hide
-// what is due.
+// TestOddColumnsOfLiveRows checks that a fault in one message does not affect others: a NULL where its trace counts
+// attempts, and invalid times that hide that it is due.
 func TestOddColumnsOfLiveRows(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -366,7 +369,8 @@ func TestOddColumnsOfLiveRows(t *testing.T) {
 	want.Equal(t, "next run", f.NextDue(), f.Stamp())
 }
 
-// The tables of what is configured take no value of another type than their columns', and no name that nobody can have.
+// TestOddConfigurationIsRefused checks that the configuration tables accept no value of another type than that of its
+// column, and no invalid name.
 func TestOddConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -402,7 +406,8 @@ func TestOddConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// What is configured and means nothing is passed over and named by the doctor; the rest holds as it is.
+// TestOddConfiguration checks that invalid configuration is ignored and reported by the doctor, and that the rest
+// applies.
 func TestOddConfiguration(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -415,7 +420,7 @@ func TestOddConfiguration(t *testing.T) {
 	f.SQL(`UPDATE agents SET concurrency = 9223372036854775807, timeout_seconds = 9223372036854775807, batch = -1,
 		silent_after_seconds = -1, deliver = ?
 		WHERE name = 'w'`, "jsonl:"+f.Ledger.FilePrefix())
-	f.Set("retry.max_retries", "2") // has everybody read it all anew
+	f.Set("retry.max_retries", "2") // makes every process read the configuration again
 
 	names, err := agents.List(t.Context(), f.Ledger)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// legal are the changes of status that there may be. Source: contract, "The table".
+// legal lists the allowed changes of status. Source: contract, "The table".
 var legal = map[string][]string{
 	"":          {"pending", "failed"},
 	"pending":   {"pending", "delivered", "retry", "failed", "expired", "cancelled"},
@@ -28,13 +28,13 @@ var legal = map[string][]string{
 	"cancelled": {"cancelled"},
 }
 
-// Random sends, failures, crashes, cancellations, replays, readings and steps of the clock, checked against the
-// promises of the contract after every step.
+// TestStateMachine runs random sends, failures, crashes, cancellations, replays, readings and clock changes, and
+// checks the promises of the contract after every step.
 func TestStateMachine(t *testing.T) {
 	t.Parallel()
 	fewerChecks(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		t.Log("another history") // a sign of life
+		t.Log("another history") // shows that the test is running
 		m := &machine{Fixture: enginetest.New(t, "a", "c", "inboxed"), rt: rt, replayed: map[string]int{},
 			read: map[string]int{}}
 		m.AddWired("wired")
@@ -63,7 +63,7 @@ func fewerChecks(t *testing.T) {
 	}
 }
 
-// machine is the router under test and what the test knows of its history.
+// machine is the router under test, and the test's record of its history.
 type machine struct {
 	*enginetest.Fixture
 	rt       *rapid.T
@@ -74,14 +74,14 @@ type machine struct {
 	back     bool // the clock was set back at some time
 }
 
-// answers are what the transport may say of a message.
+// answers lists the results that the transport may return for a message.
 var answers = map[string]error{
 	"taken": nil, "refused": errors.New("refused"), "later": enginetest.ErrLater, "gone": enginetest.ErrGone,
 	"busy": &orchestrator.RetryAfter{Wait: 45 * time.Second, Err: errors.New("busy")},
 }
 
-// attempt is the transport: each message arrives or fails, as drawn. It does not take what stands behind a message of
-// the same sender and priority that it puts off.
+// attempt is the transport: each message arrives or fails, as drawn. If it puts off a message, it does not accept
+// later messages of the same sender and priority.
 func (m *machine) attempt(_ context.Context, a orchestrator.Attempt) []error {
 	errs := make([]error, len(a.Messages))
 	put := map[string]bool{}
@@ -98,7 +98,7 @@ func (m *machine) attempt(_ context.Context, a orchestrator.Attempt) []error {
 	return errs
 }
 
-// doEnable gives the agent that is disabled, or not, its transport anew.
+// doEnable sets the agent's transport again, whether or not the agent is disabled.
 func (m *machine) doEnable(*rapid.T) { m.AddWired("wired") }
 
 func (m *machine) doSend(rt *rapid.T) {
@@ -129,7 +129,7 @@ func (m *machine) doClock(rt *rapid.T) {
 	m.Clock.Advance(step)
 }
 
-// doCrash leaves a row as a process does that claimed it and died.
+// doCrash leaves a row as a process does that claims it and dies.
 func (m *machine) doCrash(*rapid.T) {
 	m.SQL(`UPDATE agent_message SET lease_token = 'dead-' || seq, lease_owner = 'gone', lease_until = ?1
 		WHERE seq = (SELECT min(seq) FROM agent_message WHERE recipient = 'wired' AND status IN ('pending','retry')
@@ -146,7 +146,7 @@ func (m *machine) pick(rt *rapid.T) string {
 	return rapid.SampledFrom(m.ids).Draw(rt, "id")
 }
 
-// tolerate accepts an answer that says no, and nothing else.
+// tolerate accepts an error with one of the codes, and no other.
 func (m *machine) tolerate(rt *rapid.T, err error, codes ...orchestrator.Code) bool {
 	if err == nil {
 		return true
@@ -185,7 +185,7 @@ func (m *machine) doRead(rt *rapid.T) {
 	}
 }
 
-// doByHand sends as a program does that only knows the document.
+// doByHand sends a message as a program does that knows only the document.
 func (m *machine) doByHand(*rapid.T) {
 	m.hands++
 	id := fmt.Sprintf("hand-%d", m.hands)
@@ -193,14 +193,14 @@ func (m *machine) doByHand(*rapid.T) {
 	m.ids = append(m.ids, id)
 }
 
-// check holds the whole history to the promises.
+// check checks the whole history against the promises.
 func (m *machine) check(rt *rapid.T) {
 	for _, row := range m.Rows(`SELECT message_id,
 		coalesce(lag(new_status) OVER (PARTITION BY message_id ORDER BY id), ''), coalesce(old_status, ''), new_status
 		FROM message_trace WHERE event <> 'adopted'`) {
 		var id, before, old, now string
 		if n, _ := fmt.Sscanf(row, "%s %s %s", &id, &old, &now); n < 3 {
-			continue // the first event of a message: nothing stands before it
+			continue // the first event of a message
 		} else if _, err := fmt.Sscanf(row, "%s %s %s %s", &id, &before, &old, &now); err != nil {
 			continue
 		}
@@ -238,8 +238,8 @@ func (m *machine) check(rt *rapid.T) {
 	m.checkLadder(rt)
 }
 
-// checkArrivals: nothing arrives twice, and what never failed arrives in the order of sending, per sender and priority,
-// also where it was put off.
+// checkArrivals checks that nothing arrives twice, and that messages that never failed arrive in the order of
+// sending, per sender and priority, also if they were put off.
 func (m *machine) checkArrivals(rt *rapid.T) {
 	times := map[string]int{}
 	last := map[string]string{}
@@ -264,10 +264,11 @@ func (m *machine) checkArrivals(rt *rapid.T) {
 	}
 }
 
-// checkLadder: between an attempt that failed and the next one of the same message lies its rung, to the millisecond.
+// checkLadder checks that the time between a failed attempt and the next one of the same message is the delay of the
+// retry schedule, to the millisecond.
 func (m *machine) checkLadder(rt *rapid.T) {
 	if m.back {
-		return // times in the trace do not go backwards then, and the rungs are measured with the clock
+		return // after a set-back clock, the delays cannot be measured
 	}
 	rungs := map[int]float64{1: 30, 2: 60, 3: 120}
 	for _, row := range m.Rows(`SELECT message_id, attempt, event,

@@ -16,25 +16,26 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TrustState says whether a database is trusted on this machine, and what it may do if it is.
+// TrustState states whether a database is trusted on this machine, and what it does outside of itself.
 type TrustState struct {
 	Database string    `json:"database"`
 	Trusted  bool      `json:"trusted"`
-	Reason   string    `json:"reason,omitempty"` // why it is not
-	Gone     bool      `json:"gone,omitempty"`   // there is no file at its path any more; it was taken off the list
+	Reason   string    `json:"reason,omitempty"` // why it is not trusted
+	Gone     bool      `json:"gone,omitempty"`   // no file at its path any more; it was taken off the list
 	Outside  []Outside `json:"outside"`
 }
 
-// Outside is one way in which a database acts outside of itself, such as a command that it runs, or lets others in.
+// Outside is one way in which a database acts outside of itself, such as a command that it runs, or gives access to
+// others.
 type Outside struct {
 	What string `json:"what"` // deliver, fallback, start, environment, schedule, setting, tokens, phones, trigger
 	Name string `json:"name"` // agent, schedule, setting or trigger
 	Does string `json:"does"`
-	// Folder is where a command runs, which a copy of the database elsewhere keeps.
+	// Folder is where a command runs. A copy of the database in another place keeps it.
 	Folder string `json:"folder,omitempty"`
 }
 
-// Trusted returns whether the database is trusted. Errors: those of the database.
+// Trusted returns the trust state of the database. Errors: those of the database.
 func Trusted(ctx context.Context, l *ledger.Ledger) (s TrustState, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		s = TrustState{Database: l.Path(), Trusted: conf.Untrusted == "", Reason: conf.Untrusted}
@@ -44,7 +45,7 @@ func Trusted(ctx context.Context, l *ledger.Ledger) (s TrustState, err error) {
 	return s, err
 }
 
-// OutsideOf lists the ways in which a database acts outside of itself or lets others in.
+// OutsideOf lists the ways in which a database acts outside of itself or gives access to others.
 func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside, error) {
 	list := []Outside{}
 	add := func(what, name, does, folder string) {
@@ -90,7 +91,7 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 		Triggers(each func(name, text string)) error
 	}); ok && err == nil {
 		err = d.Triggers(func(name, text string) {
-			if !strings.Contains(mailroom.Schema, text+";\n") { // the tables' own are no news
+			if !strings.Contains(mailroom.Schema, text+";\n") { // ignore the triggers of the schema
 				add("trigger", name, text, "")
 			}
 		})
@@ -98,15 +99,15 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 	return list, err
 }
 
-// SetTrusted trusts the database, as it is now, or takes the trust back, which also works if there is no file at its
-// path any more. Every process heeds it from its next transaction on. Errors: unavailable if it cannot be stored; those
-// of the database.
+// SetTrusted trusts the database in its present state, or withdraws the trust. Withdrawing also works if there is no
+// file at its path any more. Every process applies the change from its next transaction on. Errors: unavailable if
+// the trust cannot be stored; those of the database.
 func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState, error) {
 	if l.Trust == nil {
 		return TrustState{},
 			orchestrator.Errorf(orchestrator.Unavailable, "this program does not check whether databases are trusted")
 	}
-	if _, err := Trusted(ctx, l); err != nil { // where there is no database, none is made only to be trusted
+	if _, err := Trusted(ctx, l); err != nil { // a missing database is not created only to be trusted
 		if _, missing := os.Stat(l.Path()); !trusted && errors.Is(missing, fs.ErrNotExist) {
 			return forgetGone(l, err)
 		}
@@ -123,7 +124,7 @@ func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState
 				return err
 			}
 		}
-		// Before the commit, so that whoever reads the new configuration finds it.
+		// Before the commit, so that a process that reads the new configuration also finds the new trust.
 		if trusted {
 			err = l.Trust.Add(ledger.TrustedDatabase{ID: id, Path: l.TrustedPath(), Since: t.Now})
 		} else {
@@ -140,8 +141,8 @@ func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState
 	return Trusted(ctx, l)
 }
 
-// forgetGone takes back the trust in what was at the path of a database that is gone, whatever its id was. err is what
-// there is to say of a path at which nothing is trusted.
+// forgetGone withdraws the trust in any database at the path of a database whose file is gone. err is the error to
+// return if no database at the path is trusted.
 func forgetGone(l *ledger.Ledger, err error) (TrustState, error) {
 	n, problem := l.Trust.RemoveAt(l.TrustedPath())
 	switch {
@@ -160,7 +161,7 @@ func trustNotKept(l *ledger.Ledger, err error) error {
 		Hint: "Check the folder " + l.Trust.Folder}
 }
 
-// TrustedDatabases returns the databases that this user has made or trusts on this machine, sorted by path.
+// TrustedDatabases returns the databases that this user has created or trusts on this machine, sorted by path.
 func TrustedDatabases(l *ledger.Ledger) ([]ledger.TrustedDatabase, error) {
 	if l.Trust == nil {
 		return []ledger.TrustedDatabase{}, nil
@@ -173,15 +174,15 @@ func TrustedDatabases(l *ledger.Ledger) ([]ledger.TrustedDatabase, error) {
 	return list, err
 }
 
-// isPreset reports whether a schedule is one that every new database has.
+// isPreset reports whether a schedule is one of those of every new database.
 func isPreset(s *orchestrator.Schedule) bool {
 	return slices.ContainsFunc(orchestrator.PresetSchedules, func(p orchestrator.Schedule) bool {
 		return p.Name == s.Name && p.Spec == s.Spec && p.Command == s.Command && string(p.Params) == string(s.Params)
 	})
 }
 
-// Runnable returns the schedules that a daemon may run. If the database is not trusted, untrusted says why, and the
-// list has only the schedules with which every new database delivers and keeps itself tidy.
+// Runnable returns the schedules that a daemon may run. If the database is not trusted, untrusted is the reason, and
+// the list contains only the preset schedules, which deliver messages and clean up.
 func Runnable(ctx context.Context, l *ledger.Ledger) (list []orchestrator.Schedule, untrusted string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		untrusted = conf.Untrusted

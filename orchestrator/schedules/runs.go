@@ -10,23 +10,24 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Run is a run of a schedule's command, as the trace has it.
+// Run is a run of a schedule's command, from the trace.
 type Run struct {
 	StartedAt string `json:"started_at"`
-	EndedAt   string `json:"ended_at,omitempty"` // "" while it is at work, and if it was killed
+	EndedAt   string `json:"ended_at,omitempty"` // "" while the command runs, and if it was killed
 	Failed    bool   `json:"failed,omitempty"`
 	Error     string `json:"error,omitempty"`
 }
 
-// recentRuns is how many rows of command_trace LastRuns looks at: the newest, and for a schedule that is not among them
-// those from its last run on. A daemon begins a run a moment after the time that it notes.
+// recentRuns bounds the rows of command_trace that LastRuns reads: the newest ones, and for a schedule without a run
+// among those, the rows since its last recorded run. noted allows for the difference between the recorded time and
+// the start of the run.
 const (
 	recentRuns = 5000
 	noted      = 2 * time.Second
 )
 
-// LastRuns returns the last run of each schedule's command that the trace has, by the schedule's name. A run that
-// changed nothing is in no trace; and one that somebody asked for is not told from the schedule's own.
+// LastRuns returns the last run of each schedule's command in the trace, by the schedule's name. A run that changed
+// nothing is not in the trace. A run that somebody requested cannot be told from a scheduled one.
 func LastRuns(ctx context.Context, l *ledger.Ledger, list []orchestrator.Schedule) (last map[string]Run, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
 		last = map[string]Run{}
@@ -58,7 +59,7 @@ func LastRuns(ctx context.Context, l *ledger.Ledger, list []orchestrator.Schedul
 	return last, err
 }
 
-// lastOfEach returns the latest of the runs that a statement selects, by command.
+// lastOfEach returns, for each command, the latest of the runs that a statement selects.
 func lastOfEach(c *store.Conn, query string, args ...any) (map[string]Run, error) {
 	last := map[string]Run{}
 	err := c.Query(query, func(row store.Row) error {
@@ -71,8 +72,8 @@ func lastOfEach(c *store.Conn, query string, args ...any) (map[string]Run, error
 	return last, err
 }
 
-// Get returns a schedule that may be run. Errors: not_found; conflict if the database is not trusted, so that it runs
-// only what every new database does.
+// Get returns a schedule that may be run. Errors: not_found; conflict if the database is not trusted and the schedule
+// is not one of those of every new database.
 func Get(ctx context.Context, l *ledger.Ledger, name string) (s orchestrator.Schedule, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		list, err := schedules(c)

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// The last run of a command is found among the newest rows of the trace, and otherwise from the time on that the
-// schedule notes.
+// TestLastRuns checks that the last run of a command is found among the newest rows of the trace, or else from the
+// time that the schedule records.
 func TestLastRuns(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -46,8 +46,8 @@ func TestLastRuns(t *testing.T) {
 	}
 }
 
-// Who adds a schedule again that is the same keeps its times: what is run at each start of a machine does not put off
-// what comes rarely.
+// TestAddedAgain checks that adding an identical schedule again keeps its times, so that a program that adds its
+// schedules at each start of a machine does not delay rare runs.
 func TestAddedAgain(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -77,7 +77,7 @@ func TestAddedAgain(t *testing.T) {
 	}
 }
 
-// What nobody trusts runs only what every new database does.
+// TestGet checks that a database that is not trusted runs only the schedules of every new database.
 func TestGet(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

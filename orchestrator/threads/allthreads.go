@@ -13,33 +13,34 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// AllOptions select threads of all agents: those in which something was posted lately, the last post first, and then
-// the others, newest first.
+// AllOptions selects threads of all agents: first the threads with recent posts, in the order of their last post, the
+// newest first, and then all others, newest first.
 type AllOptions struct {
 	Status Status // "" is any
-	Search string // part of the name, in whatever letters; "" is any
-	After  string // where the call before said to go on; "" is from the beginning
+	Search string // part of the name, ignoring case; "" is any
+	After  string // where the previous call ended, its next; "" is the beginning
 	Limit  int
 }
 
 const (
-	lately    = 5000 // of the newest messages, among which the last posts are sought
-	maxLooked = 2000 // of the other threads, at which one call of All looks
+	lately    = 5000 // the newest messages, which are searched for the last posts
+	maxLooked = 2000 // the other threads that one call of All examines
 )
 
-// postedLately selects the threads of the posts behind the seq ?1, the last post first.
+// postedLately selects the threads of the posts after the seq ?1, the thread with the last post first.
 const postedLately = `SELECT t.thread_id, t.status, t.name, m.seq FROM agent_message AS m CROSS
 	JOIN threads AS t ON t.thread_id = substr(m.recipient, 8)
 	WHERE m.seq > ?1 AND m.recipient LIKE '` + orchestrator.ThreadPrefix + `%' ORDER BY m.seq DESC`
 
-// allThreads selects threads that were created before ?1, newest first. An id tells when its thread was created.
+// allThreads selects threads that were created before ?1, newest first. An id contains the time when its thread was
+// created.
 const allThreads = `SELECT thread_id, status, name FROM threads WHERE thread_id < ?1 ORDER BY thread_id DESC LIMIT +?2`
 
-// place is where a thread stands in the list of all.
+// place is the position of a thread in the list of all threads.
 type place struct{ id, status, name, after string }
 
-// placesAfter returns the threads behind a place, in the order of All, and behind which place there are more, "" for
-// none.
+// placesAfter returns the threads after a position, in the order of All. next is the position after which there are
+// more threads, or "" at the end.
 func placesAfter(c *store.Conn, after string) (list []place, next string, err error) {
 	text, isLate := strings.CutPrefix(after, "@")
 	before := int64(math.MaxInt64)
@@ -69,7 +70,7 @@ func placesAfter(c *store.Conn, after string) (list []place, next string, err er
 		return nil, "", err
 	}
 	if after == "" || isLate {
-		after = "~" // behind every id
+		after = "~" // after every id
 	}
 	others, err := store.List(c,
 		func(row store.Row) place { return place{row.Text(0), row.Text(1), row.Text(2), row.Text(0)} }, allThreads,
@@ -81,9 +82,10 @@ func placesAfter(c *store.Conn, after string) (list []place, next string, err er
 	return append(list, others...), next, err
 }
 
-// All returns threads for the administrator, at most limit of them. Next is where the next call goes on, "" at the end:
-// it looks at so many threads only, and may have found fewer. None is unread for the administrator. Error:
-// invalid_params for a place that no call returned.
+// All returns threads for the administrator, at most limit of them. next is the position at which the next call
+// continues, or "" at the end. One call examines a limited number of threads, so it may return fewer than limit
+// although there are more. No thread is unread for the administrator. Error: invalid_params for a position that no
+// call returned.
 func All(ctx context.Context, l *ledger.Ledger, o AllOptions) (list []Overview, next string, err error) {
 	search := strings.ToLower(o.Search)
 	err = l.Read(ctx, func(c *store.Conn) error {
@@ -112,7 +114,7 @@ func All(ctx context.Context, l *ledger.Ledger, o AllOptions) (list []Overview, 
 	return list, next, err
 }
 
-// fromOutside returns a thread as the administrator sees it in a list, with its last post.
+// fromOutside returns a thread with its last post, as the administrator sees it in a list.
 func fromOutside(c *store.Conn, id string) (o Overview, err error) {
 	if o.Thread, _, err = thread(c, id); err != nil {
 		return o, err

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// In a thread everybody reads every post. Who is mentioned gets the post as a message, too.
+// All participants of a thread read every post. A mentioned participant also gets the post as a message.
 func ExamplePost() {
 	ctx := context.Background()
 	e, done := example.Open("ada", "grace", "linus")

@@ -14,20 +14,20 @@ import (
 type MessageView struct {
 	Message  orchestrator.Message
 	Receipts []messages.Receipt
-	Copies   []MessageCopy // of a send to a group, or of a post in a thread: one for each agent that gets it
-	Thread   Thread        // in which it stands, if the agent takes part there; its zero value is none
+	Copies   []MessageCopy // of a message to a group, or of a post in a thread: one for each agent that gets it
+	Thread   Thread        // the message's thread, if the agent takes part in it; otherwise zero
 }
 
-// MessageCopy is the copy that one of several recipients got of a message.
+// MessageCopy is one recipient's copy of a message.
 type MessageCopy struct {
 	Message  orchestrator.Message
 	Receipts []messages.Receipt
 }
 
-// OwnMessage returns a message that an agent has sent or got, or a post in a thread in which it takes part, whatever
-// became of it since; "" is the administrator, who sees all. Of a send to a group, a member sees its own copy, and the
-// sender sees all. Nothing is marked as read. Error: not_found, also for the messages of others, since an error must
-// not tell a stranger that an id is taken.
+// OwnMessage returns a message that an agent has sent or received, or a post in a thread in which it takes part,
+// whatever the message's state is now. An agent of "" is the administrator, who sees all messages. Of a message to a
+// group, a member sees its own copy, and the sender sees all copies. Nothing is marked as read. Error: not_found,
+// also for the messages of others, so that the error does not reveal to a stranger that an id exists.
 func OwnMessage(ctx context.Context, l *ledger.Ledger, id, agent string) (view MessageView, err error) {
 	agent = orchestrator.FoldName(agent)
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {

@@ -2,8 +2,8 @@ package threads
 
 import "mailroom/orchestrator/ledger"
 
-// Part returns what threads add to the engine: answers join the thread of the message that they answer, and an agent
-// that is removed leaves its threads.
+// Part returns the part of the ledger that package threads adds: answers join the thread of the message that they
+// answer, and an agent that is removed leaves its threads.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:     "threads",
@@ -19,8 +19,8 @@ func Part() *ledger.Part {
 	}
 }
 
-// leaveThreads ends the part that an agent which is removed takes in threads. One that nobody takes part in any more is
-// closed: nobody else could, and its posts would never age.
+// leaveThreads removes an agent from its threads. A thread without any other participant is closed, because no
+// participant could close it later, and its posts would never age.
 func leaveThreads(t *ledger.Tx, agent string) error {
 	if err := t.Run(`
 		UPDATE threads SET status = 'closed', summary = 'its last participant was removed', closed_at = ?2

@@ -15,51 +15,53 @@ import (
 	"mailroom/tracing"
 )
 
-// PostDraft is a post that is about to be made in a thread.
+// PostDraft describes a post that is about to be made in a thread.
 type PostDraft struct {
-	Session  string   // of the sender; a participant may post from any
-	Thread   string   // "" is that of the message that ReplyTo names
+	Session  string   // session of the sender; a participant may post from any
+	Thread   string   // "" is the thread of the message in ReplyTo
 	ReplyTo  string   // message that this one answers; "" is none
 	Sender   string   // a participant
-	Mentions []string // who gets it as a message of its own; see Posted.Ignored
+	Mentions []string // agents that get the post as a message of their own; see Posted.Ignored
 	Type     string   // any word, at most 64 bytes
-	// Payload makes the payload, one JSON value of at most MaxPayload bytes, for those mentions that count. It may be
-	// called several times.
+	// Payload returns the payload, one JSON value of at most MaxPayload bytes. Its argument is the list of the
+	// mentions that are participants. It may be called several times.
 	Payload func(mentions []string) (json.RawMessage, error)
 
-	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error) // of an answer that goes to one agent; see Draft.Verdict
+	// Verdict is for an answer that goes to one agent; see orchestrator.Draft.Verdict.
+	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error)
 }
 
-// Posted is what Post returns: where the post stands and who gets it.
+// Posted is the result of Post: the id and the thread of the post, and the agents that get it.
 type Posted struct {
-	MessageID string   // of the post, and the multicast id of all its rows
-	Thread    string   // in which it stands; "" for an answer that went to one agent, the only one of Mentions
-	Mentions  []string // participants that get it
-	Ignored   []string // mentioned, but no participants; some may be no names
-	Parties   []string // everybody who takes part in the thread
+	MessageID string   // of the post, and also the multicast id of all its rows
+	Thread    string   // "" for an answer that went to one agent, the only one in Mentions
+	Mentions  []string // participants that get the post
+	Ignored   []string // mentioned, but not participants; some may not be valid names
+	Parties   []string // all participants of the thread
 	CreatedAt string
-	Withheld  []string // those of Mentions whose messages stay here until the database is trusted
-	Note      string   // as that of orchestrator.Sent
+	Withheld  []string // those of Mentions whose messages are withheld until the database is trusted
+	Note      string   // see orchestrator.Sent
 
-	Outside   string                      // why an answer is not in the thread in which what it answers stands
-	RequestID string                      // of a team's request that it answers
-	Presence  orchestrator.PresenceStatus // of the sender in the team's session, if that changed it
+	Outside   string                      // why an answer is not in the thread of the message that it answers
+	RequestID string                      // the team's request that the post answers
+	Presence  orchestrator.PresenceStatus // presence of the sender in the team's session, if the answer changed it
 }
 
-// Post stores a post in a thread and sends it to the participants that it mentions, in one transaction. It is on disk
-// when Post returns. All participants can read it in the thread; those mentioned get it as a message, too, but for the
-// sender itself.
+// Post stores a post in a thread and sends it to the participants that it mentions, in one transaction. The post is
+// on disk when Post returns. All participants can read it in the thread. The mentioned participants, except the
+// sender, also get it as a message.
 //
-// With ReplyTo, the post also goes to whoever wrote the message that it answers. Without Thread, it joins the thread of
-// that message. If it cannot, because there is none, it is closed or the sender does not take part, it goes to the
-// writer alone, as a plain message.
+// With ReplyTo, the post also goes to the writer of the message that it answers. Without Thread, it joins the thread
+// of that message. If there is no such thread, the thread is closed, or the sender does not take part, the post goes
+// to the writer alone, as a plain message.
 //
-// The thread's own copy is a row of agent_message whose recipient is orchestrator.ThreadPrefix and the thread's id.
+// The thread's own copy is a row of agent_message. Its recipient is orchestrator.ThreadPrefix followed by the
+// thread's id.
 //
-// Errors: invalid_params; unknown_sender; not_found for the message answered or the thread, also if the sender does not
-// take part in it; unknown_recipient if only the writer would get it, and was removed; conflict for a closed thread,
-// and for a chain of answers that is too long; unavailable if somebody mentioned has too many undelivered messages;
-// busy.
+// Errors: invalid_params; unknown_sender; not_found for the answered message or the thread, also if the sender does
+// not take part in it; unknown_recipient if only the writer would get the post, and was removed; conflict for a
+// closed thread, and for a chain of answers that is too long; unavailable if a mentioned agent has too many
+// undelivered messages; busy.
 func Post(ctx context.Context, l *ledger.Ledger, p PostDraft) (posted Posted, err error) {
 	if p.Sender, err = orchestrator.CheckName("sender", p.Sender); err != nil {
 		return posted, err
@@ -67,7 +69,7 @@ func Post(ctx context.Context, l *ledger.Ledger, p PostDraft) (posted Posted, er
 	p.Mentions = slices.Clone(p.Mentions)
 	for i, name := range p.Mentions {
 		if folded, err := orchestrator.CheckName("mention", name); err == nil {
-			p.Mentions[i] = folded // what is no name takes no part
+			p.Mentions[i] = folded // an invalid name is no participant
 		}
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -130,17 +132,17 @@ func post(t *ledger.Tx, p *PostDraft) (posted Posted, err error) {
 	return posted, nil
 }
 
-// answered is the message that a post answers, as its sender knows it.
+// answered is the message that a post answers, from the sender's point of view.
 type answered struct {
-	writer  string // who is answered: who wrote it, or who got it from the sender
+	writer  string // agent that is answered: the writer of the message, or the agent that got it from the sender
 	gone    bool   // the writer was removed, and another agent has its name
-	replyTo string // its id as everybody knows it
+	replyTo string // id of the message that all participants see
 	hops    int
-	thread  string // that the answer can join; "" is none
-	outside string // why it cannot join the thread in which the message stands
+	thread  string // thread that the answer can join; "" is none
+	outside string // why the answer cannot join the thread of the message
 }
 
-// answeredBy finds the message that a post answers, as OwnToAnswer does.
+// answeredBy finds the message that a post answers, by the rules of messages.OwnToAnswer.
 func answeredBy(t *ledger.Tx, conf *ledger.Config, p *PostDraft) (a answered, err error) {
 	m, err := messages.OwnToAnswer(t.Conn, conf, p.ReplyTo, p.Sender)
 	if err == nil {
@@ -166,7 +168,7 @@ func answeredBy(t *ledger.Tx, conf *ledger.Config, p *PostDraft) (a answered, er
 	return a, nil
 }
 
-// postDirectly sends an answer to whoever wrote what it answers, and to nobody else.
+// postDirectly sends an answer only to the writer of the message that it answers.
 func postDirectly(t *ledger.Tx, p *PostDraft, a *answered) (posted Posted, err error) {
 	if a.writer == orchestrator.SystemSender || a.writer == p.Sender ||
 		strings.HasPrefix(a.writer, orchestrator.ThreadPrefix) {
@@ -200,7 +202,7 @@ func postDirectly(t *ledger.Tx, p *PostDraft, a *answered) (posted Posted, err e
 	}, err
 }
 
-// joinThread makes an answer a post of the thread in which what it answers stands, if it can.
+// joinThread makes an answer a post in the thread of the message that it answers, if possible.
 func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	d := &re.Draft
 	if d.ThreadID != "" || d.Direct || re.To.ThreadID == "" {
@@ -210,7 +212,7 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	if err != nil {
 		return err
 	}
-	if !found { // a word of the sender's, who groups messages by it
+	if !found { // a label by which the sender groups messages
 		d.ThreadID = re.To.ThreadID
 		return nil
 	}
@@ -225,7 +227,7 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	if re.Outside != "" {
 		return nil
 	}
-	d.ThreadID, d.ReplyTo = th.ID, cmp.Or(re.To.PostID(), d.ReplyTo) // the others know the post by its id
+	d.ThreadID, d.ReplyTo = th.ID, cmp.Or(re.To.PostID(), d.ReplyTo) // other participants see the post by its id
 	if !d.SessionNamed {
 		d.SessionID = th.Session
 	}
@@ -233,8 +235,7 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	return err
 }
 
-// shutsOut says why an answer from or to somebody cannot join the thread in which what it answers stands; "" when it
-// can.
+// shutsOut returns the reason why an answer from or to an agent cannot join the thread, or "" if it can.
 func (th *Thread) shutsOut(agent string) string {
 	switch {
 	case th.Status != Open:
@@ -245,7 +246,7 @@ func (th *Thread) shutsOut(agent string) string {
 	return ""
 }
 
-// insertPost stores the thread's copy of a post, and one row for each of its mentions.
+// insertPost stores the thread's copy of a post, and one row for each mention.
 func insertPost(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, hops int, posted *Posted) (err error) {
 	if posted.MessageID, err = insertThreadRow(t, conf, d, hops); err != nil {
 		return err
@@ -268,8 +269,8 @@ func insertPost(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, hops i
 	return nil
 }
 
-// insertThreadRow stores the thread's own row of a message that is posted there, and returns its id, which is the
-// multicast id of all its rows.
+// insertThreadRow stores the thread's own row of a post, and returns its id. The id is also the multicast id of all
+// rows of the post.
 func insertThreadRow(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, hops int) (id string, err error) {
 	if id, err = t.NewID("msg-"); err != nil {
 		return "", err
@@ -289,7 +290,7 @@ func insertThreadRow(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, h
 		ledger.Change{To: orchestrator.Delivered, Event: tracing.Delivered}); err != nil {
 		return "", err
 	}
-	// Retention goes by the time at which a row ended. A post goes by the end of its thread.
+	// Retention deletes a row by the time at which it ended. A post has no such time until its thread is closed.
 	if err := t.Run(`UPDATE agent_message SET ended_at = '' WHERE seq = ?`, row.Seq); err != nil {
 		return "", err
 	}

@@ -14,12 +14,12 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// TestHelperProcess is what another process does for a test.
+// TestHelperProcess runs the other process of a test.
 func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(path string, in *bufio.Scanner){"post": helpPost})
 }
 
-// helpPost posts without end in the thread that it is told, and says so after each post.
+// helpPost posts in a thread until it is killed, and prints a line after each post. It reads the thread's id from in.
 func helpPost(path string, in *bufio.Scanner) {
 	r, err := enginetest.OpenInHelper(path)
 	if err != nil {
@@ -40,8 +40,8 @@ func helpPost(path string, in *bufio.Scanner) {
 	}
 }
 
-// TestKilledPosterLeavesWholePosts: a post of a process that is killed stands with all its rows and events, or not at
-// all; one that was answered stands.
+// TestKilledPosterLeavesWholePosts checks that a post of a killed process is stored with all its rows and events, or
+// not at all. A post whose call returned is stored.
 func TestKilledPosterLeavesWholePosts(t *testing.T) {
 	t.Parallel()
 	path := enginetest.Place(t)

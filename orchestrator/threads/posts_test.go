@@ -16,7 +16,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// Who takes part in a thread is told once that it was closed, but for who closed it; so is nobody who is gone.
+// TestClosingIsTold checks that each participant is notified once that a thread was closed, except the one that
+// closed it and removed agents.
 func TestClosingIsTold(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "gone", "left")
@@ -54,8 +55,8 @@ func TestClosingIsTold(t *testing.T) {
 		f.Rows(`SELECT count(*) FROM agent_message WHERE thread_id = ?`, th.ID)[0], "0")
 }
 
-// A post stands once in its thread's history, archived or not, and its copies say how it got to whom; asked for by its
-// recipient, a copy stands for itself.
+// TestPostStandsOnceInHistory checks that a post is in the history of its thread once, archived or not, and that its
+// copies show how it reached each agent. A recipient that asks for its copy gets that copy.
 func TestPostStandsOnceInHistory(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

@@ -1,4 +1,4 @@
-// Package threads holds conversations of several agents, their posts and who has read them.
+// Package threads implements conversations of several agents: their participants, their posts, and who has read them.
 package threads
 
 import (
@@ -25,7 +25,7 @@ type Thread struct {
 	Name         string
 	Creator      string
 	Status       Status
-	Summary      string // given when it was closed
+	Summary      string // given when the thread was closed
 	CreatedAt    string
 	ClosedAt     string
 	Participants []Participant // the creator first, then in order of joining
@@ -34,7 +34,7 @@ type Thread struct {
 // Participant is an agent that takes part in a thread: it reads the posts, can post, and can be mentioned.
 type Participant struct {
 	Agent       string
-	DisplayName string // what it calls itself in the thread's session; its name if it has not said
+	DisplayName string // its display name in the thread's session, or else its name
 }
 
 // Has reports whether an agent takes part in the thread.
@@ -42,7 +42,7 @@ func (th *Thread) Has(agent string) bool {
 	return slices.ContainsFunc(th.Participants, func(p Participant) bool { return p.Agent == agent })
 }
 
-// Draft is a thread that is about to be created.
+// Draft describes a thread that is about to be created.
 type Draft struct {
 	Session      string
 	Name         string   // 1 to 256 bytes
@@ -50,9 +50,9 @@ type Draft struct {
 	Participants []string // the others
 }
 
-// Change says which thread is changed, and who asks for it.
+// Change identifies the thread to change and the agent that requests the change.
 type Change struct {
-	Session string // of whoever asks; a participant may ask from any
+	Session string // session of the requester; a participant may ask from any session
 	Thread  string
 	By      string // a participant; "" is the administrator
 }
@@ -108,8 +108,8 @@ func Create(ctx context.Context, l *ledger.Ledger, d Draft) (th Thread, err erro
 	return th, err
 }
 
-// checkParticipant folds and checks the name of who is to take part. The user cannot, since nobody posts in that name;
-// the operator can.
+// checkParticipant folds and checks the name of a new participant. The user cannot take part, because nobody posts in
+// the user's name; the operator can.
 func checkParticipant(name string) (string, error) {
 	name, err := orchestrator.CheckName("participant", name)
 	if err == nil && name == orchestrator.User {
@@ -118,7 +118,7 @@ func checkParticipant(name string) (string, error) {
 	return name, err
 }
 
-// checkThreadName refuses a name that no thread can have.
+// checkThreadName refuses an invalid name for a thread.
 func checkThreadName(name string) error {
 	if name == "" {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "the thread must have a name")
@@ -129,9 +129,9 @@ func checkThreadName(name string) error {
 	return orchestrator.CheckPlain("the name of the thread", name)
 }
 
-// AddParticipant lets an agent take part in a thread. added is false if it did already. Errors: invalid_params for the
-// user; not_found for the agent or the thread, also if the agent that asks does not take part itself; conflict for a
-// closed thread.
+// AddParticipant adds an agent to a thread. added is false if the agent already takes part. Errors: invalid_params
+// for the user; not_found for the agent or the thread, also if the requesting agent does not take part itself;
+// conflict for a closed thread.
 func AddParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent string) (th Thread, added bool, err error) {
 	if agent, err = checkParticipant(agent); err != nil {
 		return th, false, err
@@ -151,7 +151,7 @@ func AddParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent strin
 		if err := addParticipant(t, th.ID, agent); err != nil {
 			return err
 		}
-		t.Wake(orchestrator.AnyThread) // what was posted before is new to it
+		t.Wake(orchestrator.AnyThread) // earlier posts are new to the agent
 		th, _, err = thread(t.Conn, th.ID)
 		return err
 	})
@@ -162,8 +162,8 @@ func addParticipant(t *ledger.Tx, thread, agent string) error {
 	return t.Run(`INSERT INTO thread_participants (thread_id, agent, joined_at) VALUES (?, ?, ?)`, thread, agent, t.Now)
 }
 
-// RemoveParticipant ends an agent's part in a thread. What was sent to it stays. Errors: as AddParticipant; not_found
-// also for an agent that does not take part.
+// RemoveParticipant removes an agent from a thread. Messages that were sent to the agent stay. Errors: those of
+// AddParticipant; not_found also for an agent that does not take part.
 func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent string) (th Thread, err error) {
 	if agent, err = orchestrator.CheckName("participant", agent); err != nil {
 		return th, err
@@ -186,21 +186,21 @@ func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent st
 	return th, err
 }
 
-// Closing says how a thread ends: with a summary, and with a notice of the type orchestrator.ThreadClosed.
+// Closing describes the end of a thread: a summary, and a notice of the type orchestrator.ThreadClosed.
 type Closing struct {
-	Summary string // what came of it, at most 8 KiB; it is kept with the thread
+	Summary string // the result, at most 8 KiB; stored with the thread
 	Notice
 }
 
-// Notice is a post of orchestrator.SystemSender that tells the participants what was done to their thread.
+// Notice is a post of orchestrator.SystemSender that informs the participants about a change of their thread.
 type Notice struct {
 	Type    string          // any word, at most 64 bytes
-	Payload json.RawMessage // one JSON value of at most MaxPayload bytes; nil says nothing
+	Payload json.RawMessage // one JSON value of at most MaxPayload bytes; nil: no post is made
 }
 
-// Close ends a conversation. Its posts and the summary can still be read, but nobody can post there any more. The
-// notice is its last post; everybody who takes part gets it as a message, but for who closes the thread. From now on
-// the posts age, and retention deletes them in the end. Errors: invalid_params for a summary of more than 8 KiB; as
+// Close closes a thread. Its posts and the summary can still be read, but nobody can post there any more. The notice
+// is the last post. All participants get it as a message, except the one that closes the thread. From then on the
+// posts age, and retention eventually deletes them. Errors: invalid_params for a summary of more than 8 KiB; those of
 // AddParticipant.
 func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thread, err error) {
 	if err := orchestrator.CheckText("the summary", end.Summary, orchestrator.MaxText); err != nil {
@@ -226,7 +226,7 @@ func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thr
 	return th, err
 }
 
-// postNotice posts a notice in a thread. Those whom it mentions get it as a message of their own.
+// postNotice posts a notice in a thread. The mentioned agents also get it as a message of their own.
 func postNotice(t *ledger.Tx, th *Thread, notice *Notice, mentions []string) error {
 	if notice.Payload == nil {
 		return nil
@@ -239,8 +239,8 @@ func postNotice(t *ledger.Tx, th *Thread, notice *Notice, mentions []string) err
 	return insertPost(t, t.Config(), &d, 0, &Posted{Mentions: mentions})
 }
 
-// openThread returns a thread that may be changed by whoever asks. A participant finds it by its id in whatever session
-// it asks, since what mentions it reaches it there too; the administrator finds those of the session.
+// openThread returns a thread that the requester may change. A participant finds a thread by its id from any session,
+// because mentions reach it in any session. The administrator finds only the threads of the session.
 func openThread(t *ledger.Tx, c *Change) (Thread, error) {
 	th, found, err := thread(t.Conn, c.Thread)
 	switch {
@@ -259,7 +259,7 @@ func openThread(t *ledger.Tx, c *Change) (Thread, error) {
 	return th, nil
 }
 
-// thread returns a thread with those who take part, whatever its session.
+// thread returns a thread of any session, with its participants.
 func thread(c *store.Conn, id string) (th Thread, found bool, err error) {
 	th, found, err = store.First(c, func(row store.Row) Thread {
 		return Thread{
@@ -279,7 +279,7 @@ func thread(c *store.Conn, id string) (th Thread, found bool, err error) {
 	return th, found, err
 }
 
-// Names returns the names of the agents that take part.
+// Names returns the names of the participants.
 func (th *Thread) Names() []string {
 	names := make([]string, len(th.Participants))
 	for i, p := range th.Participants {
@@ -288,7 +288,7 @@ func (th *Thread) Names() []string {
 	return names
 }
 
-// List returns the threads with these ids, of any session, by id. An id that no thread has is left out.
+// List returns the threads with the given ids, of any session, by id. It leaves out unknown ids.
 func List(ctx context.Context, l *ledger.Ledger, ids []string) (map[string]Thread, error) {
 	var threads map[string]Thread
 	err := l.Read(ctx, func(c *store.Conn) error {

@@ -21,8 +21,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// A post is one row to its thread, delivered at once, and one to each participant that it mentions, all with one
-// multicast id, each with its events.
+// TestPostRows checks that a post is one row for its thread, delivered at once, and one row for each participant that
+// it mentions, all with the same multicast id, and each with its own events.
 func TestPostRows(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -45,16 +45,16 @@ func TestPostRows(t *testing.T) {
 		"thread:"+th.ID+" delivered")
 }
 
-// A thread's own copy of a post is nobody's mail and nobody's backlog, however old it gets: no delivery, poll,
-// adoption, review, dead letter or wait sees it, the doctor has nothing to say, and status counts it among the
-// delivered rows only.
+// TestPostsAreNobodysMail checks that a thread's own copy of a post belongs to no mailbox and no backlog, however old
+// it is: no delivery, poll, adoption, review, dead letter or wait includes it, the doctor reports nothing, and status
+// counts it only as a delivered row.
 func TestPostsAreNobodysMail(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	th := f.Thread("a", "b")
 	f.Set("backlog.limit", "2")
 	for range 5 {
-		f.MustPost(th.ID, "a") // more than any backlog may hold
+		f.MustPost(th.ID, "a") // more than the limit of a backlog
 	}
 	posts := func() string {
 		return strings.Join(f.Rows(`SELECT * FROM agent_message ORDER BY seq`), "\n") +
@@ -103,8 +103,8 @@ func TestPostsAreNobodysMail(t *testing.T) {
 	}
 }
 
-// The backlog limit of somebody mentioned refuses the whole post, and so does a row that cannot be stored: no row and
-// no event of it stays.
+// TestPostIsAllOrNothing checks that a post is refused as a whole if a mentioned agent's backlog is full, or if a row
+// cannot be stored. No row and no event of it remains.
 func TestPostIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -127,7 +127,8 @@ func TestPostIsAllOrNothing(t *testing.T) {
 	f.MustPost(th.ID, "a", "b")
 }
 
-// Posts stay while their thread is open, and their age begins with its end; mentions are messages like any other.
+// TestPostsStayWhileTheThreadIsOpen checks that posts stay while their thread is open, and that their age begins when
+// it is closed. Mentions are messages like any other.
 func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -164,7 +165,7 @@ func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 	}
 }
 
-// Who may do what in a thread, in each state of it.
+// TestThreadRights checks who may do what in a thread, in each state of the thread.
 func TestThreadRights(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "outsider")
@@ -223,7 +224,7 @@ func TestThreadRights(t *testing.T) {
 	}
 	elsewhere := threads.Change{Session: "elsewhere", Thread: open.ID}
 	_, err := threads.Close(t.Context(), f.Ledger, elsewhere, threads.Closing{Summary: "x"})
-	want.Code(t, err, orchestrator.NotFound) // the administrator names the session
+	want.Code(t, err, orchestrator.NotFound) // the administrator must name the session
 	elsewhere.By = "a"
 	for _, act := range []string{"post", "add", "close"} {
 		if err := acts[act](elsewhere); err != nil {
@@ -239,8 +240,8 @@ func TestThreadRights(t *testing.T) {
 	want.Code(t, err, orchestrator.NotFound)
 }
 
-// Who was removed keeps what it got, posts no more and is mentioned no more, until somebody adds it again. An agent
-// that is forgotten leaves its threads.
+// TestRemovedParticipants checks that a removed participant keeps its messages, cannot post and is not mentioned,
+// until it is added again. An agent that is removed leaves its threads.
 func TestRemovedParticipants(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -271,8 +272,8 @@ func TestRemovedParticipants(t *testing.T) {
 	want.Equal(t, "ignored once c is forgotten", fmt.Sprint(f.MustPost(th.ID, "b", "c").Ignored), "[c]")
 }
 
-// Posts and a close at the same time: the close falls between two posts, those before it stand, those after it are
-// refused, and each post that stands is whole.
+// TestPostsRaceAClose checks posts that run at the same time as a close: the close falls between two posts, the posts
+// before it are stored as a whole, and those after it are refused.
 func TestPostsRaceAClose(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -323,8 +324,8 @@ func TestPostsRaceAClose(t *testing.T) {
 	}
 }
 
-// The trace of threads and posts replays to what stands in the table. Only the time from which retention counts is not
-// in it: that of a post in a live thread.
+// TestTraceOfPostsReplays checks that the trace of threads and posts replays to the rows of the table. Only the time
+// from which retention counts is missing: that of a post in an open thread.
 func TestTraceOfPostsReplays(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "what replays a trace reads a file")

@@ -12,7 +12,7 @@ import (
 	"mailroom/tracing"
 )
 
-// Counts are of what happened to messages in some time.
+// Counts holds numbers of events of messages in one period.
 type Counts struct {
 	Sent           int64 `json:"sent"`
 	Delivered      int64 `json:"delivered"`
@@ -21,7 +21,7 @@ type Counts struct {
 	Failed         int64 `json:"failed"`
 	Expired        int64 `json:"expired"`
 	Cancelled      int64 `json:"cancelled"`
-	// sent by the agent itself: one for each recipient, and for the thread of a post
+	// Wrote counts messages sent by the agent itself: one for each recipient, and one for the thread of a post.
 	Wrote int64 `json:"wrote"`
 }
 
@@ -36,7 +36,7 @@ func (c *Counts) add(o *Counts) {
 	c.Wrote += o.Wrote
 }
 
-// row is what a row of the table traffic counts.
+// row holds the contents of one row of the table traffic.
 type row struct {
 	Counts
 	queued, delivered, read histogram
@@ -49,9 +49,9 @@ func (r *row) add(o *row) {
 	r.read.addAll(o.read)
 }
 
-type key struct{ span, at, recipient string } // whoever wrote is the recipient of the row that says so
+type key struct{ span, at, recipient string } // a sender is the recipient of the row that counts what it wrote
 
-// fold is counts that are not stored yet.
+// fold holds counts that are not stored yet.
 type fold map[key]*row
 
 func (f fold) row(k key) *row {
@@ -74,21 +74,21 @@ type event struct {
 	id            int64
 	messageID, at string
 	name          tracing.EventName
-	status        orchestrator.Status // from then on
+	status        orchestrator.Status // status of the message after the event
 }
 
-// life is what is known of a message before an event.
+// life is what is known about a message before an event.
 type life struct {
 	sender    string
-	recipient string // "" says that it is none to count: a question, or a test message
+	recipient string // "" for a message that is not counted, such as a test message
 	notBefore string
-	due       string // when it was to be delivered first, since it was sent or replayed
-	attempted string // when the first attempt since then began; "" is none
+	due       string // when its first delivery was due, since it was sent or replayed
+	attempted string // when the first attempt since then began; "" if there was none
 	delivered string
 }
 
-// foldAfter counts the events of the rows of message_trace after one, up to another and at most limit. to is the last
-// of them.
+// foldAfter counts the events in the rows of message_trace after from, up to upTo and at most limit of them. to is
+// the id of the last row counted.
 func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err error) {
 	f = fold{}
 	lives, gone := map[string]*life{}, false
@@ -126,8 +126,8 @@ func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err er
 	return f, to, nil
 }
 
-// addGone adds what is known of messages that are not in agent_message, of the rows of message_trace after one up to
-// another: from their rows in the archive, or from the traces of their deletion.
+// addGone adds the lives of messages that are no longer in agent_message. The rows of message_trace after from, up to
+// and including to, name the messages. Their lives come from the archive, or from the traces of their deletion.
 func addGone(c *store.Conn, lives map[string]*life, from, to int64) error {
 	return c.Query(`
 		SELECT a.sender, a.recipient, a.message_type, a.created_at, a.not_before, a.delivered_at,
@@ -143,7 +143,7 @@ func addGone(c *store.Conn, lives map[string]*life, from, to int64) error {
 				Sender, Recipient string
 				Type              string `json:"message_type"`
 			}
-			if json.Unmarshal([]byte(detail), &m) == nil { // else written by hand
+			if json.Unmarshal([]byte(detail), &m) == nil { // otherwise another program wrote the row
 				l.sender, l.recipient = who(m.Sender, m.Recipient, m.Type)
 			}
 		}
@@ -152,8 +152,8 @@ func addGone(c *store.Conn, lives map[string]*life, from, to int64) error {
 	}, from, to)
 }
 
-// isKnown reports whether nothing need be known of the events before some: when a message that is delivered in them was
-// sent, and when one that is read was delivered.
+// isKnown reports whether the counting needs no earlier events: it needs to know when a delivered message was sent,
+// and when a read message was delivered.
 func isKnown(events []event, lives map[string]*life) bool {
 	begun, delivered := map[string]bool{}, map[string]bool{}
 	for i := range events {
@@ -174,11 +174,11 @@ func isKnown(events []event, lives map[string]*life) bool {
 	return true
 }
 
-// addBefore adds the events before those that are to be counted, of the messages that are delivered or read in these: a
-// message that is tried again and again has many, and they are read once.
+// addBefore adds the earlier events of the messages that are delivered or read in the rows to be counted. A message
+// with many retries has many earlier events, and they are read only once.
 //
-// The outer join is for PostgreSQL: it begins with the batch then, whatever it believes the table to hold. Nor is
-// anything asked of the order of ids alone, or it might walk through all of them for each message.
+// The outer join is for PostgreSQL: with it, the plan begins with the batch, whatever the table statistics are. The
+// expression e.id + 0 keeps PostgreSQL from walking through all ids for each message.
 func addBefore(c *store.Conn, lives map[string]*life, from, to int64) error {
 	return c.Query(`
 		SELECT of.message_id, e.at, e.event
@@ -190,15 +190,14 @@ func addBefore(c *store.Conn, lives map[string]*life, from, to int64) error {
 	}, from, to)
 }
 
-// lifeOf returns what the row of a message says: sender, recipient, message_type, created_at, not_before and
-// delivered_at.
+// lifeOf makes a life from the columns sender, recipient, message_type, created_at, not_before and delivered_at.
 func lifeOf(r store.Row) *life {
 	l := &life{due: max(r.Text(3), r.Text(4)), notBefore: r.Text(4), delivered: r.Text(5)}
 	l.sender, l.recipient = who(r.Text(0), r.Text(1), r.Text(2))
 	return l
 }
 
-// who returns those for whom a message counts. Recipient is "" for one that does not count.
+// who returns the names under which a message is counted. The recipient is "" for a message that is not counted.
 func who(sender, recipient, kind string) (string, string) {
 	if kind == orchestrator.TestMessage {
 		recipient = ""
@@ -206,11 +205,12 @@ func who(sender, recipient, kind string) (string, string) {
 	return bounded(sender), bounded(recipient)
 }
 
-// maxName is how many bytes of a name are counted under. Adoption keeps as many of one written by hand; PostgreSQL's
-// index of the table takes no more than a few thousand, and would refuse to count anything with it.
+// maxName is the maximum length, in bytes, of a name under which events are counted. Adoption limits hand-written
+// names to the same length. The index of the table in PostgreSQL accepts a few thousand bytes at most, and would refuse
+// all counts of a batch because of one longer name.
 const maxName = 255
 
-// bounded cuts a name that somebody wrote by hand, after adoption or into the trace.
+// bounded shortens a name that was written by hand after adoption, or into the trace.
 func bounded(name string) string {
 	if len(name) > maxName {
 		return strings.ToValidUTF8(name[:maxName], "")
@@ -218,7 +218,7 @@ func bounded(name string) string {
 	return name
 }
 
-// add adds an event to what is known.
+// add updates the life of a message by an event.
 func (l *life) add(e *event) {
 	switch e.name {
 	case tracing.Created, tracing.Replayed:
@@ -232,20 +232,20 @@ func (l *life) add(e *event) {
 	}
 }
 
-// spans are the times for which events are counted.
+// spans lists the periods by which events are counted.
 var spans = [...]struct {
 	name   string
 	length time.Duration
 }{{minute, time.Minute}, {hour, time.Hour}}
 
-// moment is a time and the beginnings of its spans. Many events have the same minute.
+// moment is a time, and the beginnings of the spans that contain it. Many events share a minute.
 type moment struct {
 	time.Time
 	minute time.Time
-	begin  [len(spans)]string // of each of spans
+	begin  [len(spans)]string // for each element of spans
 }
 
-// set sets the time to that of a stamp. It returns false for what is none.
+// set sets m to the time of stamp. It reports whether stamp is a time.
 func (m *moment) set(stamp string) bool {
 	m.Time = orchestrator.ParseStamp(stamp)
 	if minute := m.Truncate(time.Minute); minute != m.minute {
@@ -260,7 +260,7 @@ func (m *moment) set(stamp string) bool {
 // count counts an event of a message. It sets in to the time of the event.
 func (f fold) count(e *event, l *life, in *moment) {
 	if l.recipient == "" || !in.set(e.at) {
-		return // or a time written by hand
+		return // or the time is invalid, because it was written by hand
 	}
 	for i, span := range spans {
 		k := key{span.name, in.begin[i], l.recipient}
@@ -273,7 +273,7 @@ func (f fold) count(e *event, l *life, in *moment) {
 		switch e.name {
 		case tracing.Created:
 			f.row(k).Sent++
-			if e.status == orchestrator.Failed { // nobody has the name
+			if e.status == orchestrator.Failed { // no agent has the recipient's name
 				f.row(k).Failed++
 			}
 		case tracing.Delivered:
@@ -289,7 +289,7 @@ func (f fold) count(e *event, l *life, in *moment) {
 		case tracing.Read:
 			r := f.row(k)
 			r.Read++
-			if l.delivered <= e.at { // it may have been delivered once more since
+			if l.delivered <= e.at { // the message may have been delivered again since
 				took(&r.read, orchestrator.ParseStamp(l.delivered), in.Time)
 			}
 		case tracing.AttemptFailed:
@@ -304,7 +304,7 @@ func (f fold) count(e *event, l *life, in *moment) {
 	}
 }
 
-// took adds the time between two to a histogram; nothing if one is zero.
+// took adds the time from one point to another to a histogram. It does nothing if one of them is zero.
 func took(h *histogram, from, to time.Time) {
 	if !from.IsZero() && !to.IsZero() {
 		h.add(bucketOf(to.Sub(from)), 1)
@@ -340,7 +340,7 @@ func (f fold) save(t *ledger.Tx) error {
 	return nil
 }
 
-// stored reads the rows to which the counts are to be added, those of an interval at once.
+// stored reads the rows to which the counts are added, all rows of an interval at once.
 func (f fold) stored(c *store.Conn) (fold, error) {
 	all, asked := fold{}, map[key]bool{}
 	for k := range f {
@@ -358,8 +358,8 @@ func (f fold) stored(c *store.Conn) (fold, error) {
 	return all, nil
 }
 
-// mostCounted is the largest number of a row that is believed. Somebody may write any by hand; sums of these neither
-// overflow nor have more digits than JavaScript keeps.
+// mostCounted is the largest number that is accepted from a row, because a row may have been changed by hand. Sums of
+// such numbers neither overflow nor have more digits than JavaScript can represent.
 const mostCounted = 1 << 40
 
 // rowsOf reads rows of the table.

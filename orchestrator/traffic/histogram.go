@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// base is the ratio of the bounds of a bucket. The middle of a bucket is at most 5 percent away from what is in it.
+// base is the ratio of the bounds of a bucket. The middle of a bucket is at most 5 percent away from any duration in
+// it.
 const base = 1.1
 
-// histogram counts durations by bucket. Bucket n, from 0, has what is at least base^n milliseconds and less than
-// base^(n+1); bucket -1 has what is shorter.
+// histogram counts durations by bucket. Bucket n, from 0, holds durations of at least base^n milliseconds and less
+// than base^(n+1). Bucket -1 holds shorter ones.
 type histogram map[int]int64
 
 func bucketOf(d time.Duration) int {
@@ -38,7 +39,7 @@ func (h *histogram) addAll(other histogram) {
 	}
 }
 
-// text is the histogram as the table traffic has it.
+// text returns the histogram in the format of the table traffic.
 func (h histogram) text() string {
 	if len(h) == 0 {
 		return "{}"
@@ -50,8 +51,9 @@ func (h histogram) text() string {
 	return string(text)
 }
 
-// parse reads a histogram of the table. What somebody has written there by hand and is none holds nothing. A day has
-// many, so that what text has written, {"12":3,"13":1}, is read without the ways of encoding/json.
+// parse reads a histogram from the table traffic. Text that is not a histogram, because it was changed by hand,
+// yields an empty one. A report reads many histograms, so parse reads the format of text, {"12":3,"13":1}, without
+// encoding/json.
 func parse(text string) (h histogram) {
 	for rest := strings.TrimPrefix(text, "{"); rest != "" && rest != "}"; {
 		part, more, _ := strings.Cut(rest, ",")
@@ -67,7 +69,7 @@ func parse(text string) (h histogram) {
 	return h
 }
 
-// parseAny reads a histogram that is written in another way.
+// parseAny reads a histogram that has another JSON format.
 func parseAny(text string) (h histogram) {
 	if json.Unmarshal([]byte(text), &h) != nil {
 		return nil
@@ -75,15 +77,15 @@ func parseAny(text string) (h histogram) {
 	return h
 }
 
-// Percentiles are of durations, in milliseconds, each at most 5 percent away from the exact one, or less than one
-// millisecond.
+// Percentiles holds percentiles of durations, in milliseconds. Each is within 5 percent, or one millisecond, of the
+// exact value.
 type Percentiles struct {
 	P50 float64 `json:"p50_ms"`
 	P95 float64 `json:"p95_ms"`
 	P99 float64 `json:"p99_ms"`
 }
 
-// percentiles returns those of the nearest rank; nil where nothing was counted.
+// percentiles returns the percentiles by nearest rank, or nil if nothing was counted.
 func (h histogram) percentiles() *Percentiles {
 	var total int64
 	for _, n := range h {
@@ -96,7 +98,7 @@ func (h histogram) percentiles() *Percentiles {
 		P99: h.rank((total*99 + 99) / 100)}
 }
 
-// rank returns the duration of a rank, from 1.
+// rank returns the duration with a rank. Ranks begin at 1.
 func (h histogram) rank(n int64) float64 {
 	for _, bucket := range slices.Sorted(maps.Keys(h)) {
 		if n -= h[bucket]; n > 0 {

@@ -13,42 +13,42 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Query says what to report.
+// Query specifies a report.
 type Query struct {
-	Since     time.Duration // how far back; at most KeepHours
+	Since     time.Duration // how far back the report goes; at most KeepHours
 	Every     time.Duration // length of an interval: whole hours, or minutes if Since is at most KeepMinutes
-	Recipient string        // "" is all
-	Waiting   bool          // report Waiting, too
+	Recipient string        // "" is all recipients
+	Waiting   bool          // also report Waiting
 }
 
-// Line is what happened in some time, and how long it took; nil where it did not happen.
+// Line holds the counts and durations of one period. A field is nil if nothing was measured.
 type Line struct {
-	Recipient string `json:"recipient,omitempty"` // of a line of an interval: ""
-	At        string `json:"at,omitempty"`        // when the interval begins
+	Recipient string `json:"recipient,omitempty"` // "" in the line of an interval
+	At        string `json:"at,omitempty"`        // beginning of the interval
 	Counts
-	Queued         *Percentiles `json:"queued,omitempty"`          // from when a message was due to its first attempt
-	DeliveredAfter *Percentiles `json:"delivered_after,omitempty"` // from when it was due until it was delivered
-	ReadAfter      *Percentiles `json:"read_after,omitempty"`      // from its delivery until it was read
-	Pending        *int64       `json:"pending,omitempty"`         // of a recipient: what waits now, on the ladder too
+	Queued         *Percentiles `json:"queued,omitempty"`          // from when it was due until its first attempt
+	DeliveredAfter *Percentiles `json:"delivered_after,omitempty"` // from when it was due until its delivery
+	ReadAfter      *Percentiles `json:"read_after,omitempty"`      // from the delivery of a message until it was read
+	Pending        *int64       `json:"pending,omitempty"`         // of a recipient: waiting now, for a retry too
 	Unread         *int64       `json:"unread,omitempty"`
 }
 
-// Report is what Query asks for.
+// Report is the answer to a Query.
 type Report struct {
-	Since      string `json:"since"` // when the first interval begins
+	Since      string `json:"since"` // beginning of the first interval
 	Every      string `json:"every"`
 	Total      Line   `json:"total"`
 	Recipients []Line `json:"recipients"`
 	Intervals  []Line `json:"intervals"`
 
-	Waiting []Waiting `json:"waiting,omitempty"` // by recipient, those for whom most waits now first
+	Waiting []Waiting `json:"waiting,omitempty"` // by recipient, the one with the most waiting messages first
 }
 
-// tail is how many events may be left to count while somebody waits for a report.
+// tail bounds the uncounted events that a report counts while its caller waits.
 const tail = 10 * batch
 
-// Of reports what has happened, to the event: it counts in one snapshot what is not counted yet. Error: invalid_params
-// for times of which nothing is kept.
+// Of reports the traffic up to the last event. It counts the events that are not counted yet, in one snapshot. Error:
+// invalid_params for a time for which no counts are kept.
 func Of(ctx context.Context, l *ledger.Ledger, q Query) (Report, error) {
 	span, err := q.span()
 	if err != nil {
@@ -94,7 +94,8 @@ func Of(ctx context.Context, l *ledger.Ledger, q Query) (Report, error) {
 	return r, err
 }
 
-// countMany counts, if so many events are left that a report would take long: then the next need not.
+// countMany counts and stores the events if so many are uncounted that a report would take long, so that the next
+// report need not count them.
 func countMany(ctx context.Context, l *ledger.Ledger) error {
 	left, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (int64, error) {
 		from, err := countedOf(c)
@@ -110,7 +111,7 @@ func countMany(ctx context.Context, l *ledger.Ledger) error {
 	return Count(ctx, l)
 }
 
-// span returns which rows the report is made of.
+// span returns the span of the rows from which the report is made.
 func (q *Query) span() (string, error) {
 	switch {
 	case q.Every < time.Minute || q.Every%time.Minute != 0:
@@ -128,7 +129,7 @@ func (q *Query) span() (string, error) {
 	return minute, nil
 }
 
-// fill makes the lines of a report.
+// fill fills in the lines of a report.
 func (r *Report) fill(f fold, span string, since, now time.Time, q Query,
 	counts map[string]map[orchestrator.Status]int64) {
 	var total row

@@ -10,24 +10,25 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Waiting is how many messages to a recipient were undelivered, or unread in its inbox, at the end of each interval of
-// a report.
+// Waiting holds the number of messages to a recipient that were undelivered, or unread in its inbox, at the end of
+// each interval of a report.
 type Waiting struct {
 	Recipient string  `json:"recipient"`
 	Messages  []int64 `json:"messages"`
 }
 
-// mostWaiting is for how many recipients a report says that: for those for whom most waits, or waited.
+// mostWaiting bounds the recipients in Report.Waiting: those with the most waiting messages, now or in the past.
 const mostWaiting = 10
 
-// waiting works back from what waits now by what was counted since.
+// waiting works back from the number of messages that wait now, by the events counted since.
 func (r *Report) waiting(c *store.Conn, f fold, q Query, conf *ledger.Config,
 	counts map[string]map[orchestrator.Status]int64) ([]Waiting, error) {
 	again, err := replays(c, r.Since)
 	if err != nil {
 		return nil, err
 	}
-	changes := map[string][]int64{} // by how many more wait for a recipient at the end of each interval than at its beginning
+	// changes holds, for each recipient and interval, how many more messages wait at its end than at its beginning.
+	changes := map[string][]int64{}
 	add := func(recipient, at string, n int64) {
 		if changes[recipient] == nil {
 			changes[recipient] = make([]int64, len(r.Intervals))
@@ -76,25 +77,25 @@ func (r *Report) waiting(c *store.Conn, f fold, q Query, conf *ledger.Config,
 	return list[:min(len(list), mostWaiting)], nil
 }
 
-// spanOf is which rows the report is made of.
+// spanOf returns the span of the rows from which the report is made.
 func (r *Report) spanOf(q Query) string {
 	span, _ := q.span()
 	return span
 }
 
-// hasInbox reports whether what is delivered to a recipient waits in an inbox until it is read.
+// hasInbox reports whether messages delivered to a recipient wait in an inbox until they are read.
 func hasInbox(conf *ledger.Config, recipient string) bool {
 	a := conf.Agents[recipient]
 	return a == nil || a.Deliver == "inbox"
 }
 
-// replay is when a dead letter to a recipient was sent again: no counter has that.
+// replay is the time when a dead letter was sent to a recipient again. No counter includes replays.
 type replay struct{ recipient, at string }
 
-// maxFailures is how many of the newest failures, of attempts too, are looked at for messages that were replayed.
+// maxFailures bounds the newest failures, failed attempts included, that are searched for replayed messages.
 const maxFailures = 2000
 
-// replays finds the replays since a time, by the trace of what failed before.
+// replays finds the replays since a time, through the traces of the failures before them.
 func replays(c *store.Conn, since string) (list []replay, err error) {
 	seen := map[int64]bool{}
 	err = c.Query(`

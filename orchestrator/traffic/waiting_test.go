@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// TestWaiting: what waited at the end of each interval is what waited then, also of messages that failed and were sent
-// again.
+// TestWaiting checks that the report shows how many messages waited at the end of each interval, including messages
+// that failed and were sent again.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -58,7 +58,7 @@ func TestWaiting(t *testing.T) {
 		for _, n := range w.Messages {
 			got += fmt.Sprint(n, " ")
 		}
-		if w.Recipient != "a" { // it is told of what failed
+		if w.Recipient != "a" { // the sender gets reports of the failures
 			want.Equal(t, w.Recipient, got, is[w.Recipient])
 		}
 	}
