@@ -528,7 +528,7 @@ CREATE TABLE waits (
     instance          TEXT NOT NULL,                   -- the waiting process, with details that show whether it lives
     since             TEXT NOT NULL,
     until             TEXT NOT NULL,                   -- latest end; a row after this time has no effect
-    filtered          INTEGER NOT NULL DEFAULT 0,      -- 1: only a message from waits_for ends it
+    filtered          INTEGER NOT NULL DEFAULT 0,      -- 1: only a message from waits_for ends it; 2: only its answer
     posts             INTEGER NOT NULL DEFAULT 0       -- 1: a post in the waiter's threads also ends it
 );
 CREATE INDEX waits_waiter ON waits (waiter);
