@@ -192,7 +192,7 @@ func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 	delete(w.asked, s.Agent)
 	lost := ""
 	if s.Running {
-		lost, _ = program.ReadLog(sessions.Output(w.Ledger, s.Agent)) // there is no log if the session was not started
+		lost, _ = program.ReadLog(sessions.Output(w.Ledger, s.Agent)) // there is no log if it was not started
 	}
 	begun, err := w.sessions.Begin(ctx, s.Agent, lost)
 	if err != nil || begun == nil {
