@@ -28,9 +28,9 @@ type bin struct {
 }
 
 // remove removes a file, with the given text, from an open folder. The file's message must be on disk. The name may
-// belong to another file by now: the writer may have written the next message under it, perhaps after another watch
-// removed the first. So remove first moves the file into a bin, where no program writes, reads it there, and puts it
-// back if it is not the file that was read. Errors: errMoved; those of the file system.
+// belong to another file by now: the writer may have written the next message over the file, or under its name after
+// another watch removed it. So remove first moves the file into a bin, where no program writes, reads it there, and
+// puts it back if it is not the file that was read. Errors: errMoved; those of the file system.
 func (p *pass) remove(in *os.Root, folder string, f file, text []byte) error {
 	if _, err := in.Lstat(f.name); errors.Is(err, fs.ErrNotExist) {
 		return errMoved

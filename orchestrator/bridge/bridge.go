@@ -1,6 +1,6 @@
-// Package bridge carries messages between the table and a root of inbox folders, one folder per agent. It stores the
-// files that programs wrote into the folders of other agents as messages. It acknowledges the messages whose files a
-// recipient removed from its own folder. Source: dialects.md, "ralph".
+// Package bridge carries messages between the table and a root of inbox folders, one folder per agent. A file that a
+// program wrote into the folder of another agent is imported as a message. A message whose file the recipient removed
+// from its own folder is acknowledged. Source: dialects.md, "ralph".
 //
 // A report of a change in the folders is only a hint. One function looks at a folder and does whatever is needed
 // there. It may run at any time, any number of times, and in several processes at once.

@@ -24,8 +24,8 @@ import (
 // Slot is the right to run a command, one at a time among all processes of the machine. It is a lock on a file, and
 // the command inherits the lock. The file names the processes that hold the slot. When this process is killed, the
 // slot stays taken until the command has ended. A background process that the command left behind also keeps the
-// lock, but the file shows that the command itself has ended. The methods of a Slot may be called concurrently, and
-// for nil.
+// lock, but the file shows that the command itself has ended. Except Path, the methods of a Slot may be called
+// concurrently, and for nil.
 type Slot struct {
 	file *os.File
 

@@ -1,6 +1,6 @@
 // Package letters connects messages with their files in inbox folders. It stores the files that programs wrote into
-// the folder of an agent as messages, and finds the files that the agent has not dealt with yet. Package bridge finds
-// the files in the folders.
+// the folder of an agent as messages, and lists the messages whose files the agent has not dealt with yet. Package
+// bridge scans the folders.
 package letters
 
 import (
@@ -39,11 +39,12 @@ type Reception struct {
 	Mark   string // the note that the target left with a known message; "" if none
 }
 
-// TakeIn stores a message under its own id, durably and once. If the same message exists already, nothing changes. If
-// the recipient's transport is in.Target, the file is the delivery, so the message is delivered at once. For any
-// other transport the message is pending. Errors: invalid_params; unknown_sender; unknown_recipient; conflict if
-// another message has the id, if this message was delivered as a file elsewhere, or if the chain of answers is too
-// long; unavailable if the recipient has too many undelivered messages; those of the database.
+// TakeIn stores a message under its own id, durably and once. If the same message exists already, TakeIn stores
+// nothing; with in.Done, it acknowledges the message if it is delivered. If the recipient's transport is in.Target,
+// the file is the delivery, so the message is delivered at once. For any other transport the message is pending,
+// unless in.Done is set. Errors: invalid_params; unknown_sender; unknown_recipient; conflict if another message has
+// the id, if this message was delivered as a file elsewhere, or if the chain of answers is too long; unavailable if
+// the recipient has too many undelivered messages; those of the database.
 func TakeIn(ctx context.Context, l *ledger.Ledger, in TakenIn) (got Reception, err error) {
 	in.Sender, in.Recipient, in.Payload = orchestrator.FoldName(in.Sender), orchestrator.FoldName(in.Recipient),
 		orchestrator.Compacted(in.Payload)

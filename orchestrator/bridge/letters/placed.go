@@ -114,6 +114,6 @@ func MovePlaced(ctx context.Context, l *ledger.Ledger, id, target, was, mark str
 	})
 }
 
-// MarkOf returns the note that a transport left with a message (see orchestrator.Attempt.Mark) when it delivered it to
-// target; "" if there is none.
+// MarkOf returns the note that a transport left with a message when it delivered the message to target (see
+// orchestrator.Attempt.Mark), or "" if there is none.
 func MarkOf(m *orchestrator.Message, target string) string { return delivery.MarksOf(m)[target] }
