@@ -359,8 +359,8 @@ func rang[E any](rings <-chan E) bool {
 	}
 }
 
-// A delivery rings for an agent whose session may have to start, whatever the agent's transport. The end of the
-// agent's disablement or suspension does, too.
+// A delivery rings for an agent whose session may have to start, whatever the agent's transport. A change of the
+// agent's presence to stopped, or back to working, rings, too.
 func TestDeliveriesWakeWatchdogs(t *testing.T) {
 	t.Parallel()
 	for _, deliver := range []string{"inbox", "wire:a"} {

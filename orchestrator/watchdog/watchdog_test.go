@@ -147,7 +147,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 					f.Clock.Advance(wait - time.Millisecond)
 					f.task("zebra")
 					early := f.next()
-					want.Equal(t, "who starts a millisecond early", early.agent, "zebra") // builder comes first in each look
+					want.Equal(t, "who starts a millisecond early", early.agent, "zebra") // builder comes before zebra
 					early.do("read")
 					early.end("exit", 0)
 					f.untilRun("zebra", sessions.Ended)
@@ -188,7 +188,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 	}
 }
 
-// A session that cannot be started at all has failed, and another command starts it at once.
+// A session that cannot be started counts as failed. A new start command starts it at once.
 func TestSessionsThatCannotBeStarted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, enginetest.NewClock())
