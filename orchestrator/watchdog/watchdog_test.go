@@ -147,7 +147,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 					f.Clock.Advance(wait - time.Millisecond)
 					f.task("zebra")
 					early := f.next()
-					want.Equal(t, "who starts a millisecond early", early.agent, "zebra") // builder comes before zebra
+					want.Equal(t, "who starts a millisecond early", early.agent, "zebra") // builder comes first
 					early.do("read")
 					early.end("exit", 0)
 					f.untilRun("zebra", sessions.Ended)
