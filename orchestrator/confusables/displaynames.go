@@ -66,7 +66,7 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) < 0
 }
 
-// plainOf holds what each character of the table looks like.
+// plainOf maps each character of the table to the letters or digits that it looks like.
 var plainOf = sync.OnceValue(func() map[rune]string {
 	plain := map[rune]string{}
 	for _, row := range lookalikes {

@@ -108,9 +108,9 @@ func Left(c *store.Conn, conf *ledger.Config, agent string, now time.Time) (Budg
 	return b, err
 }
 
-// Spend returns the use of each of the first messages that fit into the budget, together with the bytes around them,
-// or may be shown beyond the budget. It stops at the first message that does not fit. size returns the bytes of a
-// message.
+// Spend returns the use of each message, from the first on, that fits into the budget together with the bytes around
+// the messages, or that may be shown beyond the budget. It stops at the first message that does neither. size returns
+// the bytes of a message.
 func (b Budget) Spend(ms []orchestrator.Message, size func(*orchestrator.Message) int) (uses []Use) {
 	b.left -= around
 	beyond := map[string]int{} // urgent messages by their sender

@@ -24,7 +24,7 @@ type Daemon struct {
 	PID       int    `json:"pid"`
 	StartedAt string `json:"started_at"`
 	SeenAt    string `json:"seen_at"`
-	Listening string `json:"listening"` // address of its HTTP endpoint; "" is none
+	Listening string `json:"listening"` // address of its HTTP endpoint; "" if it has none
 }
 
 // Attend records this process as a running daemon: once before it returns, and then every Heartbeat until ctx ends.
