@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Card is the front matter of a command's Markdown card, in the form of document 004, and its text.
+// Card is a command's Markdown card: its front matter, in the form of document 004, and its text.
 type Card struct {
 	Command       string   `yaml:"command" json:"command"`
 	Agent         string   `yaml:"agent" json:"agent"`
@@ -16,7 +16,7 @@ type Card struct {
 	Description   string   `yaml:"description" json:"description"`
 	Rights        string   `yaml:"rights" json:"rights"` // self or admin: who may run it over MCP and HTTP
 	Tables        Tables   `yaml:"tables" json:"tables"`
-	Answers       string   `yaml:"answers,omitempty" json:"answers,omitempty"` // json: programs read them, also from the command line
+	Answers       string   `yaml:"answers,omitempty" json:"answers,omitempty"` // json if programs read the answers
 	RequiredTools []string `yaml:"required_tools" json:"required_tools"`
 	CFRCompliance []any    `yaml:"cfr_compliance" json:"cfr_compliance"`
 
@@ -26,15 +26,17 @@ type Card struct {
 // OnlyReads reports whether the command declares no table that it writes.
 func (c *Card) OnlyReads() bool { return len(c.Tables.Write) == 0 }
 
-// Tables are the tables that a command may touch, besides the standing ones: agents, removed_agents, groups,
-// group_members, settings, command_trace and message_trace, and what is counted from the rows and the trace:
-// message_count and traffic. A test runs every command under SQLite's authorizer and holds it to them.
+// Tables lists the tables that a command may use. Every command may also use agents, removed_agents, groups,
+// group_members, settings, command_trace and message_trace, and the tables of counts derived from messages and
+// traces: message_count and traffic. A test runs every command under SQLite's authorizer and checks the declared
+// tables.
 type Tables struct {
 	Read  []string `yaml:"read" json:"read"`
 	Write []string `yaml:"write" json:"write"`
 
-	// Records says what brings the command to the tables of all kinds of records, which their Parts name: "due" is
-	// whatever has a time that comes, "old" what retention deletes, "removed" what ends when an agent is removed.
+	// Records lists the reasons for which the command uses the tables of every kind of record (those named by the
+	// ledger's Parts): "due" for records that have a due time, "old" for records that retention deletes, "removed"
+	// for records that end when an agent is removed.
 	Records []string `yaml:"records,omitempty" json:"records,omitempty"`
 }
 
@@ -69,8 +71,8 @@ func parseCard(text string) (*Card, error) {
 	return card, nil
 }
 
-// Summary is the one-line description of the command.
+// Summary returns the one-line description of the command.
 func (d *Definition) Summary() string { return d.Card().Description }
 
-// Help is the text of the card below its front matter, in Markdown.
+// Help returns the text of the card below its front matter, in Markdown.
 func (d *Definition) Help() string { return d.Card().Body }

@@ -9,18 +9,21 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// Catalogue is the ordered list of all commands. Once something runs it is immutable, and safe for concurrent use.
+// Catalogue is the ordered list of all commands. It must not change while commands run, and is then safe for
+// concurrent use.
 type Catalogue struct {
 	list   []*Definition
 	byName map[string]*Definition
 
-	// Guard, unless it is nil, is called before each run of a command on a database, and release after it: an error of
-	// release fails the command. Tests look with it at which tables a command touches.
+	// Guard, unless nil, is called before each run of a command on a database. The function that it returns is called
+	// after the run, and an error from that function fails the command. Tests use Guard to check which tables a
+	// command uses.
 	Guard func(d *Definition, l *ledger.Ledger) (release func() error)
 }
 
-// NewCatalogue collects definitions in the order in which they are shown. No two of them may have one name, or one
-// place on the command line, and none may stand where others have their group: TestCommandsDoNotClash looks.
+// NewCatalogue returns a catalogue of the definitions, in the order in which they are shown. No two definitions may
+// have the same name or the same command-line path, and no path may equal the group of other commands.
+// TestCommandsDoNotClash checks these rules.
 func NewCatalogue(vocabularies ...[]*Definition) *Catalogue {
 	c := &Catalogue{list: slices.Concat(vocabularies...), byName: make(map[string]*Definition, 128)}
 	for _, d := range c.list {
@@ -42,8 +45,8 @@ func (c *Catalogue) Vocabularies() (names []string) {
 	return names
 }
 
-// Lookup finds a command by name, with '-' or '_', in any case, with or without "orchestrator." in front. Error:
-// unknown_command, with the near names.
+// Lookup finds a command by name. The name may use '-' or '_', any case, and the prefix "orchestrator.". An unknown
+// name is the error unknown_command, with similar names.
 func (c *Catalogue) Lookup(name string) (*Definition, error) {
 	if d := c.byName[foldName(strings.TrimPrefix(strings.ToLower(name), "orchestrator."))]; d != nil {
 		return d, nil
@@ -61,7 +64,7 @@ func (c *Catalogue) Lookup(name string) (*Definition, error) {
 	return nil, e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 }
 
-// foldName brings a name into the one form in which names are compared.
+// foldName returns the form in which names are compared.
 func foldName(name string) string {
 	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(name, "-", "_"), " ", "_"))
 }

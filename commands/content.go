@@ -7,16 +7,16 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Content is what a message says, apart from the form that its vocabulary gave it. Every vocabulary renders messages of
-// the others with it. Source: contract.md, "what stands in payload".
+// Content is the content of a message, independent of the form that its vocabulary gave it. A vocabulary uses it to
+// render messages that were sent with another vocabulary. Source: contract.md, "what stands in payload".
 type Content struct {
-	Text     string          // what to read; JSON when the payload is no text
-	Data     json.RawMessage // structured data beside the text; nil when there is none
-	Mentions []string        // agents that were mentioned
-	Protocol string          // type of a team's protocol object, which Data then is; "" for any other message
+	Text     string          // text to read; JSON if the payload is not text
+	Data     json.RawMessage // structured data beside the text; nil if there is none
+	Mentions []string        // mentioned agents
+	Protocol string          // type of the team protocol object in Data; "" for any other message
 }
 
-// ContentOf takes a message's payload apart:
+// ContentOf splits the payload of a message into text, data and mentions:
 //
 //	"text"                               text
 //	{"message": "text"}                  text
@@ -26,7 +26,7 @@ type Content struct {
 //	null                                 nothing
 //	anything else                        itself as text and as data
 //
-// An object with any further key is the last: nothing of a payload is dropped.
+// An object with any further key falls under the last case, so that no part of a payload is dropped.
 func ContentOf(m *orchestrator.Message) Content {
 	var text string
 	if json.Unmarshal(m.Payload, &text) == nil && len(m.Payload) > 0 && m.Payload[0] == '"' {
@@ -58,8 +58,8 @@ func ContentOf(m *orchestrator.Message) Content {
 	return c
 }
 
-// CheckFits refuses a payload that a vocabulary made of its parameters and that is too large. The caller gave the
-// parameter and knows of no payload.
+// CheckFits returns an error if a payload that a vocabulary built from its parameters is too large. The error names
+// the parameter, because the caller did not write the payload.
 func CheckFits(parameter string, payload json.RawMessage) error {
 	if len(payload) <= orchestrator.MaxPayload {
 		return nil
@@ -69,7 +69,7 @@ func CheckFits(parameter string, payload json.RawMessage) error {
 		orchestrator.MaxPayload, len(payload)).WithHint("Write the content to a file and send its path")
 }
 
-// textWith reads an object that has a text under one key and nothing else but, perhaps, a value under another.
+// textWith reads an object that has a text under key and no other member except, optionally, a value under other.
 func textWith(fields map[string]json.RawMessage, key, other string) (text string, value json.RawMessage, ok bool) {
 	value, has := fields[other]
 	if len(fields) > 2 || (len(fields) == 2 && !has) {

@@ -1,8 +1,8 @@
-// Package commands is what can be asked of Mailroom: the definition of a command, the catalogue of all of them, and the
-// one way in which every surface runs one.
+// Package commands defines what callers can ask of Mailroom: the definition of a command, the catalogue of all
+// commands, and the one function through which every surface runs a command.
 //
 // A command is defined once, by a Markdown card and a typed handler. Flags, `invoke NAME JSON`, schedules, tools and
-// HTTP paths are derived from that definition; a surface never knows a command by name. Source: architecture.md, "A
+// HTTP paths are derived from that definition. No surface refers to a command by name. Source: architecture.md, "A
 // command is defined once".
 package commands
 
@@ -27,17 +27,17 @@ import (
 	"mailroom/tracing"
 )
 
-// Env is what a handler may touch.
+// Env holds what a handler may use.
 type Env struct {
-	*delivery.Engine // the open database, with its Ledger; nil for a command that needs none
+	*delivery.Engine // the open database, with its Ledger; nil for a command without a database
 	Caller           Caller
-	Distant          *Distant // in place of Engine, where the database is on another machine
+	Distant          *Distant // replaces Engine if the database is on another machine
 	Catalogue        *Catalogue
 	Log              *slog.Logger
 	Call             Call
 }
 
-// Database names the database as --db does.
+// Database returns the name of the database, in the form of --db.
 func (env *Env) Database() string {
 	if env.Distant != nil {
 		return env.Distant.Name
@@ -53,55 +53,62 @@ func (env *Env) Close() error {
 	return env.Engine.Close()
 }
 
-// Distant is a database on another machine, for a command that runs here.
+// Distant is a database on another machine, used by a command that runs on this one.
 type Distant struct {
-	Name  string // as --db has it
-	State string // the user's state folder on this machine; "" is none
-	// Run runs a command of the catalogue there, and puts what it answers into result. Its errors are those of the command,
-	// and unavailable if the other machine cannot be reached.
+	Name  string // in the form of --db
+	State string // the user's state folder on this machine; "" for none
+	// Run runs a command of the catalogue on the other machine and stores the answer in result. It returns the
+	// command's errors, and unavailable if the other machine cannot be reached.
 	Run   func(ctx context.Context, command string, params, result any) error
 	Close func() error
 }
 
-// Call says what is special about one call of a command; nothing for the zero value.
+// Call holds the special properties of one call of a command.
 type Call struct {
-	Scheduled bool          // a schedule runs the command: a run that changes nothing leaves no trace
-	Patience  time.Duration // longest that a command may wait, since whoever asks abandons longer calls; 0 is any time
-	Model     bool          // a model reads the answer, of which its host shows only so much
-	// to which a command may tell a person why nothing happens; beside the answer, and nil where nobody sees it
+	Scheduled bool          // a schedule runs the command; a run that changes nothing leaves no trace
+	Patience  time.Duration // how long the command may wait before its caller abandons the call; 0 for no limit
+	Model     bool          // a model reads the answer, and its host shows only part of a long one
+	// Aside receives explanations to a person of why nothing happens yet. It is separate from the answer, and nil if
+	// no person sees it.
 	Aside *terminal.Text
-	// to which a command may tell what it does while it does it; nil if the answer is for programs
+	// Narrator receives reports of progress while the command runs. It is nil if programs read the answer.
 	Narrator *terminal.Text
 
-	// Ask asks the other machine on which the command line was typed what only that knows; nil: it was typed on this one.
+	// Ask asks a question of the other machine on which the command line was typed. It is nil if the line was typed
+	// here.
 	Ask func(question string) ([]byte, error)
 
-	// Progress, unless it is nil, is told how far long work is, by several goroutines at once; a total of 0 is unknown.
+	// Progress, unless nil, receives the progress of long work. Several goroutines may call it at once. A total of 0
+	// means that the total is unknown.
 	Progress func(done, total int64, unit string)
 }
 
-// Questions that Call.Ask answers with what connect.Look finds.
+// Questions for Call.Ask. The other machine answers them with connect.Look.
 const (
 	Connections     = "connections"
 	MendConnections = "mend connections"
 )
 
-// Caller is who asks.
+// Caller is who runs a command.
 type Caller struct {
-	Name    string // of the agent; "" is the administrator
+	Name    string // of the agent; "" for the administrator
 	Session string
-	Admin   bool // may run commands whose card says rights: admin
-	Remote  bool // asks over the network: names no files and no programs of this machine (overnetwork.go)
-	Named   bool // by --as, and not by the environment
-	// asks in a shell, or on standard input, of this machine, or (Remote) in the console: without a name it sends and
-	// reads as the operator
+	Admin   bool // may run commands whose card has rights: admin
+	Remote  bool // calls over the network, and may name no files or programs of this machine (overnetwork.go)
+	Named   bool // the name was given with --as, not through the environment
+	// Shell reports whether the caller uses a shell or standard input on this machine, or (with Remote) the console.
+	// Without a name, such a caller sends and reads as the operator.
 	Shell bool
-	Since string // when the agent was added for which the asking program was started; "": it was not started for one
-	// id of a process: once it has ended, what the caller took under a lease is unread again; 0: none tells that
+	// Since is when the agent was added for which the calling program was started; "" if the program was started for
+	// no agent.
+	Since string
+	// Process is the id of a process. When that process ends, messages that the caller took under a lease become
+	// unread again. 0 means that no process is known.
 	Process int
 }
 
-// Asks says who asks, for those who read of it later: an agent, or a person and where; "" is not known.
+// Asks describes the caller to people who read about the call later: an agent, or the operator and where the operator
+// works. It returns "" if the caller is unknown.
 func (c *Caller) Asks() string {
 	switch {
 	case c.Name != "" || !c.Shell:
@@ -112,30 +119,30 @@ func (c *Caller) Asks() string {
 	return "the operator, in a terminal"
 }
 
-// Vocabulary is a family of commands with cards of their own and one way of writing keys.
+// Vocabulary is a family of commands that have their own cards and one way of writing keys.
 type Vocabulary struct {
 	Name     string
 	Cards    fs.FS
 	FoldCase bool // keys match without regard to case: BATCH_SIZE is batch_size
 	TopLevel bool // `mailroom send`, not `mailroom route send`
-	Document bool // a document gives the answers of its commands key for key, so that programs read them
-	// Prefix stands before the names of the commands where other vocabularies are served beside this one, which use
-	// some of them for something else. On the command line the vocabulary's own name tells them apart.
+	Document bool // a document specifies the keys of the answers, which programs read
+	// Prefix begins the names of the commands where other vocabularies are served too, because those use some of the
+	// same names for something else. On the command line, the name of the vocabulary distinguishes the commands.
 	Prefix string
 }
 
-// IsDocument reports whether programs read the answer of the command, which a document gives key for key.
+// IsDocument reports whether a document specifies the keys of the command's answer, so that programs read it.
 func (d *Definition) IsDocument() bool { return d.Document || d.vocabulary.Document }
 
-// Definition is one command. It is immutable once the catalogue is made, and safe for concurrent use.
+// Definition is one command. It is immutable once the catalogue is built, and safe for concurrent use.
 type Definition struct {
-	Name  string   // of the command, with '_': agent_add; unique in a catalogue
-	Tool  string   // the same without the vocabulary's prefix
+	Name  string   // with '_': agent_add; unique in a catalogue
+	Tool  string   // Name without the vocabulary's prefix
 	Path  []string // on the command line: agent add
-	Words []Word   // further names there, for people
+	Words []Word   // further command-line names, for people
 	Traits
 
-	words      string // as Define was given them
+	words      string // the words given to Define
 	vocabulary *Vocabulary
 	handler    handler
 	database   func(raw json.RawMessage) string
@@ -143,55 +150,59 @@ type Definition struct {
 	known      map[string]KnownValues // of parameters
 	foresee    func(ctx context.Context, env Env, raw json.RawMessage) (string, error)
 
-	// Read when they are first asked for: a program that runs one command need not read those of all.
+	// These are parsed when they are first needed, because a program that runs one command needs only that command's.
 	readParams, readCard sync.Once
 	params               []parameter.Param
 	card                 *Card
 }
 
-// Word is a further name of a command on the command line, for people: `mailroom show ID` is `mailroom mail get_message
-// ID`.
+// Word is a further name of a command on the command line, for people: `mailroom show ID` runs `mailroom mail
+// get_message ID`.
 type Word struct {
 	Path    []string
-	Preset  map[string]json.RawMessage // parameters that it sets unless the line does
-	Summary string                     // in a sentence, where the command's own does not say it; "" is that
+	Preset  map[string]json.RawMessage // parameters that the name sets unless the command line does
+	Summary string                     // one sentence; "" if the summary of the command also fits this name
 }
 
-// Traits are what a command differs in from most, for which they are zero.
+// Traits holds the properties in which a command may differ from most others. Most commands have the zero value.
 type Traits struct {
-	Kind       tracing.Kind // the OpenTelemetry kind of its span; "" is INTERNAL
-	NoDatabase bool         // it needs none; its Env.Engine is nil, and so it has no Env.Ledger
-	// it makes sense only where its user's files are: no surface offers it to another machine, or to a tool's client
+	Kind       tracing.Kind // the OpenTelemetry kind of its span; "" for INTERNAL
+	NoDatabase bool         // the command needs no database; its Env.Engine is nil, so it has no Env.Ledger
+	// HereOnly reports whether the command makes sense only on the machine with the user's files. No surface offers
+	// such a command to another machine or to the client of a tool.
 	HereOnly  bool
-	ForPlaces bool // though HereOnly, the program of a machine that has joined may ask for it
-	AtPlaces  bool // it runs where it is typed wherever the database is: its Env may have one that is Distant
-	Document  bool // a document gives its answer key for key, as with all commands of some vocabularies
-	BesideAny bool // every agent needs it: as a tool it is there whichever vocabulary is served
-	// it makes the database where there is none, or does without; any other command says that there is none
+	ForPlaces bool // despite HereOnly, the program on a machine that has joined may call it
+	AtPlaces  bool // the command runs where it is typed, wherever the database is; its Env may have a Distant
+	Document  bool // a document specifies the keys of the answer; Vocabulary.Document applies to all commands
+	BesideAny bool // every agent needs the command: it is offered as a tool whichever vocabulary is served
+	// MakesOne reports whether the command creates a missing database, or works without one. Without a database, any
+	// other command returns an error.
 	MakesOne bool
-	// it goes on until it is told to stop; Ctrl-C ends it with the status of an interruption all the same
+	// UntilTold reports whether the command runs until it is stopped. Ctrl-C still ends the command with the exit
+	// status of an interruption.
 	UntilTold   bool
-	ListsAgents bool // it shows whom one can write to: an error for a name that nobody has points to it
+	ListsAgents bool // the command lists possible recipients; an error for an unknown name refers to it
 
-	// Last selects the messages that a person may mean by `last`, which is the newest of them; nil selects all.
+	// Last selects the messages to which a person may refer as `last`, the newest one. nil selects all messages.
 	Last func(m *orchestrator.Message, caller string) bool
 
-	// Patience is how long its document lets a call of it wait, where it is not known how long whoever asks waits for
-	// an answer; 0 is as long as most do.
+	// Patience is how long the command's document allows a call to wait. It applies if the time limit of the caller
+	// is unknown. 0 means the usual limit of callers.
 	Patience time.Duration
 
-	// Confirm says what it does that cannot be undone, {name} being the value of that parameter: on a terminal a person
-	// is asked first. With ConfirmWith that is so only where this parameter is given. {database} is the one of the
-	// call, {foreseen} what the definition foresees, see Foreseeing.
+	// Confirm describes the effect that cannot be undone. On a terminal, a person is asked to confirm it first. In
+	// the text, {name} is replaced by the value of that parameter, {database} by the database of the call, and
+	// {foreseen} by the result of the function set with Foreseeing. If ConfirmWith is set, the question is asked only
+	// if that parameter is given.
 	Confirm, ConfirmWith string
 
-	// LooksOnly: it looks at things as they are, though it may write on the way. A database that is missing, full or
-	// read-only is one of them, so that its span is written only if that is possible at once. A card that lists no
-	// table to write says the same.
+	// LooksOnly reports whether the command only inspects the current state, although it may write while doing so.
+	// Such a command also runs if the database is missing, full or read-only, so its span is written only if that is
+	// possible without waiting. The spans of commands whose card lists no table to write are treated the same way.
 	LooksOnly bool
 }
 
-// handler is the function behind a command, which alone knows the types of its parameters and of its result.
+// handler is the function behind a command. Only the handler knows the types of the parameters and the result.
 type handler interface {
 	run(ctx context.Context, env Env, d *Definition, raw json.RawMessage) (any, error)
 	check(d *Definition, raw json.RawMessage) error
@@ -199,7 +210,7 @@ type handler interface {
 	result() reflect.Type
 }
 
-// handlerOf is a handler of parameters P with the result R.
+// handlerOf is a handler with parameters P and result R.
 type handlerOf[P, R any] func(context.Context, Env, P) (R, error)
 
 func (h handlerOf[P, R]) run(ctx context.Context, env Env, d *Definition, raw json.RawMessage) (any, error) {
@@ -225,7 +236,7 @@ func (handlerOf[P, R]) zeroParams() any {
 
 func (handlerOf[P, R]) result() reflect.Type { return reflect.TypeFor[R]() }
 
-// Hands reports whether the command hands out what is unread again unless its answer was written.
+// Hands reports whether the command hands out messages that become unread again unless its answer is written.
 func (d *Definition) Hands() bool { return d.handler.result().Implements(reflect.TypeFor[Handed]()) }
 
 // decodeAs decodes the parameters of a command.
@@ -233,15 +244,15 @@ func decodeAs[P any](d *Definition, raw json.RawMessage) (p P, err error) {
 	return p, parameter.Decode(raw, d.Params(), d.vocabulary.FoldCase, &p)
 }
 
-// Typed is a definition that still knows its types, as Define returns it.
+// Typed is a Definition together with the types of its parameters and result. Define returns it.
 type Typed[P, R any] struct{ *Definition }
 
-// Define makes a command of a card and a handler. words are how it is called within its vocabulary, as in "agent add",
-// and may begin with the vocabulary's own name, which is then part of the command's: "team idle" is `mailroom team
-// idle` too. Its name has '_' between them, and its card is the file of that name with .md among the vocabulary's
-// cards. A wrong definition (no card, a parameter without a description, an unknown check) panics when its card or
-// its parameters are first asked for: it is a mistake in the program, and whoever adds a command to a catalogue has a
-// test that asks.
+// Define returns a command built from a card and a handler. words is how the command is called within its vocabulary,
+// as in "agent add". It may begin with the vocabulary's own name, which is then part of the command's name: "team
+// idle" is called as `mailroom team idle`. The name of the command is words with '_' for each space, and the card is
+// the file of that name with .md among the vocabulary's cards. An invalid definition (no card, a parameter without a
+// description, an unknown check) panics when its card or its parameters are first used. Such a definition is a
+// mistake in the program, and a test of each catalogue finds it.
 func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env, P) (R, error)) Typed[P, R] {
 	d := &Definition{
 		Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(parameter.Uncamel(words)),
@@ -254,7 +265,7 @@ func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env
 	return Typed[P, R]{d}
 }
 
-// mustBeRight panics if the definition is wrong.
+// mustBeRight panics if err, an error in the definition, is not nil.
 func (d *Definition) mustBeRight(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("command %s: %v", d.Name, err))
@@ -282,7 +293,7 @@ func (d *Definition) parseParams() (err error) {
 	return d.checkNamed()
 }
 
-// checkNamed checks the names of parameters that Traits and Knowing have.
+// checkNamed checks that the parameters named by Traits and by Knowing exist.
 func (d *Definition) checkNamed() error {
 	names := slices.Collect(maps.Keys(d.known))
 	for _, inText := range InConfirm().FindAllString(d.Confirm, -1) {
@@ -301,7 +312,8 @@ func (d *Definition) checkNamed() error {
 	return nil
 }
 
-// InConfirm finds the names of parameters in Traits.Confirm, {database} and {foreseen}, with their braces.
+// InConfirm matches the placeholders in Traits.Confirm, with their braces: parameter names, {database} and
+// {foreseen}.
 var InConfirm = pattern.New(`\{[^}]*\}`)
 
 // With sets the traits of the command.
@@ -310,9 +322,9 @@ func (t Typed[P, R]) With(traits Traits) Typed[P, R] {
 	return t
 }
 
-// Called gives the command a further name on the command line, as in "thread list". preset is what the name says
-// already: a JSON object of parameters, or "". summary says in a sentence what it does then; "" leaves that to the
-// command's own.
+// Called adds a further name on the command line, as in "thread list". preset is a JSON object of the parameters that
+// the name sets, or "". summary describes in one sentence what the name does; if it is "", the summary of the command
+// applies.
 func (t Typed[P, R]) Called(words, preset, summary string) Typed[P, R] {
 	w := Word{Path: strings.Fields(words), Summary: summary}
 	if preset != "" {
@@ -324,7 +336,8 @@ func (t Typed[P, R]) Called(words, preset, summary string) Typed[P, R] {
 	return t
 }
 
-// Foreseeing says what {foreseen} is in Traits.Confirm. It changes nothing.
+// Foreseeing sets the function that returns the value of {foreseen} in Traits.Confirm. The function must change
+// nothing.
 func (t Typed[P, R]) Foreseeing(foresee func(context.Context, Env, P) (string, error)) Typed[P, R] {
 	t.foresee = func(ctx context.Context, env Env, raw json.RawMessage) (string, error) {
 		p, err := decodeAs[P](t.Definition, raw)
@@ -336,7 +349,8 @@ func (t Typed[P, R]) Foreseeing(foresee func(context.Context, Env, P) (string, e
 	return t
 }
 
-// Foreseen returns what {foreseen} is in Traits.Confirm for these parameters; "" where it does not stand there.
+// Foreseen returns the value of {foreseen} in Traits.Confirm for these parameters, or "" if Foreseeing was not
+// called.
 func (d *Definition) Foreseen(ctx context.Context, env Env, raw json.RawMessage) (string, error) {
 	if d.foresee == nil {
 		return "", nil
@@ -344,7 +358,8 @@ func (d *Definition) Foreseen(ctx context.Context, env Env, raw json.RawMessage)
 	return d.foresee(ctx, env, raw)
 }
 
-// WithDatabaseAt lets the parameters say where the database is; "" leaves it to the surface.
+// WithDatabaseAt sets a function that derives the path of the database from the parameters. If the function returns
+// "", the surface chooses the database.
 func (t Typed[P, R]) WithDatabaseAt(path func(P) string) Typed[P, R] {
 	t.database = func(raw json.RawMessage) string {
 		p, err := decodeAs[P](t.Definition, raw)
@@ -356,7 +371,7 @@ func (t Typed[P, R]) WithDatabaseAt(path func(P) string) Typed[P, R] {
 	return t
 }
 
-// DatabaseAt returns where the parameters want the database to be, and "" when they do not say.
+// DatabaseAt returns the path of the database that the parameters give, or "" if they give none.
 func (d *Definition) DatabaseAt(raw json.RawMessage) string {
 	if d.database == nil {
 		return ""
@@ -364,20 +379,21 @@ func (d *Definition) DatabaseAt(raw json.RawMessage) string {
 	return d.database(raw)
 }
 
-// Params returns the parameters in the order of their struct. The list is not to be changed.
+// Params returns the parameters in the order of their struct. Callers must not change the list.
 func (d *Definition) Params() []parameter.Param {
 	d.readParams.Do(func() { d.mustBeRight(d.parseParams()) })
 	return d.params
 }
 
-// Positional returns the parameters that may stand as arguments on the command line, in their order there.
+// Positional returns the parameters that can be given as arguments on the command line, in their order there.
 func (d *Definition) Positional() (list []*parameter.Param) {
 	for i := range d.Params() {
 		if d.Params()[i].Arg != "" {
 			list = append(list, &d.Params()[i])
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *parameter.Param) int { return strings.Compare(a.Arg, b.Arg) }) // "rest" sorts behind digits
+	// "rest" sorts after digits.
+	slices.SortStableFunc(list, func(a, b *parameter.Param) int { return strings.Compare(a.Arg, b.Arg) })
 	return list
 }
 
@@ -390,13 +406,13 @@ func (d *Definition) Card() *Card {
 	return d.card
 }
 
-// Check validates params as Run would, without running anything.
+// Check validates raw as Run would, without running the command.
 func (d *Definition) Check(raw json.RawMessage) error { return d.handler.check(d, raw) }
 
-// CommandLine is how the command is called from a shell: by its name for people, if it has one.
+// CommandLine returns how the command is called from a shell: its name for people, if it has one.
 func (d *Definition) CommandLine() string { return d.CommandLines()[0] }
 
-// CommandLines are all the ways in which the command is called from a shell.
+// CommandLines returns all the ways in which the command is called from a shell.
 func (d *Definition) CommandLines() []string {
 	lines := []string{"mailroom " + strings.Join(d.Path, " ")}
 	for _, w := range d.Words {

@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// panicOf returns what f panics with, and "" if it does not.
+// panicOf returns the text with which f panics, or "" if f does not panic.
 func panicOf(f func()) (text string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -39,7 +39,7 @@ func TestDefinitionRefusesWrongCards(t *testing.T) {
 	}
 }
 
-// badParams panics with says when params of type P are asked for.
+// badParams checks the panic when parameters of type P are first used.
 func badParams[P any](t *testing.T, says string) {
 	t.Helper()
 	got := panicOf(func() { Define(vocabularyOf("try", goodCard), "try", nothing[P]).Params() })

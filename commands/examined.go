@@ -5,16 +5,16 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// Examined is the result of a command that looks for what is wrong.
+// Examined is the result of a command that looks for problems.
 type Examined struct {
 	Healthy  bool              `json:"healthy"` // no finding is a problem
 	Findings overview.Findings `json:"findings"`
 }
 
-// NewExamined returns these findings as a result.
+// NewExamined returns the findings as a result.
 func NewExamined(found overview.Findings) Examined { return Examined{found.Healthy(), found} }
 
-// ExitStatus is 1 if there is a problem.
+// ExitStatus returns 1 if there is a problem, and 0 otherwise.
 func (r Examined) ExitStatus() int {
 	if r.Healthy {
 		return 0
@@ -22,7 +22,7 @@ func (r Examined) ExitStatus() int {
 	return 1
 }
 
-// Text shows one line per finding, and below it what to do.
+// Text writes one line per finding, and below it what to do.
 func (r Examined) Text(w *terminal.Text) {
 	for i := range r.Findings {
 		f := &r.Findings[i]

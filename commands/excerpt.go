@@ -11,8 +11,8 @@ import (
 // MaxExcerpt is how many characters of a message a list shows.
 const MaxExcerpt = 200
 
-// Excerpt finds a text in what a message says, whatever its case, and returns what stands around it. Of "" it returns
-// the beginning of what the message says.
+// Excerpt finds text in a message, without regard to case, and returns the part of the message around it. For "", it
+// returns the beginning of the message. It also reports whether the message contains text.
 func Excerpt(m *orchestrator.Message, text string) (around string, says bool) {
 	content := ContentOf(m)
 	wanted := []rune(strings.ToLower(text))
@@ -22,14 +22,14 @@ func Excerpt(m *orchestrator.Message, text string) (around string, says bool) {
 		if at < 0 || said == "" && text == "" {
 			continue
 		}
-		runes := []rune(said) // as many as there are in lower
+		runes := []rune(said) // as many runes as lower has
 		from := max(0, len([]rune(lower[:at]))-MaxExcerpt/4)
 		return string(runes[from:min(len(runes), from+max(MaxExcerpt, len(wanted)))]), true
 	}
 	return "", text == ""
 }
 
-// spelledOut is JSON without the escapes that hide letters from a search.
+// spelledOut returns JSON without escapes, because escapes hide letters from a search.
 func spelledOut(data json.RawMessage) string {
 	var value any
 	if !bytes.ContainsRune(data, '\\') || json.Unmarshal(data, &value) != nil {

@@ -7,8 +7,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// standing is what a code means to the outside: the exit status of a process and the status of an HTTP answer.
-// Source: contract, "The command line".
+// standing is the exit status and the HTTP status of an error code. Source: contract, "The command line".
 type standing struct{ exit, http int }
 
 var standings = map[orchestrator.Code]standing{
@@ -28,8 +27,8 @@ var standings = map[orchestrator.Code]standing{
 	orchestrator.Internal:         {70, 500},
 }
 
-// ExitStatus maps an error to the exit status of the process, 0 for nil. It is never 2, which hosts of agents read as
-// "block"; `hook wake` ends so without an error.
+// ExitStatus returns the exit status for an error, 0 for nil. The status is never 2, which agent hosts interpret as
+// "block"; `hook wake` exits with 2, but not because of an error.
 func ExitStatus(err error) int {
 	if err == nil {
 		return 0
@@ -37,7 +36,7 @@ func ExitStatus(err error) int {
 	return standingOf(err).exit
 }
 
-// HTTPStatus maps an error to the status of an HTTP answer, 200 for nil.
+// HTTPStatus returns the HTTP status for an error, 200 for nil.
 func HTTPStatus(err error) int {
 	if err == nil {
 		return 200
@@ -45,7 +44,7 @@ func HTTPStatus(err error) int {
 	return standingOf(err).http
 }
 
-// standingOf looks an error's code up. A code that the table lacks is a bug, and counts as one.
+// standingOf looks up the code of an error. A code missing from the table is a bug, and counts as internal.
 func standingOf(err error) standing {
 	if s, ok := standings[orchestrator.CodeOf(err)]; ok {
 		return s
@@ -53,10 +52,11 @@ func standingOf(err error) standing {
 	return standings[orchestrator.Internal]
 }
 
-// Failure is the answer of a command that failed, in document 004's form.
+// Failure is the answer of a command that failed, in the form of document 004.
 type Failure struct{ Err error }
 
-// MarshalJSON writes success, error, message, and what else is known: message_id, recipient, retry_count, hint.
+// MarshalJSON writes success, error and message, and those of message_id, recipient, retry_count and hint that are
+// known.
 func (f Failure) MarshalJSON() ([]byte, error) {
 	var e *orchestrator.Error
 	if !errors.As(f.Err, &e) {
@@ -78,7 +78,7 @@ func (f Failure) MarshalJSON() ([]byte, error) {
 	return joinObjects(known, details), err
 }
 
-// joinObjects returns a JSON object with the members of two, whose keys differ.
+// joinObjects returns a JSON object with the members of both objects. Their keys must differ.
 func joinObjects(a, b []byte) []byte {
 	a, b = bytes.TrimSuffix(a, []byte("}")), bytes.TrimPrefix(b, []byte("{"))
 	if len(a) > 1 && len(b) > 1 {

@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// front is a front matter that has all it needs.
+// front is a front matter with all that it needs.
 const front = `command: orchestrator.try
 agent: orchestrator
 action: try
@@ -21,7 +21,7 @@ required_tools: []
 cfr_compliance: []
 `
 
-// vocabularyOf is a vocabulary with one card.
+// vocabularyOf returns a vocabulary with one card.
 func vocabularyOf(name, card string) *Vocabulary {
 	return &Vocabulary{Name: "test", FoldCase: true, TopLevel: true,
 		Cards: fstest.MapFS{name + ".md": {Data: []byte(card)}}}
@@ -35,7 +35,7 @@ type needy struct {
 
 func nothing[P any](context.Context, Env, P) (struct{}, error) { return struct{}{}, nil }
 
-// codeIs fails the test unless err carries a code.
+// codeIs fails the test unless err has a code.
 func codeIs(t testing.TB, err error, want orchestrator.Code) {
 	t.Helper()
 	if err == nil || orchestrator.CodeOf(err) != want {

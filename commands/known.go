@@ -8,13 +8,13 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// Known is a value that a parameter can have, as a shell offers it when a command line is completed.
+// Known is a value that a parameter can have. A shell offers it as a completion.
 type Known struct{ Value, About string }
 
-// KnownValues finds the values that a parameter can have in a database. It changes nothing.
+// KnownValues returns the values that a parameter can have in a database. It changes nothing.
 type KnownValues func(ctx context.Context, env Env) ([]Known, error)
 
-// Knowing says which values a parameter can have, where its checks do not.
+// Knowing sets the function that lists the values of a parameter, for a parameter whose checks do not list them.
 func (t Typed[P, R]) Knowing(param string, values KnownValues) Typed[P, R] {
 	if t.known == nil {
 		t.known = map[string]KnownValues{}
@@ -23,10 +23,10 @@ func (t Typed[P, R]) Knowing(param string, values KnownValues) Typed[P, R] {
 	return t
 }
 
-// Known returns what finds the values of a parameter; nil if its checks say all that there is to say.
+// Known returns the function that lists the values of a parameter, or nil if Knowing set none.
 func (d *Definition) Known(param string) KnownValues { return d.known[param] }
 
-// KnownOf makes known values of a list.
+// KnownOf converts a list to known values.
 func KnownOf[T any](list []T, known func(*T) Known) []Known {
 	values := make([]Known, len(list))
 	for i := range list {
@@ -35,7 +35,7 @@ func KnownOf[T any](list []T, known func(*T) Known) []Known {
 	return values
 }
 
-// KnownThreads are the newest threads in which the caller takes part.
+// KnownThreads returns the newest threads in which the caller takes part.
 func KnownThreads(ctx context.Context, env Env) ([]Known, error) {
 	const most = 50
 	list, _, err := threads.Own(ctx, env.Ledger, cmp.Or(env.Caller.Name, orchestrator.Operator), "", 0, most)

@@ -17,9 +17,9 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// Lease returns the lease under which a command takes messages for a caller. Until its answer was written it is this
-// process's. Then, with 0 seconds, the messages are read. Otherwise they come back after that time, or when the
-// caller's process has ended, unless they are acknowledged.
+// Lease returns the lease under which a command takes messages for a caller. Until the answer is written, this
+// process holds the lease. After that, with 0 seconds, the messages are read. Otherwise they become unread again
+// after that time, or when the caller's process ends, unless they are acknowledged.
 func Lease(caller Caller, command string, seconds parameter.Seconds) messages.ReadingLease {
 	lease := messages.ReadingLease{For: seconds.Duration(), Holder: command, Writer: process.Self()}
 	if caller.Process > 0 {
@@ -28,7 +28,8 @@ func Lease(caller Caller, command string, seconds parameter.Seconds) messages.Re
 	return lease
 }
 
-// LeaseEnd is when messages that were handed out together come back unless they are acknowledged; "" when they do not.
+// LeaseEnd returns when messages that were handed out together become unread again unless they are acknowledged. It
+// returns "" if they have no lease.
 func LeaseEnd(ms []orchestrator.Message) string {
 	for i := range ms {
 		if until := ms[i].ShownUntil; until != "" {
@@ -38,7 +39,7 @@ func LeaseEnd(ms []orchestrator.Message) string {
 	return ""
 }
 
-// TellRest says what is to be done with messages that come back, and that there are others.
+// TellRest writes when unacknowledged messages become unread again, and that there are more messages.
 func TellRest(w *terminal.Text, until string, more bool) {
 	if until != "" {
 		w.Printf("Messages that are not acknowledged become unread again at %s.\n", until)
@@ -48,7 +49,7 @@ func TellRest(w *terminal.Text, until string, more bool) {
 	}
 }
 
-// Taken confirms, or gives back, the messages of an answer. In the zero value there are none.
+// Taken marks the messages of an answer as read, or makes them unread again. The zero value has no messages.
 type Taken struct {
 	settle func(ctx context.Context, env Env, written bool) error
 }
@@ -61,8 +62,8 @@ func (t Taken) Settle(ctx context.Context, env Env, written bool) error {
 	return t.settle(ctx, env, written)
 }
 
-// take returns messages that were taken under a lease of Lease, of which an answer shows some and leaves the others
-// out.
+// take returns a Taken for messages that were taken under lease. The answer shows the messages in shown and leaves
+// out others.
 func take(shown, others []orchestrator.Message, lease messages.ReadingLease) Taken {
 	return Taken{func(ctx context.Context, env Env, written bool) error {
 		if !written {
@@ -72,8 +73,8 @@ func take(shown, others []orchestrator.Message, lease messages.ReadingLease) Tak
 	}}
 }
 
-// noteWritten notes that the answer with these messages, all to one agent, was written and, where a model reads it, what
-// that costs.
+// noteWritten records that the answer with these messages, all to one agent, was written. If a model reads the
+// answer, it also records what the messages cost.
 func noteWritten(ctx context.Context, env Env, ms []orchestrator.Message, lease messages.ReadingLease) error {
 	if !env.Call.Model {
 		return reading.Written(ctx, env.Ledger, ms, lease)
@@ -87,8 +88,8 @@ func noteWritten(ctx context.Context, env Env, ms []orchestrator.Message, lease 
 	})
 }
 
-// TakeLetters returns letters that lie in an agent's folder. They are shown until they are acknowledged, so that they
-// need no lease.
+// TakeLetters returns a Taken for letters in an agent's folder. They need no lease, because they are shown until they
+// are acknowledged.
 func TakeLetters(agent string, ms []orchestrator.Message) Taken {
 	return Taken{func(ctx context.Context, env Env, written bool) error {
 		if !written {

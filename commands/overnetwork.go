@@ -7,9 +7,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// OnlyHere is the error for a caller over the network that asks for what is decided on the daemon's own machine: the
-// files and programs that are used there, and where it connects to. subject is what was asked for, parameter the one
-// that did so, and commandLine what to run there instead.
+// OnlyHere returns the error for a remote caller that tries to choose what only the daemon's own machine may decide:
+// the files and programs that are used there, and the addresses to which it connects. subject is what the caller
+// asked for, parameter is the parameter that did so, and commandLine is the command to run on that machine instead.
 func OnlyHere(parameter, subject, commandLine string) error {
 	e := orchestrator.Errorf(orchestrator.PermissionDenied,
 		"%s: remote callers cannot choose which files, programs, and addresses the daemon's machine uses",
@@ -19,8 +19,8 @@ func OnlyHere(parameter, subject, commandLine string) error {
 	return e
 }
 
-// onlyHere refuses a caller over the network the values that the tag remote of a parameter does not list. params is the
-// struct of the command's parameters.
+// onlyHere returns an error if a remote caller gives a parameter a value that its tag remote does not list. params is
+// the struct of the command's parameters.
 func (d *Definition) onlyHere(caller Caller, params any) error {
 	if !caller.Remote {
 		return nil

@@ -13,11 +13,12 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Presence is what is known of the recipients of a message by the sessions of their agent hosts: working, idle, idle
-// and not woken, over budget, not running, session ended, no hooks.
+// Presence maps recipients of a message to the state of their agent-host sessions: working, idle, idle and not woken,
+// over budget, not running, session ended, no hooks.
 type Presence map[string]string
 
-// PresenceOf looks what is known of the recipients of a message that is sent; nothing if that fails.
+// PresenceOf returns what is known of the recipients of a message that is being sent. It logs an error and returns
+// what was found.
 func PresenceOf(ctx context.Context, env Env, d *orchestrator.Draft, recipients ...string) Presence {
 	known, err := hosts.Presence(ctx, env.Ledger, d, recipients...)
 	if err != nil {
@@ -26,7 +27,7 @@ func PresenceOf(ctx context.Context, env Env, d *orchestrator.Draft, recipients 
 	return known
 }
 
-// String lists what is known, as "alice: idle, bob: working".
+// String returns the states, as "alice: idle, bob: working".
 func (p Presence) String() string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(p)) {
@@ -35,7 +36,7 @@ func (p Presence) String() string {
 	return strings.Join(list, ", ")
 }
 
-// Text tells people when the recipients will see the message.
+// Text writes for people when the recipients will see the message.
 func (p Presence) Text(w *terminal.Text) {
 	for _, says := range [][2]string{
 		{hosts.IsWorking, "Working agents, which will see the message at their next tool call or at the end of the turn: %s.\n"},
@@ -58,7 +59,8 @@ func (p Presence) Text(w *terminal.Text) {
 	}
 }
 
-// NoDaemon reports, for an answer to a person, that no daemon runs which would deliver.
+// NoDaemon reports whether no daemon is running that would deliver. It returns false if the answer is not for a
+// person.
 func NoDaemon(ctx context.Context, env Env) bool {
 	if env.Call.Narrator == nil {
 		return false
@@ -67,8 +69,8 @@ func NoDaemon(ctx context.Context, env Env) bool {
 	return err == nil && len(running) == 0
 }
 
-// HostWithout returns the host that alone delivers to an agent, if it is another than this and no daemon runs there; ""
-// otherwise.
+// HostWithout returns the host that alone delivers to an agent if that host is not this one and runs no daemon, and
+// "" otherwise.
 func HostWithout(ctx context.Context, env Env, agent *ledger.Agent) string {
 	if !agent.Elsewhere() {
 		return ""
@@ -80,13 +82,14 @@ func HostWithout(ctx context.Context, env Env, agent *ledger.Agent) string {
 	return agent.Host
 }
 
-// TellNoDaemon writes that no daemon delivers what was sent: "it is" or "they are".
+// TellNoDaemon writes that no daemon is running to deliver what was sent. sent is "it is" or "they are".
 func TellNoDaemon(w *terminal.Text, sent string) {
 	w.Printf("%s\n", w.Paint(terminal.Yellow,
 		"No daemon is running: "+sent+" delivered when you run `mailroom deliver_all` or start `mailroom serve`."))
 }
 
-// NotTrusted writes why a database does nothing outside of itself, and what to do about it; nothing where it does.
+// NotTrusted writes why a database has no effect outside itself, and what to do about it. It writes nothing if why is
+// "".
 func NotTrusted(w *terminal.Text, why string) {
 	if why != "" {
 		w.Printf("%s\n", w.Paint(terminal.Red, "Attention: "+ledger.NotTrusted+": "+why+". "+ledger.NotTrustedHint+"."))

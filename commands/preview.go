@@ -2,13 +2,13 @@ package commands
 
 import "strings"
 
-// The bounds of a preview: words, and bytes.
+// Bounds of a preview, in words and in bytes.
 const (
 	previewWords = 10
 	previewBytes = 200
 )
 
-// Preview is the summary of a text that has none: its first words.
+// Preview returns the first words of a text, as a summary for a message without one.
 func Preview(text string) string {
 	var words []string
 	for word := range strings.FieldsSeq(text) {
@@ -18,7 +18,7 @@ func Preview(text string) string {
 	}
 	start := strings.Join(words, " ")
 	if len(start) > previewBytes {
-		start = strings.ToValidUTF8(start[:previewBytes], "") // the cut may go through a character
+		start = strings.ToValidUTF8(start[:previewBytes], "") // the cut may split a character
 	}
 	return start
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// PathOf returns where PATH leads to a program; "" is nowhere.
+// PathOf returns the absolute path of a program found through PATH, or "" if there is none.
 func PathOf(program string) string {
 	path, err := exec.LookPath(program)
 	if err == nil {
@@ -18,8 +18,8 @@ func PathOf(program string) string {
 	return path
 }
 
-// OwnPath returns where this program lies, for files that are to start it later. If PATH leads to the program, the path
-// is the one there: a link in PATH stays when a new version replaces the program.
+// OwnPath returns the path of this program, for files that start it later. If PATH leads to this program, OwnPath
+// returns the path found there: a link in PATH remains when a new version replaces the program.
 func OwnPath() (string, error) {
 	program, err := os.Executable()
 	if err == nil {

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// ProjectFolder is the folder in a project's own in which its database lies.
+	// ProjectFolder is the folder inside a project's folder that contains the database.
 	ProjectFolder = ".mailroom"
-	// DatabaseName is that of a database's file, unless its user names another.
+	// DatabaseName is the default name of a database file.
 	DatabaseName = "mailroom.db"
 )
 
-// ProjectDatabase is where the database of a project lies, in the project's folder.
+// ProjectDatabase returns the path of a project's database. folder is the project's folder.
 func ProjectDatabase(folder string) string { return filepath.Join(folder, ProjectFolder, DatabaseName) }
 
-// ProjectName is what people call the project of a database: the name of its folder, or on a server that of the
-// database.
+// ProjectName returns the name that people use for the project of a database: the name of its folder, or, for a
+// database on a server, the name of the database.
 func ProjectName(database string) string {
 	if at, err := url.Parse(database); err == nil && at.Host != "" {
 		return path.Base(at.Path)
@@ -31,17 +31,18 @@ func ProjectName(database string) string {
 	return filepath.Base(folder)
 }
 
-// PlaceFile is where a project's folder names a place on another machine in which its database is.
+// PlaceFile returns the path of the file in which a project names the place on another machine that has its database.
 func PlaceFile(folder string) string { return filepath.Join(folder, ProjectFolder, "place") }
 
-// NearestDatabase returns the database of the project that a folder, an absolute path, belongs to: the nearest one in
-// it or above it. It is "" if there is none, or if the nearest project names a place on another machine.
+// NearestDatabase returns the database of the project that contains folder, an absolute path: the nearest project in
+// folder or above it. It returns "" if there is none, or if the nearest project names a place on another machine.
 func NearestDatabase(folder string) string {
 	database, _ := NearestProject(folder)
 	return database
 }
 
-// NearestProject is NearestDatabase, and returns the PlaceFile of a project that has one in place of a database.
+// NearestProject returns the database of the nearest project in folder, an absolute path, or above it. If that
+// project names a place on another machine, NearestProject returns its PlaceFile instead.
 func NearestProject(folder string) (database, place string) {
 	project := upward(folder, func(folder string) bool {
 		if info, err := os.Stat(filepath.Join(folder, ProjectFolder)); err != nil || !info.IsDir() {
@@ -64,8 +65,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// NearestRepository returns the git repository that a folder, an absolute path, is in, "" for none, and whether it is a
-// worktree beside the repository's main one. It does not need git.
+// NearestRepository returns the git repository that contains folder, an absolute path, or "" if there is none. It
+// also reports whether the repository is a linked worktree. It does not need git.
 func NearestRepository(folder string) (repository string, worktree bool) {
 	repository = upward(folder, func(folder string) bool {
 		_, err := os.Stat(filepath.Join(folder, ".git"))
@@ -74,11 +75,12 @@ func NearestRepository(folder string) (repository string, worktree bool) {
 	if repository == "" {
 		return "", false
 	}
-	text, _ := os.ReadFile(filepath.Join(repository, ".git")) // a file in a worktree, and a folder in the main one
+	// .git is a file in a linked worktree and a folder in the main one.
+	text, _ := os.ReadFile(filepath.Join(repository, ".git"))
 	return repository, strings.Contains(filepath.ToSlash(string(text)), "/worktrees/")
 }
 
-// upward returns a folder, or the nearest one above it, for which is reports true; "" for none.
+// upward returns folder, or the nearest folder above it, for which is returns true. It returns "" if there is none.
 func upward(folder string, is func(folder string) bool) string {
 	for !is(folder) {
 		up := filepath.Dir(folder)

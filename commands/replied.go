@@ -9,22 +9,22 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Replied are the keys that the result of a send has besides if the message answers another; the zero value adds none.
+// Replied holds the further keys in the result of a send that answers a message. The zero value adds none.
 type Replied struct {
-	// the thread of the message answered, in which the answer now stands
+	// thread of the answered message, to which the answer was added
 	JoinedThread string `json:"joined_thread,omitempty"`
-	// why it does not stand there, and went to its recipient alone
+	// why the answer was not added to the thread, and went only to its recipient
 	OutsideThread string `json:"outside_thread,omitempty"`
-	RequestID     string `json:"request_id,omitempty"` // the team's request that it answered
-	Presence      string `json:"presence,omitempty"`   // stopped, after one has approved one's own shutdown
+	RequestID     string `json:"request_id,omitempty"` // the team's request that the message answers
+	Presence      string `json:"presence,omitempty"`   // stopped, after an agent has approved its own shutdown
 }
 
-// RepliedOf says what came of an answer.
+// RepliedOf returns the keys for a message that was sent.
 func RepliedOf(sent *orchestrator.Sent) Replied {
 	return Replied{sent.Joined, sent.Outside, sent.RequestID, string(sent.Presence)}
 }
 
-// Text says it to people.
+// Text writes the result for people.
 func (r Replied) Text(w *terminal.Text) {
 	if r.JoinedThread != "" {
 		w.Printf("The message is in the thread %s.\n", r.JoinedThread)
@@ -40,7 +40,7 @@ func (r Replied) Text(w *terminal.Text) {
 	}
 }
 
-// NoteOf says what keeps a message from being delivered soon, for the key note of a result; "" is nothing.
+// NoteOf returns what delays the delivery of a message, for the key note of a result, or "" if nothing does.
 func NoteOf(sent *orchestrator.Sent) string {
 	switch {
 	case len(sent.Withheld) > 0:
@@ -51,8 +51,8 @@ func NoteOf(sent *orchestrator.Sent) string {
 	return sent.Note
 }
 
-// NoteWithheld says, as NoteOf does, that a database which is not trusted keeps the messages to some of so many
-// recipients; "" when it keeps none.
+// NoteWithheld returns the note that a database which is not trusted withholds the messages to the recipients in
+// names. of is the number of all recipients. It returns "" if names is empty.
 func NoteWithheld(names []string, of int) string {
 	whose, waits := "", "waits"
 	switch n := len(names); {

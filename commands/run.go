@@ -21,13 +21,13 @@ import (
 	"mailroom/tracing"
 )
 
-// Answer is what a command that succeeded says. As JSON it is one object: success and action first, then the result's
-// own keys.
+// Answer is the answer of a command that succeeded. As JSON it is one object: success and action first, then the keys
+// of the result.
 type Answer struct {
 	Action string
 	Result any
 
-	span *tracing.Span // of its run
+	span *tracing.Span // of the command's run
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -45,21 +45,21 @@ func (a Answer) head() ([]byte, error) {
 	return slices.Concat([]byte(`{"success":true,"action":`), action, []byte("}")), err
 }
 
-// Texter is a result that has a form for people of its own.
+// Texter is a result with a text form for people.
 type Texter interface{ Text(w *terminal.Text) }
 
-// Opener is the result of a question for an answer that may still come: then it is open.
+// Opener is the result of a question whose answer may still arrive. Open reports whether the answer is outstanding.
 type Opener interface{ Open() bool }
 
-// ToolTexter is a result with a text for the clients of MCP, which show a model that text; programs read the structured
-// result beside it. It is not made harmless for a terminal.
+// ToolTexter is a result with a text for MCP clients, which show that text to a model. Programs read the structured
+// result beside it. The text is not escaped for a terminal.
 type ToolTexter interface{ ToolText() string }
 
-// Pieced is a result whose JSON object may be so long that it is not to be in memory twice. Pieces returns it in
-// pieces. The first has at least one of its members. They must not be changed.
+// Pieced is a result whose JSON object may be too long to be held in memory twice. Pieces returns the object in
+// pieces. The first piece contains at least one member. Callers must not change the pieces.
 type Pieced interface{ Pieces() ([][]byte, error) }
 
-// Pieces returns the answer as JSON, in one piece unless its result is Pieced.
+// Pieces returns the answer as JSON, in one piece unless the result is Pieced.
 func (a Answer) Pieces() ([][]byte, error) {
 	long, ok := a.Result.(Pieced)
 	if !ok {
@@ -74,7 +74,8 @@ func (a Answer) Pieces() ([][]byte, error) {
 	return slices.Concat([][]byte{joinObjects(head, pieces[0])}, pieces[1:]), err
 }
 
-// WithLists puts an empty list in place of every missing one among a result's own keys: who reads it finds a list.
+// WithLists returns a result with an empty list in place of each nil list among its own keys, so that readers always
+// find a list.
 func WithLists(result any) any {
 	v := reflect.ValueOf(result)
 	if _, ownForm := result.(json.Marshaler); ownForm || v.Kind() != reflect.Struct {
@@ -96,10 +97,10 @@ func WithLists(result any) any {
 	return filled.Interface()
 }
 
-var listsOfTypes sync.Map // of reflect.Type to [][]int
+var listsOfTypes sync.Map // reflect.Type to [][]int
 
-// listsOf returns the indexes of the fields of a struct type that are lists among its own keys, as FieldByIndex takes
-// them.
+// listsOf returns the indexes, in the form of FieldByIndex, of the fields of a struct type that are lists among its
+// own keys.
 func listsOf(t reflect.Type) (lists [][]int) {
 	if known, ok := listsOfTypes.Load(t); ok {
 		return known.([][]int)
@@ -120,14 +121,15 @@ func listsOf(t reflect.Type) (lists [][]int) {
 	return lists
 }
 
-// Named is a result that answers under another action than its command's: a dispatcher's.
+// Named is a result with an action other than the command's name, such as the result of a dispatcher.
 type Named interface{ ActionName() string }
 
-// Exiter is a result whose answer ends the program with an exit status of its own: a doctor's that found a problem.
+// Exiter is a result that sets the exit status of the program, such as that of a doctor that found a problem.
 type Exiter interface{ ExitStatus() int }
 
-// Run decodes the parameters strictly, checks the caller's right, and runs the handler within a span. Its errors carry
-// a code; one without is a bug, reported as internal with the trace id. A panic of the handler is such a bug.
+// Run decodes the parameters strictly, checks the caller's rights, and runs the handler within a span. Its errors
+// have a code. An error without a code, or a panic of the handler, is a bug and becomes an internal error with the
+// trace id.
 func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Answer, error) {
 	if err := d.permit(ctx, env); err != nil {
 		return Answer{}, err
@@ -152,8 +154,8 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 	return answer, nil
 }
 
-// announceNewName returns a function to call once a command has run. It tells a person that the command has made the
-// caller's name known, since the name may be mistyped.
+// announceNewName returns a function to call after a command has run. The function informs a person that the command
+// registered the caller's name, because the name may be mistyped.
 func announceNewName(ctx context.Context, env Env) func() {
 	name := env.Caller.Name
 	if env.Engine == nil || env.Call.Narrator == nil || name == "" {
@@ -176,8 +178,8 @@ func announceNewName(ctx context.Context, env Env) func() {
 	}
 }
 
-// permit refuses a command where there is no database, one that only administrators may run, and a caller that acts for
-// an agent whose name another has now.
+// permit returns an error if the database does not exist, if only administrators may run the command, or if the
+// caller acts for an agent whose name now belongs to another agent.
 func (d *Definition) permit(ctx context.Context, env Env) error {
 	if env.Engine != nil {
 		if !d.MakesOne && !d.LooksOnly && env.Ledger.NoneYet() {
@@ -186,7 +188,7 @@ func (d *Definition) permit(ctx context.Context, env Env) error {
 			}
 		}
 		err := env.Ledger.CheckSuccession(ctx, env.Caller.Name, env.Caller.Since)
-		if orchestrator.CodeOf(err) == orchestrator.PermissionDenied { // of any other error the command itself tells
+		if orchestrator.CodeOf(err) == orchestrator.PermissionDenied { // the command itself reports any other error
 			return err
 		}
 	}
@@ -220,7 +222,7 @@ func (d *Definition) end(ctx context.Context, env Env, span *tracing.Span, err e
 	env.Ledger.EndSpan(ctx, span, err, func() bool { return d.LooksOnly || d.Card().OnlyReads() })
 }
 
-// guarded runs a handler, turns its panic into an error and asks the catalogue's Guard.
+// guarded runs a handler within the catalogue's Guard, and turns a panic of the handler into an error.
 func (d *Definition) guarded(ctx context.Context, env Env, run func() (any, error)) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -238,8 +240,8 @@ func (d *Definition) guarded(ctx context.Context, env Env, run func() (any, erro
 	return run()
 }
 
-// withTrace makes an error without a code an internal one, and says under which trace to look for it, unless it is
-// about a file: what is wrong there is no bug.
+// withTrace turns an error without a code into an internal one that names the trace. Interruptions, timeouts and
+// errors about a file become unavailable instead, because they are not bugs.
 func withTrace(err error, span *tracing.Span) error {
 	if own, ok := errors.AsType[*orchestrator.Error](err); ok && own.Code != orchestrator.Internal {
 		return err
@@ -259,7 +261,7 @@ func withTrace(err error, span *tracing.Span) error {
 	return Bug(err, span.TraceID)
 }
 
-// Bug returns the error for whoever met a bug, which err tells of; the log or the trace has more under the trace id.
+// Bug returns the error that reports a bug to the caller. The log and the trace have more under the trace id.
 func Bug(err error, traceID string) error {
 	return &orchestrator.Error{
 		Code: orchestrator.Internal, Message: "a bug in Mailroom", Err: err,
@@ -268,11 +270,11 @@ func Bug(err error, traceID string) error {
 	}
 }
 
-// decodedBatch runs a command on parameters that were decoded before.
+// decodedBatch runs a command with parameters that are already decoded.
 type decodedBatch func(ctx context.Context, env Env, atomic bool) ([]Answer, []error)
 
-// WithBatch gives a command a second handler for many calls at once, in one transaction where that can be. prepare
-// makes what it takes of the parameters of a call. Results and errors have one element per call.
+// WithBatch gives a command a second handler, which runs many calls at once, in one transaction if possible. prepare
+// converts the parameters of one call. The results and errors have one element per call.
 func WithBatch[P, R, D any](t Typed[P, R], prepare func(*P, Caller) (D, error),
 	run func(ctx context.Context, env Env, calls []D, atomic bool) ([]R, []error)) Typed[P, R] {
 	t.batch = func(lines []json.RawMessage) decodedBatch {
@@ -311,20 +313,20 @@ func WithBatch[P, R, D any](t Typed[P, R], prepare func(*P, Caller) (D, error),
 // TakesBatch reports whether DecodeBatch can be called.
 func (d *Definition) TakesBatch() bool { return d.batch != nil }
 
-// Batch is many calls of one command, decoded and not run yet.
+// Batch is many calls of one command, decoded but not yet run.
 type Batch struct {
 	d   *Definition
 	n   int
 	run decodedBatch
 }
 
-// DecodeBatch decodes the params of many calls. Bad ones are reported by Run.
+// DecodeBatch decodes the parameters of many calls. Run reports those that are invalid.
 func (d *Definition) DecodeBatch(lines []json.RawMessage) *Batch {
 	return &Batch{d: d, n: len(lines), run: d.batch(lines)}
 }
 
-// Run is Definition.Run for all calls of the batch, under one span. Call it once. With atomic, one bad params means
-// that nothing is done; the good ones then have neither an answer nor an error of their own.
+// Run runs all calls of the batch under one span. It must be called once. If atomic is true and the parameters of one
+// call are invalid, nothing runs, and the other calls have neither an answer nor an error.
 func (b *Batch) Run(ctx context.Context, env Env, atomic bool) ([]Answer, []error) {
 	d := b.d
 	answers, errs := make([]Answer, b.n), make([]error, b.n)
@@ -351,8 +353,8 @@ func (b *Batch) Run(ctx context.Context, env Env, atomic bool) ([]Answer, []erro
 	return answers, errs
 }
 
-// ActAs returns who acts: the agent that the parameters name, or the caller itself when they name none; in a shell
-// without a name that is the operator. A caller with a name cannot act for another.
+// ActAs returns the agent that acts: the agent that the parameters name or, if they name none, the caller. A caller
+// without a name in a shell acts as the operator. A caller with a name cannot act for another agent.
 func ActAs(caller Caller, named string) (string, error) {
 	switch {
 	case named == "" && caller.Name == "" && caller.Shell:
@@ -369,8 +371,9 @@ func ActAs(caller Caller, named string) (string, error) {
 	return named, nil
 }
 
-// ReadAs is ActAs for a command that only reads. Over MCP and HTTP a program's first call may be one, and makes its
-// name known; on the command line, where a name may be mistyped, an unknown one is an error, unknown_recipient.
+// ReadAs returns the agent for which a command reads, by the rules of ActAs. In a shell, where a name may be
+// mistyped, an unknown name is the error unknown_recipient. Over MCP and HTTP, the first call of a program may be a
+// command that only reads, and registers its name.
 func ReadAs(ctx context.Context, env Env, named string) (string, error) {
 	name, err := ActAs(env.Caller, named)
 	if err != nil || !env.Caller.Shell || env.Call.Model {

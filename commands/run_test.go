@@ -57,7 +57,7 @@ func TestRunTurnsBugsIntoInternal(t *testing.T) {
 	}
 }
 
-// What is wrong with a file is no bug, whichever command met it.
+// A problem with a file is not a bug, whichever command had it.
 func TestRunKnowsFiles(t *testing.T) {
 	t.Parallel()
 	link := filepath.Join(t.TempDir(), "link")
@@ -123,7 +123,7 @@ func TestRunAsksForTheRight(t *testing.T) {
 	}
 }
 
-// batchOf is a command whose batch fails for the name "bad" and panics for "panic".
+// batchOf returns a command whose batch fails for the name "bad" and panics for "panic".
 func batchOf() *Definition {
 	one := Define(vocabularyOf("try", goodCard), "try", func(_ context.Context, _ Env, p needy) (greeting, error) {
 		return greeting{Text: p.Name}, nil
@@ -223,7 +223,7 @@ func TestFailureIsDocument004s(t *testing.T) {
 	}
 }
 
-// TestStatuses repeats the contract's table.
+// TestStatuses repeats the table of the contract.
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[orchestrator.Code]standing{

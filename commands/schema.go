@@ -12,22 +12,23 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Schema is the JSON Schema of the command's parameters, for tools that check or offer them.
+// Schema returns the JSON Schema of the command's parameters, for tools that check or offer them.
 func (d *Definition) Schema() *jsonschema.Schema {
 	s := parameter.Schema(d.Params())
 	s.Description = d.Summary()
 	return s
 }
 
-// opaque are types that marshal themselves, and how.
+// opaque holds the schemas of types that marshal themselves.
 var opaque = map[reflect.Type]*jsonschema.Schema{
-	reflect.TypeFor[json.RawMessage]():   {Description: "any JSON value"}, // an empty schema would be written as true, which clients refuse
+	// An empty schema would be written as true, which clients refuse.
+	reflect.TypeFor[json.RawMessage]():   {Description: "any JSON value"},
 	reflect.TypeFor[store.Rows]():        {Type: "array", Items: &jsonschema.Schema{Type: "object"}},
 	reflect.TypeFor[jsonschema.Schema](): {Type: "object"},
 }
 
-// ResultSchema is the JSON Schema of the command's answer when it succeeds. It allows further keys: a later version may
-// have more.
+// ResultSchema returns the JSON Schema of the command's answer when the command succeeds. The schema allows further
+// keys, because a later version may add some.
 func (d *Definition) ResultSchema() (*jsonschema.Schema, error) {
 	s := &jsonschema.Schema{Type: "object"}
 	if !d.handler.result().Implements(reflect.TypeFor[json.Marshaler]()) {
@@ -58,7 +59,7 @@ func (d *Definition) ResultSchema() (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// open allows further keys in a schema and all below it.
+// open allows further keys in a schema and in all schemas below it.
 func open(s *jsonschema.Schema) {
 	if s == nil {
 		return

@@ -15,15 +15,15 @@ import (
 	"mailroom/tracing"
 )
 
-// Handed is a result that holds something until its answer was written, such as messages that are leased to this
-// process, see Answer.Settle.
+// Handed is a result that holds something until its answer is written, such as messages leased to this process. See
+// Answer.Settle.
 type Handed interface {
 	Settle(ctx context.Context, env Env, written bool) error
 }
 
-// Settle is called once it is known whether the answer was written: whether the kernel has taken all of it for whoever
-// asked. What was handed out with an answer that was written is read; otherwise it is unread again. Nothing else is to
-// be settled. A second call after an error tries again.
+// Settle must be called once it is known whether the answer was written, which means that the kernel accepted all of
+// it for the caller. If it was written, the messages in it are read. Otherwise they become unread again. Results that
+// are not Handed need nothing. A second call after an error tries again.
 func (a Answer) Settle(ctx context.Context, env Env, written bool) error {
 	handed, ok := a.Result.(Handed)
 	if !ok {
@@ -32,8 +32,8 @@ func (a Answer) Settle(ctx context.Context, env Env, written bool) error {
 	return handed.Settle(tracing.Within(ctx, a.span), env, written)
 }
 
-// Settle is Answer.Settle for a surface. What cannot be noted now, since the database is busy or away, is noted as soon
-// as it can be while this process runs. If that ends before, what was handed out is unread again.
+// Settle settles an answer for a surface. If the database is busy or unreachable, Settle retries in the background
+// while this process runs. If the process ends first, the messages become unread again.
 func Settle(ctx context.Context, env Env, answer Answer, written bool) {
 	ctx = context.WithoutCancel(ctx)
 	settle := func() error { return answer.Settle(ctx, env, written) }
@@ -55,20 +55,20 @@ func Settle(ctx context.Context, env Env, answer Answer, written bool) {
 	})
 }
 
-// longestPause is between two attempts to note whether an answer was written.
+// longestPause is the longest pause between two attempts to record whether an answer was written.
 const longestPause = 15 * time.Second
 
-// takenKey is for a context's *[]Taken: what a command has handed out so far.
+// takenKey is the context key of a *[]Taken: what a command has handed out so far.
 type takenKey struct{}
 
-// Hand returns those of the messages that the answer of a command shows, see Env.Shown. If the command has taken them
-// under a lease of Lease, they are read once the answer was written. Those that it does not show are unread again, and
-// so are all if the command fails.
+// Hand returns the messages that the answer of a command shows (see Env.Shown). If the command took the messages
+// under a lease returned by Lease, the shown messages are read once the answer is written, and the others become
+// unread again. If the command fails, all of them become unread again.
 func Hand(ctx context.Context, env Env, ms []orchestrator.Message, lease messages.ReadingLease,
 	answer func(ms []orchestrator.Message) any) ([]orchestrator.Message, Taken) {
 	shown := env.Shown(ms, answer)
 	if !slices.ContainsFunc(ms, func(m orchestrator.Message) bool { return m.ShownAt != "" }) {
-		return shown, Taken{} // they were only looked at
+		return shown, Taken{} // the command did not take them
 	}
 	others := ms[len(shown):]
 	if reading.Unread(ctx, env.Ledger, others) == nil {

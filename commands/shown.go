@@ -13,15 +13,15 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Agent hosts cut the long answer of a tool before their models see it: Codex leaves 12,000 bytes of it, the others
+// Agent hosts truncate a long answer of a tool before their models see it: Codex keeps 12,000 bytes, other hosts keep
 // more.
 const (
-	maxShown = 11_000 // bytes of JSON that a model is given whole
-	MaxPart  = 8000   // bytes of it that the text of a part takes; the rest is for what stands around the text
+	maxShown = 11_000 // bytes of JSON that a model always sees whole
+	MaxPart  = 8000   // bytes of JSON for the text of a part; the rest is for what surrounds the text
 	minPart  = 500
 )
 
-// ShownWhole reports whether hosts show their models a whole answer, which also may be a ToolTexter.
+// ShownWhole reports whether hosts show their models the whole answer, including its text if it is a ToolTexter.
 func ShownWhole(answer any) bool {
 	if texter, ok := answer.(ToolTexter); ok && len(texter.ToolText()) > maxShown {
 		return false
@@ -30,8 +30,8 @@ func ShownWhole(answer any) bool {
 	return err == nil && len(whole) <= maxShown
 }
 
-// Most returns how many of n things a command is to put into its answer: all n, but for a model as many as it is shown,
-// and at least one if there is any. answer makes the answer with the first k of them.
+// Most returns how many of n elements a command should put into its answer: all n, or, for a model, as many as its
+// host shows, and at least one if there are any. answer builds the answer with the first k elements.
 func (e Env) Most(n int, answer func(k int) any) int {
 	if !e.Call.Model {
 		return n
@@ -44,13 +44,13 @@ func (e Env) Most(n int, answer func(k int) any) int {
 	return n
 }
 
-// Shown returns those of the messages, from the first on, that a model is shown in one answer; all for any other
-// reader. answer makes the answer with some of them. A message that is too long by itself is cut, as in a hook, and
-// says how the next part is read.
+// Shown returns the leading messages that one answer shows to a model, and all messages for any other reader. answer
+// builds the answer with some messages. A single message that is too long is cut, as in a hook, and then contains how
+// to read its next part.
 func (e Env) Shown(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) []orchestrator.Message {
 	ms = ms[:e.fitting(ms, answer)]
 	if !e.Call.Model || len(ms) != 1 || ms[0].Seq == 0 || fit(ms, answer) {
-		// what somebody wrote into the inbox by hand could not be read on
+		// a message that somebody inserted into the inbox by hand has no Seq, so its next part could not be read
 		return ms
 	}
 	said, cut := Told(&ms[0]), ms
@@ -62,7 +62,8 @@ func (e Env) Shown(ms []orchestrator.Message, answer func(ms []orchestrator.Mess
 	return cut
 }
 
-// Fits is Shown for reading.Options and its like: nil takes all.
+// Fits returns a function for reading.Options and similar types that returns how many messages Shown would keep. A
+// nil function keeps all.
 func (e Env) Fits(answer func(ms []orchestrator.Message) any) func(ms []orchestrator.Message) int {
 	if !e.Call.Model {
 		return nil
@@ -82,8 +83,9 @@ func (e Env) fitting(ms []orchestrator.Message, answer func(ms []orchestrator.Me
 	return n
 }
 
-// fit reports whether the answer with all of these messages is shown whole. It is not made of more than can be: no
-// answer is shorter than a sixth of the payloads in it, which may be all escapes such as \u0041.
+// fit reports whether the answer with all of these messages is shown whole. It does not build the answer if the
+// payloads rule that out: no answer is shorter than a sixth of its payloads, which may consist of escapes such as
+// \u0041.
 func fit(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) bool {
 	size := 0
 	for i := range ms {
@@ -92,8 +94,9 @@ func fit(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) 
 	return size <= 6*maxShown && ShownWhole(answer(ms))
 }
 
-// run runs the handler of a command. Where a model reads the answer of a list that marks nothing, and it is longer than
-// hosts show, the handler runs again with a lower limit, and so says itself that there are more and how to go on.
+// run runs the handler of a command. If a model reads the answer, the command only reads and has a limit, and the
+// answer is longer than hosts show, the handler runs again with a lower limit. That answer states that there is more
+// and how to continue.
 func (d *Definition) run(ctx context.Context, env Env, raw json.RawMessage) (any, error) {
 	result, err := d.handler.run(ctx, env, d, raw)
 	if !env.Call.Model || !d.Card().OnlyReads() || !slices.ContainsFunc(d.Params(), func(p parameter.Param) bool { return p.Name == "limit" }) {
@@ -104,10 +107,10 @@ func (d *Definition) run(ctx context.Context, env Env, raw json.RawMessage) (any
 		n, size := longestList(result)
 		limit := max(1, min(n-1, n*maxShown/size))
 		if n < 2 || limit >= last {
-			break // it is long by what no limit governs
+			break // something other than the limit makes the answer long
 		}
 		last = limit
-		if json.Unmarshal(raw, &params) != nil || params == nil { // none were given
+		if json.Unmarshal(raw, &params) != nil || params == nil { // no parameters were given
 			params = map[string]json.RawMessage{}
 		}
 		params["limit"] = json.RawMessage(strconv.Itoa(limit))
@@ -118,7 +121,7 @@ func (d *Definition) run(ctx context.Context, env Env, raw json.RawMessage) (any
 	return result, err
 }
 
-// longestList returns how many elements the longest list of an answer has, and how many bytes the answer.
+// longestList returns the number of elements in the longest list of an answer, and the size of the answer in bytes.
 func longestList(answer any) (n, size int) {
 	text, err := orchestrator.JSON(answer)
 	var fields map[string]json.RawMessage
@@ -134,8 +137,8 @@ func longestList(answer any) (n, size int) {
 	return n, len(text)
 }
 
-// Rest says to a model that there is more than one answer shows, and how to go on; "" if there is not, or for any other
-// reader.
+// Rest returns a note for a model that there is more than one answer shows, and how to continue. It returns "" if
+// there is no more, or for any other reader.
 func (e Env) Rest(more bool, how string) string {
 	if !more || !e.Call.Model {
 		return ""
@@ -143,17 +146,19 @@ func (e Env) Rest(more bool, how string) string {
 	return "there is more to read: " + how
 }
 
-// Room is as long as what may stand beside messages in an answer: their thread, what was sent on the way.
+// Room is a text as long as what may accompany messages in an answer, such as their thread and what was sent
+// meanwhile.
 var Room = strings.Repeat("x", 1500)
 
-// Some returns as many names as an answer has Room for, and how many it leaves out.
+// Some returns as many names as fit into Room, and the number of names that it leaves out.
 func Some(names []string) (some []string, left int) {
 	const most = 15
 	some = names[:min(most, len(names))]
 	return some, len(names) - len(some)
 }
 
-// Place reads the parameter continue, the number of a row that an earlier answer gave; 0 if it is left out.
+// Place parses the parameter continue, a row number from an earlier answer. It returns 0 if the parameter is left
+// out.
 func Place(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -166,15 +171,15 @@ func Place(text string) (int64, error) {
 	return n, nil
 }
 
-// beginning returns a message that says no more than the beginning of what it said, size bytes as JSON, and how the
-// next part is read.
+// beginning returns a copy of a message with only the beginning of its text, size bytes as JSON, followed by how to
+// read the next part.
 func beginning(m *orchestrator.Message, said string, size int) orchestrator.Message {
 	start := FirstPart(said, size)
 	text := start + "\n[" + NextPart(0, Units(start), Units(said), m.ID) + "]"
 	short := *m
 	short.Summary, short.Context, short.Origin = "", "", ""
 	short.Payload = orchestrator.JSONString(text)
-	if mentions := ContentOf(m).Mentions; mentions != nil { // whom a post mentions belongs to it
+	if mentions := ContentOf(m).Mentions; mentions != nil { // the mentions belong to a post
 		body, err := orchestrator.JSON(struct {
 			Content  string   `json:"content"`
 			Mentions []string `json:"mentions"`
@@ -186,8 +191,8 @@ func beginning(m *orchestrator.Message, said string, size int) orchestrator.Mess
 	return short
 }
 
-// FirstPart returns the beginning of a text that is Harmless, of at most size bytes as JSON. No character is cut
-// through.
+// FirstPart returns the beginning of a text processed by Harmless, at most size bytes as JSON. It never splits a
+// character.
 func FirstPart(text string, size int) string {
 	for i, r := range text {
 		if size -= written(r); size < 0 {
@@ -197,7 +202,7 @@ func FirstPart(text string, size int) string {
 	return text
 }
 
-// written returns how many bytes JSON needs for a character that Harmless leaves.
+// written returns how many bytes JSON needs for a character in a text processed by Harmless.
 func written(r rune) int {
 	switch r {
 	case '"', '\\', '\n', '\t':

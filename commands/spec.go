@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Runs returns the command that a schedule runs, and when; plan is nil for the doorbell, and Every for an @every.
-// Error: it cannot run.
+// Runs returns the command that a schedule runs, and its plan. The plan is nil for the doorbell, and an Every for
+// @every. Runs returns an error if the schedule cannot run.
 func (c *Catalogue) Runs(s *orchestrator.Schedule, now time.Time) (d *Definition, plan cron.Schedule, err error) {
 	if d, err = c.Lookup(s.Command); err == nil {
 		err = d.Check(s.Params)
@@ -26,21 +26,21 @@ func (c *Catalogue) Runs(s *orchestrator.Schedule, now time.Time) (d *Definition
 	if every, ok := plan.(cron.ConstantDelaySchedule); ok {
 		from, err := time.Parse(time.RFC3339, s.CreatedAt)
 		if err != nil {
-			from = time.Unix(0, 0) // somebody else wrote there what is no time
+			from = time.Unix(0, 0) // another program wrote an invalid time into the row
 		}
 		plan = Every{from, every.Delay}
 	}
 	return d, plan, nil
 }
 
-// Every is the plan of an `@every`: it comes once in each period from when its schedule was made. So it comes, too,
-// where no daemon lives as long as a period, and all daemons agree on when.
+// Every is the plan of an `@every` schedule. It is due once in each period counted from the creation of the schedule.
+// The schedule therefore also runs where no daemon lives for a whole period, and all daemons agree on the times.
 type Every struct {
 	From   time.Time
 	Period time.Duration
 }
 
-// Next returns when the plan is due next after a time.
+// Next returns the first time after the given time at which the plan is due.
 func (e Every) Next(after time.Time) time.Time {
 	past := after.Sub(e.From) % e.Period
 	if past < 0 {
@@ -49,15 +49,15 @@ func (e Every) Next(after time.Time) time.Time {
 	return after.Add(e.Period - past)
 }
 
-// IsOften reports whether a plan comes more than once a minute. Its runs are cheap: every daemon makes them, and nobody
-// notes or makes up for one.
+// IsOften reports whether a plan is due more than once a minute. The runs of such a plan are cheap: every daemon
+// makes them, and missed ones are neither recorded nor made up for.
 func IsOften(plan cron.Schedule) bool {
 	every, ok := plan.(Every)
 	return ok && every.Period < time.Minute
 }
 
-// NextRun returns when a schedule with this plan runs next; the zero time for one that is disabled or comes often, and
-// for a doorbell.
+// NextRun returns when a schedule with this plan runs next. It returns the zero time for a disabled schedule, for a
+// plan that is due more than once a minute, and for a doorbell.
 func NextRun(s *orchestrator.Schedule, plan cron.Schedule, now time.Time) time.Time {
 	if plan == nil || !s.Enabled || IsOften(plan) {
 		return time.Time{}
@@ -65,9 +65,9 @@ func NextRun(s *orchestrator.Schedule, plan cron.Schedule, now time.Time) time.T
 	return plan.Next(now.Local())
 }
 
-// ParseSpec reads the spec of a schedule, nil for the doorbell, and holds it to what the scheduler does with it as
-// written. The parser alone panics on a time zone with nothing behind it, rounds a short @every to whole seconds, and
-// takes days that no calendar has.
+// ParseSpec parses the spec of a schedule. It returns nil for the doorbell, and an error for a spec that the
+// scheduler would not run as written. The cron parser alone panics on a time zone that nothing follows, rounds a
+// short @every to whole seconds, and accepts days that do not exist.
 func ParseSpec(spec string, now time.Time) (cron.Schedule, error) {
 	if spec == orchestrator.Doorbell {
 		return nil, nil

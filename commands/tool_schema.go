@@ -6,13 +6,14 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// A model reads the schemas of all tools that its host offers before it does anything, and again with every request:
-// what they weigh is taken from the room in which it thinks. So tools have these in place of Schema and ResultSchema,
-// which are for programs. What they leave out holds all the same, and an error says so to whoever comes upon it.
+// A model reads the schemas of all tools of its host before it starts, and again with every request, so their size
+// reduces the context that is left to the model. Tools therefore have these shorter schemas instead of Schema and
+// ResultSchema, which are for programs. The rules that they leave out still apply, and an error explains a violated
+// rule to the caller.
 
-// ToolSchema describes the parameters for models: it is Schema without what the tool's description and the list of what
-// is required say already, without the forms of names and ids, and without bounds that nobody comes upon by chance.
-// Each property has a type, since some hosts leave out a tool with one that has none.
+// ToolSchema returns a shorter Schema of the parameters for models. It omits what the tool's description and the list
+// of required parameters already contain, the forms of names and ids, and bounds that are not exceeded by accident.
+// Each property has a type, because some hosts drop a tool with an untyped property.
 func (d *Definition) ToolSchema() *jsonschema.Schema {
 	s := d.Schema()
 	s.Description = ""
@@ -20,7 +21,7 @@ func (d *Definition) ToolSchema() *jsonschema.Schema {
 		p.Description, _, _ = strings.Cut(p.Description, "; may be left out")
 		p.Pattern, p.MinLength = "", nil
 		if p.MaxLength != nil && (*p.MaxLength <= 256 || *p.MaxLength > 8192) {
-			// an id, a name; more than a model writes
+			// an id or a name, or more than a model writes
 			p.MaxLength = nil
 		}
 		if p.Minimum != nil && (*p.Minimum == 0 || *p.Minimum == 1) {
@@ -37,9 +38,9 @@ func (d *Definition) ToolSchema() *jsonschema.Schema {
 }
 
 // anyJSON lists the types that a JSON value may have. A list needs the types of its elements, which some hosts do not
-// take from a reference: lists in lists are left out.
+// accept as a reference, so lists within lists are left out.
 func anyJSON() []*jsonschema.Schema {
-	simple := func() (list []*jsonschema.Schema) { // made anew, since nodes of a schema may not be shared
+	simple := func() (list []*jsonschema.Schema) { // built twice, because nodes of a schema must not be shared
 		for _, kind := range []string{"string", "number", "boolean", "object"} {
 			list = append(list, &jsonschema.Schema{Type: kind})
 		}
@@ -49,8 +50,8 @@ func anyJSON() []*jsonschema.Schema {
 		&jsonschema.Schema{Type: "null"})
 }
 
-// ToolResultSchema describes the result for models: the keys that every answer of the command has and their types,
-// without what is below them, and without what the answers of all commands have (success, action).
+// ToolResultSchema returns a shorter ResultSchema for models: the keys that every answer of the command has, and
+// their types. It omits what is below those keys, and the keys that all answers have (success, action).
 func (d *Definition) ToolResultSchema() (*jsonschema.Schema, error) {
 	full, err := d.ResultSchema()
 	if err != nil {

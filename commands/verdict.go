@@ -9,12 +9,12 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// TeamVerdict makes the answer to a team's request, in the form in which it was asked. why is what speaks against it,
-// or anything that goes with an approval; nil is nothing. Source: document 001, "Structured Protocol Messages".
+// TeamVerdict returns the answer to a team's request, in the form of the request. why is the reason for a rejection,
+// or a comment on an approval; it may be nil. Source: document 001, "Structured Protocol Messages".
 func TeamVerdict(q orchestrator.Asked, approve bool, why *string) (*orchestrator.Verdict, error) {
 	body := struct {
 		Type      string  `json:"type"`
-		RequestID string  `json:"request_id,omitempty"` // of a request in another form the answer only says reply_to
+		RequestID string  `json:"request_id,omitempty"` // "" if the request has another form
 		Approve   bool    `json:"approve"`
 		Reason    *string `json:"reason,omitempty"`
 		Feedback  *string `json:"feedback,omitempty"`
@@ -42,7 +42,7 @@ func TeamVerdict(q orchestrator.Asked, approve bool, why *string) (*orchestrator
 	return &orchestrator.Verdict{Approve: approve, Type: body.Type, Payload: payload, Summary: Preview(summary)}, err
 }
 
-// WhyKey is the key under which a rejection says why: reason for a shutdown, feedback for a plan.
+// WhyKey returns the key for the reason of a rejection: reason for a shutdown, feedback for a plan.
 func WhyKey(kind orchestrator.RequestKind) string {
 	if kind == orchestrator.PlanApproval {
 		return "feedback"
@@ -50,14 +50,14 @@ func WhyKey(kind orchestrator.RequestKind) string {
 	return "reason"
 }
 
-// VerdictIn reads from a payload, in the form of any vocabulary, what it says to a team's request:
+// VerdictIn reads the decision on a team's request from a payload in the form of any vocabulary:
 //
 //	{"approve": true}, {"approve": false, "reason": "why"}    also with feedback; as relay's payload, too
 //	approve, reject: why                                      as text, or as ralph's answer
 //	a team's own shutdown_response or plan_approval_response
 //
-// Anything else is an error that says how to write it: what is no clear answer must not pass for one, and nothing that
-// its writer added may be lost.
+// Anything else is an error that explains how to write a decision: an unclear answer must not count as a decision,
+// and nothing that its writer added may be lost.
 func VerdictIn(payload json.RawMessage) func(orchestrator.Asked) (*orchestrator.Verdict, error) {
 	return func(q orchestrator.Asked) (*orchestrator.Verdict, error) {
 		c := ContentOf(&orchestrator.Message{Payload: payload})
@@ -71,8 +71,7 @@ func VerdictIn(payload json.RawMessage) func(orchestrator.Asked) (*orchestrator.
 	}
 }
 
-// VerdictIfClear reads a payload as VerdictIn does, and takes what is no clear answer for a message that answers
-// nothing.
+// VerdictIfClear reads a payload as VerdictIn does, but treats an unclear answer as a message that decides nothing.
 func VerdictIfClear(payload json.RawMessage) func(orchestrator.Asked) (*orchestrator.Verdict, error) {
 	read := VerdictIn(payload)
 	return func(q orchestrator.Asked) (*orchestrator.Verdict, error) {
@@ -98,7 +97,7 @@ func verdictOfText(q orchestrator.Asked, text string) (*orchestrator.Verdict, er
 // approves reports whether a match of verdictWords approves.
 func approves(match []string) bool { return strings.HasPrefix(strings.ToLower(match[1]), "approve") }
 
-// verdictOfData reads an object; said is the text beside it.
+// verdictOfData reads an object. said is the text beside the object.
 func verdictOfData(q orchestrator.Asked, data json.RawMessage, said string) (*orchestrator.Verdict, error) {
 	p, err := parameter.DecodeObject[struct {
 		Approve   *bool   `json:"approve,omitempty" desc:"whether the answer approves the request"`
@@ -128,7 +127,7 @@ func verdictOfData(q orchestrator.Asked, data json.RawMessage, said string) (*or
 		if why == nil {
 			continue
 		}
-		if said != "" { // both are kept
+		if said != "" { // keep both
 			return verdict(q, *p.Approve, *why+"\n\n"+said)
 		}
 		return verdict(q, *p.Approve, *why)
@@ -136,7 +135,7 @@ func verdictOfData(q orchestrator.Asked, data json.RawMessage, said string) (*or
 	return verdict(q, *p.Approve, said)
 }
 
-// verdict makes the answer from a text that stands with it. The text may be empty, but that of a rejection may not.
+// verdict returns the answer with a text. Only the text of an approval may be empty.
 func verdict(q orchestrator.Asked, approve bool, text string) (*orchestrator.Verdict, error) {
 	text = strings.TrimSpace(text)
 	if text == "" && !approve {
@@ -153,7 +152,7 @@ func verdict(q orchestrator.Asked, approve bool, text string) (*orchestrator.Ver
 	return v, err
 }
 
-// unclear is the error for an answer that says nothing clear, with the forms that do.
+// unclear returns the error for an answer without a clear decision. The error lists the valid forms.
 func unclear(q orchestrator.Asked, problem string) error {
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "the message answers the %s_request %s (reply_to), but %s", q.Kind,
 		q.RequestID, problem)

@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// What approves and what rejects, in the form of every vocabulary, and what is too unclear to be either.
+// Texts that approve, texts that reject, in the form of every vocabulary, and texts that are too unclear for either.
 func TestVerdictIn(t *testing.T) {
 	t.Parallel()
 	plan := orchestrator.Asked{RequestID: "req-1", Kind: orchestrator.PlanApproval}

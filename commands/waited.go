@@ -7,13 +7,13 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Waited is the part of a command's result that says that it has waited less than it was asked to. The zero value says
-// nothing.
+// Waited is the part of a command's result that explains that the command waited for less than the requested time.
+// The zero value is empty.
 type Waited struct {
 	Less string `json:"waited,omitempty"`
 }
 
-// Wait returns how long a command may wait that was asked to wait for a time.
+// Wait returns how long a command may wait if the caller asked for the given time.
 func (e Env) Wait(asked time.Duration) time.Duration {
 	if e.Call.Patience > 0 {
 		return min(asked, e.Call.Patience)
@@ -21,7 +21,7 @@ func (e Env) Wait(asked time.Duration) time.Duration {
 	return asked
 }
 
-// WaitedFor returns what a command says that was asked to wait for a time and has found nothing.
+// WaitedFor returns the note for a command that waited and found nothing. asked is the requested time.
 func (e Env) WaitedFor(asked time.Duration) Waited {
 	waited := e.Wait(asked)
 	if waited == asked {

@@ -1,5 +1,6 @@
-// Package admin is the vocabulary for those who run Mailroom. Its commands stand by subject: roster has the agents and
-// their groups, inspection shows how things are and what became of messages, and operations looks after the database.
+// Package admin is the vocabulary for administrators. Its commands are grouped by subject: package roster manages
+// agents and their groups, package inspection shows the current state and the history of messages, and package
+// operations maintains the database.
 package admin
 
 import (
@@ -11,7 +12,7 @@ import (
 	"mailroom/commands/admin/roster"
 )
 
-// Definitions lists the commands in the order in which they are shown. doctor also makes these checks.
+// Definitions lists the commands in the order in which they are shown. doctor also runs the checks in looks.
 func Definitions(looks ...operations.Look) []*commands.Definition {
 	return slices.Concat(inspection.OfState(), roster.Definitions(), inspection.OfMessages(),
 		operations.Definitions(looks...))

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write docs/audits.md")
 
 var traceIDs = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 
-// audit runs a named query and returns its rows, cells separated by " | ", with labels in place of ids.
+// audit runs a named query and returns its rows, with cells separated by " | " and labels in place of ids.
 func (h *history) audit(name string, params ...string) []string {
 	h.t.Helper()
 	quoted := "[]"
@@ -44,7 +44,7 @@ func (h *history) audit(name string, params ...string) []string {
 	return rows
 }
 
-// wantRows are the rows of every audit over the known history, in the order of the columns. The day is left out.
+// wantRows holds the rows of every audit over the known history, in the order of the columns, without the day.
 var wantRows = map[string][]string{
 	"backlog": {
 		"archivist | 0 | 1 | 0 | 11:50:00.000Z | 600",
@@ -154,7 +154,7 @@ var wantRows = map[string][]string{
 	},
 }
 
-// day shortens the times of the second day.
+// day is the beginning of the times on the second day.
 const day = "2026-01-02T"
 
 func wantSame(t *testing.T, what string, got, want []string) {
@@ -164,11 +164,11 @@ func wantSame(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// TestAuditsTellAKnownHistory asks every audit about a history whose every event is known.
+// TestAuditsTellAKnownHistory runs every audit over a history in which every event is known.
 func TestAuditsTellAKnownHistory(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
-	names := []string{"commands_by_duration"} // first, since asking is a command too
+	names := []string{"commands_by_duration"} // first, because each audit is a command too
 	for _, a := range inspection.Audits() {
 		if a.Name != names[0] {
 			names = append(names, a.Name)
@@ -176,7 +176,7 @@ func TestAuditsTellAKnownHistory(t *testing.T) {
 	}
 	for _, name := range names {
 		want, ok := wantRows[name]
-		if !ok || len(want) == 0 && name != "shown" { // for which TestUnreadAfterAReadingLease has something
+		if !ok || len(want) == 0 && name != "shown" { // TestUnreadAfterAReadingLease has rows for it
 			t.Errorf("%s: the known history has nothing for it", name)
 		}
 		rows := h.audit(name)
@@ -187,7 +187,7 @@ func TestAuditsTellAKnownHistory(t *testing.T) {
 	}
 }
 
-// TestAuditParams gives the audits other parameters than their defaults.
+// TestAuditParams runs audits with parameters other than their defaults.
 func TestAuditParams(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
@@ -196,11 +196,11 @@ func TestAuditParams(t *testing.T) {
 		params []string
 		rows   int
 	}{
-		{"failed_last_day", []string{"48"}, 4}, // the typo of two days ago, too
+		{"failed_last_day", []string{"48"}, 4}, // also the mistyped message of two days ago
 		{"failed_last_day", []string{"1"}, 0},
-		{"overdue", []string{"10"}, 0}, // it waits for 10 minutes, not longer
+		{"overdue", []string{"10"}, 0}, // it has waited for 10 minutes, not longer
 		{"overdue", []string{"9"}, 1},
-		{"overdue", []string{"0"}, 4}, // not the one by hand: nobody knows since when
+		{"overdue", []string{"0"}, 4}, // not the one inserted by hand, whose age is unknown
 		{"slowest_deliveries", []string{"1"}, 1},
 		{"busiest_pairs", []string{"2"}, 2},
 		{"busiest_pairs", []string{"0"}, 0},
@@ -227,14 +227,15 @@ func TestAuditParams(t *testing.T) {
 	}
 }
 
-// TestUnreadAfterAReadingLease: what a reader was handed under a lease is unread again from the lease's end on, though
-// nobody has taken it back yet; until then, and once it was acknowledged, it is not listed.
+// TestUnreadAfterAReadingLease checks that messages handed out under a lease are listed as unread from the end of the
+// lease, even if no process has taken them back yet. During the lease, and after an acknowledgement, they are not
+// listed.
 func TestUnreadAfterAReadingLease(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
 	before := h.audit("unread")
 	ask[any](h.fixture, "wait", `{"recipient":"builder","timeout":0,"lease":60}`)
-	left := []string{before[2], before[3]} // the architect's
+	left := []string{before[2], before[3]} // of the architect
 	wantSame(t, "under the lease", h.audit("unread"), left)
 	holders := h.audit("shown")
 	for i, row := range holders {
@@ -256,7 +257,8 @@ func TestUnreadAfterAReadingLease(t *testing.T) {
 	})
 }
 
-// TestAuditsAfterADeliveryRun: what was done by hand is adopted, and the trace agrees with the table again.
+// TestAuditsAfterADeliveryRun checks that changes made by hand are adopted, and that the trace agrees with the table
+// again.
 func TestAuditsAfterADeliveryRun(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
@@ -265,7 +267,7 @@ func TestAuditsAfterADeliveryRun(t *testing.T) {
 	wantSame(t, "trace_disagrees", h.audit("trace_disagrees"), []string{})
 }
 
-// TestAuditsAfterRetention: attempts are still counted when their messages have been deleted.
+// TestAuditsAfterRetention checks that attempts are still counted after their messages were deleted.
 func TestAuditsAfterRetention(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
@@ -277,7 +279,7 @@ func TestAuditsAfterRetention(t *testing.T) {
 	})
 }
 
-// TestAuditsAreDocumented holds docs/audits.md to the files. With -update it is written.
+// TestAuditsAreDocumented compares docs/audits.md with the files. With -update, it writes docs/audits.md.
 func TestAuditsAreDocumented(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("..", "..", "docs", "audits.md")
@@ -353,7 +355,7 @@ in UTC.
 ` + "`go test ./commands/admin -run Documented -update`" + ` generates this page from the comments at the top of these files.
 `
 
-// documentation writes docs/audits.md.
+// documentation returns the text of docs/audits.md.
 func documentation() string {
 	var b strings.Builder
 	b.WriteString(documentHead)

@@ -23,13 +23,13 @@ type load struct {
 
 	mu     sync.Mutex
 	grown  *sync.Cond
-	acked  []string // ids whose sends were answered with success
+	acked  []string // ids of successful sends
 	failed error
 }
 
 const senders = 4
 
-// startLoad begins to send from a to b.
+// startLoad starts to send from a to b.
 func startLoad(f *fixture) *load {
 	f.t.Helper()
 	l := &load{f: f, stop: make(chan struct{})}
@@ -67,7 +67,7 @@ func (l *load) send(r *delivery.Engine) {
 	}
 }
 
-// more waits until n further sends were acknowledged, and returns all that have been.
+// more waits for n further successful sends, and returns the ids of all successful sends.
 func (l *load) more(n int) []string {
 	l.f.t.Helper()
 	l.mu.Lock()
@@ -81,7 +81,7 @@ func (l *load) more(n int) []string {
 	return append([]string(nil), l.acked...)
 }
 
-// end stops the load; a second call changes nothing.
+// end stops the load. A second call changes nothing.
 func (l *load) end() {
 	l.mu.Lock()
 	select {
@@ -93,7 +93,7 @@ func (l *load) end() {
 	l.wg.Wait()
 }
 
-// idsIn opens a database on its own, checks that it is whole, and returns the ids of its messages.
+// idsIn opens a database separately, checks that it is intact, and returns the ids of its messages.
 func idsIn(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+file+"?_busy_timeout=10000")
@@ -132,7 +132,7 @@ func newPair(t *testing.T) *fixture {
 	return f
 }
 
-// TestBackupUnderLoad: a copy that is made while others send is whole, and holds every message whose send had been
+// TestBackupUnderLoad checks that a copy made while others send is intact, and contains every message whose send was
 // acknowledged before the backup began, with its trace.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestClearTraces: the trace of a message goes as a whole, 90 days after the message and its archive have gone; that of
-// a message which is still there stays.
+// TestClearTraces checks that the trace of a message is deleted as a whole, 90 days after the message and its
+// archived copy were deleted. The trace of a message that still exists is kept.
 func TestClearTraces(t *testing.T) {
 	t.Parallel()
 	const days = 24 * time.Hour

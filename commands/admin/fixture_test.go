@@ -20,11 +20,11 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// gate is a transport whose deliveries wait until they are let through. It tells when one has begun.
+// gate is a transport whose deliveries wait until they are let through. It signals when a delivery has begun.
 type gate struct {
 	begun   chan struct{}
-	through chan struct{} // closed: open
-	pass    func()        // called by each delivery that goes through
+	through chan struct{} // closed when the gate is open
+	pass    func()        // called by each delivery that passes
 }
 
 func newGate(pass func()) *gate {
@@ -45,16 +45,16 @@ func (g *gate) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	}
 }
 
-// fixture is a database on a real file, asked through commands as a surface would.
+// fixture is a database in a real file. Tests run commands on it as a surface would.
 type fixture struct {
 	t         *testing.T
 	path      string
-	clock     *enginetest.Clock // nil: real time
+	clock     *enginetest.Clock // nil for real time
 	catalogue *commands.Catalogue
 	router    *delivery.Engine
 }
 
-// newFixture makes one. c may be nil, for real time; more are transports besides the real ones.
+// newFixture returns a fixture. c is nil for real time, and more holds transports in addition to the real ones.
 func newFixture(t *testing.T, c *enginetest.Clock, more map[string]orchestrator.Transport) *fixture {
 	t.Helper()
 	f := &fixture{
@@ -68,7 +68,7 @@ func newFixture(t *testing.T, c *enginetest.Clock, more map[string]orchestrator.
 	return f
 }
 
-// open opens the file as a process called instance would. more are transports besides the real ones.
+// open opens the file as a process with this instance name. more holds transports in addition to the real ones.
 func (f *fixture) open(instance string, more map[string]orchestrator.Transport) *delivery.Engine {
 	f.t.Helper()
 	transports := map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}}
@@ -122,14 +122,14 @@ func (f *fixture) refused(command, params string, code orchestrator.Code) *orche
 	return err.(*orchestrator.Error)
 }
 
-// send sends a message and returns its id. more are further parameters, as JSON members with a comma in front.
+// send sends a message and returns its id. more holds further parameters, as JSON members after a comma.
 func (f *fixture) send(sender, recipient, kind, more string) string {
 	f.t.Helper()
 	params := `{"sender":"` + sender + `","recipient":"` + recipient + `","message_type":"` + kind + `"` + more + `}`
 	return ask[route.SendResult](f, "send", params).MessageID
 }
 
-// byHand changes the database the way another program does.
+// byHand changes the database as another program does.
 func (f *fixture) byHand(statement string, args ...any) {
 	f.t.Helper()
 	if _, err := enginetest.Plain(f.t, f.path).Exec(statement, args...); err != nil {
@@ -137,7 +137,7 @@ func (f *fixture) byHand(statement string, args ...any) {
 	}
 }
 
-// text is a result's form for people, without colours.
+// text returns the text form of a result, without colors.
 func text(r commands.Texter) string {
 	var b bytes.Buffer
 	r.Text(&terminal.Text{Out: &b})

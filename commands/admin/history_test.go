@@ -12,11 +12,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// history is two days in the life of a database. Everything in it happened through commands, real files and a clock of
-// the test's own, except for what the history itself calls "by hand".
+// history is two days in the life of a database. All events come from commands, real files and the test's own clock,
+// except those that the history marks as "by hand".
 type history struct {
 	*fixture
-	labels []string // message id and label, by turns
+	labels []string // message ids and labels, in pairs
 }
 
 // at sets the clock to a time of the second day.
@@ -29,7 +29,7 @@ func (h *history) at(hms string) {
 	h.clock.Set(at)
 }
 
-// label names a message.
+// label gives a message a label.
 func (h *history) label(label, id string) string {
 	h.labels = append(h.labels, id, label)
 	return id
@@ -49,14 +49,14 @@ func (h *history) bounced(label, about string) {
 
 func (h *history) deliver() { h.t.Helper(); ask[any](h.fixture, "deliver_all", `{}`) }
 
-// knownHistory lives through it, and ends at 12:00 on the second day.
+// knownHistory builds the history, which ends at 12:00 on the second day.
 func knownHistory(t *testing.T) *history {
 	c := enginetest.NewClock()
 	c.Set(time.Date(2025, 12, 31, 12, 0, 0, 0, time.UTC))
 	open, shut := newGate(func() { c.Advance(2 * time.Second) }), newGate(func() {})
 	close(open.through)
 	h := &history{fixture: newFixture(t, c, map[string]orchestrator.Transport{"gate": open})}
-	stuck := h.open("stuck", map[string]orchestrator.Transport{"gate": shut}) // a process that gets caught in its deliveries
+	stuck := h.open("stuck", map[string]orchestrator.Transport{"gate": shut}) // a process that hangs in its deliveries
 	t.Cleanup(func() { close(shut.through) })
 
 	folder := t.TempDir()
@@ -73,7 +73,7 @@ func knownHistory(t *testing.T) *history {
 	} {
 		ask[any](h.fixture, "agent_add", `{"name":"`+name+`","deliver":"`+deliver+`"}`)
 	}
-	for _, name := range []string{"late", "never"} { // they were there when the agents were added
+	for _, name := range []string{"late", "never"} { // the folders existed when the agents were added
 		if err := os.Remove(filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,8 @@ func knownHistory(t *testing.T) *history {
 	return h
 }
 
-// morning: reading, a question and its answer, one message given up and one that gets through at last.
+// morning has reads, a question and its answer, a message that is given up, and a message that is delivered after
+// retries.
 func (h *history) morning(folder string) {
 	h.at("10:00:00")
 	first := h.label("m1-read", h.send("architect", "builder", "note", ""))
@@ -145,7 +146,7 @@ func (h *history) morning(folder string) {
 	h.deliver()
 }
 
-// stall: a process is caught in a delivery until its lease has run out, and another takes over.
+// stall makes a process hang in a delivery until its lease ends and another process takes over.
 func (h *history) stall(stuck *delivery.Engine, shut *gate) {
 	h.at("10:20:00")
 	h.label("m8-crash", h.send("architect", "press", "job", ""))
@@ -154,10 +155,11 @@ func (h *history) stall(stuck *delivery.Engine, shut *gate) {
 	}
 	<-shut.begun
 	h.at("10:30:00")
-	h.deliver() // takes 2 s
+	h.deliver() // advances the clock by 2 s
 }
 
-// noon: a typo, changes by hand and their adoption, a replay, an expiry, and one on the ladder.
+// noon has a mistyped name, changes by hand and their adoption, a replay, an expiry, and a message that is being
+// retried.
 func (h *history) noon() {
 	h.at("10:31:00")
 	typo := h.refused("send", `{"sender":"architect","recipient":"bilder","message_type":"note"}`,

@@ -8,8 +8,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// TestRestoreLosesNoSend: whatever was acknowledged until the restore is in the file that it saves, and whatever was
-// acknowledged afterwards is in the database.
+// TestRestoreLosesNoSend checks that every send acknowledged before the restore is in the file that the restore
+// saves, and that every later one is in the database.
 func TestRestoreLosesNoSend(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")

@@ -15,8 +15,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// TestRestoreWhileOthersHaveTheFileOpen: another process, with the file open and its configuration in memory, sees what
-// was restored and goes on with that.
+// TestRestoreWhileOthersHaveTheFileOpen checks that another process, with the file open and its configuration in
+// memory, sees the restored content and continues with it.
 func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -57,7 +57,7 @@ func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 	idsIn(t, f.path)
 }
 
-// TestRestoreRefuses: nothing is touched unless the backup is whole and ours.
+// TestRestoreRefuses checks that nothing changes unless the backup is intact and a database of Mailroom.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// A process has four answers of queries in memory at a time, from when the query begins until its answer was written,
-// or could not be.
+// A process holds at most four query answers in memory at a time, each from the start of its query until the answer
+// was written or could not be written.
 func TestQueriesAtATime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil, nil)
@@ -29,7 +29,7 @@ func TestQueriesAtATime(t *testing.T) {
 	var open []commands.Answer
 	for range 4 {
 		if _, err := ask("SELEC 1"); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
-			// which leaves no place taken
+			// A refused query occupies no slot.
 			t.Fatal(err)
 		}
 		answer, err := ask("SELECT 1 AS n")
@@ -54,7 +54,7 @@ func TestQueriesAtATime(t *testing.T) {
 	}
 }
 
-// The pieces of an answer are its JSON.
+// The pieces of an answer together are its JSON.
 func TestPiecesOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil, nil)
@@ -82,7 +82,7 @@ func TestPiecesOfAnAnswer(t *testing.T) {
 	}
 }
 
-// The longest messages that can be sent are within the bounds of wide queries, and of all that have names.
+// The longest messages that can be sent are within the bounds of wide queries, and of all named queries.
 func TestQueriesOfTheLongestMessages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil, nil)

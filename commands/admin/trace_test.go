@@ -21,7 +21,7 @@ func (h *history) id(label string) string {
 	return ""
 }
 
-// tell returns the text form of trace for a labelled message of the known history.
+// tell returns the text form of the trace of a labelled message of the known history.
 func (h *history) tell(label string) string {
 	h.t.Helper()
 	shown := text(ask[inspection.TraceResult](h.fixture, "trace", `{"message_id":"`+h.id(label)+`"}`))
@@ -29,7 +29,8 @@ func (h *history) tell(label string) string {
 	return strings.ReplaceAll(traceIDs.ReplaceAllString(shown, "TRACE"), day, "")
 }
 
-// TestTraceAsATree: the message, below it the commands with their durations and traces, below each what it did.
+// TestTraceAsATree checks the tree: the message, below it the commands with their durations and traces, and below
+// each command what it did.
 func TestTraceAsATree(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
@@ -81,7 +82,7 @@ func TestTraceAsATree(t *testing.T) {
 	}
 }
 
-// TestTraceOutlivesItsMessage: when retention has deleted the row, the story is still told.
+// TestTraceOutlivesItsMessage checks that the story is still shown after retention deleted the row.
 func TestTraceOutlivesItsMessage(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
@@ -96,13 +97,13 @@ func TestTraceOutlivesItsMessage(t *testing.T) {
 	}
 }
 
-// TestDeletedMessageIsTold: trace and why say of a message that retention deleted who it was from and to, what it was,
-// and its last error.
+// TestDeletedMessageIsTold checks that trace and why show the sender, the recipient, the type and the last error of a
+// message that retention deleted.
 func TestDeletedMessageIsTold(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
 	asked := `{"message_id":"` + h.id("m5-given-up") + `"}`
-	const failure = "late does not exist; create it before the next attempt\n" // of the folder
+	const failure = "late does not exist; create it before the next attempt\n" // the path of the folder precedes it
 	h.clock.Advance(8 * 24 * time.Hour)
 	ask[any](h.fixture, "clear_old", `{}`)
 	shown, explained := h.tell("m5-given-up"), text(ask[inspection.WhyResult](h.fixture, "why", asked))
@@ -120,7 +121,7 @@ func TestDeletedMessageIsTold(t *testing.T) {
 	h.refused("why", `{"message_id":"msg-none"}`, orchestrator.NotFound)
 }
 
-// TestWhyFitsOnAScreen: 24 lines say where a message is, which rule keeps it there, and what would help.
+// TestWhyFitsOnAScreen checks that 24 lines show where a message is, which rule keeps it there, and what would help.
 func TestWhyFitsOnAScreen(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)

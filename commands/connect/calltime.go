@@ -12,9 +12,10 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// CallTime returns how long a host waits for the answer to a call of a tool of the server that it has started with
-// these words after the program's name; 0 for a host that is not known. What a configuration says counts if it starts
-// that server: a project's, in the working folder or above, or the user's. If several do, the shortest time counts.
+// CallTime returns how long a host waits for the answer to a tool call of the server that it started with these words
+// after the program's name. It returns 0 for an unknown host. A configuration applies if it starts that server; the
+// project's configuration in the working folder or above it and the user's configuration are considered. If several
+// apply, the shortest time counts.
 func CallTime(host string, words []string) time.Duration {
 	h := agenthost.Find(host)
 	if h == nil {
@@ -38,8 +39,8 @@ func CallTime(host string, words []string) time.Duration {
 	return shortest
 }
 
-// IsConnected reports whether a host's configuration has tools of Mailroom in the working folder or above it or, unless a
-// project's alone counts, for all of the user's.
+// IsConnected reports whether a host's configuration has Mailroom's tools in the working folder or above it or,
+// unless project is true, for all folders of the user.
 func IsConnected(host string, project bool) bool {
 	h := agenthost.Find(host)
 	if h == nil {
@@ -56,9 +57,9 @@ func IsConnected(host string, project bool) bool {
 	})
 }
 
-// toolFiles are the files in which a host may have found the server, the user's first.
+// toolFiles returns the files in which a host may have found the server, the user's file first.
 func toolFiles(h *agenthost.Host) (paths []string) {
-	home, _ := os.UserHomeDir() // without one there is no file of the user's
+	home, _ := os.UserHomeDir() // without a home folder, there is no file of the user
 	add := func(p *agenthost.Place) { paths = append(paths, filesOf(h, p, &connection{})[0].path) }
 	add(&agenthost.Place{Home: home, User: true})
 	folder, err := os.Getwd()
@@ -73,7 +74,7 @@ func toolFiles(h *agenthost.Host) (paths []string) {
 	return paths
 }
 
-// timesIn returns the times in a file of all servers that are started with these words.
+// timesIn returns the times that a file sets for the servers that it starts with these words.
 func timesIn(path string, h *agenthost.Host, c agenthost.CallTime, words []string) (times []time.Duration) {
 	text, _, err := read(path)
 	if err != nil {
@@ -89,10 +90,10 @@ func timesIn(path string, h *agenthost.Host, c agenthost.CallTime, words []strin
 	return times
 }
 
-// wordsOf returns what follows the program's name in the command of a server.
+// wordsOf returns the words after the program's name in the command of a server.
 func wordsOf(server map[string]any) (words []string) {
 	list, ok := server["args"].([]any)
-	if command, all := server["command"].([]any); all && len(command) > 0 { // OpenCode's form
+	if command, all := server["command"].([]any); all && len(command) > 0 { // the form of OpenCode
 		list, ok = command[1:], true
 	}
 	if !ok {
@@ -106,7 +107,7 @@ func wordsOf(server map[string]any) (words []string) {
 	return words
 }
 
-// timeOf returns the time that stands in a server's entry; 0 if there is none.
+// timeOf returns the time in a server's entry, or 0 if there is none.
 func timeOf(server map[string]any, c agenthost.CallTime) time.Duration {
 	n := 0.0
 	switch limit := server[c.Key].(type) {

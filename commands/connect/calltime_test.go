@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestCallTime: how long a host waits for a tool is what its configuration says of the server that it has started, and
-// only if that stands there.
+// TestCallTime checks that the time limit of a host's tool calls is that in the configuration of the server that the
+// host started, and only if the configuration has that server.
 func TestCallTime(t *testing.T) {
 	d := newDesk(t)
 	for _, name := range []string{"CODEX_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME",
@@ -28,7 +28,7 @@ func TestCallTime(t *testing.T) {
 	const limit, user = 2 * time.Minute, 30 * time.Second
 	for _, c := range []struct {
 		host, file           string
-		written, changed     string // the time as connect writes it, and one of 30 s
+		written, changed     string // the time limit as connect writes it, and a limit of 30 s
 		otherwise, connected time.Duration
 	}{
 		{"claude", ".mcp.json", `"alwaysLoad"`, `"timeout": 30000, "alwaysLoad"`, 2 * time.Minute, 2 * time.Minute},
@@ -74,7 +74,8 @@ func TestCallTime(t *testing.T) {
 	want.Equal(t, "a host that is not known", CallTime("", words), time.Duration(0))
 }
 
-// TestCallTimeOfTheUser: the user's own configuration counts beside a project's, and the shorter time of both.
+// TestCallTimeOfTheUser checks that the user's own configuration counts beside a project's, and that the shorter time
+// of both applies.
 func TestCallTimeOfTheUser(t *testing.T) {
 	d := newDesk(t)
 	home := filepath.Join(d.home, "codex")

@@ -12,24 +12,23 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// The marks that earlier versions wrote beside our table.
+// Marks that earlier versions wrote around our table.
 const (
 	beginMark = "# mailroom begin"
 	endMark   = "# mailroom end"
 )
 
-// codexTable is where our tools stand in Codex's configuration.
+// codexTable is the path of our tools in Codex's configuration.
 var codexTable = []string{"mcp_servers", "mailroom"}
 
-// codexServer returns the server of the tools in Codex's configuration; nil if there is none.
+// codexServer returns the server of our tools in Codex's configuration, or nil if there is none.
 func codexServer(all map[string]any) map[string]any {
 	servers, _ := all["mcp_servers"].(map[string]any)
 	server, _ := servers["mailroom"].(map[string]any)
 	return server
 }
 
-// addTable adds our table, or brings the one up to date that is there, in whichever of TOML's forms the host or its user
-// has written it.
+// addTable adds our table, or updates the existing one in whichever form of TOML the host or the user wrote it.
 func (c *connection) addTable(h *agenthost.Host, of *agenthost.File, before []byte) ([]byte, error) {
 	t, all, err := parseTOML(before)
 	if err != nil {
@@ -59,8 +58,8 @@ func (c *connection) addTable(h *agenthost.Host, of *agenthost.File, before []by
 	return after, nil
 }
 
-// tomlFields returns the values of our table, in place of those of the server that is there. Texts, numbers and lists of
-// texts are the same in TOML as in JSON.
+// tomlFields returns the values of our table, which replace those of an existing server. Texts, numbers and lists of
+// texts have the same form in TOML as in JSON.
 func (c *connection) tomlFields(h *agenthost.Host, of *agenthost.File, server map[string]any) (fields []tomlField, err error) {
 	entry := c.server(h, of)
 	text, err := orchestrator.JSON(entry)
@@ -90,7 +89,7 @@ func (c *connection) tomlFields(h *agenthost.Host, of *agenthost.File, server ma
 	return fields, nil
 }
 
-// lines are values as they stand in a table.
+// lines returns the values as lines of a table.
 func lines(fields []tomlField) (list []string) {
 	for _, f := range fields {
 		if f.value != "" {
@@ -100,7 +99,7 @@ func lines(fields []tomlField) (list []string) {
 	return list
 }
 
-// addServer adds our table at the end, where it disturbs nothing, or to the inline table of all servers.
+// addServer adds our table to the inline table of all servers or, if there is none, at the end of the file.
 func (t *tomlText) addServer(fields []tomlField) []byte {
 	own := lines(fields)
 	if i := slices.IndexFunc(t.parts, func(p tomlPart) bool { return p.table && p.is("mcp_servers") }); i >= 0 {
@@ -129,8 +128,8 @@ func (t *tomlText) addServer(fields []tomlField) []byte {
 	return append(bytes.Clone(t.text), text...)
 }
 
-// onlyServerDiffers reports whether a changed configuration says what it said before, but for our server, which has
-// these values.
+// onlyServerDiffers reports whether two versions of a configuration differ only in our server, which must have these
+// values in the second.
 func onlyServerDiffers(before, after []byte, fields []tomlField) bool {
 	_, was, err := parseTOML(before)
 	if err != nil {
@@ -152,7 +151,7 @@ func onlyServerDiffers(before, after []byte, fields []tomlField) bool {
 		delete(server, f.name)
 	}
 	if len(fields) > 0 && fmt.Sprintf("%#v", had) != fmt.Sprintf("%#v", server) && len(had)+len(server) > 0 {
-		return false // the user's own values of it
+		return false // the user's own values of the server
 	}
 	for _, all := range []map[string]any{was, is} {
 		if servers, _ := all["mcp_servers"].(map[string]any); servers != nil {
@@ -164,7 +163,7 @@ func onlyServerDiffers(before, after []byte, fields []tomlField) bool {
 	return fmt.Sprintf("%#v", was) == fmt.Sprintf("%#v", is)
 }
 
-// dropTable takes our table out, in whichever form it stands, and what of it is at other places of the file.
+// dropTable removes our table in whichever form it is written, including parts of it elsewhere in the file.
 func dropTable(before, was []byte) ([]byte, error) {
 	t, all, err := parseTOML(before)
 	if err != nil {

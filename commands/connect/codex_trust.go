@@ -17,15 +17,16 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// codexHook is one of our hooks, as Codex knows it.
+// codexHook is one of our hooks, as Codex identifies it.
 type codexHook struct {
 	event  string
-	place  string // in its file: the event, the group and the hook there
+	place  string // in its file: the event, the index of the group, and the index of the hook
 	digest string // of the hook
 }
 
-// distrusted says which hooks Codex does not run, since its user has not trusted them as they are, or has switched them
-// off. That stands in its own configuration: what is trusted by the file, the hook's place there and its digest.
+// distrusted describes the hooks that Codex does not run, because its user has not trusted their current form or has
+// disabled them. It returns "" if Codex runs them all. Codex's own configuration identifies each trusted hook by its
+// file, its place in the file, and its digest.
 func distrusted(h *agenthost.Host, at *agenthost.Place) string {
 	own := h.Off[0].Paths(at)[0]
 	var conf struct {
@@ -68,16 +69,16 @@ func distrusted(h *agenthost.Host, at *agenthost.Place) string {
 		", because they are not trusted, were changed, or are disabled"
 }
 
-// digest tells texts apart.
+// digest returns the SHA-256 of a text in hexadecimal, by which texts are compared.
 func digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// innerCapital finds the beginnings of words in the name of an event.
+// innerCapital matches the capital letters within the name of an event.
 var innerCapital = pattern.New(`\B[A-Z]`)
 
-// codexHooks lists our hooks in Codex's file.
+// codexHooks returns our hooks in Codex's hook file.
 func codexHooks(entries []agenthost.Entry, text []byte) (list []codexHook) {
 	var file struct {
 		Hooks map[string][]struct {
@@ -114,14 +115,14 @@ func codexHooks(entries []agenthost.Entry, text []byte) (list []codexHook) {
 	return list
 }
 
-// sorted is JSON with the members of objects in the order of their names, and without blanks. Codex's digest is that of
+// sorted returns JSON with the members of objects sorted by name, and without spaces. Codex computes its digests from
 // this form.
 func sorted(v any) []byte {
 	var text strings.Builder
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // texts, numbers, lists and objects only
+		panic(err) // only texts, numbers, lists and objects
 	}
 	return []byte(strings.TrimSuffix(text.String(), "\n"))
 }

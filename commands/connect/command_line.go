@@ -10,11 +10,11 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// Command lines of ours are known by their words, whatever the program, the agent and the database are. A user may have
-// put a command before them (env A=1, nice, timeout 5), or them into a shell's -c: they are ours then, too, and what
-// stands around them stays.
+// Mailroom recognizes its own command lines by their words, whatever the program, the agent and the database are. A
+// user may have put a command before them (env A=1, nice, timeout 5), or may have put them into a shell's -c. Such
+// lines are still recognized, and what surrounds our words is kept.
 
-// toolsAt returns the index of the program in a command line that starts our tools; -1 if it does not.
+// toolsAt returns the index of the program in a command line that starts our tools, or -1 if the line does not.
 func toolsAt(words []string) int {
 	for i := 0; i+5 < len(words); i++ {
 		if words[i+1] == "mcp" && words[i+2] == "--as" && words[i+4] == "--vocabulary" {
@@ -24,7 +24,8 @@ func toolsAt(words []string) int {
 	return -1
 }
 
-// hookAt returns the index of the program in a command line that ends with one of our hooks; -1 if it does not.
+// hookAt returns the index of the program in a command line that ends with one of our hooks, or -1 if the line does
+// not.
 func hookAt(words []string) int {
 	for i := 0; i+6 < len(words); i++ {
 		if words[i+1] == "hook" && words[i+3] == "--host" && words[i+5] == "--as" && onlyFlags(words[i+7:]) {
@@ -34,7 +35,7 @@ func hookAt(words []string) int {
 	return -1
 }
 
-// onlyFlags reports whether words are flags with a value each.
+// onlyFlags reports whether words consists of flags with one value each.
 func onlyFlags(words []string) bool {
 	for i := 0; i < len(words); i += 2 {
 		if !strings.HasPrefix(words[i], "--") || i+1 == len(words) {
@@ -44,7 +45,7 @@ func onlyFlags(words []string) bool {
 	return true
 }
 
-// own returns the words of ours within a command line, from the program on; nil if they are not there. at finds them.
+// own returns our words within a command line, from the program on, or nil if at does not find them.
 func own(words []string, at func([]string) int) []string {
 	if i := at(words); i >= 0 {
 		return words[i:]
@@ -56,7 +57,7 @@ func own(words []string, at func([]string) int) []string {
 	return nil
 }
 
-// shellLine returns the command line that a shell is given as the last word after -c.
+// shellLine returns the command line that a shell gets as the last word, after -c.
 func shellLine(words []string) (string, bool) {
 	n := len(words)
 	if n < 3 || !strings.HasPrefix(words[n-2], "-") || !strings.HasSuffix(words[n-2], "c") {
@@ -65,8 +66,8 @@ func shellLine(words []string) (string, bool) {
 	return words[n-1], true
 }
 
-// replaced puts other words in the place of ours, and keeps what stands around them. Without ours it returns the other
-// words alone.
+// replaced replaces our words with others and keeps the words around them. Without our words, it returns the other
+// words.
 func replaced(words, other []string, at func([]string) int) []string {
 	if i := at(words); i >= 0 {
 		return append(slices.Clone(words[:i]), other...)
@@ -77,7 +78,7 @@ func replaced(words, other []string, at func([]string) int) []string {
 	return other
 }
 
-// replacedIn does the same in a line for a shell.
+// replacedIn replaces our words in a line for a shell, and keeps what surrounds them.
 func replacedIn(line, other string, at func([]string) int) string {
 	words, starts := split(line)
 	if i := at(words); i >= 0 {
@@ -89,7 +90,7 @@ func replacedIn(line, other string, at func([]string) int) string {
 	return other
 }
 
-// joined makes a shell's line of words.
+// joined returns the shell command line for the words.
 func joined(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -98,8 +99,7 @@ func joined(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// A word of a shell's line, and the parts of which it consists. What a shell does more with than take it as it is, is
-// none.
+// partOfWord matches a part of a word in a shell's line. It does not match anything that a shell would interpret.
 const partOfWord = `[^\s'"\\;&|<>()$` + "`" + `]+|'[^']*'|"[^"\\$` + "`" + `]*"|\\[^\n]`
 
 var (
@@ -107,8 +107,8 @@ var (
 	shellWord = pattern.New(`^(?:` + partOfWord + `)+`)
 )
 
-// split returns the words of a shell's line that is one plain command, and where each starts; nothing for any other
-// line.
+// split returns the words of a shell's line, and the position where each starts. It returns nil unless the line is
+// one plain command.
 func split(line string) (words []string, starts []int) {
 	for at := 0; ; {
 		at += len(line[at:]) - len(strings.TrimLeft(line[at:], " \t"))
@@ -133,7 +133,7 @@ func split(line string) (words []string, starts []int) {
 	}
 }
 
-// hookEvent returns the event of a command line that runs one of our hooks; "" for any other.
+// hookEvent returns the event of a command line that runs one of our hooks, or "" for any other line.
 func hookEvent(line string) string {
 	words, _ := split(line)
 	if words = own(words, hookAt); words == nil {
@@ -142,7 +142,8 @@ func hookEvent(line string) string {
 	return words[2]
 }
 
-// commandOf returns the words of the command that a server, or the command line that a hook, has in a configuration.
+// commandOf returns the words of the command in the configuration of a server, or the command line of a hook as one
+// word.
 func commandOf(entry any) (words []string) {
 	in, _ := entry.(map[string]any)
 	add := func(v any) {
@@ -162,16 +163,16 @@ func commandOf(entry any) (words []string) {
 	return words
 }
 
-// isEntry reports whether connect gives a server of ours this name.
+// isEntry reports whether connect uses this name for one of our servers.
 func isEntry(name string) bool {
 	return slices.ContainsFunc(agenthost.Hosts, func(h *agenthost.Host) bool { return h.Files[0].EntryName() == name })
 }
 
-// runs finds a command line that runs Mailroom's tools or hooks, whoever wrote it.
+// runs matches a command line that runs Mailroom's tools or hooks, whoever wrote it.
 var runs = pattern.New(`\bmailroom['"]?\s+(?:mcp|hook)\b|\bmcp --as \S+ --vocabulary |\bhook \w+ --host \w+ --as `)
 
-// others lists the command lines in a configuration that run Mailroom and are not connect's: somebody has written or
-// changed them, so that they are neither replaced nor removed. name is under which the value stands.
+// others returns the command lines in a configuration that run Mailroom but were written or changed by somebody else.
+// connect neither replaces nor removes them. name is the key of the value v.
 func others(v any, name string) (lines []string) {
 	switch in := v.(type) {
 	case []any:

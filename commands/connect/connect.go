@@ -1,5 +1,5 @@
-// Package connect is the vocabulary that connects agent hosts, such as Claude Code, to Mailroom: it writes into a
-// host's configuration the tools and the hooks by which the model of a session writes and gets messages. Source:
+// Package connect is the vocabulary that connects agent hosts, such as Claude Code, to Mailroom. It writes the tools
+// and the hooks through which a session's model sends and receives messages into the host's configuration. Source:
 // hosts.md.
 package connect
 
@@ -30,7 +30,7 @@ func Definitions() []*commands.Definition {
 	return []*commands.Definition{connectCommand.Definition, thereCommand.Definition}
 }
 
-// Params say which host to connect, and how.
+// Params holds which host to connect, and how.
 type Params struct {
 	Host       string   `json:"host,omitempty" desc:"agent host: claude, codex, gemini, opencode, kilo, pi, qwen, or copilot; leave it out to list the state of each host" check:"max=64" arg:"1"`
 	Vocabulary []string `json:"vocabulary,omitempty" desc:"vocabulary whose tools the host gets; may be repeated; default: those that it has now; relay for a new connection" check:"max=64"`
@@ -44,20 +44,21 @@ type Params struct {
 	Remove     bool     `json:"remove,omitempty" desc:"disconnect the host"`
 }
 
-// Result says what was done, or how things stand.
+// Result holds what was changed or, for a call without a host, the state of each host.
 type Result struct {
-	Hosts    []HostResult `json:"hosts,omitempty"` // of a call without a host
+	Hosts    []HostResult `json:"hosts,omitempty"` // for a call without a host
 	Host     string       `json:"host,omitempty"`
 	Agent    string       `json:"agent,omitempty"`
 	Added    bool         `json:"agent_added,omitempty"`
 	Database string       `json:"database"`
-	None     bool         `json:"no_database,omitempty"` // it is not there yet
+	None     bool         `json:"no_database,omitempty"` // the database does not exist yet
 	Files    []FileResult `json:"files,omitempty"`
 	Next     []string     `json:"next,omitempty"`     // what the person has to do
-	Exposed  []string     `json:"exposed,omitempty"`  // files with paths of this machine that a commit may carry
-	Excluded []string     `json:"excluded,omitempty"` // files that git ignores from now on
-	Asks     string       `json:"asks,omitempty"`     // what the host asks of its user when it is started the next time
-	// arguments with which `mailroom HOST` starts it, so that it does not ask before it uses the tools, or wakes idle sessions
+	Exposed  []string     `json:"exposed,omitempty"`  // files with paths of this machine that could be committed
+	Excluded []string     `json:"excluded,omitempty"` // files that git now ignores
+	Asks     string       `json:"asks,omitempty"`     // what the host asks its user at the next start
+	// Arguments are those with which `mailroom HOST` starts the host so that it does not ask before it uses the
+	// tools, or so that idle sessions are woken.
 	Arguments []string `json:"arguments,omitempty"`
 
 	removed, printed, sleeps bool
@@ -66,7 +67,7 @@ type Result struct {
 var connectCommand = commands.Define(vocabulary, "connect", connect).
 	With(commands.Traits{HereOnly: true, AtPlaces: true, MakesOne: true})
 
-// connect changes the files of one host. If one of them cannot be read or changed, none is written.
+// connect changes the files of one host. If one file cannot be read or changed, none is written.
 func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	database := env.Database()
 	at, err := placeOf(p)
@@ -131,7 +132,7 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	return r, err
 }
 
-// suits is an error if something is asked for that a host does not have in a place.
+// suits returns an error if the parameters require something that the host does not support in this place.
 func (p *Params) suits(ctx context.Context, h *agenthost.Host, at *agenthost.Place) error {
 	if h.OnlyAtTop && !p.User && !p.Remove {
 		if top := string(repositoryOf(ctx, at.Folder)); top != "" && resolved(top) != at.Folder {
@@ -153,7 +154,7 @@ func (p *Params) suits(ctx context.Context, h *agenthost.Host, at *agenthost.Pla
 	return nil
 }
 
-// wire writes the files of a host, and makes the database and the agent if they are not there.
+// wire writes the files of a host, and creates the database and the agent if they are missing.
 func wire(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthost.Place, c *connection, r Result) (_ Result, err error) {
 	r.Agent, r.Next, r.Asks = c.agent, toDo(h, at, c), h.Asks
 	if !c.Ask {
@@ -185,7 +186,7 @@ func wire(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthos
 	return r, put(changes, files, h, at, c)
 }
 
-// toDo says what is left to the person when a host was connected in a place.
+// toDo lists what the person still has to do after a host was connected in a place.
 func toDo(h *agenthost.Host, at *agenthost.Place, c *connection) (list []string) {
 	if c.host == "" {
 		list = append(list, "Install "+h.Name+", which is not in PATH, and run this command again.")
@@ -223,7 +224,7 @@ func toDo(h *agenthost.Host, at *agenthost.Place, c *connection) (list []string)
 		"Messages between connected agents do not need a daemon, but transports, retries, and schedules do. To install a daemon, run `mailroom service install`.")
 }
 
-// starts says how the host is started in a place, so that it takes up its configuration.
+// starts describes how to start the host in a place so that it reads its configuration.
 func starts(h *agenthost.Host, at *agenthost.Place) string {
 	where := "any folder"
 	if !at.User {
@@ -232,7 +233,7 @@ func starts(h *agenthost.Host, at *agenthost.Place) string {
 	return "Restart " + h.Name + " in " + where + ". " + h.Asks
 }
 
-// put writes the files that change, and the records that are out of date.
+// put writes the changed files, and the records that are out of date.
 func put(changes []change, files []file, h *agenthost.Host, at *agenthost.Place, c *connection) error {
 	for i := range changes {
 		one := &changes[i]
@@ -249,7 +250,7 @@ func put(changes []change, files []file, h *agenthost.Host, at *agenthost.Place,
 	return nil
 }
 
-// mayBe refuses the agent as whom a host is to be connected, if it cannot be an agent in a host, or goes with a session.
+// mayBe returns an error if the agent cannot be used to connect a host, or is removed with its session.
 func (f *Facts) mayBe(env commands.Env, h *agenthost.Host) error {
 	switch name := f.Agent; {
 	case name == orchestrator.Auto && h.Shares():
@@ -269,7 +270,7 @@ func (f *Facts) mayBe(env commands.Env, h *agenthost.Host) error {
 	return nil
 }
 
-// plan says what becomes of all files, so that none is changed if one of them cannot be.
+// plan returns the changes to all files. It changes nothing, so that no file is written if one of them cannot be.
 func plan(h *agenthost.Host, at *agenthost.Place, c *connection) (changes []change, files []file, err error) {
 	files = filesOf(h, at, c)
 	for i := range files {
@@ -288,7 +289,7 @@ func plan(h *agenthost.Host, at *agenthost.Place, c *connection) (changes []chan
 	return changes, files, nil
 }
 
-// disconnect takes our entries out of all files of a host.
+// disconnect removes our entries from all files of a host. With only, it returns the changes without writing them.
 func disconnect(h *agenthost.Host, at *agenthost.Place, b book, only bool) (results []FileResult, err error) {
 	var changes []change
 	for _, f := range filesOf(h, at, &connection{}) {
@@ -303,7 +304,7 @@ func disconnect(h *agenthost.Host, at *agenthost.Place, b book, only bool) (resu
 		results = append(results, one.result())
 		results[len(results)-1].Others = f.others(one.after)
 	}
-	for i := range slices.Backward(changes) { // the first file may have made the folder of the others
+	for i := range slices.Backward(changes) { // the first file may have created the folder of the others
 		if only {
 			results[i].Text = string(changes[i].after)
 			continue
@@ -321,7 +322,7 @@ func disconnect(h *agenthost.Host, at *agenthost.Place, b book, only bool) (resu
 	return results, nil
 }
 
-// placeOf says where a host is to be connected. What was connected in a folder that is gone can still be removed.
+// placeOf returns where a host is to be connected. With p.Remove, the folder need not exist any more.
 func placeOf(p Params) (*agenthost.Place, error) {
 	folder, err := filepath.Abs(p.Folder)
 	if err == nil {
@@ -343,7 +344,7 @@ func placeOf(p Params) (*agenthost.Place, error) {
 	return &agenthost.Place{Folder: resolved(folder), Home: home, User: p.User}, nil
 }
 
-// Text says it for people.
+// Text writes the result for people.
 func (r Result) Text(w *terminal.Text) {
 	if r.Host == "" {
 		terminal.TableOf(w, []string{"HOST", "AGENT", "STATE"}, r.Hosts, func(h *HostResult) []string {
@@ -384,7 +385,7 @@ func (r *Result) changes() bool {
 	return slices.ContainsFunc(r.Files, func(f FileResult) bool { return f.Change != "none" })
 }
 
-// connectedText says as whom a host is connected, and what is left to do.
+// connectedText writes the agent as which the host is connected, and what is left to do.
 func (r *Result) connectedText(w *terminal.Text) {
 	to := r.Agent
 	if to == orchestrator.Auto {

@@ -29,7 +29,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// desk is a project in a folder, with a user's own folder and a database outside of it.
+// desk is a project in a folder, with a home folder and a database outside the project.
 type desk struct {
 	t             *testing.T
 	project, home string
@@ -51,7 +51,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// open opens a database of the user's, who trusts it.
+// open opens a database of the user, who trusts it.
 func (d *desk) open(path string) *delivery.Engine {
 	d.t.Helper()
 	return enginetest.OpenWith(d.t, ledger.Options{
@@ -60,7 +60,7 @@ func (d *desk) open(path string) *delivery.Engine {
 	})
 }
 
-// try runs connect in the project. as is whom --as names.
+// try runs connect in the project. as is the value of --as.
 func (d *desk) try(as, params string) (Result, error) {
 	d.t.Helper()
 	var p map[string]any
@@ -90,7 +90,7 @@ func (d *desk) connect(as, params string) Result {
 	return r
 }
 
-// write puts a file into the project.
+// write writes a file into the project.
 func (d *desk) write(name, text string) string {
 	d.t.Helper()
 	path := filepath.Join(d.project, name)
@@ -103,7 +103,7 @@ func (d *desk) write(name, text string) string {
 	return path
 }
 
-// tree is all that is in a folder: the text of each file by its path, and the folders.
+// tree returns the content of a folder: the text of each file by its path, and the folders.
 func tree(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -135,7 +135,7 @@ func (d *desk) same(what string, before map[string]string) {
 	}
 }
 
-// settings are configurations that people have, by the host and the file.
+// settings holds configurations that users may have, by host and file.
 var settings = map[string]map[string]string{
 	"nothing": {},
 	"empty": {".claude/settings.local.json": "", ".codex/config.toml": "", ".codex/hooks.json": "{}",
@@ -157,8 +157,8 @@ var settings = map[string]map[string]string{
 	},
 }
 
-// Connecting adds what is ours and keeps the rest, a second time changes nothing, and disconnecting puts back what was
-// there.
+// Connecting adds our entries and keeps the rest, connecting again changes nothing, and disconnecting restores the
+// earlier content.
 func TestConnectAndRemove(t *testing.T) {
 	for about, files := range settings {
 		for _, h := range agenthost.Hosts {
@@ -195,7 +195,7 @@ func TestConnectAndRemove(t *testing.T) {
 	}
 }
 
-// What was changed after connecting is kept when the host is disconnected.
+// Changes made after connecting are kept when the host is disconnected.
 func TestRemoveKeepsLaterEdits(t *testing.T) {
 	d := newDesk(t)
 	path := d.write(".claude/settings.local.json", "{\n  \"model\": \"x\"\n}\n")
@@ -205,7 +205,7 @@ func TestRemoveKeepsLaterEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.write(".claude/settings.local.json", strings.Replace(string(text), `"x"`, `"y"`, 1))
-	d.connect("carol", `{"host":"claude"}`) // which finds the edit and is another agent
+	d.connect("carol", `{"host":"claude"}`) // finds the edit, and uses another agent
 	d.connect("", `{"host":"claude","remove":true}`)
 	text, err = os.ReadFile(path)
 	if err != nil {
@@ -214,7 +214,7 @@ func TestRemoveKeepsLaterEdits(t *testing.T) {
 	want.Equal(t, "left", string(text), "{\n  \"model\": \"y\"\n}\n")
 }
 
-// A project that has moved, or another database, replaces the old entries and adds none.
+// Connecting again after the project moved, or with another database, replaces the old entries and adds none.
 func TestConnectAgainAfterAMove(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		d := newDesk(t)
@@ -230,7 +230,7 @@ func TestConnectAgainAfterAMove(t *testing.T) {
 	}
 }
 
-// What was written in a folder that was moved can be undone in the new one, and the doctor does not look for the old.
+// A connection in a folder that was moved can be undone in the new folder, and doctor does not look for the old one.
 func TestConnectAfterItsFolderMoved(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		d := newDesk(t)
@@ -258,7 +258,7 @@ func TestConnectAfterItsFolderMoved(t *testing.T) {
 	}
 }
 
-// What cannot be changed is refused before anything is.
+// A change that is impossible is refused before anything is changed.
 func TestConnectRefuses(t *testing.T) {
 	for name, broken := range map[string]struct{ host, text string }{
 		".claude/settings.local.json":   {"claude", `{"hooks": [`},
@@ -333,7 +333,7 @@ func TestConnectRefuses(t *testing.T) {
 	}
 }
 
-// A file that is a link stays one, and what it leads to is changed.
+// A file that is a link remains a link, and its target is changed.
 func TestConnectFollowsLinks(t *testing.T) {
 	d := newDesk(t)
 	real := d.write("dotfiles/gemini.json", "{}\n")
@@ -355,7 +355,7 @@ func TestConnectFollowsLinks(t *testing.T) {
 	want.Equal(t, "removed", tree(t, d.project)[real], "{}\n")
 }
 
-// A link to nothing, and what is no file, are refused.
+// A link without a target, and a path that is not a file, are refused.
 func TestConnectRefusesWhatIsNoFile(t *testing.T) {
 	for _, place := range []func(path string) error{
 		func(path string) error { return os.Symlink("/nowhere/settings.json", path) },
@@ -372,7 +372,7 @@ func TestConnectRefusesWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// A file that may not be written is not replaced.
+// A file that is not writable is not replaced.
 func TestConnectReadOnly(t *testing.T) {
 	d := newDesk(t)
 	path := d.write(".gemini/settings.json", "{}\n")
@@ -384,7 +384,7 @@ func TestConnectReadOnly(t *testing.T) {
 	want.Equal(t, "text", tree(t, d.project)[path], "{}\n")
 }
 
-// Without a name a host gets one that is free, and keeps the one that it has.
+// Without --as, a host gets a free name, and keeps the name that it has.
 func TestConnectFindsAName(t *testing.T) {
 	d := newDesk(t)
 	want.Equal(t, "first", d.connect("", `{"host":"claude"}`).Agent, "claude")
@@ -400,8 +400,8 @@ func TestConnectFindsAName(t *testing.T) {
 	want.Equal(t, "codex here", list[1].Agent, "")
 }
 
-// Claude Code and Copilot CLI read the tools of a project in one file. Each has its own there, whichever is connected first,
-// and nothing is left when both are removed, in whichever order.
+// Claude Code and Copilot CLI read the tools of a project from one file. Each host has its own entry there, whichever
+// is connected first, and nothing is left when both are removed, in either order.
 func TestHostsInOneFile(t *testing.T) {
 	for _, before := range []string{"", `{"mcpServers":{"other":{"command":"mine"}}}`} {
 		for _, order := range []string{"claude copilot -claude -copilot", "claude copilot -copilot -claude",
@@ -431,8 +431,8 @@ func TestHostsInOneFile(t *testing.T) {
 	}
 }
 
-// What wakes idle sessions of Copilot CLI is written if it is asked for, stays, and is taken out when it is not wanted any more.
-// A program of the user's in its place is neither replaced nor removed.
+// The program that wakes idle sessions of Copilot CLI is written on request, kept, and removed when it is no longer
+// requested. A program of the user in its place is neither replaced nor removed.
 func TestConnectIdle(t *testing.T) {
 	d := newDesk(t)
 	if _, err := d.try("bob", `{"host":"claude","idle":true}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
@@ -464,7 +464,7 @@ func TestConnectIdle(t *testing.T) {
 	want.Equal(t, "it stays", exists(path), true)
 }
 
-// The plugin of OpenCode has a part for its second generation if that is asked for, until it is not wanted any more.
+// The plugin of OpenCode has a part for OpenCode 2 if that is requested, until the request is withdrawn.
 func TestConnectV2(t *testing.T) {
 	d := newDesk(t)
 	for _, host := range []string{"claude", "kilo"} {
@@ -488,7 +488,8 @@ func TestConnectV2(t *testing.T) {
 	}
 }
 
-// What a repository brings around a command of ours, and beside it, is not taken over: a program, and what would load one.
+// connect does not adopt what a repository has around our command or beside it: a program, and settings that would
+// load one.
 func TestConnectTakesNoProgramOfARepository(t *testing.T) {
 	d := newDesk(t)
 	evil := `{"command":"./evil.sh","args":["mailroom","mcp","--as","x","--vocabulary","relay"],"env":{"LD_PRELOAD":"./evil.so"}}`
@@ -516,7 +517,8 @@ func TestConnectTakesNoProgramOfARepository(t *testing.T) {
 	}
 }
 
-// Copilot CLI reads no hooks below the top folder of a git repository, so nothing is written there that it ignores.
+// Copilot CLI reads no hooks below the top folder of a git repository, so connect does not write files there that it
+// ignores.
 func TestConnectBelowTheTop(t *testing.T) {
 	d := newDesk(t)
 	if out, err := exec.Command("git", "init", "--quiet", d.project).CombinedOutput(); err != nil {
@@ -533,7 +535,7 @@ func TestConnectBelowTheTop(t *testing.T) {
 	d.project = top
 }
 
-// Qwen Code reads no project's configuration in the user's home folder, so nothing is written there that it ignores.
+// Qwen Code reads no project configuration in the home folder, so connect does not write files there that it ignores.
 func TestConnectAtHome(t *testing.T) {
 	d := newDesk(t)
 	d.project = d.home
@@ -544,7 +546,7 @@ func TestConnectAtHome(t *testing.T) {
 	d.connect("bob", `{"host":"qwen","user":true}`)
 }
 
-// asking is the parameter with which the host asks before it uses a tool, if it can.
+// asking returns the parameter with which the host asks before it uses a tool, if the host can ask.
 func asking(h *agenthost.Host) string {
 	if h.NeverAsks {
 		return ""
@@ -552,7 +554,7 @@ func asking(h *agenthost.Host) string {
 	return `,"ask":true`
 }
 
-// With --ask the host asks before a tool is used; with --user the files are the user's own.
+// With --ask, the host asks before it uses a tool. With --user, the files are the user's own.
 func TestConnectWays(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		d := newDesk(t)
@@ -573,7 +575,7 @@ func TestConnectWays(t *testing.T) {
 	}
 }
 
-// Connecting again keeps the vocabularies and whether the host asks, unless it is told otherwise.
+// Connecting again keeps the vocabularies and whether the host asks, unless the parameters differ.
 func TestConnectAgainKeepsWhatWasChosen(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		d := newDesk(t)
@@ -598,7 +600,7 @@ func TestConnectAgainKeepsWhatWasChosen(t *testing.T) {
 	}
 }
 
-// meaning is what the files of the project say, whatever the order in which JSON says it.
+// meaning returns the content of the project's files, independent of the order in the JSON.
 func (d *desk) meaning() string {
 	d.t.Helper()
 	all := map[string]any{}
@@ -616,7 +618,7 @@ func (d *desk) meaning() string {
 	return string(text)
 }
 
-// What a user has put beside a hook of ours, in the same entry, stays.
+// Hooks that a user added beside one of our hooks, in the same entry, are kept.
 func TestHooksBesideOurs(t *testing.T) {
 	d := newDesk(t)
 	path := d.write(".claude/settings.local.json", `{"hooks":{"Stop":[{"hooks":[

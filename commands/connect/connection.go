@@ -10,35 +10,35 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// connection is what a host's configuration says of Mailroom.
+// connection holds the values that connect writes into a host's configuration.
 type connection struct {
-	program, agent, database string // without a database it is that of the host's folder
-	host                     string // where the host's own program lies; "" is not known
+	program, agent, database string // without a database, the host uses that of its folder
+	host                     string // path of the host's own program; "" if unknown
 	vocabularies             []string
 	choices
 	user  bool   // in all folders of the user
 	id    string // of the database
 	book  book
-	spare bool // without what is spare
-	allow bool // the user has said that the host is not to ask any more
+	spare bool // leave out the entries that are not essential
+	allow bool // the user has asked that the host no longer ask
 }
 
-// choices are what a person chooses of a connection.
+// choices holds what a person can choose for a connection.
 type choices struct {
-	Ask  bool `json:"ask,omitempty"`  // the host asks before a tool is used
-	Idle bool `json:"idle,omitempty"` // a program wakes its idle sessions
-	V2   bool `json:"v2,omitempty"`   // its plugin serves its next generation, too
+	Ask  bool `json:"ask,omitempty"`  // the host asks before it uses a tool
+	Idle bool `json:"idle,omitempty"` // a program wakes idle sessions
+	V2   bool `json:"v2,omitempty"`   // the plugin also supports the host's next generation
 }
 
-// choose makes a choice anew, if there is one.
+// choose sets a choice to anew, unless anew is nil.
 func choose(choice, anew *bool) {
 	if anew != nil {
 		*choice = *anew
 	}
 }
 
-// serve are the words after the program's name with which the host starts the tools. They name the host, since others
-// read its file.
+// serve returns the words after the program's name with which the host starts the tools. They name the host, because
+// other hosts read its file.
 func (c *connection) serve(host string) []string {
 	words := []string{"mcp", "--as", c.agent, "--vocabulary", strings.Join(c.vocabularies, ",")}
 	if c.database != "" {
@@ -47,7 +47,7 @@ func (c *connection) serve(host string) []string {
 	return append(words, "--host", host)
 }
 
-// hook are the words of a command line that runs a hook, from the program on.
+// hook returns the words of a command line that runs a hook, starting with the program.
 func (c *connection) hook(host, event string) []string {
 	words := []string{c.program, "hook", event, "--host", host, "--as", c.agent}
 	if c.database != "" {
@@ -59,8 +59,8 @@ func (c *connection) hook(host, event string) []string {
 	return words
 }
 
-// connectionOf returns what a host's configuration is to say. What is not asked for is as it was connected before.
-// Mailroom and the host are named by where they lie, since a host may be started with another PATH.
+// connectionOf returns the values for a host's configuration. Options that are not given keep their earlier values.
+// Mailroom and the host are given as paths, because a host may be started with another PATH.
 func connectionOf(env commands.Env, h *agenthost.Host, at *agenthost.Place, p Params) (*connection, error) {
 	program, err := commands.OwnPath()
 	if err != nil {
@@ -99,7 +99,7 @@ func connectionOf(env commands.Env, h *agenthost.Host, at *agenthost.Place, p Pa
 	return c, nil
 }
 
-// record is the record of it but for what is about a file.
+// record returns the record of the connection, without the fields about a file.
 func (c *connection) record(h *agenthost.Host, at *agenthost.Place) record {
 	return record{
 		Program: h.Name, Agent: c.agent, Vocabularies: c.vocabularies, choices: c.choices, Folder: at.Scope(),
@@ -108,7 +108,7 @@ func (c *connection) record(h *agenthost.Host, at *agenthost.Place) record {
 	}
 }
 
-// findTools finds the record of the file with a host's tools.
+// findTools returns the record of the file that contains a host's tools.
 func (b book) findTools(h *agenthost.Host, at *agenthost.Place) (r record, found bool) {
 	text, path, err := read(filesOf(h, at, &connection{})[0].path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Asked is what connect asks of a database, here or on another machine.
+// Asked is what connect asks of a database, on this machine or on another.
 type Asked struct {
 	Host  string `json:"host,omitempty" desc:"agent host" check:"max=64" arg:"1"`
 	Agent string `json:"agent,omitempty" desc:"name of the host's agent (default: a free name)" check:"max=64"`
@@ -20,22 +20,22 @@ type Asked struct {
 	Add   bool   `json:"add,omitempty" desc:"add the database and the agent if they are missing"`
 }
 
-// Facts are what a database answers.
+// Facts is what a database answers.
 type Facts struct {
 	None      bool   `json:"none"` // there is no database yet
 	ID        string `json:"database_id,omitempty"`
-	Untrusted string `json:"untrusted,omitempty"` // why it is not trusted; "" is trusted
+	Untrusted string `json:"untrusted,omitempty"` // why the database is not trusted; "" if it is
 	Agent     string `json:"agent,omitempty"`
-	Known     bool   `json:"known"`              // there is such an agent
-	Given     bool   `json:"given"`              // it goes with a session; for a plan alone
-	Added     bool   `json:"added"`              // it was added now
+	Known     bool   `json:"known"`              // the agent exists
+	Given     bool   `json:"given"`              // the agent is removed with its session; set only with Plan
+	Added     bool   `json:"added"`              // this call added the agent
 	Seen      string `json:"seen_at,omitempty"`  // when a hook of the host was last called for the agent
-	Shown     string `json:"shown_at,omitempty"` // when it last got a message
+	Shown     string `json:"shown_at,omitempty"` // when the agent last got a message
 }
 
 var thereCommand = commands.Define(vocabulary, "connect_there", there).With(commands.Traits{HereOnly: true, ForPlaces: true, MakesOne: true})
 
-// ask asks the database of env. What another machine says is written into files only if it is a name.
+// ask queries the database of env. An agent name from another machine is checked, because it is written into files.
 func ask(ctx context.Context, env commands.Env, p Asked) (f Facts, err error) {
 	if env.Distant == nil {
 		return there(ctx, env, p)
@@ -52,9 +52,9 @@ func ask(ctx context.Context, env commands.Env, p Asked) (f Facts, err error) {
 	return f, err
 }
 
-// there answers what connect asks.
+// there answers a query of connect.
 func there(ctx context.Context, env commands.Env, p Asked) (f Facts, err error) {
-	if caller := env.Caller; caller.Remote && !caller.Admin { // a place that has joined as an agent
+	if caller := env.Caller; caller.Remote && !caller.Admin { // a machine that has joined as an agent
 		if p.Agent = cmp.Or(p.Agent, caller.Name); p.Agent != caller.Name {
 			return f, orchestrator.Errorf(orchestrator.PermissionDenied, "this connection can act only for %s", caller.Name)
 		}

@@ -10,7 +10,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// What another machine says is written into no file unless it is a name, and never in place of the name that was asked for.
+// An answer from another machine is written into a file only if it is a name, and never in place of the requested
+// name.
 func TestAnotherMachineSaysTheName(t *testing.T) {
 	d := newDesk(t)
 	d.env.Engine, d.env.Distant = nil, &commands.Distant{Name: "ssh://studio/~/shop.db", State: t.TempDir()}

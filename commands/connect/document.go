@@ -15,17 +15,17 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// document is a configuration file: JSON in which comments and trailing commas may stand. What is not changed keeps its
-// form to the byte.
+// document is a configuration file: JSON that may contain comments and trailing commas. Unchanged parts keep their
+// form byte for byte.
 type document struct {
 	root hujson.Value
-	unit string    // by which each level is indented
-	eol  string    // the end of its lines
-	was  *document // as it stood before Mailroom changed it; nil: not at all, or nobody knows
-	err  error     // why it cannot be changed as it was to be: something of the user's own is in the way
+	unit string    // indentation of one level
+	eol  string    // line ending
+	was  *document // the file before Mailroom changed it; nil if it did not exist or is unknown
+	err  error     // why the change is impossible: something of the user's own conflicts with it
 }
 
-// parseDocument reads a file's text; an empty one is an empty object.
+// parseDocument parses the text of a file. An empty text is an empty object.
 func parseDocument(text []byte) (*document, error) {
 	d := &document{unit: "  ", eol: lineEnd(text)}
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -51,11 +51,11 @@ func parseDocument(text []byte) (*document, error) {
 	return d, nil
 }
 
-// maxDepth bounds how many objects and lists may stand in each other: the parser takes stack for each, and a program
-// whose stack is too large is ended.
+// maxDepth bounds the nesting of objects and lists. The parser uses stack for each level, and a program whose stack
+// becomes too large is terminated.
 const maxDepth = 1000
 
-// lineEnd returns how the lines of a text end, judged by the first.
+// lineEnd returns the line ending of a text, judged by its first line.
 func lineEnd(text []byte) string {
 	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
 		return "\r\n"
@@ -63,8 +63,8 @@ func lineEnd(text []byte) string {
 	return "\n"
 }
 
-// parse parses JSON in which comments and trailing commas may stand. A comment may end the text, which the parser does
-// not take.
+// parse parses JSON that may contain comments and trailing commas. It also accepts a comment at the end of the text,
+// which the parser alone does not.
 func parse(text []byte) (hujson.Value, error) {
 	if depth(text) > maxDepth {
 		return hujson.Value{}, fmt.Errorf("objects and lists must be nested at most %d levels deep", maxDepth)
@@ -77,10 +77,10 @@ func parse(text []byte) (hujson.Value, error) {
 	return v, nil
 }
 
-// skipped are what brackets mean nothing in: strings and comments.
+// skipped matches strings and comments, in which brackets have no meaning.
 var skipped = pattern.New(`(?s)"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/`)
 
-// depth returns how many objects and lists stand in each other.
+// depth returns how deeply objects and lists are nested.
 func depth(text []byte) (deepest int) {
 	at := 0
 	for _, b := range skipped().ReplaceAll(text, nil) {
@@ -95,7 +95,7 @@ func depth(text []byte) (deepest int) {
 	return deepest
 }
 
-// doubled returns a name that two members of one object have; "" is none.
+// doubled returns a name that occurs twice in one object, or "" if there is none.
 func doubled(v *hujson.Value) (name string) {
 	switch in := v.Value.(type) {
 	case *hujson.Array:
@@ -116,7 +116,7 @@ func doubled(v *hujson.Value) (name string) {
 	return name
 }
 
-// standardized returns JSON without its comments and trailing commas; nil if it is none.
+// standardized returns JSON without its comments and trailing commas, or nil if the text is not valid.
 func standardized(text []byte) []byte {
 	v, err := parse(text)
 	if err != nil {
@@ -128,8 +128,8 @@ func standardized(text []byte) []byte {
 
 func (d *document) text() []byte { return d.root.Pack() }
 
-// at returns the object at the end of a path of names; nil if there is none. With create it is made, and the objects
-// above it.
+// at returns the object at a path of names, or nil if there is none. With create, missing objects on the path are
+// created.
 func (d *document) at(create bool, path ...string) *hujson.Object {
 	at := d.root.Value.(*hujson.Object)
 	for depth, name := range path {
@@ -166,7 +166,7 @@ func nameOf(m *hujson.ObjectMember) string {
 	return ""
 }
 
-// put sets a member of an object that stands so many objects deep. One whose value is the same already keeps its form.
+// put sets a member of an object at this nesting depth. A member that already has the value keeps its form.
 func (d *document) put(o *hujson.Object, depth int, name string, value any) {
 	m := member(o, name)
 	if m == nil {
@@ -181,12 +181,12 @@ func (d *document) put(o *hujson.Object, depth int, name string, value any) {
 	m.Value.Value = d.value(margin(m.Name.BeforeExtra), value).Value
 }
 
-// items are the members of an object or the elements of a list.
+// items gives access to the members of an object or the elements of a list.
 type items struct {
 	n      int
 	first  func(i int) *hujson.Value // with the space and the comments before it
-	last   func(i int) *hujson.Value // with those after it
-	after  *hujson.Extra             // what stands before the bracket at the end
+	last   func(i int) *hujson.Value // with the space and the comments after it
+	after  *hujson.Extra             // what precedes the closing bracket
 	remove func(i int)
 }
 
@@ -203,8 +203,8 @@ func elementsOf(a *hujson.Array) items {
 	return items{len(a.Elements), at, at, &a.AfterExtra, func(i int) { a.Elements = slices.Delete(a.Elements, i, i+1) }}
 }
 
-// room makes room for a new last item, and returns what stands before it, and after it if a comma is to follow: the
-// comments at the end stay before the new item, and where a comma was at the end one is again.
+// room makes room for a new last item. It returns what precedes the new item, and what follows it if a comma must
+// follow. Comments at the end stay before the new item, and a trailing comma is kept as one.
 func (d *document) room(in items, depth int) (before, comma hujson.Extra) {
 	before = d.indent(depth)
 	if in.n > 0 {
@@ -218,7 +218,7 @@ func (d *document) room(in items, depth int) (before, comma hujson.Extra) {
 	if len(comments) > 0 {
 		*in.after = (*in.after)[len(comments):]
 		if !bytes.Contains(before, []byte("\n")) {
-			before = d.indent(depth) // a comment may end with the line
+			before = d.indent(depth) // a line comment ends at the line break
 		}
 		before = append(bytes.Clone(comments), before...)
 	}
@@ -228,7 +228,7 @@ func (d *document) room(in items, depth int) (before, comma hujson.Extra) {
 	return before, comma
 }
 
-// cut removes an item. The comments before and after it stay, and so does the form of what is beside it.
+// cut removes an item. It keeps the comments before and after the item, and the form of the neighbouring items.
 func (d *document) cut(in items, i int) {
 	first, last := in.first(i), in.last(i)
 	kept := withComment(first.BeforeExtra)
@@ -239,7 +239,7 @@ func (d *document) cut(in items, i int) {
 			next = &in.first(i + 1).BeforeExtra
 		}
 		if !bytes.HasPrefix(bytes.TrimLeft(*next, " \t\r"), []byte("\n")) {
-			kept = append(kept, d.eol...) // a comment may end with the line
+			kept = append(kept, d.eol...) // a line comment ends at the line break
 		}
 		*next = append(kept, *next...)
 	}
@@ -248,7 +248,7 @@ func (d *document) cut(in items, i int) {
 		switch {
 		case comma && before.AfterExtra == nil:
 			before.AfterExtra = hujson.Extra{}
-		case !comma && before.AfterExtra != nil: // it would be followed by a comma
+		case !comma && before.AfterExtra != nil: // a comma would follow it
 			*in.after = append(bytes.Clone(before.AfterExtra), *in.after...)
 			before.AfterExtra = nil
 		}
@@ -258,7 +258,7 @@ func (d *document) cut(in items, i int) {
 	}
 }
 
-// withComment returns space up to the end of the last comment in it; nothing where there is none.
+// withComment returns extra up to the end of its last comment, or nothing if it has no comment.
 func withComment(extra hujson.Extra) hujson.Extra {
 	return bytes.Clone(bytes.TrimRight(extra, " \t\r\n"))
 }
@@ -273,7 +273,7 @@ func (d *document) drop(o *hujson.Object, name string) {
 	}
 }
 
-// dropAll removes the elements of a list that are such, and reports whether there were any.
+// dropAll removes the elements for which is returns true, and reports whether there were any.
 func (d *document) dropAll(a *hujson.Array, is func(hujson.Value) bool) (any bool) {
 	for i := len(a.Elements) - 1; i >= 0; i-- {
 		if is(a.Elements[i]) {
@@ -284,8 +284,8 @@ func (d *document) dropAll(a *hujson.Array, is func(hujson.Value) bool) (any boo
 	return any
 }
 
-// emptied removes a member that has become empty, unless it has a comment or stood there before Mailroom changed the
-// file. It reports whether it did.
+// emptied removes a member that is empty, unless it contains a comment or existed before Mailroom changed the file.
+// It reports whether it removed the member.
 func (d *document) emptied(path ...string) bool {
 	last := len(path) - 1
 	in := d.at(false, path[:last]...)
@@ -303,7 +303,7 @@ func (d *document) emptied(path ...string) bool {
 	return true
 }
 
-// has reports whether something stands at the end of a path.
+// has reports whether a path exists.
 func (d *document) has(path ...string) bool {
 	if d == nil {
 		return false
@@ -312,7 +312,7 @@ func (d *document) has(path ...string) bool {
 	return in != nil && member(in, path[len(path)-1]) != nil
 }
 
-// list returns the array that is a member of an object; nil if there is none.
+// list returns the array that is a member of an object, or nil if there is none.
 func list(o *hujson.Object, name string) *hujson.Array {
 	if o == nil {
 		return nil
@@ -325,8 +325,8 @@ func list(o *hujson.Object, name string) *hujson.Array {
 	return a
 }
 
-// listAt returns the list at the end of a path, which is made if nothing is there; nil, with d.err, if something else
-// is.
+// listAt returns the list at a path, and creates it if nothing is there. If something else is there, listAt sets
+// d.err and returns nil.
 func (d *document) listAt(path ...string) *hujson.Array {
 	last := len(path) - 1
 	in := d.at(true, path[:last]...)
@@ -340,7 +340,7 @@ func (d *document) listAt(path ...string) *hujson.Array {
 	return a
 }
 
-// add appends a value to an array that stands so many objects and arrays deep.
+// add appends a value to an array at this nesting depth.
 func (d *document) add(a *hujson.Array, depth int, value any) {
 	before, comma := d.room(elementsOf(a), depth)
 	v := d.value(margin(before), value)
@@ -348,8 +348,8 @@ func (d *document) add(a *hujson.Array, depth int, value any) {
 	a.Elements = append(a.Elements, v)
 }
 
-// like is the space before a new neighbour: that before the last one if it begins a line and has no comment, otherwise
-// usual.
+// like returns the space before a new item: that of the previous item if it begins a line and has no comment, and
+// usual otherwise.
 func like(before, usual hujson.Extra) hujson.Extra {
 	if len(bytes.TrimSpace(before)) == 0 && bytes.Contains(before, []byte("\n")) {
 		return before
@@ -361,7 +361,7 @@ func (d *document) indent(depth int) hujson.Extra {
 	return hujson.Extra(d.eol + strings.Repeat(d.unit, depth))
 }
 
-// margin is the space at the beginning of the line that such space leads to.
+// margin returns the indentation at the end of before.
 func margin(before hujson.Extra) string {
 	line := string(before[bytes.LastIndexByte(before, '\n')+1:])
 	if strings.TrimSpace(line) != "" {
@@ -370,15 +370,15 @@ func margin(before hujson.Extra) string {
 	return line
 }
 
-// substituted is what OpenCode replaces in the text of its configuration, strings included. It knows it by the brace
-// alone, which JSON can write otherwise.
+// substituted matches what OpenCode replaces in the text of its configuration, even within strings. OpenCode
+// recognizes it only by the literal brace, which JSON can also write as an escape.
 var substituted = pattern.New(`\{(env|file):`)
 
-// value returns a value in the form in which a person would write it on a line with such a margin.
+// value returns a value formatted as a person would write it on a line with this margin.
 func (d *document) value(margin string, value any) hujson.Value {
 	text, err := orchestrator.JSON(value)
 	if err != nil {
-		panic(err) // strings, numbers, booleans, lists and structs of them
+		panic(err) // only strings, numbers, booleans, lists and structs of them
 	}
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, substituted().ReplaceAll(text, []byte(`\u007b$1:`)), margin, d.unit); err != nil {
@@ -391,7 +391,7 @@ func (d *document) value(margin string, value any) hujson.Value {
 	return v
 }
 
-// same reports whether a value of a document is this one, in whichever form.
+// same reports whether v has the given value, in whichever form.
 func same(v hujson.Value, value any) bool {
 	text, err := orchestrator.JSON(value)
 	if err != nil {
@@ -401,10 +401,10 @@ func same(v hujson.Value, value any) bool {
 	return json.Unmarshal(text, &is) == nil && reflect.DeepEqual(plain(v), is)
 }
 
-// plain returns a value as encoding/json has it.
+// plain returns a value in the types of encoding/json.
 func plain(v hujson.Value) (is any) {
 	v = v.Clone()
 	v.Minimize()
-	json.Unmarshal(v.Pack(), &is) // of what a parser has taken
+	json.Unmarshal(v.Pack(), &is) // v comes from the parser, so it is valid
 	return is
 }

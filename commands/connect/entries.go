@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// edit makes of a change to a document one to the text of a file.
+// edit converts a change to a document into a change to the text of a file.
 func edit(change func(*document)) func([]byte) ([]byte, error) {
 	return func(before []byte) ([]byte, error) {
 		d, err := parseDocument(before)
@@ -24,9 +24,9 @@ func edit(change func(*document)) func([]byte) ([]byte, error) {
 	}
 }
 
-// undo makes a change to the text of a file of taking out what connect has added. was is what stood in the file before,
-// if that is known: what of it is empty now stays, unless it had a server of ours for another host. Where nothing is left
-// there is no text.
+// undo returns a change to the text of a file that removes what connect added. was is the content of the file before
+// connect, if that is known: what existed in it is kept even if it is empty now, except what held only our servers
+// for other hosts. If nothing is left, the result is nil.
 func undo(of *agenthost.File) func(before, was []byte) ([]byte, error) {
 	return func(before, was []byte) ([]byte, error) {
 		d, err := parseDocument(before)
@@ -37,7 +37,7 @@ func undo(of *agenthost.File) func(before, was []byte) ([]byte, error) {
 			d.was, _ = parseDocument(was)
 		}
 		if d.was != nil && of.Servers != "" {
-			dropped := dropOthers(d.was, of) // what these leave empty is not kept for them
+			dropped := dropOthers(d.was, of) // what only these servers filled is not kept
 			if dropped && string(bytes.TrimSpace(d.was.text())) == "{}" {
 				was = nil
 			}
@@ -51,7 +51,7 @@ func undo(of *agenthost.File) func(before, was []byte) ([]byte, error) {
 	}
 }
 
-// plainJSON is a change to a file of a host that reads nothing but JSON.
+// plainJSON wraps a change to a file of a host that reads only strict JSON.
 func plainJSON(change func([]byte) ([]byte, error)) func([]byte) ([]byte, error) {
 	return func(before []byte) ([]byte, error) {
 		if len(bytes.TrimSpace(before)) > 0 && !json.Valid(before) {
@@ -63,7 +63,7 @@ func plainJSON(change func([]byte) ([]byte, error)) func([]byte) ([]byte, error)
 	}
 }
 
-// commentedJSON is a change to a file of a host that reads comments, but no comma at the end of a list.
+// commentedJSON wraps a change to a file of a host that accepts comments but no trailing commas.
 func commentedJSON(change func([]byte) ([]byte, error)) func([]byte) ([]byte, error) {
 	return func(before []byte) ([]byte, error) {
 		if v, err := parse(before); err == nil && ends(&v) {
@@ -73,7 +73,7 @@ func commentedJSON(change func([]byte) ([]byte, error)) func([]byte) ([]byte, er
 	}
 }
 
-// ends reports whether a comma ends a list or an object.
+// ends reports whether v contains a list or an object with a trailing comma.
 func ends(v *hujson.Value) bool {
 	in := items{}
 	switch v := v.Value.(type) {
@@ -90,13 +90,13 @@ func ends(v *hujson.Value) bool {
 	return false
 }
 
-// errNotOurs refuses to replace a server of the user's that has this name.
+// errNotOurs returns the error for a server of this name that the user wrote, which connect does not replace.
 func errNotOurs(name string) error {
 	return fmt.Errorf("the file already has a server named %s with a command that `mailroom connect` did not write. Rename or remove that server", name)
 }
 
-// putServer names the server of the tools in the object in which a host has all of them. What else the user has given
-// it stays, but for the optional values that it is not to have now.
+// putServer writes the server of our tools into the object of all servers. Other values that the user added to the
+// server are kept, except optional values that it must not have now.
 func (c *connection) putServer(d *document, of *agenthost.File, server any) {
 	servers := d.at(true, of.Servers)
 	if servers == nil {
@@ -131,12 +131,12 @@ func (c *connection) putServer(d *document, of *agenthost.File, server any) {
 	}
 }
 
-// namesOf lists the names of the values of a struct, in their order.
+// namesOf returns the JSON names of the fields of a struct, in order.
 func namesOf(v any) (names []string) {
 	return memberNames(objectOf((&document{eol: "\n"}).value("", v)))
 }
 
-// dropServer removes ours of this name, and what is empty then. It reports whether it was there.
+// dropServer removes our server named entry, and what is empty afterwards. It reports whether the server existed.
 func dropServer(d *document, all, entry string) bool {
 	servers := d.at(false, all)
 	if servers == nil {
@@ -151,7 +151,7 @@ func dropServer(d *document, all, entry string) bool {
 	return true
 }
 
-// dropOthers removes the servers of ours for other hosts than that of the file. It reports whether there were any.
+// dropOthers removes our servers for other hosts than that of the file. It reports whether there were any.
 func dropOthers(d *document, of *agenthost.File) (dropped bool) {
 	for _, h := range agenthost.Hosts {
 		if name := h.Files[0].EntryName(); name != of.EntryName() {
@@ -161,16 +161,16 @@ func dropOthers(d *document, of *agenthost.File) (dropped bool) {
 	return dropped
 }
 
-// hook is a hook as hosts have it in their configuration.
+// hook is a hook in the configuration of a host.
 type hook struct {
 	Type    string `json:"type"`
 	Command string `json:"command"`
-	Async   bool   `json:"async,omitempty"` // Claude Code: the session does not wait for it
+	Async   bool   `json:"async,omitempty"` // Claude Code: the session does not wait for the hook
 	Rewake  bool   `json:"asyncRewake,omitempty"`
-	Timeout int    `json:"timeout"` // in seconds, with Gemini in milliseconds
+	Timeout int    `json:"timeout"` // in seconds; for Gemini in milliseconds
 }
 
-// ownHook returns the event of a hook that is ours; "" for any other.
+// ownHook returns the event of one of our hooks, or "" for any other hook.
 func ownHook(v hujson.Value) string {
 	o := objectOf(v)
 	if o == nil {
@@ -184,8 +184,8 @@ func ownHook(v hujson.Value) string {
 	return hookEvent(command.String())
 }
 
-// addHook adds a hook to an event, or brings the one up to date that Mailroom has there for the same. What else the
-// user has given it stays, but for a matcher, which may keep it from being run.
+// addHook adds a hook to an event, or updates our existing hook for the event. Other values that the user added are
+// kept, except a matcher, which may prevent the hook from running.
 func addHook(d *document, event string, h hook) {
 	entries := d.listAt("hooks", event)
 	if entries == nil {
@@ -227,7 +227,7 @@ func addHook(d *document, event string, h hook) {
 	}
 }
 
-// putHook brings a hook of ours up to date, and keeps a command of the user's around it.
+// putHook updates one of our hooks, and keeps a command of the user's around it.
 func (d *document) putHook(o *hujson.Object, h hook) {
 	command, _ := member(o, "command").Value.Value.(hujson.Literal)
 	h.Command = replacedIn(command.String(), h.Command, hookAt)
@@ -237,13 +237,13 @@ func (d *document) putHook(o *hujson.Object, h hook) {
 	}
 }
 
-// objectOf returns a value as an object; nil if it is none.
+// objectOf returns a value as an object, or nil if it is not one.
 func objectOf(v hujson.Value) *hujson.Object {
 	o, _ := v.Value.(*hujson.Object)
 	return o
 }
 
-// dropHooks removes all hooks that are ours, and what is empty then. It reports whether there were any.
+// dropHooks removes all our hooks, and what is empty afterwards. It reports whether there were any.
 func dropHooks(d *document) (dropped bool) {
 	hooks := d.at(false, "hooks")
 	if hooks == nil {
@@ -284,7 +284,7 @@ func memberNames(o *hujson.Object) (names []string) {
 	return names
 }
 
-// addWord adds a text to the list at the end of a path, unless it is there.
+// addWord adds a text to the list at a path, unless the list has it.
 func addWord(d *document, word string, path ...string) {
 	words := d.listAt(path...)
 	if words == nil || slices.ContainsFunc(words.Elements, func(v hujson.Value) bool { return same(v, word) }) {
@@ -293,9 +293,9 @@ func addWord(d *document, word string, path ...string) {
 	d.add(words, len(path)+1, word)
 }
 
-// dropWord removes a text from the list at the end of a path, and what is empty then, unless it stood there before
-// Mailroom changed the file. A caller who does not know what did asks only where something of Mailroom's stands in the
-// file.
+// dropWord removes a text from the list at a path, and what is empty afterwards, unless the text was in the file
+// before Mailroom changed the file. If the earlier content is unknown, callers use dropWord only where the file has
+// an entry of Mailroom's.
 func dropWord(d *document, word string, path ...string) {
 	if d.was != nil && slices.Contains(d.was.words(path...), word) {
 		return
@@ -308,7 +308,7 @@ func dropWord(d *document, word string, path ...string) {
 	}
 }
 
-// words returns the texts of a list.
+// words returns the texts of the list at a path.
 func (d *document) words(path ...string) (words []string) {
 	if a := list(d.at(false, path[:len(path)-1]...), path[len(path)-1]); a != nil {
 		for _, v := range a.Elements {
@@ -320,8 +320,8 @@ func (d *document) words(path ...string) (words []string) {
 	return words
 }
 
-// dropValue removes a member of an object if it has this value and had not before Mailroom changed the file, and the
-// object if it is empty then.
+// dropValue removes a member of an object if it has this value, unless the member existed before Mailroom changed the
+// file. It also removes the object if it is empty afterwards.
 func dropValue(d *document, value, object, name string) {
 	in := d.at(false, object)
 	if in == nil || d.was.has(object, name) {

@@ -20,27 +20,27 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// file is a configuration file of a host, and what Mailroom has in it.
+// file is a configuration file of a host, together with the functions for Mailroom's entries in it.
 type file struct {
-	host string // its name
+	host string // name of the host
 	path string
-	add  func(before []byte) ([]byte, error) // with our entries
-	// without them; nothing where nothing else is left. was stood there before connect: empty is nothing, nil is not
-	// known
+	add  func(before []byte) ([]byte, error) // returns the text with our entries
+	// remove returns the text without our entries, or nil if nothing else is left. was is the text before connect:
+	// empty if the file did not exist, nil if unknown.
 	remove func(before, was []byte) ([]byte, error)
-	decode func(text []byte) map[string]any // what it says; nil of a program
-	server string                           // in which object our tools are; "" is none
-	entry  string                           // their name there
+	decode func(text []byte) map[string]any // parses the text; nil for a program
+	server string                           // key of the object with our tools; "" for none
+	entry  string                           // key of our tools in that object
 	noMark bool                             // the host does not read a file that begins with a byte order mark
 }
 
-// decodeJSON returns what a file of JSON says, in which comments may stand; nothing if it is none.
+// decodeJSON decodes a JSON file that may contain comments. It returns nil if the text is not valid.
 func decodeJSON(text []byte) (all map[string]any) {
 	json.Unmarshal(standardized(bytes.TrimPrefix(text, mark)), &all)
 	return all
 }
 
-// decodeTOML does the same for TOML.
+// decodeTOML decodes a TOML file. It returns nil if the text is not valid.
 func decodeTOML(text []byte) (all map[string]any) {
 	if toml.Unmarshal(bytes.TrimPrefix(text, mark), &all) != nil {
 		return nil
@@ -48,7 +48,7 @@ func decodeTOML(text []byte) (all map[string]any) {
 	return all
 }
 
-// decoderOf returns which of them a file needs, by its name.
+// decoderOf returns the decoder for a file, chosen by its name.
 func decoderOf(path string) func(text []byte) map[string]any {
 	if filepath.Ext(path) == ".toml" {
 		return decodeTOML
@@ -56,7 +56,7 @@ func decoderOf(path string) func(text []byte) map[string]any {
 	return decodeJSON
 }
 
-// tools returns the command line that starts our tools in a text of the file, from the program on; nil if there is
+// tools returns the command line that starts our tools in a text of the file, from the program on, or nil if there is
 // none.
 func (f *file) tools(text []byte) []string {
 	if f.server == "" {
@@ -66,7 +66,7 @@ func (f *file) tools(text []byte) []string {
 	return own(commandOf(servers[f.entry]), toolsAt)
 }
 
-// others lists the command lines in a text of the file that run Mailroom and are not connect's.
+// others returns the command lines in a text of the file that run Mailroom but that connect did not write.
 func (f *file) others(text []byte) []string {
 	if f.decode == nil || !carried().Match(text) {
 		return nil
@@ -74,18 +74,18 @@ func (f *file) others(text []byte) []string {
 	return others(f.decode(text), "")
 }
 
-// change is what is to become of a file. nil is a file that is not there.
+// change is a planned change to a file. A nil text means that the file does not exist.
 type change struct {
 	path          string
 	before, after []byte
 }
 
-// FileResult says what became of a file.
+// FileResult is the result for one file.
 type FileResult struct {
 	Path   string   `json:"path"`
 	Change string   `json:"change"` // made, changed, removed, none
 	Text   string   `json:"text,omitempty"`
-	Others []string `json:"others,omitempty"` // command lines in it that run Mailroom and are not connect's, which stay
+	Others []string `json:"others,omitempty"` // kept lines that run Mailroom but that connect did not write
 }
 
 func (c *change) result() FileResult {
@@ -101,7 +101,7 @@ func (c *change) result() FileResult {
 	return r
 }
 
-// read returns a file's text, nil if there is none, and where it lies: a link is followed.
+// read returns the text of a file and its path with links resolved. The text is nil if the file does not exist.
 func read(path string) (text []byte, at string, err error) {
 	at, err = filepath.EvalSymlinks(path)
 	if isGone(err) {
@@ -123,8 +123,8 @@ func read(path string) (text []byte, at string, err error) {
 	return text, at, err
 }
 
-// resolved returns where a file or folder lies that may be reached through links, as records have it. What is not there
-// lies in its folder.
+// resolved returns a path with links resolved, as records have it. For a path that does not exist, it resolves the
+// folder.
 func resolved(path string) string {
 	at, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -136,18 +136,19 @@ func resolved(path string) string {
 	return path
 }
 
-// isGone reports whether an error says that a file or folder is not there, be it that what it was in is no folder any
-// more.
+// isGone reports whether an error means that a file or folder does not exist, or that its parent is no longer a
+// folder.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
-// carried is what stands in every file that runs Mailroom: the words of the tools, of a hook, or of the plugin.
+// carried matches the text of every file that runs Mailroom: the words of the tools, of a hook, or of the plugin.
 var carried = pattern.New(`(?s)\bmcp\b["',\s]{1,80}--as\b|\bhook\s+\w+\s+--host\b|\bmailroom\b.{1,40}\b(?:mcp|hook)\b|` + regexp.QuoteMeta(pluginWords))
 
-// mark is the byte order mark, with which some editors begin a file.
+// mark is the byte order mark with which some editors begin a file.
 var mark = []byte("\xef\xbb\xbf")
 
-// planAdd says what becomes of a file when the host is connected. Entries of ours which connect has not written here, as far
-// as is known, are taken out before: somebody else, such as whoever made a repository, may have put a program around them.
+// planAdd returns the change to the file when the host is connected. It first removes our entries if no record shows
+// that connect wrote them here: somebody else, such as the author of a repository, may have put a program around
+// them.
 func (f *file) planAdd(known func(path string, text []byte) bool) (change, error) {
 	before, at, err := read(f.path)
 	if err != nil {
@@ -163,7 +164,7 @@ func (f *file) planAdd(known func(path string, text []byte) bool) (change, error
 	return change{at, before, after}, err
 }
 
-// changed changes a text. Its byte order mark stays.
+// changed applies a change to a text, and keeps the byte order mark.
 func (f *file) changed(before []byte, to func([]byte) ([]byte, error)) ([]byte, error) {
 	text, marked := bytes.CutPrefix(before, mark)
 	err := isUTF8(text)
@@ -183,7 +184,7 @@ func (f *file) changed(before []byte, to func([]byte) ([]byte, error)) ([]byte, 
 	return after, nil
 }
 
-// isUTF8 is an error if a text is in another encoding, in which what is added to it would be another text.
+// isUTF8 returns an error if a text has another encoding, because text added to it would be misread.
 func isUTF8(text []byte) error {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return errors.New("the file is in UTF-16; save it as UTF-8")
@@ -199,8 +200,8 @@ func isUTF8(text []byte) error {
 	return nil
 }
 
-// planRemove says what becomes of a file when the host is disconnected: if nothing was changed since, what stood there
-// before.
+// planRemove returns the change to the file when the host is disconnected. If the file was not changed since connect
+// wrote it, the change restores the earlier text.
 func (f *file) planRemove(at *agenthost.Place, b book) (change, error) {
 	before, path, err := read(f.path)
 	if err != nil {
@@ -217,8 +218,8 @@ func (f *file) planRemove(at *agenthost.Place, b book) (change, error) {
 	return change{path, before, after}, err
 }
 
-// without returns a text without our entries: what the record has, if it is as connect left it. Of no connection the
-// record is empty.
+// without returns a text without our entries. If the text is as connect left it, without returns the earlier text in
+// the record. The record is empty if no connection is recorded.
 func (f *file) without(text []byte, kept *record) (before []byte, err error) {
 	var was []byte
 	if kept.Before != nil {
@@ -228,7 +229,7 @@ func (f *file) without(text []byte, kept *record) (before []byte, err error) {
 		return was, nil
 	}
 	if was = bytes.TrimPrefix(was, mark); was == nil && kept.After != "" {
-		was = []byte{} // it is known that there was none
+		was = []byte{} // the record shows that the file did not exist
 	}
 	return f.changed(text, func(text []byte) ([]byte, error) { return f.remove(text, was) })
 }
@@ -238,8 +239,8 @@ func unreadable(path string, err error) error {
 	return e.WithHint("Nothing was changed. Fix the file and try again")
 }
 
-// put records how to undo the change, and then writes the file. If the file is as connect left it, undoing puts back
-// what stood there before that; otherwise what stands there now, without our entries.
+// put records how to undo the change, and then writes the file. If the file is as connect left it, undoing restores
+// the text from before that connection; otherwise, undoing restores the present text without our entries.
 func (c *change) put(f *file, h *agenthost.Host, at *agenthost.Place, own *connection) (err error) {
 	made, before := missing(filepath.Dir(c.path)), c.before
 	last, found := own.book.find(h.Name, at.Scope(), c.path, c.before)
@@ -259,7 +260,7 @@ func (c *change) put(f *file, h *agenthost.Host, at *agenthost.Place, own *conne
 	if err := own.book.keep(&keep); err != nil {
 		return err
 	}
-	if found && last.page != own.book.page(&keep) { // it came here with its folder, or an older Mailroom has kept it
+	if found && last.page != own.book.page(&keep) { // moved with its folder, or written by an older Mailroom
 		own.book.drop(&last)
 	}
 	err = c.write()
@@ -269,7 +270,7 @@ func (c *change) put(f *file, h *agenthost.Host, at *agenthost.Place, own *conne
 	return err
 }
 
-// missing counts the folders of a path that are not there.
+// missing counts the folders of a path that do not exist.
 func missing(folder string) (n int) {
 	for ; ; n++ {
 		if _, err := os.Stat(folder); !isGone(err) {
@@ -279,8 +280,8 @@ func missing(folder string) (n int) {
 	}
 }
 
-// stale reports whether what is kept of a file, by which it can be undone, has to be written anew: there is nothing
-// yet, or it is of a folder that is gone, or of an older connection.
+// stale reports whether the record by which a file can be undone must be written again, because there is none, or
+// because it belongs to a folder that no longer exists or to an older connection.
 func (c *change) stale(h *agenthost.Host, at *agenthost.Place, own *connection) bool {
 	kept, found := own.book.find(h.Name, at.Scope(), c.path, c.before)
 	now := own.record(h, at)
@@ -288,8 +289,8 @@ func (c *change) stale(h *agenthost.Host, at *agenthost.Place, own *connection) 
 	return !found || !reflect.DeepEqual(kept, now)
 }
 
-// forget forgets by what a file can be undone, and removes the folders that connect has made for it if nothing else is
-// in them.
+// forget removes the record of a file. If the file was removed, it also removes the folders that connect created for
+// the file, unless they have other content.
 func (c *change) forget(h *agenthost.Host, at *agenthost.Place, b book) {
 	kept, found := b.find(h.Name, at.Scope(), c.path, c.before)
 	if !found {
@@ -302,7 +303,7 @@ func (c *change) forget(h *agenthost.Host, at *agenthost.Place, b book) {
 	b.drop(&kept)
 }
 
-// may is an error if a file cannot be written.
+// may returns an error if the file must change but cannot be written.
 func (c *change) may() error {
 	if c.result().Change == "none" {
 		return nil
@@ -330,9 +331,9 @@ func unwritable(path string, err error) error {
 		WithHint("Make the file writable and try again")
 }
 
-// write puts the new text in the place of the old, unless somebody has changed that since it was read. A file that has
-// other names, or is another user's, is written in its place: one that is renamed to it would be another file, and its
-// owner's no more.
+// write replaces the file's text, unless another program changed the file since it was read. A file that has hard
+// links or belongs to another user is rewritten in place, because a renamed replacement would be another file with
+// another owner.
 func (c *change) write() error {
 	now, err := os.ReadFile(c.path)
 	if err != nil && !isGone(err) {
@@ -357,7 +358,8 @@ func (c *change) write() error {
 	return store.ReplaceFile(c.path, c.after, mode)
 }
 
-// rewrite writes a text into a file that stays the same. What stood there is in a record, should it be cut short.
+// rewrite writes a text into an existing file in place. If the write is cut short, the record still has the earlier
+// text.
 func rewrite(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

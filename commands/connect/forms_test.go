@@ -18,10 +18,10 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// wired is what a host's file becomes when an agent is connected, and when it is not any more.
+// wired is a host's file, and its changes when an agent is connected and disconnected.
 type wired struct {
 	host string
-	i    int // of its files
+	i    int // index in the host's files
 	name string
 }
 
@@ -39,7 +39,7 @@ var wireds = []wired{
 	{"copilot", 0, ".mcp.json"}, {"copilot", 1, ".github/hooks/mailroom.json"},
 }
 
-// foreign reads a configuration with a parser that connect does not use.
+// foreign decodes a configuration with a parser that connect does not use.
 func foreign(name string, text []byte) (all map[string]any, err error) {
 	text = []byte(strings.TrimPrefix(string(text), "\uFEFF"))
 	if len(strings.TrimSpace(string(text))) == 0 {
@@ -55,9 +55,8 @@ func foreign(name string, text []byte) (all map[string]any, err error) {
 	return all, json.Unmarshal(jsonc.ToJSON(text), &all)
 }
 
-// TestForeignStays: whatever stands in a configuration, and in whichever form, is read by another parser after
-// connecting as one agent and as another and disconnecting as it was before. Its comments stay, and so do the ends of
-// its lines.
+// TestForeignStays checks that another parser reads the same values in a configuration of any content and form after
+// connecting as one agent, connecting as another, and disconnecting. Comments and line ends are kept too.
 func TestForeignStays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := rapid.SampledFrom(wireds).Draw(t, "file")
@@ -86,7 +85,7 @@ func TestForeignStays(t *testing.T) {
 			}
 			is = after
 		}
-		is = append(is, '\n') // an edit, so that it cannot be put back whole
+		is = append(is, '\n') // an edit, so that the file cannot be restored as a whole
 		f := w.file("carol")
 		left, err := f.without(is, &record{After: "x", Before: new(string(text))})
 		if err != nil {
@@ -109,7 +108,7 @@ func TestForeignStays(t *testing.T) {
 	})
 }
 
-// documentOf makes a configuration that a person may have.
+// documentOf generates a configuration that a person may have.
 func documentOf(t *rapid.T, w wired) string {
 	eol := rapid.SampledFrom([]string{"\n", "\n", "\r\n"}).Draw(t, "line end")
 	text := ""
@@ -143,7 +142,7 @@ func (g *writer) note() string {
 	return fmt.Sprintf("note %d.", g.notes)
 }
 
-// space is what may stand between two tokens.
+// space returns what may separate two tokens.
 func (g *writer) space(usual string) string {
 	kinds := []string{usual, usual, " ", "\n  ", "\n\n\t"}
 	if g.comments {
@@ -174,7 +173,7 @@ func (g *writer) list(open, end string, items []string) string {
 	return text + end
 }
 
-// object is a configuration, with some of the objects in which Mailroom has entries.
+// object generates a configuration with some of the objects in which Mailroom has entries.
 func (g *writer) object(host string, _ int) string {
 	server := `{"command":` + g.space("") + `"x", "args": [ "\u0061", "é" ]}`
 	hook := func() string {
@@ -222,7 +221,7 @@ func (g *writer) object(host string, _ int) string {
 	return g.list("{", "}", items)
 }
 
-// tomlOf makes a configuration of Codex's.
+// tomlOf generates a configuration for Codex.
 func tomlOf(t *rapid.T) string {
 	notes := 0
 	comment := func() string {
@@ -247,14 +246,14 @@ func tomlOf(t *rapid.T) string {
 	return text
 }
 
-// ourTable are the values of our table.
+// ourTable holds the values of our table.
 const ourTable = `command = "/opt/mailroom"
 args = ["mcp", "--as", "bob", "--vocabulary", "relay", "--db", "/data/bob.db"]
 tool_timeout_sec = 120
 `
 
-// tables are forms in which Codex or a user may have written our table anew. Each has another server and a comment of
-// the user's.
+// tables holds forms in which Codex or a user may have rewritten our table. Each form has another server, and a
+// comment of the user.
 var tables = map[string]string{
 	"a table below": "# mine\n[mcp_servers.mailroom]\n" + ourTable + "[mcp_servers.other]\ncommand = \"y\"\n",
 	"its own tables at another place": "[mcp_servers.mailroom]\n" + ourTable +
@@ -271,8 +270,8 @@ var tables = map[string]string{
 	"wrapped":                "[mcp_servers.mailroom] # mine\ncommand = \"nice\"\nargs = [\"/opt/mailroom\", \"mcp\", \"--as\", \"bob\", \"--vocabulary\", \"relay\"]\n[mcp_servers.other]\ncommand = \"y\"\n",
 }
 
-// TestTablesInAnyForm: our table is found, brought up to date and removed in whichever form it stands; what the user
-// has given it stays until it is removed.
+// TestTablesInAnyForm checks that our table is found, updated and removed in whichever form it is written, and that
+// the user's own values in it are kept until it is removed.
 func TestTablesInAnyForm(t *testing.T) {
 	for about, text := range tables {
 		for _, eol := range []string{"\n", "\r\n"} {
@@ -315,8 +314,8 @@ func TestTablesInAnyForm(t *testing.T) {
 	}
 }
 
-// TestEncodings: a text that is no UTF-8 is refused, with the place, and stays to the byte; a mark at the beginning
-// stays where the host reads it.
+// TestEncodings checks that a text that is not UTF-8 is refused, with the position, and is kept byte for byte. A byte
+// order mark is kept where the host reads files with one.
 func TestEncodings(t *testing.T) {
 	for _, w := range wireds {
 		for says, text := range map[string]string{
@@ -355,7 +354,7 @@ func TestEncodings(t *testing.T) {
 		d.connect("", `{"host":"`+w.host+`","remove":true}`)
 		d.same("removed", before)
 	}
-	// Later edits in another encoding are kept, too.
+	// Later edits in another encoding are also kept.
 	d := newDesk(t)
 	d.connect("bob", `{"host":"gemini"}`)
 	path := filepath.Join(d.project, ".gemini", "settings.json")
@@ -367,8 +366,8 @@ func TestEncodings(t *testing.T) {
 	d.same("refused", before)
 }
 
-// TestWhatTheUserGaveOurEntries: env and other values stay when the host is connected again, and so does a command
-// around ours.
+// TestWhatTheUserGaveOurEntries checks that env and other values are kept when the host is connected again, and so is
+// a command around ours.
 func TestWhatTheUserGaveOurEntries(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		d := newDesk(t)
@@ -412,8 +411,8 @@ func TestWhatTheUserGaveOurEntries(t *testing.T) {
 	}
 }
 
-// TestWrapped: a command line of ours in one of the user's is known where it can be told apart, is replaced there, and
-// is removed; any other that runs Mailroom is named, and found by the doctor.
+// TestWrapped checks that our command line within a command of the user is recognized if it is unambiguous, and is
+// then replaced and removed. Any other command line that runs Mailroom is reported, also by doctor.
 func TestWrapped(t *testing.T) {
 	t.Parallel()
 	const hook = "/bin/mailroom hook Stop --host claude --as bob --db '/data/b b.db'"
@@ -449,7 +448,8 @@ func TestWrapped(t *testing.T) {
 		append([]string{"timeout", "9"}, tools...)...)
 }
 
-// TestOthersAreNamed: what connect neither replaces nor removes is named by connect, by --remove and by the doctor.
+// TestOthersAreNamed checks that connect, --remove and doctor report the lines that connect neither replaces nor
+// removes.
 func TestOthersAreNamed(t *testing.T) {
 	for _, c := range []struct{ host, file, text, line string }{
 		{"claude", ".claude/settings.local.json",
@@ -484,7 +484,7 @@ func TestOthersAreNamed(t *testing.T) {
 	}
 }
 
-// TestLeftOver: the doctor finds entries of ours of which nothing is kept.
+// TestLeftOver checks that doctor finds our entries for which there is no record.
 func TestLeftOver(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		d := newDesk(t)
@@ -506,7 +506,7 @@ func TestLeftOver(t *testing.T) {
 	}
 }
 
-// TestHardLinks: a file of two names keeps both, and is one file.
+// TestHardLinks checks that a file with two names keeps both and remains one file.
 func TestHardLinks(t *testing.T) {
 	d := newDesk(t)
 	path := d.write(".gemini/settings.json", "{}\n")
@@ -538,7 +538,8 @@ func TestHardLinks(t *testing.T) {
 	want.Equal(t, "text", linked(), "{}\n")
 }
 
-// TestNoneIsWritten: where one file cannot be written none is, when connecting and when disconnecting.
+// TestNoneIsWritten checks that no file is written if one of them cannot be, both for connecting and for
+// disconnecting.
 func TestNoneIsWritten(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		d := newDesk(t)
@@ -556,7 +557,7 @@ func TestNoneIsWritten(t *testing.T) {
 	}
 }
 
-// TestChangedMeanwhile: what another program has written since the file was read is not overwritten.
+// TestChangedMeanwhile checks that a change that another program made since the file was read is not overwritten.
 func TestChangedMeanwhile(t *testing.T) {
 	d := newDesk(t)
 	path := d.write("settings.json", "new")
@@ -571,8 +572,8 @@ func TestChangedMeanwhile(t *testing.T) {
 	want.Equal(t, "text", tree(t, d.project)[path], "new")
 }
 
-// TestNamesThatHostsReplace: a path in whose name a host puts a variable's value is refused, or is written so that it
-// does not.
+// TestNamesThatHostsReplace checks that a path in which a host would replace a variable is refused, or is written so
+// that the host does not replace it.
 func TestNamesThatHostsReplace(t *testing.T) {
 	for _, c := range []struct {
 		host, folder string
@@ -615,8 +616,8 @@ func TestNamesThatHostsReplace(t *testing.T) {
 	}
 }
 
-// TestRemoveLeavesNoComma: the value before ours, which a comma follows after a space or a comment, is the last one
-// then, and JSON takes no comma after that.
+// TestRemoveLeavesNoComma checks that no trailing comma is left if the value before ours is followed by a space or a
+// comment and then a comma, because JSON does not allow a trailing comma.
 func TestRemoveLeavesNoComma(t *testing.T) {
 	const ours = `"mailroom": {"command": "x", "args": ["mcp", "--as", "bob", "--vocabulary", "relay"]}`
 	f := wired{"gemini", 0, "settings.json"}.file("bob")

@@ -14,10 +14,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// repository is a git repository, by its top folder.
+// repository is the top folder of a git repository.
 type repository string
 
-// repositoryOf returns the repository that a folder is in; "" for none, or where git is not installed.
+// repositoryOf returns the repository that contains a folder, or "" if there is none or git is not installed.
 func repositoryOf(ctx context.Context, folder string) repository {
 	top, err := git(ctx, folder, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -26,7 +26,7 @@ func repositoryOf(ctx context.Context, folder string) repository {
 	return repository(top)
 }
 
-// exposed returns those of some files that a commit may carry: git tracks them, or does not ignore them.
+// exposed returns the files that could be committed, because git tracks them or does not ignore them.
 func (r repository) exposed(ctx context.Context, files []string) (list []string) {
 	for _, file := range files {
 		if _, err := os.Stat(file); err != nil {
@@ -39,8 +39,8 @@ func (r repository) exposed(ctx context.Context, files []string) (list []string)
 	return list
 }
 
-// exclude has git ignore files in this copy of the repository, and in no other. It returns those that it then ignores:
-// not what is tracked already.
+// exclude makes git ignore files in this clone of the repository only. It returns the files that git ignores from now
+// on, without those that are already tracked.
 func (r repository) exclude(ctx context.Context, files []string) (excluded []string, err error) {
 	path, text, err := r.excludes(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r repository) exclude(ctx context.Context, files []string) (excluded []str
 	return excluded, store.ReplaceFile(path, text, 0o644)
 }
 
-// unexclude takes out what exclude has written about files.
+// unexclude removes the lines that exclude wrote for files.
 func (r repository) unexclude(ctx context.Context, files []string) error {
 	path, text, err := r.excludes(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r repository) unexclude(ctx context.Context, files []string) error {
 	return store.ReplaceFile(path, []byte(left), 0o644)
 }
 
-// excludes returns the file that says what git ignores in this copy alone, and its text.
+// excludes returns the path and the text of the file that lists what git ignores in this clone only.
 func (r repository) excludes(ctx context.Context) (path string, text []byte, err error) {
 	if path, err = git(ctx, string(r), "rev-parse", "--git-path", "info/exclude"); err != nil {
 		return "", nil, err
@@ -98,7 +98,8 @@ func (r repository) excludes(ctx context.Context) (path string, text []byte, err
 	return path, text, err
 }
 
-// excluding is what exclude writes about a file: a comment, by which it is known, and a pattern. "" for a file elsewhere.
+// excluding returns the lines that exclude writes for a file: a comment that identifies them, and a pattern. It
+// returns "" for a file outside the repository.
 func (r repository) excluding(file string) string {
 	within, err := filepath.Rel(string(r), file)
 	if err != nil || !filepath.IsLocal(within) {
@@ -107,13 +108,13 @@ func (r repository) excluding(file string) string {
 	return "# of mailroom connect\n/" + escapedForGit(filepath.ToSlash(within)) + "\n"
 }
 
-// escapedForGit is a path as a pattern that matches it alone.
+// escapedForGit returns a git pattern that matches only this path.
 func escapedForGit(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// git runs git in a folder and returns what it prints, without the line end. It runs no program that the repository's own
-// configuration names, and takes no other repository for this one.
+// git runs git in a folder and returns its output without the line end. It disables the fsmonitor program that a
+// repository may configure, and ignores the GIT_ variables, which could select another repository.
 func git(ctx context.Context, folder string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", folder, "-c", "core.fsmonitor=false"}, args...)...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "GIT_") })
@@ -121,8 +122,8 @@ func git(ctx context.Context, folder string, args ...string) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// guard says which of the files that were written a commit may carry, with the paths of this machine in them, and
-// excludes them if that is asked for.
+// guard records which written files could be committed with the paths of this machine, and excludes them if exclude
+// is true.
 func (r *Result) guard(ctx context.Context, at *agenthost.Place, exclude bool) error {
 	repo, files := r.inGit(ctx, at)
 	if repo == "" && exclude {
@@ -144,7 +145,7 @@ func (r *Result) guard(ctx context.Context, at *agenthost.Place, exclude bool) e
 	return nil
 }
 
-// unguard takes back what guard has written about the files.
+// unguard removes what guard wrote about the files.
 func (r *Result) unguard(ctx context.Context, at *agenthost.Place) error {
 	repo, files := r.inGit(ctx, at)
 	if repo == "" {
@@ -152,11 +153,11 @@ func (r *Result) unguard(ctx context.Context, at *agenthost.Place) error {
 	}
 	return repo.unexclude(ctx, slices.DeleteFunc(files, func(path string) bool {
 		text, _, err := read(path)
-		return err == nil && carried().Match(text) // another host's are still there
+		return err == nil && carried().Match(text) // another host still uses the file
 	}))
 }
 
-// inGit returns the repository in which the files of a project are, and these; "" if they are in none.
+// inGit returns the repository of a project and the files of the result, or "" if the project is in no repository.
 func (r *Result) inGit(ctx context.Context, at *agenthost.Place) (repo repository, files []string) {
 	if at.User {
 		return "", nil

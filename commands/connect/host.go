@@ -8,8 +8,8 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// filesOf returns the files of a host's configuration in a place, and what a connection has in them. What wakes idle sessions
-// is one of them if the connection is to have it, or has to lose it.
+// filesOf returns the files of a host's configuration in a place, with the changes for a connection. The file that
+// wakes idle sessions is included only if the connection needs it or must remove it.
 func filesOf(h *agenthost.Host, at *agenthost.Place, c *connection) (files []file) {
 	for i := range h.Files {
 		f := fileOf(h, &h.Files[i], at, c)
@@ -40,7 +40,7 @@ func fileOf(h *agenthost.Host, of *agenthost.File, at *agenthost.Place, c *conne
 			f.add = plainJSON(f.add)
 		case agenthost.CommentedJSON:
 			f.add = commentedJSON(f.add)
-		case agenthost.LaxJSON: // as edit leaves it
+		case agenthost.LaxJSON: // unchanged
 		}
 		f.remove, f.decode = undo(of), decodeJSON
 	}
@@ -48,8 +48,8 @@ func fileOf(h *agenthost.Host, of *agenthost.File, at *agenthost.Place, c *conne
 	return f
 }
 
-// chosen returns the file to change of those that a host reads: the one that has our tools, or else the last that is
-// there, or else the first.
+// chosen returns which of a host's files to change: the file with our tools or, if there is none, the last that
+// exists or, if none exists, the first.
 func (f *file) chosen(paths []string) string {
 	there := paths[0]
 	for _, path := range paths[1:] {
@@ -67,12 +67,12 @@ func (f *file) chosen(paths []string) string {
 	return there
 }
 
-// server returns the server of the tools as a host has it.
+// server returns the server of our tools in the form of a host.
 func (c *connection) server(h *agenthost.Host, of *agenthost.File) any {
 	return of.Server(&agenthost.Server{Program: c.program, Args: c.serve(h.Name), Ask: c.Ask})
 }
 
-// addTo adds to a document what a file of the host is to have.
+// addTo adds to a document what the file of the host must contain.
 func (c *connection) addTo(d *document, h *agenthost.Host, of *agenthost.File, at *agenthost.Place) {
 	if of.Server != nil {
 		c.putServer(d, of, c.server(h, of))
@@ -92,7 +92,7 @@ func (c *connection) addTo(d *document, h *agenthost.Host, of *agenthost.File, a
 	c.putHooks(d, h, of)
 }
 
-// putHooks adds the hooks.
+// putHooks adds the hooks to a document.
 func (c *connection) putHooks(d *document, h *agenthost.Host, of *agenthost.File) {
 	for _, e := range of.Hooks {
 		words := c.hook(h.Name, cmp.Or(e.Runs, e.Event))
@@ -103,8 +103,8 @@ func (c *connection) putHooks(d *document, h *agenthost.Host, of *agenthost.File
 	}
 }
 
-// putRule sets whether the host asks before it uses our tools. What its user has set stays, unless he has said otherwise
-// to connect.
+// putRule sets whether the host asks before it uses our tools. A value set by the user is kept, unless the user gave
+// connect the opposite choice.
 func (c *connection) putRule(d *document, r *agenthost.Rule) {
 	value := r.Allow
 	if c.Ask {
@@ -120,13 +120,13 @@ func (c *connection) putRule(d *document, r *agenthost.Rule) {
 	switch {
 	case rules == nil && c.Ask:
 		d.err = fmt.Errorf("%s must be an object", r.Object)
-	case rules == nil: // one rule for all tools, which is its user's
+	case rules == nil: // one rule for all tools, which belongs to the user
 	case c.Ask || c.allow || member(rules, r.Name) == nil:
 		d.put(rules, 2, r.Name, value)
 	}
 }
 
-// dropFrom takes out of a document what connect has added.
+// dropFrom removes from a document what connect added.
 func dropFrom(d *document, of *agenthost.File) {
 	dropped := of.Servers != "" && dropServer(d, of.Servers, of.EntryName())
 	dropped = len(of.Hooks) > 0 && dropHooks(d) || dropped
@@ -142,7 +142,7 @@ func dropFrom(d *document, of *agenthost.File) {
 	}
 }
 
-// refuses returns why a host does not run the hooks in a place; "" is nothing that is known.
+// refuses returns why a host does not run the hooks in a place, or "" if no reason is known.
 func refuses(h *agenthost.Host, at *agenthost.Place) string {
 	for _, off := range h.Off {
 		names := off.Names(at)
@@ -161,7 +161,7 @@ func refuses(h *agenthost.Host, at *agenthost.Place) string {
 	return ""
 }
 
-// valueAt returns a value in a configuration file; nil if there is none.
+// valueAt returns a value in a configuration file, or nil if there is none.
 func valueAt(path string, names []string) any {
 	text, _, err := read(path)
 	if err != nil {

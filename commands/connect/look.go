@@ -19,13 +19,14 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// written is what a host's configuration says of Mailroom.
-type written struct{ agent, database, host string } // "" is nothing
+// written holds what a host's configuration contains about Mailroom.
+type written struct{ agent, database, host string } // "" if missing
 
-// where says in which database it is to be looked for.
+// where returns the name of the database, for people.
 func (w *written) where() string { return cmp.Or(w.database, "the database of its folder") }
 
-// writtenIn reads it; nothing where the host is not connected. An error is that of a file which cannot be read.
+// writtenIn reads a host's configuration. It returns the zero value if the host is not connected, and an error if a
+// file cannot be read.
 func writtenIn(h *agenthost.Host, at *agenthost.Place) (w written, err error) {
 	for _, f := range filesOf(h, at, &connection{}) {
 		text, _, err := read(f.path)
@@ -46,18 +47,18 @@ func writtenIn(h *agenthost.Host, at *agenthost.Place) (w written, err error) {
 	return w, nil
 }
 
-// site is a host that connect has connected in a place with a database, as it was recorded then.
+// site is a host that connect connected with a database in a place, as recorded at that time.
 type site struct {
 	*agenthost.Host
 	record   record
 	at       *agenthost.Place
 	database string
 	book     book
-	was      string // the place's folder, if it has moved from there
+	was      string // the folder of the place, if the project has moved from there
 }
 
-// sites lists those of a database, by their places: those that were connected with it, also before it was moved. here
-// is a folder in or below which a project may lie that has moved.
+// sites returns the sites of a database, sorted by place, including those connected before the database was moved.
+// here is a folder in or above which a moved project may be.
 func sites(env commands.Env, id string, here *agenthost.Place) (list []*site) {
 	b, path, seen := bookOf(env), env.Database(), map[[3]string]bool{}
 	for _, r := range b.all() {
@@ -81,8 +82,8 @@ func sites(env commands.Env, id string, here *agenthost.Place) (list []*site) {
 	return list
 }
 
-// find looks for a project that has moved, in a folder and those above it. It is where the recorded file has the text
-// that connect wrote, and where nobody has connected the host since.
+// find looks for a moved project in a folder and in the folders above it. The project is in a folder where the
+// recorded file has the text that connect wrote, unless somebody has connected the host there since.
 func (s *site) find(from string) {
 	for folder := from; s.at.Folder == ""; folder = filepath.Dir(folder) {
 		is := func(f file) bool {
@@ -100,7 +101,7 @@ func (s *site) find(from string) {
 	}
 }
 
-// gone reports whether its folder is not there, and was not found elsewhere.
+// gone reports whether the folder of the site does not exist and was not found elsewhere.
 func (s *site) gone() bool { return s.at.Folder == "" && !s.at.User }
 
 func exists(path string) bool {
@@ -108,10 +109,10 @@ func exists(path string) bool {
 	return path != "" && err == nil
 }
 
-// isThere reports whether a database is there. Of one that is no file of this machine that is taken for granted.
+// isThere reports whether a database exists. It assumes that a database that is not a local file exists.
 func isThere(database string) bool { return !filepath.IsAbs(database) || exists(database) }
 
-// command is a command line that connects it anew, or with more words does something else with it.
+// command returns a command line that connects the site again. more adds words that change what the command does.
 func (s *site) command(more string) string {
 	folder := cmp.Or(s.at.Folder, s.was)
 	words := "`mailroom connect " + s.Name + " --as " + s.record.Agent
@@ -123,7 +124,8 @@ func (s *site) command(more string) string {
 	return words + " --db " + orchestrator.ShellWord(s.database) + more + "`"
 }
 
-// paths says which path in the configuration is out of date; "" is none. An error is what only the user can decide.
+// paths returns which path in the configuration is out of date, or "" if none is. It returns an error for a problem
+// that only the user can decide.
 func (s *site) paths() (moved string, err error) {
 	if s.gone() {
 		return "", errors.New("its folder no longer exists")
@@ -148,8 +150,8 @@ func (s *site) paths() (moved string, err error) {
 	return "", s.whole()
 }
 
-// whole is an error if connecting the host once more, as it was, would change anything. Whether the host asks before a
-// tool is used may have been changed by hand.
+// whole returns an error if connecting the host again with the same options would change anything. Whether the host
+// asks before it uses a tool is not compared, because the user may have changed that.
 func (s *site) whole() error {
 	c := connection{
 		program: s.record.Command, host: cmp.Or(s.record.Host, commands.PathOf(s.Name)), agent: s.record.Agent,
@@ -177,7 +179,8 @@ func (s *site) whole() error {
 	return nil
 }
 
-// facts asks the database about it. It is an error if there is no such agent: it was removed, or the database was made anew.
+// facts queries the database about the site. It returns an error if the agent does not exist, because the agent was
+// removed or the database was created again.
 func (s *site) facts(ctx context.Context, env commands.Env) (f Facts, err error) {
 	f, err = ask(ctx, env, Asked{Host: s.Name, Agent: s.record.Agent})
 	if err == nil && s.record.Agent != orchestrator.Auto && !f.Known {
@@ -186,13 +189,13 @@ func (s *site) facts(ctx context.Context, env commands.Env) (f Facts, err error)
 	return f, err
 }
 
-// Codes and words of findings.
+// Words used in findings.
 const (
 	hostCode   = "connected host"
 	allFolders = "all folders"
 )
 
-// look says how it stands. With mend it repairs paths.
+// look returns the state of the site. With mend, it repairs paths.
 func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.Finding {
 	where := cmp.Or(s.at.Folder, s.was)
 	if s.at.User {
@@ -234,7 +237,7 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 	return f
 }
 
-// heard says whether the host runs the hooks.
+// heard completes the finding with whether the host runs the hooks.
 func (s *site) heard(known *Facts, f overview.Finding) overview.Finding {
 	if why := refuses(s.Host, s.at); why != "" {
 		f.Says, f.Do = why, starts(s.Host, s.at)
@@ -258,7 +261,7 @@ func (s *site) heard(known *Facts, f overview.Finding) overview.Finding {
 	return f
 }
 
-// mend writes the configuration anew, with the paths of today, and returns the files that changed.
+// mend writes the configuration again, with the current paths, and returns the files that changed.
 func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, err error) {
 	f, err := ask(ctx, env, Asked{})
 	if err != nil {
@@ -293,9 +296,9 @@ func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, er
 	return changed, nil
 }
 
-// Look says how the hosts stand that were connected with a database: whether their configuration is as connect left it,
-// whether they run its hooks, and when they last did. With mend it repairs the paths of a program, a database or a
-// project that has moved, unless the database is not trusted.
+// Look returns the state of the hosts that were connected with a database: whether their configuration is as connect
+// left it, whether they run its hooks, and when they last did. With mend, it repairs the paths of a moved program,
+// database or project, unless the database is not trusted.
 //
 // The hosts are those of the machine on which the command line was typed.
 func Look(ctx context.Context, env commands.Env, mend bool) (found overview.Findings) {
@@ -325,7 +328,7 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found overview.Find
 	return found
 }
 
-// lookThere is Look on the machine on which the command line was typed.
+// lookThere runs Look on the machine on which the command line was typed.
 func lookThere(env commands.Env, mend bool) (found overview.Findings) {
 	question := commands.Connections
 	if mend {
@@ -341,10 +344,10 @@ func lookThere(env commands.Env, mend bool) (found overview.Findings) {
 	return found
 }
 
-// leftOver lists what runs Mailroom in the configurations of a place though connect does not know of it: the entries of
-// a connection of which nothing is kept, and command lines that somebody else has written.
+// leftOver lists what runs Mailroom in the configurations of a place although connect has no record of it: entries of
+// an unrecorded connection, and command lines that somebody else wrote.
 func leftOver(b book, at *agenthost.Place) (found overview.Findings) {
-	seen := map[string]bool{} // files, which hosts may share
+	seen := map[string]bool{} // hosts may share files
 	for _, h := range agenthost.Hosts {
 		_, connected := b.findTools(h, at)
 		for _, f := range filesOf(h, at, &connection{}) {
@@ -379,8 +382,8 @@ func leftOver(b book, at *agenthost.Place) (found overview.Findings) {
 	return found
 }
 
-// elsewhere lists the hosts that have run what is connected for another, lately, and the one in which this runs if it
-// is such a host.
+// elsewhere lists the hosts that recently ran what is connected for another host, and the host in which this program
+// runs if that host is not connected.
 func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 	database := env.Database()
 	if here := agenthost.Around(); len(list) > 0 && here.Host != "" &&
@@ -393,7 +396,7 @@ func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 	}
 	for _, r := range agenthost.Refusals(stateOf(env), database, time.Now()) {
 		if slices.ContainsFunc(list, func(s *site) bool { return s.Name == r.Seen.Host && (s.at.User || s.at.Folder == r.Folder) }) {
-			continue // what it runs for another is nothing to it
+			continue // a connected host does not need what it runs for another host
 		}
 		found = append(found, overview.Finding{
 			Code: hostCode, About: r.Seen.Host + " in " + r.Folder, Level: overview.Note,
@@ -405,8 +408,8 @@ func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 	return found
 }
 
-// lost lists the hosts in a place that were connected with a database which is not there any more. Those of the list
-// are looked after already.
+// lost lists the hosts in a place that were connected with a database that no longer exists, except those in list,
+// which are examined already.
 func lost(b book, at *agenthost.Place, list []*site, database string) (found overview.Findings) {
 	for _, h := range agenthost.Hosts {
 		r, connected := b.findTools(h, at)
@@ -423,7 +426,7 @@ func lost(b book, at *agenthost.Place, list []*site, database string) (found ove
 	return found
 }
 
-// connects is a command line that connects a host in a place.
+// connects returns a command line that connects a host in a place.
 func connects(h *agenthost.Host, at *agenthost.Place) string {
 	if at.User {
 		return "`mailroom connect " + h.Name + " --user`"
@@ -431,5 +434,5 @@ func connects(h *agenthost.Host, at *agenthost.Place) string {
 	return "`mailroom connect " + h.Name + "`"
 }
 
-// noDatabase begins what is said where a configuration names a database that is not there.
+// noDatabase begins the text for a configuration that names a database that does not exist.
 const noDatabase = "its configuration refers to a database that does not exist: "

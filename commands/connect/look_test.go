@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// looks has the doctor look, and returns what it says of the only connection.
+// looks runs the check of doctor, and compares its finding about the only connection.
 func (d *desk) looks(mend bool, level, says string) {
 	d.t.Helper()
 	found := Look(d.t.Context(), d.env, mend)
@@ -27,7 +27,7 @@ func (d *desk) looks(mend bool, level, says string) {
 	}
 }
 
-// program moves the program that wrote the configuration of a host away.
+// programMoves moves the program that wrote the configuration of a host.
 func (d *desk) programMoves() string {
 	d.t.Helper()
 	own, err := os.Executable()
@@ -55,7 +55,7 @@ func (d *desk) programMoves() string {
 	return gone
 }
 
-// hears has a hook of a host be called, and returns what it shows.
+// hears calls a hook of a host, and returns the messages that it shows.
 func (d *desk) hears(program string, kind hosts.Kind) []orchestrator.Message {
 	d.t.Helper()
 	a, err := hosts.Happened(d.t.Context(), d.env.Ledger,
@@ -66,11 +66,11 @@ func (d *desk) hears(program string, kind hosts.Kind) []orchestrator.Message {
 	return a.Messages
 }
 
-// TestLookTellsHowAConnectionStands: no hook yet, its last hook, the last message that was shown.
+// TestLookTellsHowAConnectionStands checks the states: no hook yet, the last hook call, the last message shown.
 func TestLookTellsHowAConnectionStands(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		if h.Digests {
-			continue // TestLookAtCodex
+			continue // see TestLookAtCodex
 		}
 		d := newDesk(t)
 		d.connect("bob", `{"host":"`+h.Name+`"}`)
@@ -89,7 +89,7 @@ func TestLookTellsHowAConnectionStands(t *testing.T) {
 	}
 }
 
-// of finds a host in the list.
+// of returns a host from the list.
 func (r Result) of(host string) HostResult {
 	for _, h := range r.Hosts {
 		if h.Host == host {
@@ -99,7 +99,7 @@ func (r Result) of(host string) HostResult {
 	return HostResult{}
 }
 
-// TestLookMendsPaths: the program, the database or the project has moved.
+// TestLookMendsPaths checks that paths are repaired after the program, the database or the project has moved.
 func TestLookMendsPaths(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		for what, move := range map[string]func(d *desk){
@@ -151,7 +151,7 @@ func TestLookMendsPaths(t *testing.T) {
 	}
 }
 
-// TestLookMissesOneHook: each hook counts.
+// TestLookMissesOneHook checks that each missing hook is reported.
 func TestLookMissesOneHook(t *testing.T) {
 	d := newDesk(t)
 	d.connect("bob", `{"host":"claude"}`)
@@ -166,10 +166,11 @@ func TestLookMissesOneHook(t *testing.T) {
 	d.connect("bob", `{"host":"claude"}`)
 	d.looks(true, "note", "no hook has been called yet")
 	d.write(".claude/settings.local.json", strings.Replace(string(text), "mcp__mailroom", "mcp__other", 1))
-	d.looks(true, "note", "no hook has been called yet") // that it asks is the user's choice
+	d.looks(true, "note", "no hook has been called yet") // whether the host asks is the user's choice
 }
 
-// TestLookSeesWhatIsSwitchedOff: a host that was told to run no hooks, or not to trust the folder.
+// TestLookSeesWhatIsSwitchedOff checks that a host that must not run hooks, or does not trust the folder, is
+// reported.
 func TestLookSeesWhatIsSwitchedOff(t *testing.T) {
 	for _, off := range []struct{ host, file, text, says string }{
 		{"claude", "shop/.claude/settings.json", `{"disableAllHooks":true}`, "hooks are disabled"},
@@ -190,7 +191,7 @@ func TestLookSeesWhatIsSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestLookSeesThatTheAgentIsGone: its tools would be refused.
+// TestLookSeesThatTheAgentIsGone checks that a missing agent is reported, because the host's tools would be refused.
 func TestLookSeesThatTheAgentIsGone(t *testing.T) {
 	d := newDesk(t)
 	d.connect("bob", `{"host":"claude"}`)
@@ -202,7 +203,8 @@ func TestLookSeesThatTheAgentIsGone(t *testing.T) {
 	d.looks(true, "note", "no hook has been called yet")
 }
 
-// TestConnectMinds: one agent in two places, and two hosts of one folder in two databases, are told.
+// TestConnectMinds checks the notes about one agent in two places, and about two hosts of one folder in two
+// databases.
 func TestConnectMinds(t *testing.T) {
 	d := newDesk(t)
 	d.connect("bob", `{"host":"claude"}`)
@@ -217,7 +219,8 @@ func TestConnectMinds(t *testing.T) {
 	}
 }
 
-// TestMendKeepsTheHost: what wakes Codex stays when Codex is not in the PATH of the one who mends.
+// TestMendKeepsTheHost checks that a repair keeps the path of Codex in the hook when Codex is not in the PATH of the
+// repairing process.
 func TestMendKeepsTheHost(t *testing.T) {
 	d := newDesk(t)
 	bin := filepath.Join(d.home, "bin")
@@ -244,7 +247,8 @@ func TestMendKeepsTheHost(t *testing.T) {
 	}
 }
 
-// TestRemoveOfAFolderThatIsGone: what was connected there is forgotten, and nothing else.
+// TestRemoveOfAFolderThatIsGone checks that the connection of a folder that no longer exists is forgotten, and no
+// other.
 func TestRemoveOfAFolderThatIsGone(t *testing.T) {
 	d := newDesk(t)
 	d.connect("bob", `{"host":"claude"}`)
@@ -261,7 +265,7 @@ func TestRemoveOfAFolderThatIsGone(t *testing.T) {
 	}
 }
 
-// TestRecordsOfOthersStay: a project that is not there while another is connected keeps by what it can be undone.
+// TestRecordsOfOthersStay checks that a project that is missing while another is connected keeps its records.
 func TestRecordsOfOthersStay(t *testing.T) {
 	d := newDesk(t)
 	before := tree(t, d.project)
@@ -284,8 +288,8 @@ func TestRecordsOfOthersStay(t *testing.T) {
 	d.same("removed", before)
 }
 
-// TestCodexWritesItsOwn: with --user, Codex keeps what it trusts in the file where our table is, and writes our values
-// as it likes. The table is found all the same, and what Codex has written stays.
+// TestCodexWritesItsOwn checks that our table is found with --user although Codex stores what it trusts in the same
+// file, and rewrites our values in forms of its own. What Codex wrote is kept.
 func TestCodexWritesItsOwn(t *testing.T) {
 	const trust = "\n[hooks.state]\n\n[hooks.state.\"/x/hooks.json:stop:0:0\"]\ntrusted_hash = \"sha256:1\"\n"
 	for about, write := range map[string]func(text string) string{
@@ -319,8 +323,8 @@ func TestCodexWritesItsOwn(t *testing.T) {
 	}
 }
 
-// TestLookLeavesToTheUser: what was taken out of a configuration by hand, what leads to another database that is there,
-// and what is gone.
+// TestLookLeavesToTheUser checks the problems that only the user can decide: an entry that was removed by hand, an
+// entry with another database that exists, and a folder that no longer exists.
 func TestLookLeavesToTheUser(t *testing.T) {
 	for what, change := range map[string]func(d *desk){
 		"its configuration no longer contains Mailroom":           func(d *desk) { d.write(".mcp.json", "{}") },
@@ -352,7 +356,7 @@ func TestLookLeavesToTheUser(t *testing.T) {
 	}
 }
 
-// makesFolder puts a folder in the place of a file.
+// makesFolder replaces a file with a folder.
 func (d *desk) makesFolder(name string) {
 	d.t.Helper()
 	path := filepath.Join(d.project, name)
@@ -365,7 +369,7 @@ func (d *desk) makesFolder(name string) {
 	}
 }
 
-// TestLookAtCodex: its hooks run when each of them is trusted, as Codex keeps it.
+// TestLookAtCodex checks that the hooks of Codex count as running if Codex's configuration trusts each of them.
 func TestLookAtCodex(t *testing.T) {
 	d := newDesk(t)
 	t.Setenv("CODEX_HOME", filepath.Join(d.home, "codex"))
@@ -380,7 +384,7 @@ func TestLookAtCodex(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := codexHooks(agenthost.Find("codex").Files[1].Hooks, text)
-	want.Equal(t, "place of the last", ours[3].place, "stop:1:0") // before it is somebody else's
+	want.Equal(t, "place of the last", ours[3].place, "stop:1:0") // before another hook takes its place
 	trusts := func(hooks []codexHook, more string) {
 		t.Helper()
 		var conf strings.Builder
@@ -408,7 +412,7 @@ func TestLookAtCodex(t *testing.T) {
 		"Codex does not run the hooks SessionStart, because they are not trusted, were changed, or are disabled")
 }
 
-// The digest of a hook as Codex 0.169.0 has it (hooks/list of `codex app-server`).
+// Digest of a hook as computed by Codex 0.169.0 (hooks/list of `codex app-server`).
 func TestDigestOfCodex(t *testing.T) {
 	t.Parallel()
 	found := codexHooks(agenthost.Find("codex").Files[1].Hooks, []byte(`{"hooks":{"PostToolUse":[{"hooks":[{"type":"command","timeout":10,
@@ -416,7 +420,7 @@ func TestDigestOfCodex(t *testing.T) {
 	want.Equal(t, "digest", found[0].digest, "sha256:0b866b202d31387214a0fa4b7eba8b5cdf0765b3f037dbea1df6dca7c11bd5a4")
 }
 
-// TestLookAtAnUntrustedDatabase: nothing is mended with a database that somebody else may have made.
+// TestLookAtAnUntrustedDatabase checks that nothing is repaired with a database that somebody else may have made.
 func TestLookAtAnUntrustedDatabase(t *testing.T) {
 	d := newDesk(t)
 	d.write(".gemini/settings.json", "{\"theme\":\"dark\"}\n")
@@ -437,8 +441,8 @@ func TestLookAtAnUntrustedDatabase(t *testing.T) {
 		"{\"theme\":\"dark\"}\n")
 }
 
-// TestWhatARepositoryBrings: neither records beside a database nor the agent and the vocabularies of a configuration
-// that connect has not written on this machine count for anything.
+// TestWhatARepositoryBrings checks that records beside a database are ignored, and so are the agent and the
+// vocabularies in a configuration that connect did not write on this machine.
 func TestWhatARepositoryBrings(t *testing.T) {
 	d := newDesk(t)
 	file := d.write(".mcp.json",

@@ -9,12 +9,12 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// released is the version of a release, as it stands in a manifest.
+// released matches the version of a release.
 var released = pattern.New(`^v\d+\.\d+\.\d+$`)
 
-// Packages returns what hosts install as a plugin or an extension, by path. They are for anybody, so they name neither
-// an agent nor a database: each process of a host is an agent of its own, in the database of its folder. A version that
-// is no release is 0.0.0.
+// Packages returns the files that hosts install as a plugin or an extension, by path. The files are for any user, so
+// they name neither an agent nor a database: each process of a host is an agent of its own, in the database of its
+// folder. A version that is not a release becomes 0.0.0.
 func Packages(version string) map[string][]byte {
 	if !released().MatchString(version) {
 		version = "v0.0.0"
@@ -50,11 +50,11 @@ func Packages(version string) map[string][]byte {
 	}
 }
 
-// packedHooks returns a file in which there are only the hooks of a host.
+// packedHooks returns a file that contains only the hooks of a host.
 func (c *connection) packedHooks(h *agenthost.Host) []byte {
 	text, err := edit(func(d *document) { c.putHooks(d, h, &h.Files[len(h.Files)-1]) })(nil)
 	if err != nil {
-		panic(err) // nothing of anybody's is in the way
+		panic(err) // the document is empty, so nothing can conflict
 	}
 	return text
 }
@@ -62,7 +62,7 @@ func (c *connection) packedHooks(h *agenthost.Host) []byte {
 func indented(v any) []byte {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		panic(err) // texts, lists and objects only
+		panic(err) // only texts, lists and objects
 	}
 	return append(text, '\n')
 }

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// addPlugin returns a host's plugin, with the command that it keeps running.
+// addPlugin returns a host's plugin with the command that it runs.
 func (c *connection) addPlugin(h *agenthost.Host, of *agenthost.File, before []byte) ([]byte, error) {
 	if _, err := dropPlugin(before, nil); err != nil {
 		return nil, err
@@ -32,19 +32,19 @@ func (c *connection) addPlugin(h *agenthost.Host, of *agenthost.File, before []b
 	return pluginRunning(script, words...)
 }
 
-// pluginCommand is the line of a plugin with the command that it runs.
+// pluginCommand matches the line of a plugin that contains the command that it runs.
 var pluginCommand = pattern.New(`(?m)^const COMMAND = (\[.*\])\r?$`)
 
-// pluginRunning returns a plugin with a command.
+// pluginRunning returns a plugin that runs a command.
 func pluginRunning(script string, command ...string) ([]byte, error) {
 	text, err := orchestrator.JSON(command)
 	return []byte(strings.Replace(script, "const COMMAND = []\n", "const COMMAND = "+string(text)+"\n", 1)), err
 }
 
-// pluginWords stand in each plugin, whatever its version.
+// pluginWords occurs in every version of our plugins.
 const pluginWords = "written by `mailroom connect"
 
-// dropPlugin leaves nothing of a plugin of ours.
+// dropPlugin removes our plugin. It returns an error for a plugin that connect did not write.
 func dropPlugin(before, _ []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(before)) > 0 && !bytes.Contains(before, []byte(pluginWords)) {
 		return nil, errors.New("the file is a plugin that `mailroom connect` did not write")

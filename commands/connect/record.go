@@ -12,41 +12,41 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// record is what connect has written into one configuration file of a host. It is kept so that it can be undone, and
-// looked after.
+// record describes what connect wrote into one configuration file of a host. It is kept so that the change can be
+// undone and checked.
 type record struct {
 	Program      string   `json:"program"` // the host
 	Agent        string   `json:"agent"`
 	Vocabularies []string `json:"vocabularies"`
 	choices
-	Folder   string  `json:"folder"` // of the project; "" is all of the user's
+	Folder   string  `json:"folder"` // of the project; "" for all folders of the user
 	File     string  `json:"file"`
 	Database string  `json:"database"`
 	ID       string  `json:"database_id"`
-	Command  string  `json:"command"`        // where Mailroom lies
-	Host     string  `json:"host,omitempty"` // where the host lies
-	Before   *string `json:"before"`         // what stood in the file before; nil: there was none
-	After    string  `json:"after"`          // digest of what was written
-	Made     int     `json:"made_folders"`   // how many folders were made, the file's own and those above it
-	page     string  // the file in which this is kept
+	Command  string  `json:"command"`        // path of Mailroom
+	Host     string  `json:"host,omitempty"` // path of the host
+	Before   *string `json:"before"`         // text of the file before; nil if it did not exist
+	After    string  `json:"after"`          // digest of the written text
+	Made     int     `json:"made_folders"`   // how many folders were created: the file's own and those above it
+	page     string  // the file that contains this record
 }
 
-// moved reports whether the project's folder is not there any more.
+// moved reports whether the project's folder no longer exists.
 func (r *record) moved() bool {
 	_, err := os.Stat(r.Folder)
 	return r.Folder != "" && isGone(err)
 }
 
-// cameTo reports whether a file is the record's, which has come into another folder with all of the project.
+// cameTo reports whether a file is that of the record, moved to another folder together with its project.
 func (r *record) cameTo(folder, file string, text []byte) bool {
 	was, _ := filepath.Rel(r.Folder, r.File)
 	is, _ := filepath.Rel(folder, file)
 	return r.moved() && was == is && r.After == digest(text)
 }
 
-// book is the folder in which records are kept, one file each; "" keeps none. It lies in the user's state folder and
-// not beside a database: a database, and what lies beside it, may be of anybody's making, and a record says what is
-// written into files.
+// book is the folder in which records are kept, one file each; "" keeps none. It is in the user's state folder, not
+// beside a database: anybody may have made a database and the files beside it, but a record decides what is written
+// into files.
 type book string
 
 func bookOf(env commands.Env) book {
@@ -56,7 +56,7 @@ func bookOf(env commands.Env) book {
 	return ""
 }
 
-// stateOf returns the user's state folder; "" if there is none.
+// stateOf returns the user's state folder, or "" if there is none.
 func stateOf(env commands.Env) string {
 	if env.Distant != nil {
 		return env.Distant.State
@@ -67,13 +67,13 @@ func stateOf(env commands.Env) string {
 	return ""
 }
 
-// page returns where a record is kept: one for each file of each host, since hosts may share a file.
+// page returns the path of a record. Each file of each host has its own record, because hosts may share a file.
 func (b book) page(r *record) string {
 	return filepath.Join(string(b), digest([]byte(r.Program + "\x00" + r.File))[:16]+".json")
 }
 
-// find finds the record of a host's file. If the file's folder was moved, it finds that of the same file, with the same text,
-// in the folder that is gone.
+// find returns the record of a host's file. If the file's folder was moved, find returns the record of the same file,
+// with the same text, in the folder that no longer exists.
 func (b book) find(program, folder, file string, text []byte) (r record, found bool) {
 	all := slices.DeleteFunc(b.all(), func(r record) bool { return r.Program != program })
 	i := slices.IndexFunc(all, func(r record) bool { return r.File == file })
@@ -86,12 +86,12 @@ func (b book) find(program, folder, file string, text []byte) (r record, found b
 	return all[i], true
 }
 
-// all lists the records by their files. Those that cannot be read are left out.
+// all returns the records, sorted by file. It leaves out records that cannot be read.
 func (b book) all() (list []record) {
 	if b == "" {
 		return nil
 	}
-	entries, _ := os.ReadDir(string(b)) // there is none before the first
+	entries, _ := os.ReadDir(string(b)) // the folder does not exist before the first record
 	for _, e := range entries {
 		var r record
 		r.page = filepath.Join(string(b), e.Name())
@@ -105,7 +105,7 @@ func (b book) all() (list []record) {
 	return list
 }
 
-// keep keeps a record, in the place of another of its host's file.
+// keep writes a record, and replaces an earlier record of the same file and host.
 func (b book) keep(r *record) error {
 	if b == "" {
 		return errors.New("HOME or XDG_STATE_HOME must be set, because Mailroom needs a state folder to record how to undo the connection")
@@ -121,7 +121,7 @@ func (b book) keep(r *record) error {
 // drop removes a record.
 func (b book) drop(r *record) { os.Remove(r.page) }
 
-// dropAll removes those of a host in a folder.
+// dropAll removes the records of a host in a folder.
 func (b book) dropAll(program, folder string) {
 	for _, r := range b.all() {
 		if r.Program == program && r.Folder == folder {

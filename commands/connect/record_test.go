@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestProjectBehindALink: a project that is reached through a link keeps its records, whichever way it is named.
+// TestProjectBehindALink checks that a project reached through a link keeps its records, whichever path names it.
 func TestProjectBehindALink(t *testing.T) {
 	d := newDesk(t)
 	d.write(".claude/settings.local.json", "{\"model\":\"x\"}\n")
@@ -34,8 +34,8 @@ func TestProjectBehindALink(t *testing.T) {
 	want.Equal(t, "records", len(bookOf(d.env).all()), 0)
 }
 
-// TestLostRecords: connecting again keeps records where they are lost, and --remove then takes out what connect has
-// written.
+// TestLostRecords checks that connecting again writes lost records again, and that --remove then removes what connect
+// wrote.
 func TestLostRecords(t *testing.T) {
 	for _, h := range agenthost.Hosts {
 		d := newDesk(t)
@@ -61,7 +61,8 @@ func TestLostRecords(t *testing.T) {
 	}
 }
 
-// TestHostileFiles: what a repository brings neither stands for what connect would write nor ends the program.
+// TestHostileFiles checks that content from a repository is not mistaken for ours, and does not terminate the
+// program.
 func TestHostileFiles(t *testing.T) {
 	deep := strings.Repeat("[", 1_000_000)
 	for _, c := range []struct{ file, host, text, says string }{
@@ -81,13 +82,14 @@ func TestHostileFiles(t *testing.T) {
 		}
 		d.connect("", `{}`)
 	}
-	// Brackets in texts and comments are none.
+	// Brackets in texts and comments do not count.
 	d := newDesk(t)
 	d.write(".gemini/settings.json", `{"a":"`+strings.Repeat("[", 2000)+`\"{" // `+strings.Repeat("{", 2000)+"\n}")
 	d.connect("alice", `{"host":"gemini"}`)
 }
 
-// TestRemoveLeavesTheFilesOfOthers: what connect has not written stays, also what is as good as empty.
+// TestRemoveLeavesTheFilesOfOthers checks that files that connect did not write are kept, even if they are almost
+// empty.
 func TestRemoveLeavesTheFilesOfOthers(t *testing.T) {
 	d := newDesk(t)
 	for name, text := range map[string]string{
@@ -103,18 +105,19 @@ func TestRemoveLeavesTheFilesOfOthers(t *testing.T) {
 	d.same("after --remove", before)
 }
 
-// TestSecondFileOfOpenCode: --remove finds the file that connect has written, though OpenCode reads another as well.
+// TestSecondFileOfOpenCode checks that --remove finds the file that connect wrote although OpenCode reads another
+// too.
 func TestSecondFileOfOpenCode(t *testing.T) {
 	d := newDesk(t)
 	d.connect("bob", `{"host":"opencode"}`)
 	second := d.write("opencode.jsonc", "{}\n")
 	d.connect("", `{"host":"opencode","remove":true}`)
 	left := tree(t, d.project)
-	want.Equal(t, "files and folders", len(left), 2) // the project's folder and
+	want.Equal(t, "files and folders", len(left), 2) // the project's folder and the second file
 	want.Equal(t, "the second file", left[second], "{}\n")
 }
 
-// TestHookInAGroupOfOthers: a group that others have narrowed does not hold our hook.
+// TestHookInAGroupOfOthers checks that our hook is not added to a group that others narrowed with a matcher.
 func TestHookInAGroupOfOthers(t *testing.T) {
 	d := newDesk(t)
 	path := d.write(".gemini/settings.json",
@@ -139,8 +142,8 @@ func TestHookInAGroupOfOthers(t *testing.T) {
 	}
 }
 
-// TestHooksOfOthers: a hook that only names ours, in a comment or in a longer command line, is somebody else's, and
-// stays.
+// TestHooksOfOthers checks that a hook that only mentions ours, in a comment or in a longer command line, belongs to
+// somebody else and is kept.
 func TestHooksOfOthers(t *testing.T) {
 	d := newDesk(t)
 	const foreign = `{"env": {"A": "1"}, "permissions": {"allow": ["mcp__mailroom", "Bash(ls /src/mailroom)"]}, "hooks": {"PostToolUse": [
@@ -169,7 +172,7 @@ func TestHooksOfOthers(t *testing.T) {
 	}
 }
 
-// TestTableInAText: what stands in a text of Codex's configuration is no table.
+// TestTableInAText checks that the content of a text in Codex's configuration is not taken for a table.
 func TestTableInAText(t *testing.T) {
 	d := newDesk(t)
 	d.connect("bob", `{"host":"codex"}`)
@@ -192,7 +195,7 @@ func TestTableInAText(t *testing.T) {
 	}
 }
 
-// TestDatabaseThatIsGone: a folder whose database was deleted says so, whichever database is looked at.
+// TestDatabaseThatIsGone checks that a folder whose database was deleted is reported, whichever database is checked.
 func TestDatabaseThatIsGone(t *testing.T) {
 	d := newDesk(t)
 	d.connect("alice", `{"host":"claude"}`)

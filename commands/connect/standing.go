@@ -8,18 +8,18 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// HostResult is how a host stands in a folder, or else for its user.
+// HostResult is the state of a host in a folder or, if it is not connected there, for its user.
 type HostResult struct {
 	Host     string `json:"host"`
-	Program  string `json:"program,omitempty"`  // where it was found; "" is nowhere
-	Agent    string `json:"agent,omitempty"`    // as whom it is connected; "" is not
-	Database string `json:"database,omitempty"` // with which connect has connected it; "" is nobody, or somebody else
-	User     bool   `json:"user,omitempty"`     // it is connected in all folders of the user
-	Level    string `json:"level,omitempty"`    // ok, note or problem, as doctor finds it
+	Program  string `json:"program,omitempty"`  // path of the program; "" if not found
+	Agent    string `json:"agent,omitempty"`    // agent as which the host is connected; "" if not connected
+	Database string `json:"database,omitempty"` // database with which connect connected it; "" if connect did not
+	User     bool   `json:"user,omitempty"`     // connected in all folders of the user
+	Level    string `json:"level,omitempty"`    // ok, note or problem, as in doctor
 	Says     string `json:"says,omitempty"`
 }
 
-// standing lists the hosts, as they stand in a folder or else for its user.
+// standing returns the states of all hosts in a folder or, for those not connected there, for its user.
 func standing(ctx context.Context, env commands.Env, at *agenthost.Place, f *Facts) (list []HostResult) {
 	for _, h := range agenthost.Hosts {
 		r := HostResult{Host: h.Name, Program: commands.PathOf(h.Name)}
@@ -33,7 +33,7 @@ func standing(ctx context.Context, env commands.Env, at *agenthost.Place, f *Fac
 	return list
 }
 
-// lookAt says how a host stands in a place, if it is connected there.
+// lookAt sets the state of a host in a place, if the host is connected there.
 func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *agenthost.Host, at *agenthost.Place, f *Facts) {
 	w, err := writtenIn(h, at)
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *agenthost.
 	r.Level, r.Says = finding.Level, finding.Says
 }
 
-// state says in a few words how a host stands.
+// state describes the state of a host in a few words.
 func (h *HostResult) state() string {
 	switch {
 	case h.Program == "" && h.Level == "":

@@ -11,24 +11,24 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlText is a configuration in TOML of which parts are replaced, so that all else keeps its form to the byte.
+// tomlText is a TOML configuration. Edits replace parts of it, and everything else keeps its form byte for byte.
 type tomlText struct {
 	text  []byte
 	eol   string
 	parts []tomlPart // in the order of the text
 }
 
-// tomlPart is a value with its name, or the head of a table, or a comment on a line of its own.
+// tomlPart is a key with its value, the head of a table, or a comment on its own line.
 type tomlPart struct {
 	path       []string // from the root; nil for a comment
-	start, end int      // of the name and the value; of a head, of its line
-	name       int      // where the last word of the name starts
-	value      int      // where the value starts; 0 is a head or a comment
-	inline     bool     // it stands within another part
-	table      bool     // its value is an inline table
+	start, end int      // of the key and the value; for a head, of its line
+	name       int      // where the last word of the key starts
+	value      int      // where the value starts; 0 for a head or a comment
+	inline     bool     // the part is within another part
+	table      bool     // the value is an inline table
 }
 
-// parseTOML reads a configuration, also as Go values.
+// parseTOML parses a configuration. It also returns the configuration as Go values.
 func parseTOML(text []byte) (*tomlText, map[string]any, error) {
 	var all map[string]any
 	if err := toml.Unmarshal(text, &all); err != nil {
@@ -57,7 +57,7 @@ func parseTOML(text []byte) (*tomlText, map[string]any, error) {
 	return t, all, p.Error()
 }
 
-// add adds a value, and those in it.
+// add adds a value, and the values within it, to the parts.
 func (t *tomlText) add(e *unstable.Node, table []string, inline bool) {
 	start := int(e.Raw.Offset)
 	part := tomlPart{path: slices.Clone(table), start: start, end: start + int(e.Raw.Length), inline: inline,
@@ -80,7 +80,7 @@ func (t *tomlText) add(e *unstable.Node, table []string, inline bool) {
 	}
 }
 
-// line returns where the line starts that holds a place, and where the next one does.
+// line returns where the line that contains a position starts, and where the next line starts.
 func (t *tomlText) line(at int) (start, end int) {
 	start = bytes.LastIndexByte(t.text[:at], '\n') + 1
 	if n := bytes.IndexByte(t.text[at:], '\n'); n >= 0 {
@@ -89,13 +89,13 @@ func (t *tomlText) line(at int) (start, end int) {
 	return start, len(t.text)
 }
 
-// tomlEdit puts a text in the place of a part of another.
+// tomlEdit replaces the text between two positions.
 type tomlEdit struct {
 	start, end int
 	text       string
 }
 
-// edited returns the text with changes that do not overlap.
+// edited returns the text with edits that do not overlap.
 func (t *tomlText) edited(edits []tomlEdit) []byte {
 	slices.SortStableFunc(edits, func(a, b tomlEdit) int { return a.start - b.start })
 	var out []byte
@@ -114,10 +114,10 @@ func (p *tomlPart) within(path []string) bool {
 	return len(p.path) >= len(path) && slices.Equal(p.path[:len(path)], path)
 }
 
-// tomlField is a value that a table is to have, in TOML; "" is none.
+// tomlField is a value in TOML for a key of a table; "" removes the key.
 type tomlField struct{ name, value string }
 
-// set gives a table, which is there in any form, these values, and keeps the others.
+// set sets values in an existing table of any form, and keeps its other values.
 func (t *tomlText) set(path []string, has map[string]any, fields []tomlField) ([]byte, error) {
 	var edits []tomlEdit
 	var last *tomlPart
@@ -161,13 +161,13 @@ func (t *tomlText) set(path []string, has map[string]any, fields []tomlField) ([
 	return t.edited(edits), nil
 }
 
-// sameTOML reports whether a value is what a text in TOML is.
+// sameTOML reports whether a value equals that of a text in TOML.
 func sameTOML(has any, value string) bool {
 	var v struct{ V any }
 	return toml.Unmarshal([]byte("V = "+value), &v) == nil && fmt.Sprintf("%#v", v.V) == fmt.Sprintf("%#v", has)
 }
 
-// cut takes parts out that stand beside each other: their lines, or what stands between the commas of an inline table.
+// cut removes adjacent parts: their lines, or what is between the commas of an inline table.
 func (t *tomlText) cut(first, last int) tomlEdit {
 	p, q := &t.parts[first], &t.parts[last]
 	if !p.inline {
@@ -188,7 +188,7 @@ func (t *tomlText) cut(first, last int) tomlEdit {
 	return tomlEdit{p.start, end, ""}
 }
 
-// neighbour returns the part before or after one in the same inline table; nil if there is none.
+// neighbour returns the part before or after one in the same inline table, or nil if there is none.
 func (t *tomlText) neighbour(i, step int) *tomlPart {
 	holder := t.holder(&t.parts[i])
 	for j := i + step; j >= 0 && j < len(t.parts) && t.parts[j].start > holder; j += step {
@@ -199,7 +199,7 @@ func (t *tomlText) neighbour(i, step int) *tomlPart {
 	return nil
 }
 
-// holder returns where the innermost inline table starts in which a part stands.
+// holder returns where the innermost inline table that contains a part starts.
 func (t *tomlText) holder(p *tomlPart) (start int) {
 	for i := range t.parts {
 		if o := &t.parts[i]; o.table && o.value < p.start && p.end < o.end {
@@ -209,10 +209,10 @@ func (t *tomlText) holder(p *tomlPart) (start int) {
 	return start
 }
 
-// remove takes out all that is at or below a path: tables, values and inline tables, and the comments between them.
+// remove removes everything at or below a path: tables, values and inline tables, and the comments between them.
 func (t *tomlText) remove(path []string) []byte {
 	var edits []tomlEdit
-	reached := 0 // to where all is taken out
+	reached := 0 // everything before this position is handled
 	for i := range t.parts {
 		p := &t.parts[i]
 		if p.path == nil || !p.within(path) || p.start < reached {
@@ -226,7 +226,7 @@ func (t *tomlText) remove(path []string) []byte {
 		e := t.cut(i, last)
 		before, after := t.beside(i)
 		if n := len(edits); n > 0 && before >= 0 && t.parts[before].within(path) && !p.inline {
-			e.start = edits[n-1].end // comments and blank lines within ours
+			e.start = edits[n-1].end // comments and blank lines between our parts
 		}
 		if i > 0 && t.marks(i-1, beginMark) {
 			e.start, _ = t.line(t.parts[i-1].start)
@@ -249,7 +249,7 @@ func (t *tomlText) remove(path []string) []byte {
 	return t.edited(edits)
 }
 
-// beside returns the parts before and after one that are no comments, and do not stand within another; -1 is none.
+// beside returns the nearest parts before and after one that are neither comments nor within another part, or -1.
 func (t *tomlText) beside(i int) (before, after int) {
 	is := func(p tomlPart) bool { return p.path != nil && !p.inline }
 	before, after = i-1, slices.IndexFunc(t.parts[i+1:], is)
@@ -267,7 +267,7 @@ func (t *tomlText) marks(i int, mark string) bool {
 	return p.path == nil && strings.TrimSpace(string(t.text[p.start:p.end])) == mark
 }
 
-// blankBefore returns how long a blank line is with which a text ends.
+// blankBefore returns the length of the blank line at the end of a text, or 0 if there is none.
 func blankBefore(text []byte) int {
 	line := bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
 	if len(line) < len(text) && (len(line) == 0 || line[len(line)-1] == '\n') {

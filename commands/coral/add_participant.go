@@ -7,13 +7,13 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// AddParticipantParams name a thread and who is to take part in it.
+// AddParticipantParams names a thread and the agent to add.
 type AddParticipantParams struct {
 	ThreadID      string `json:"threadId" desc:"thread ID that create_thread returned" check:"id"`
 	ParticipantID string `json:"participantId" desc:"agent to add" check:"agent"`
 }
 
-// AddParticipantResult is the thread as it is now; added is false for an agent that took part already.
+// AddParticipantResult is the thread after the change. Added is false for an agent that was already a participant.
 type AddParticipantResult struct {
 	ParticipantID string `json:"participantId"`
 	Added         bool   `json:"added"`
@@ -23,7 +23,7 @@ type AddParticipantResult struct {
 var addParticipantCommand = commands.Define(vocabulary, "add_participant", addParticipant).Knowing("threadId",
 	commands.KnownThreads)
 
-// addParticipant is idempotent.
+// addParticipant adds an agent to a thread. It is idempotent.
 func addParticipant(ctx context.Context, env commands.Env, p AddParticipantParams) (AddParticipantResult, error) {
 	th, added, err := threads.AddParticipant(ctx, env.Ledger, change(env, p.ThreadID), p.ParticipantID)
 	if err != nil {

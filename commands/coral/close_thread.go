@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// CloseThreadParams name a thread, and say what came of it.
+// CloseThreadParams names a thread, and holds its outcome.
 type CloseThreadParams struct {
 	ThreadID string `json:"threadId" desc:"thread ID that create_thread returned" check:"id"`
 	Summary  string `json:"summary,omitempty" desc:"outcome, stored with the thread" check:"max=8192"`
@@ -18,10 +18,10 @@ type CloseThreadParams struct {
 var closeThreadCommand = commands.Define(vocabulary, "close_thread", closeThread).Knowing("threadId",
 	commands.KnownThreads)
 
-// closeThread ends a thread for good. What was posted stays, and mentions that are not read yet are still to be had.
+// closeThread closes a thread permanently. Its posts are kept, and unread mentions can still be read.
 func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (ThreadResult, error) {
 	notice, err := orchestrator.JSON(struct {
-		Content string `json:"content"` // no mentions: each of those who get it is shown as one
+		Content string `json:"content"` // no mentions: each recipient of the notice is shown as mentioned
 	}{closed(env.Caller.Name, p.Summary)})
 	if err != nil {
 		return ThreadResult{}, err
@@ -34,7 +34,7 @@ func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (Th
 	return threadResult(&th, "Thread closed successfully:"), nil
 }
 
-// closed says who closed a thread, and why.
+// closed returns a text about who closed a thread, and the summary.
 func closed(by, summary string) string {
 	text := cmp.Or(by, "An administrator") + " closed this thread."
 	if summary != "" {

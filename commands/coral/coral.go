@@ -32,10 +32,10 @@ func Definitions() []*commands.Definition {
 	}
 }
 
-// messageType is the message_type of what is sent here; the document has none.
+// messageType is the message_type of messages sent with this vocabulary. The document defines none.
 const messageType = "message"
 
-// millis turns a stored time into Unix milliseconds, as the document has them; 0 for one that cannot be read.
+// millis converts a stored time to Unix milliseconds, as in the document. It returns 0 for an invalid time.
 func millis(stored string) int64 {
 	at, err := time.Parse(tracing.Layout, stored)
 	if err != nil {
@@ -44,13 +44,13 @@ func millis(stored string) int64 {
 	return at.UnixMilli()
 }
 
-// change says which thread a command changes, and who asks: the administrator may change any.
+// change returns a change to a thread by the caller. An administrator may change any thread.
 func change(env commands.Env, thread string) threads.Change {
 	return threads.Change{Session: env.Caller.Session, Thread: thread, By: env.Caller.Name}
 }
 
-// lines writes a confirmation in the document's form: what happened, then a line for each value that is not empty.
-// Further lines of a value are indented, so that they pass for no other.
+// lines returns a confirmation in the form of the document: what happened, then a line for each value that is not
+// empty. Further lines of a value are indented, so that they cannot look like another value.
 func lines(what string, pairs ...[2]string) string {
 	var b strings.Builder
 	b.WriteString(what)
@@ -62,8 +62,8 @@ func lines(what string, pairs ...[2]string) string {
 	return b.String()
 }
 
-// hanging makes a text safe to stand behind something else in a line.
+// hanging returns a text in a form that is safe after other text in a line.
 func hanging(text string) string { return strings.ReplaceAll(terminal.Visible(text), "\n", "\n  ") }
 
-// listed writes names in one line.
+// listed joins names in one line.
 func listed(names []string) string { return strings.Join(names, ", ") }

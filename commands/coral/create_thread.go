@@ -8,14 +8,14 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// CreateThreadParams ask for a thread.
+// CreateThreadParams describes a new thread.
 type CreateThreadParams struct {
 	ThreadName     string   `json:"threadName" desc:"what the thread is about" check:"min=1,max=256"`
 	CreatorID      string   `json:"creatorId,omitempty" desc:"agent that creates the thread and takes part; may be left out if the caller's credential names it" check:"agent"`
 	ParticipantIDs []string `json:"participantIds,omitempty" desc:"other agents that take part" check:"agent,max=1000"`
 }
 
-// ThreadResult is a thread as it is now.
+// ThreadResult is a thread in its present state.
 type ThreadResult struct {
 	ThreadID     string   `json:"threadId"`
 	ThreadName   string   `json:"threadName"`
@@ -31,7 +31,7 @@ type ThreadResult struct {
 
 var createThreadCommand = commands.Define(vocabulary, "create_thread", createThread)
 
-// createThread makes a thread in the caller's session.
+// createThread creates a thread in the caller's session.
 func createThread(ctx context.Context, env commands.Env, p CreateThreadParams) (ThreadResult, error) {
 	creator, err := commands.ActAs(env.Caller, p.CreatorID)
 	if err != nil {
@@ -54,12 +54,12 @@ func threadResult(th *threads.Thread, did string) ThreadResult {
 	}
 }
 
-// ToolText says what was done, and how the thread is now.
+// ToolText describes what was done, and the thread in its present state.
 func (r ThreadResult) ToolText() string {
 	return lines(r.did, [2]string{"ID", r.ThreadID}, [2]string{"Name", r.ThreadName}, [2]string{"Creator", r.CreatorID},
 		[2]string{"Participants", listed(r.Participants)}, [2]string{"Status", r.Status},
 		[2]string{"Summary", r.Summary})
 }
 
-// Text is the same for people.
+// Text writes the text of ToolText for people.
 func (r ThreadResult) Text(w *terminal.Text) { w.Block("", "", r.ToolText()) }

@@ -13,33 +13,33 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// ListAgentsParams say how much to tell.
+// ListAgentsParams selects how much to show.
 type ListAgentsParams struct {
 	IncludeDetails bool `json:"includeDetails,omitempty" desc:"also show the description and status of each agent"`
 }
 
-// ListAgentsResult holds everybody who can take part in a thread: those who registered in the session, in the order in
-// which they did, then all others that the engine knows, by name, and the operator and the user.
+// ListAgentsResult lists everybody who can take part in a thread: first the agents that registered in the session, in
+// the order of their registration, then all other known agents by name, then the operator and the user.
 type ListAgentsResult struct {
 	Count  int     `json:"count"`
 	Agents []Agent `json:"agents"`
 }
 
-// Agent is somebody who can be mentioned.
+// Agent is an agent, or another recipient, that can be mentioned.
 type Agent struct {
 	AgentID     string `json:"agentId"`
 	AgentName   string `json:"agentName"`
 	Registered  bool   `json:"registered"`        // in this session
-	BuiltIn     bool   `json:"builtIn,omitempty"` // the operator or the user: Description says who it is
+	BuiltIn     bool   `json:"builtIn,omitempty"` // the operator or the user: Description describes who that is
 	Description string `json:"description,omitempty"`
 	Role        string `json:"role,omitempty"`
-	Status      string `json:"status,omitempty"` // working, idle or stopped; "" for one that is not registered here
+	Status      string `json:"status,omitempty"` // working, idle or stopped; "" if not registered in this session
 	Since       string `json:"since,omitempty"`
 }
 
 var listAgentsCommand = commands.Define(vocabulary, "list_agents", listAgents).With(commands.Traits{ListsAgents: true})
 
-// listAgents changes nothing.
+// listAgents lists the agents. It changes nothing.
 func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (ListAgentsResult, error) {
 	presences, err := agents.Presences(ctx, env.Ledger, env.Caller.Session)
 	if err != nil {
@@ -57,7 +57,7 @@ func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (List
 	for _, here := range presences {
 		a := others[here.Agent]
 		if a == nil {
-			continue // it was removed since
+			continue // removed since
 		}
 		delete(others, here.Agent)
 		shown := Agent{AgentID: here.Agent, AgentName: cmp.Or(here.DisplayName, here.Agent), Registered: true}
@@ -86,7 +86,7 @@ func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (List
 	return r, err
 }
 
-// ToolText lists them, a line each.
+// ToolText lists the agents, one per line.
 func (r ListAgentsResult) ToolText() string {
 	var b strings.Builder
 	others := slices.IndexFunc(r.Agents, func(a Agent) bool { return a.BuiltIn })
@@ -109,7 +109,7 @@ func (r ListAgentsResult) ToolText() string {
 	return b.String()
 }
 
-// Text shows them as a table.
+// Text writes a table.
 func (r ListAgentsResult) Text(w *terminal.Text) {
 	terminal.TableOf(w, []string{"AGENT", "NAME", "STATUS", "DESCRIPTION"}, r.Agents, func(a *Agent) []string {
 		return []string{a.AgentID, a.AgentName, a.Status, a.Description}

@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// mentioned reads mentions as agents write them: NAME or @NAME, in any case. What is no name stays as it was.
+// mentioned parses mentions as agents write them: NAME or @NAME, in any case. It leaves invalid names unchanged.
 func mentioned(mentions []string) []string {
 	names := make([]string, len(mentions))
 	for i, mention := range mentions {
@@ -21,17 +21,18 @@ func mentioned(mentions []string) []string {
 	return names
 }
 
-// The content's names as @NAME. Code has such words, too, so that what stands in backquotes counts for nothing.
+// Patterns for names written as @NAME in the content. Code also contains such words, so text in backquotes is
+// ignored.
 var (
 	code  = pattern.New("(?s)```.*?```|`[^`\n]*`")
 	named = pattern.New(`(?:^|[^\pL\pN_.@/-])@([A-Za-z][A-Za-z0-9_-]*)`)
 )
 
-// maxPointedOut bounds the names that an answer points out.
+// maxPointedOut bounds the names in each list that pointOut fills.
 const maxPointedOut = 20
 
-// pointOut says which names the content has as @NAME that are no mentions. Whoever writes them mostly means to be
-// heard.
+// pointOut lists the names that the content has as @NAME but that are not mentions. The author usually meant to
+// notify them.
 func (r *SendMessageResult) pointOut(participants []string) {
 	for _, match := range named().FindAllStringSubmatch(code().ReplaceAllString(r.Content, " "), -1) {
 		name, err := orchestrator.CheckName("mention", match[1])

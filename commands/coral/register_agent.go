@@ -10,14 +10,14 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// RegisterAgentParams say what an agent is called in the session, and what it does.
+// RegisterAgentParams holds the name of an agent in the session, and what the agent does.
 type RegisterAgentParams struct {
 	AgentID     string  `json:"agentId,omitempty" desc:"agent that registers; may be left out if the caller's credential names it" check:"agent"`
 	AgentName   *string `json:"agentName,omitempty" desc:"display name; default: the current name, or agentId for a new agent" check:"max=256"`
 	Description *string `json:"description,omitempty" desc:"what the agent can do, for other agents" check:"max=8192"`
 }
 
-// RegisterAgentResult is the agent as the session now knows it.
+// RegisterAgentResult is the agent as registered in the session.
 type RegisterAgentResult struct {
 	AgentID     string `json:"agentId"`
 	AgentName   string `json:"agentName"`
@@ -27,8 +27,8 @@ type RegisterAgentResult struct {
 
 var registerAgentCommand = commands.Define(vocabulary, "register_agent", registerAgent)
 
-// registerAgent can be repeated; what is left out stays as it was. Agents add themselves, and the administrator may add
-// any.
+// registerAgent registers an agent in the session. It can be repeated; parameters left out keep their values. Agents
+// can register only themselves, and an administrator can register any agent.
 func registerAgent(ctx context.Context, env commands.Env, p RegisterAgentParams) (RegisterAgentResult, error) {
 	id, err := commands.ActAs(env.Caller, p.AgentID)
 	if err != nil {
@@ -49,13 +49,13 @@ func registerAgent(ctx context.Context, env commands.Env, p RegisterAgentParams)
 	}, nil
 }
 
-// ToolText confirms it.
+// ToolText returns a confirmation.
 func (r RegisterAgentResult) ToolText() string {
 	return lines("Agent registered successfully:", [2]string{"ID", r.AgentID}, [2]string{"Name", r.AgentName},
 		[2]string{"Description", r.Description}, [2]string{"Session", r.SessionID})
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r RegisterAgentResult) Text(w *terminal.Text) {
 	w.Printf("%s is registered in the session %s as %s.\n", w.Paint(terminal.Bold, r.AgentID), r.SessionID, r.AgentName)
 }

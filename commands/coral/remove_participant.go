@@ -7,13 +7,13 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// RemoveParticipantParams name a thread and who is to take no more part in it.
+// RemoveParticipantParams names a thread and the agent to remove.
 type RemoveParticipantParams struct {
 	ThreadID      string `json:"threadId" desc:"thread ID that create_thread returned" check:"id"`
 	ParticipantID string `json:"participantId" desc:"agent to remove" check:"agent"`
 }
 
-// RemoveParticipantResult is the thread as it is now.
+// RemoveParticipantResult is the thread after the change.
 type RemoveParticipantResult struct {
 	ParticipantID string `json:"participantId"`
 	ThreadResult
@@ -22,7 +22,7 @@ type RemoveParticipantResult struct {
 var removeParticipantCommand = commands.Define(vocabulary, "remove_participant", removeParticipant).Knowing("threadId",
 	commands.KnownThreads)
 
-// removeParticipant keeps what was sent to the agent, read or not.
+// removeParticipant removes an agent from a thread. It keeps what was sent to the agent, read or unread.
 func removeParticipant(ctx context.Context, env commands.Env, p RemoveParticipantParams) (RemoveParticipantResult,
 	error) {
 	th, err := threads.RemoveParticipant(ctx, env.Ledger, change(env, p.ThreadID), p.ParticipantID)

@@ -15,61 +15,62 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// Thread is a conversation with those of its messages that are shown. One whose id is direct:SENDER stands for messages
-// that belong to none. Source: document 003, "Waiting for Messages"; further keys follow the document's.
+// Thread is a thread with the messages of it that are shown. A Thread with the id direct:SENDER holds messages that
+// belong to no thread. Source: document 003, "Waiting for Messages"; further keys follow those of the document.
 type Thread struct {
 	ID           string  `json:"id" xml:"id,attr"`
 	Name         string  `json:"name" xml:"name,attr"`
-	Session      string  `json:"session,omitempty" xml:"session,attr,omitempty"` // if it is not the caller's
+	Session      string  `json:"session,omitempty" xml:"session,attr,omitempty"` // if it is not the caller's session
 	Status       string  `json:"status" xml:"status"`
 	Summary      text    `json:"summary,omitempty" xml:"summary,omitempty"`
 	Participants []Party `json:"participants" xml:"participants>participant"`
-	// since the answer would have been too long for the model
+	// participants left out because the answer would be too long for the model
 	LeftOut  int       `json:"participants_left_out,omitempty" xml:"participants_left_out,omitempty"`
 	Messages []Message `json:"messages" xml:"messages>message"`
 }
 
-// shorten leaves out most of what could be long in a thread.
+// shorten removes most of the parts of a thread that could be long.
 func (t *Thread) shorten() {
 	t.LeftOut = max(0, len(t.Participants)-mostParties)
 	t.Participants = t.Participants[:len(t.Participants)-t.LeftOut]
 	t.Summary = text(commands.FirstUnits(string(t.Summary), commands.MaxExcerpt))
 }
 
-// mostParties is how many participants a thread has that was made shorter.
+// mostParties is how many participants a shortened thread keeps.
 const mostParties = 6
 
-// Party is an agent as others see it.
+// Party is an agent as other agents see it.
 type Party struct {
 	ID   string `json:"id" xml:"id,attr"`
 	Name string `json:"name" xml:"name,attr"`
 }
 
-// Message is a message of any vocabulary in this one's form. What only others have stands behind the content.
+// Message is a message of any vocabulary in the form of this one. Fields that only other vocabularies have follow
+// Content.
 type Message struct {
-	ID        string  `json:"id" xml:"id,attr"`               // of the post: the same for all that it mentions
+	ID        string  `json:"id" xml:"id,attr"`               // of the post: the same for all agents that it mentions
 	Timestamp int64   `json:"timestamp" xml:"timestamp,attr"` // Unix milliseconds
 	Sender    Party   `json:"sender" xml:"sender"`
 	Mentions  []Party `json:"mentions" xml:"mentions>mention"`
 	Content   text    `json:"content" xml:"content"`
 
-	// of the reader's own copy, if it has one
+	// Fields of the reader's own copy, if there is one.
 	MessageID string          `json:"message_id,omitempty" xml:"message_id,omitempty"`
 	Type      string          `json:"message_type,omitempty" xml:"message_type,omitempty"`
 	Priority  string          `json:"priority,omitempty" xml:"priority,omitempty"` // unless it is normal
 	Action    string          `json:"action,omitempty" xml:"action,omitempty"`
 	ReplyTo   string          `json:"reply_to,omitempty" xml:"reply_to,omitempty"`
-	ThreadID  string          `json:"thread_id,omitempty" xml:"thread_id,omitempty"` // another vocabulary's
-	Session   string          `json:"session,omitempty" xml:"session,omitempty"`     // if it is not the caller's
+	ThreadID  string          `json:"thread_id,omitempty" xml:"thread_id,omitempty"` // of another vocabulary
+	Session   string          `json:"session,omitempty" xml:"session,omitempty"`     // if not the caller's
 	Group     string          `json:"multicast_target,omitempty" xml:"multicast_target,omitempty"`
 	ExpiresAt string          `json:"expires_at,omitempty" xml:"expires_at,omitempty"`
 	Summary   text            `json:"summary,omitempty" xml:"summary,omitempty"`
 	Context   text            `json:"context,omitempty" xml:"context,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty" xml:"-"`
-	DataText  text            `json:"-" xml:"data,omitempty"` // Data, unless the content says the same
+	DataText  text            `json:"-" xml:"data,omitempty"` // Data, unless Content has the same text
 }
 
-// text is a text that keeps its line ends in XML, where encoding/xml would escape them: it is read by models.
+// text is a text that keeps its line ends in XML, because models read it. encoding/xml would escape them.
 type text string
 
 // MarshalXML implements xml.Marshaler.
@@ -82,7 +83,7 @@ func (t text) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	return nil
 }
 
-// render sorts messages into their threads, in the order in which they were taken.
+// render groups messages by thread, in the order in which they were taken.
 func render(ctx context.Context, env commands.Env, reader string, ms []orchestrator.Message) ([]Thread, error) {
 	var wanted []string
 	for i := range ms {
@@ -129,8 +130,9 @@ func render(ctx context.Context, env commands.Env, reader string, ms []orchestra
 	return list, nil
 }
 
-// belongs reports whether a message is shown in the thread that it names. Any vocabulary can name any thread; only what
-// the thread itself sent, or one participant another, is part of it.
+// belongs reports whether a message is shown in the thread that it names. Any vocabulary can name any thread, but a
+// thread contains only what was sent to the thread itself, and what another participant or the system sent to a
+// participant.
 func belongs(th *threads.Thread, m *orchestrator.Message, reader string) bool {
 	if m.Group == orchestrator.ThreadPrefix+th.ID {
 		return true
@@ -138,10 +140,10 @@ func belongs(th *threads.Thread, m *orchestrator.Message, reader string) bool {
 	return th.Has(reader) && (th.Has(m.Sender) || m.Sender == orchestrator.SystemSender)
 }
 
-// view is for whom messages are shown.
+// view is the reader of messages, and the names to show.
 type view struct {
 	reader, session string
-	names           map[string]string // that agents gave themselves in the session
+	names           map[string]string // display names of agents in the session
 }
 
 func (v *view) thread(th *threads.Thread) Thread {
@@ -155,7 +157,7 @@ func (v *view) thread(th *threads.Thread) Thread {
 	return t
 }
 
-// direct is the thread of what somebody sent outside of all threads.
+// direct returns a Thread for what an agent sent outside all threads.
 func (v *view) direct(sender string) Thread {
 	return Thread{
 		ID: directPrefix + sender, Name: "Direct messages", Status: string(threads.Open),
@@ -163,7 +165,7 @@ func (v *view) direct(sender string) Thread {
 	}
 }
 
-// party is an agent under the name that it has in a thread, or else in the session.
+// party returns an agent with its name in a thread or, if it has none there, in the session.
 func (v *view) party(id string, in *Thread) Party {
 	if in != nil {
 		for _, p := range in.Participants {
@@ -178,10 +180,10 @@ func (v *view) party(id string, in *Thread) Party {
 	return Party{id, id}
 }
 
-// message shows a message in its thread; real says that the thread is one.
+// message renders a message in its thread. real is false if the Thread only stands for direct messages.
 func (v *view) message(m *orchestrator.Message, in *Thread, real bool) Message {
 	content := commands.ContentOf(m)
-	sentAt := cmp.Or(m.CreatedAt, m.DeliveredAt) // what was written into the inbox by hand was not sent
+	sentAt := cmp.Or(m.CreatedAt, m.DeliveredAt) // a message inserted into the inbox by hand was not sent
 	shown := Message{
 		ID: m.ID, Timestamp: millis(sentAt), Sender: v.party(m.Sender, in), Mentions: []Party{},
 		Content: text(content.Text),
@@ -202,7 +204,7 @@ func (v *view) message(m *orchestrator.Message, in *Thread, real bool) Message {
 	}
 	if strings.HasPrefix(m.Group, orchestrator.ThreadPrefix) {
 		shown.ID, shown.MessageID, shown.Group = m.MulticastID, m.ID, ""
-		if m.ID == m.MulticastID { // the thread's own row, which is nobody's to acknowledge
+		if m.ID == m.MulticastID { // the row of the thread itself, which nobody acknowledges
 			shown.MessageID = ""
 		}
 	}
@@ -216,7 +218,7 @@ func (v *view) message(m *orchestrator.Message, in *Thread, real bool) Message {
 	return shown
 }
 
-// write shows a thread to people.
+// write writes a thread for people.
 func (t *Thread) write(w *terminal.Text) {
 	w.Printf("%s  %s (%s)\n", w.Paint(terminal.Bold, t.ID), t.Name, t.Status)
 	for i := range t.Messages {

@@ -23,7 +23,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// office is a database on a real file, asked through the commands of the vocabulary.
+// office is a database in a real file. Tests use it through the commands of the vocabulary.
 type office struct {
 	catalogue *commands.Catalogue
 	router    *delivery.Engine
@@ -72,7 +72,7 @@ func (o *office) try(t *testing.T, as, command string, params any) (commands.Ans
 	return answer, err
 }
 
-// ask is try for a command that must succeed.
+// ask runs a command that must succeed, as an agent.
 func ask[R any](t *testing.T, f failer, o *office, as, command string, params any) R {
 	f.Helper()
 	answer, err := o.try(t, as, command, params)
@@ -82,7 +82,7 @@ func ask[R any](t *testing.T, f failer, o *office, as, command string, params an
 	return answer.Result.(R)
 }
 
-// hostile draws texts that want to break out of XML, and what XML cannot hold.
+// hostile generates texts that try to break out of XML, and characters that XML cannot contain.
 func hostile(t *rapid.T, what string) string {
 	pieces := []string{"<", ">", "&", `"`, "'", "]]>", "<![CDATA[", "</content>", "</message></messages>", "<!--",
 		"-->", "<?x?>", "&amp;", "&#0;",
@@ -90,7 +90,7 @@ func hostile(t *rapid.T, what string) string {
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 8).Draw(t, what), "")
 }
 
-// hostileLine is hostile for what is refused unless it is one line of characters that can be seen.
+// hostileLine generates hostile texts for parameters that must be one line of visible characters.
 func hostileLine(t *rapid.T, what string) string {
 	line := strings.Map(func(r rune) rune {
 		if unicode.IsGraphic(r) {
@@ -101,7 +101,7 @@ func hostileLine(t *rapid.T, what string) string {
 	return "n" + strings.TrimSpace(line)
 }
 
-// inXML is a text as it comes out of a reader of XML: characters that XML does not have are replaced.
+// inXML returns a text as an XML reader returns it: characters that XML does not allow are replaced.
 func inXML(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {
@@ -111,8 +111,8 @@ func inXML(s string) string {
 	}, s)
 }
 
-// Whatever agents write, the XML that models read has the document's shape, and says what was written where it was
-// written; the JSON beside it has every character.
+// Whatever agents write, the XML for models has the document's shape and contains each text in its place. The JSON
+// beside it has every character.
 func TestContentDoesNotBreakOut(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -182,7 +182,8 @@ func checkXML(t failer, text, name, content, title string) {
 	}
 }
 
-// Who waits is told in XML, too, that a thread was closed, by whom and why, with the thread as it is now.
+// The XML also informs a waiting agent that a thread was closed, by whom and why, with the thread in its present
+// state.
 func TestClosingIsToldInXML(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")

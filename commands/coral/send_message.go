@@ -15,11 +15,11 @@ import (
 	"mailroom/tracing"
 )
 
-// directPrefix stands before an agent's name where there is no thread: messages of agents that know none are shown in
-// the thread direct:SENDER, and what is posted in direct:NAME goes to that agent alone.
+// directPrefix begins the id of a pseudo-thread. Messages outside all threads are shown in the thread direct:SENDER,
+// and a post in direct:NAME goes only to that agent.
 const directPrefix = "direct:"
 
-// SendMessageParams ask for a post. Source: document 003, "Sending a Message".
+// SendMessageParams describes a post. Source: document 003, "Sending a Message".
 type SendMessageParams struct {
 	ThreadID string   `json:"threadId,omitempty" desc:"thread to post in, or direct:NAME to message one agent outside any thread; optional if reply_to is given" check:"id"`
 	SenderID string   `json:"senderId,omitempty" desc:"agent that posts; may be left out if the caller's credential names it" check:"agent"`
@@ -28,7 +28,7 @@ type SendMessageParams struct {
 	ReplyTo  string   `json:"reply_to,omitempty" desc:"message to answer; its sender also gets the post" check:"id"`
 }
 
-// SendMessageResult is the post, as the document has a message.
+// SendMessageResult is the post, in the form in which the document describes a message.
 type SendMessageResult struct {
 	ID        string   `json:"id"`
 	ThreadID  string   `json:"threadId"`
@@ -36,21 +36,21 @@ type SendMessageResult struct {
 	Content   string   `json:"content"`
 	Timestamp int64    `json:"timestamp"` // Unix milliseconds
 	Mentions  []string `json:"mentions"`
-	Ignored   []string `json:"ignored_mentions,omitempty"` // they take no part in the thread, or are no names
+	Ignored   []string `json:"ignored_mentions,omitempty"` // not participants of the thread, or invalid names
 
-	// Names that the content has as @NAME, and that are no mentions: who takes part and is not told, and who takes no
-	// part.
+	// Names that the content has as @NAME but that are not mentions: participants, which are not notified, and agents
+	// that are not participants.
 	Unmentioned     []string `json:"unmentioned,omitempty"`
 	NotParticipants []string `json:"not_participants,omitempty"`
 
-	// Of an answer.
+	// Fields of an answer.
 	ReplyTo string `json:"reply_to,omitempty"`
-	// why it is not in the thread of what it answers, and went to its writer alone
+	// why it is not in the thread of the answered message, and went only to that message's sender
 	OutsideThread string `json:"outside_thread,omitempty"`
-	RequestID     string `json:"request_id,omitempty"` // the team's request that it answered
-	Presence      string `json:"presence,omitempty"`   // stopped, after one has approved one's own shutdown
+	RequestID     string `json:"request_id,omitempty"` // the team's request that it answers
+	Presence      string `json:"presence,omitempty"`   // stopped, after an agent has approved its own shutdown
 
-	Note string `json:"note,omitempty"` // what keeps it from being delivered soon
+	Note string `json:"note,omitempty"` // what delays its delivery
 
 	Recipient commands.Presence `json:"recipient_presence,omitempty"`
 }
@@ -58,7 +58,8 @@ type SendMessageResult struct {
 var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).
 	With(commands.Traits{Kind: tracing.Producer}).Knowing("threadId", commands.KnownThreads)
 
-// sendMessage is durable when it returns: a kill or power loss afterwards loses nothing.
+// sendMessage posts a message. The message is durable when sendMessage returns: a kill or power loss afterwards loses
+// nothing.
 func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {
 	sender, err := commands.ActAs(env.Caller, p.SenderID)
 	if err != nil {
@@ -101,7 +102,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	return r, nil
 }
 
-// sendDirect sends a message to one agent, whatever its vocabulary.
+// sendDirect sends a message to one agent, which may use any vocabulary.
 func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *SendMessageParams,
 	mentions []string) (SendMessageResult, error) {
 	to, err := orchestrator.CheckName("agent", to)
@@ -132,7 +133,7 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 	return r, nil
 }
 
-// payload is what stands in agent_message. Source: contract.md, "what stands in payload".
+// payload returns the payload for agent_message. Source: contract.md, "what stands in payload".
 func payload(content string, mentions []string) (json.RawMessage, error) {
 	body, err := orchestrator.JSON(struct {
 		Content  string   `json:"content"`
@@ -144,7 +145,7 @@ func payload(content string, mentions []string) (json.RawMessage, error) {
 	return body, err
 }
 
-// ToolText confirms it. Source: document 003, "Sending a Message".
+// ToolText returns a confirmation. Source: document 003, "Sending a Message".
 func (r SendMessageResult) ToolText() string {
 	return lines("Message sent successfully:", [2]string{"ID", r.ID}, [2]string{"Thread", r.ThreadID},
 		[2]string{"Sender", r.SenderID},
@@ -157,5 +158,5 @@ func (r SendMessageResult) ToolText() string {
 		[2]string{"Recipient status", r.Recipient.String()})
 }
 
-// Text is the same for people.
+// Text writes the text of ToolText for people.
 func (r SendMessageResult) Text(w *terminal.Text) { w.Block("", "", r.ToolText()) }

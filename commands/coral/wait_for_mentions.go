@@ -13,13 +13,13 @@ import (
 	"mailroom/tracing"
 )
 
-// maxTaken is how many messages one wait takes at most. The next wait gets the others.
+// maxTaken is the largest number of messages that one wait takes. The next wait gets the others.
 const maxTaken = 100
 
-// longestWait is what timeoutMs may be at most. Source: document 003.
+// longestWait is the largest value of timeoutMs. Source: document 003.
 const longestWait = time.Minute
 
-// WaitForMentionsParams say whose messages to wait for. Source: document 003, "Waiting for Messages".
+// WaitForMentionsParams selects the messages to wait for. Source: document 003, "Waiting for Messages".
 type WaitForMentionsParams struct {
 	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out if the caller's credential names it" check:"agent"`
 	TimeoutMs int    `json:"timeoutMs,omitempty" desc:"milliseconds to wait if there are no messages" check:"min=0,max=60000" default:"30000"`
@@ -30,13 +30,12 @@ type WaitForMentionsParams struct {
 	Format    string `json:"format,omitempty" desc:"format of the text that MCP clients show" check:"oneof=xml|json" default:"xml"`
 }
 
-// WaitForMentionsResult holds the messages by thread; they are marked as read. A wait that ended without one is not an
-// error.
+// WaitForMentionsResult holds the messages by thread; they are marked as read. A wait that times out is not an error.
 type WaitForMentionsResult struct {
 	AgentID  string   `json:"agentId"`
 	Count    int      `json:"count"`
-	More     bool     `json:"more"`           // there are others: ask again
-	Rest     string   `json:"rest,omitempty"` // for a model: how to get those
+	More     bool     `json:"more"`           // more messages are unread: call again
+	Rest     string   `json:"rest,omitempty"` // for a model: how to get the rest
 	Threads  []Thread `json:"threads"`
 	TimedOut bool     `json:"timed_out"`
 	commands.Waited
@@ -49,8 +48,8 @@ type WaitForMentionsResult struct {
 var waitForMentionsCommand = commands.Define(vocabulary, "wait_for_mentions", waitForMentions).
 	With(commands.Traits{Kind: tracing.Consumer, Patience: longestWait})
 
-// waitForMentions takes all unread messages of the agent, or waits for one. Each message goes to one of several
-// waiters.
+// waitForMentions takes all unread messages of the agent, or waits for one. If several calls wait, each message goes
+// to one of them.
 func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsParams) (WaitForMentionsResult, error) {
 	agent, err := commands.ReadAs(ctx, env, p.AgentID)
 	if err != nil {
@@ -90,7 +89,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	return r, nil
 }
 
-// besideThreads is an answer with messages, and room for the threads in which they stand.
+// besideThreads returns an answer with messages, and with room for their threads.
 func besideThreads(env commands.Env, agent string, ms []orchestrator.Message) any {
 	r := WaitForMentionsResult{AgentID: agent, Count: len(ms)}
 	v := view{reader: agent, session: env.Caller.Session}
@@ -105,7 +104,7 @@ func besideThreads(env commands.Env, agent string, ms []orchestrator.Message) an
 	return r
 }
 
-// filter says what the wait takes.
+// filter sets the filter for the messages that the wait takes.
 func (p *WaitForMentionsParams) filter(f *reading.Filter) error {
 	switch {
 	case !p.Filter:
@@ -122,7 +121,7 @@ func (p *WaitForMentionsParams) filter(f *reading.Filter) error {
 	return nil
 }
 
-// ToolText is the document's XML; with format json, the result as JSON.
+// ToolText returns the XML of the document or, with format json, the result as JSON.
 func (r WaitForMentionsResult) ToolText() string {
 	if r.format == "json" {
 		return marshaled(orchestrator.JSON(r))
@@ -142,7 +141,7 @@ func (r WaitForMentionsResult) ToolText() string {
 	}{More: r.More, Rest: r.Rest, Threads: r.Threads}, "", "  "))
 }
 
-// marshaled is what was made of texts and numbers, which always works.
+// marshaled returns the result of marshaling texts and numbers, which cannot fail.
 func marshaled(b []byte, err error) string {
 	if err != nil {
 		panic(err)
@@ -150,7 +149,7 @@ func marshaled(b []byte, err error) string {
 	return string(b)
 }
 
-// Text shows each message below its thread.
+// Text writes each message below its thread.
 func (r WaitForMentionsResult) Text(w *terminal.Text) {
 	if r.TimedOut {
 		w.Printf("No new messages for %s before the timeout.\n", r.AgentID)

@@ -11,25 +11,25 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// GetMessageParams name a message.
+// GetMessageParams names a message.
 type GetMessageParams struct {
 	MessageID string `json:"message_id" desc:"message to show" check:"id" arg:"1"`
 	Agent     string `json:"agent,omitempty" desc:"agent that sent or got the message" check:"agent"`
 	Offset    *int   `json:"offset,omitempty" desc:"for a long message: show the part that starts at this character, counted from 0" check:"min=0"`
 }
 
-// GetMessageResult is one message, or a part of it, and what is known of its way.
+// GetMessageResult is one message, or a part of it, and what is known about its delivery.
 type GetMessageResult struct {
 	Part // zero for the whole message
 	Message
 	Receipts []messages.Receipt `json:"receipts"`
-	// of a send to a group, or of a post: one for each agent that gets it
+	// of a send to a group, or of a post: one copy for each recipient
 	Copies []Copy `json:"copies,omitempty"`
 
-	CopiesLeftOut int `json:"copies_left_out,omitempty"` // since the answer would have been too long for the model
+	CopiesLeftOut int `json:"copies_left_out,omitempty"` // left out because the answer would be too long for the model
 }
 
-// Copy is a message on its way to one of several agents.
+// Copy is the copy of a message for one of several agents.
 type Copy struct {
 	MessageID string             `json:"message_id"`
 	Recipient string             `json:"recipient"`
@@ -41,7 +41,8 @@ type Copy struct {
 var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).
 	With(commands.Traits{BesideAny: true}).Called("show", "", "Show one complete message and its history")
 
-// getMessage changes nothing. A model gets what is too long for its host in parts, also if it asks for none.
+// getMessage returns a message. It changes nothing. A model gets a message that is too long for its host in parts,
+// even if it asks for no part.
 func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetMessageResult, error) {
 	agent, err := ownerOrAll(ctx, env, p.Agent)
 	if err != nil {
@@ -69,8 +70,8 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 	return r, nil
 }
 
-// getPart answers with a part of a message as models are told it. What else could be long, or stands in that text
-// already, is left out.
+// getPart returns a part of a message in the form for models. It leaves out other fields that could be long, or that
+// the text contains already.
 func getPart(view *threads.MessageView, p *GetMessageParams) (GetMessageResult, error) {
 	offset := 0
 	if p.Offset != nil {
@@ -92,7 +93,7 @@ func getPart(view *threads.MessageView, p *GetMessageParams) (GetMessageResult, 
 	}, nil
 }
 
-// Text shows the message, what belongs to it, and what happened to it.
+// Text writes the message, its fields, and what happened to it.
 func (r GetMessageResult) Text(w *terminal.Text) {
 	r.write(w)
 	w.Fields(

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// ListThreadsParams say whose threads to list.
+// ListThreadsParams selects the threads to list.
 type ListThreadsParams struct {
 	Status string `json:"status,omitempty" desc:"only open or only closed threads" check:"oneof=open|closed"`
 	Limit  int    `json:"limit,omitempty" desc:"maximum number of threads" check:"min=1,max=200" default:"50"`
@@ -22,7 +22,7 @@ type ListThreadsParams struct {
 	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=256"`
 }
 
-// Thread is a conversation, apart from what is said in it.
+// Thread is a thread without its posts.
 type Thread struct {
 	ThreadID     string   `json:"thread_id"`
 	Name         string   `json:"name"`
@@ -33,11 +33,11 @@ type Thread struct {
 	CreatedAt    string   `json:"created_at"`
 	ClosedAt     string   `json:"closed_at,omitempty"`
 
-	// since the answer would have been too long for the model
+	// participants left out because the answer would be too long for the model
 	ParticipantsLeftOut int `json:"participants_left_out,omitempty"`
 }
 
-// shorten leaves out most of what could be long in a thread.
+// shorten removes most of the parts of a thread that could be long.
 func (t *Thread) shorten() {
 	t.Participants, t.ParticipantsLeftOut = commands.Some(t.Participants)
 	t.Summary = commands.FirstUnits(t.Summary, commands.MaxExcerpt)
@@ -51,10 +51,10 @@ func renderThread(th *threads.Thread) Thread {
 	}
 }
 
-// OwnThread is a thread as one of its participants sees it.
+// OwnThread is a thread as seen by one of its participants.
 type OwnThread struct {
 	Thread
-	Unread   int       `json:"unread"` // counted to 1000
+	Unread   int       `json:"unread"` // at most 1000
 	LastPost *LastPost `json:"last_post,omitempty"`
 }
 
@@ -66,18 +66,18 @@ type LastPost struct {
 	Text      string `json:"text"`
 }
 
-// ListThreadsResult lists threads; where something was posted last comes first.
+// ListThreadsResult lists threads. The thread with the newest post comes first.
 type ListThreadsResult struct {
-	Agent    string      `json:"agent,omitempty"` // none if it lists those of all
+	Agent    string      `json:"agent,omitempty"` // "" for the threads of all agents
 	Count    int         `json:"count"`
-	More     bool        `json:"more"` // there are others: ask for more of them
+	More     bool        `json:"more"` // there are more threads
 	Continue string      `json:"continue,omitempty"`
 	Threads  []OwnThread `json:"threads"`
 }
 
 var listThreadsCommand = commands.Define(vocabulary, "list_threads", listThreads).Called("thread list", "", "")
 
-// listThreads changes nothing.
+// listThreads lists threads. It changes nothing.
 func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (ListThreadsResult, error) {
 	if p.All {
 		return allThreads(ctx, env, p)
@@ -104,7 +104,7 @@ func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Li
 	return forReader(env, r), nil
 }
 
-// allThreads lists the threads of all.
+// allThreads lists the threads of all agents.
 func allThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (ListThreadsResult, error) {
 	if !env.Caller.Admin || p.Agent != "" {
 		return ListThreadsResult{}, onlyAdministrators(env.Caller, "all", "the list of all threads", p.Agent)
@@ -115,7 +115,7 @@ func allThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Lis
 		ListThreadsResult{Count: len(list), More: next != "", Continue: next, Threads: renderThreads(list)}), err
 }
 
-// forReader makes threads shorter if the answer would be too long for the model that reads it.
+// forReader shortens threads if the answer would be too long for the model that reads it.
 func forReader(env commands.Env, r ListThreadsResult) ListThreadsResult {
 	for i := range r.Threads {
 		if env.Call.Model && !commands.ShownWhole(r) {
@@ -125,7 +125,7 @@ func forReader(env commands.Env, r ListThreadsResult) ListThreadsResult {
 	return r
 }
 
-// onlyAdministrators is the error for who asks for what others said, or names an agent beside.
+// onlyAdministrators returns the error for a parameter that only administrators may use, and only without an agent.
 func onlyAdministrators(caller commands.Caller, param, what, agent string) error {
 	if caller.Admin {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
@@ -149,7 +149,7 @@ func renderThreads(list []threads.Overview) []OwnThread {
 	return rendered
 }
 
-// Text shows a line for each thread.
+// Text writes a line for each thread.
 func (r ListThreadsResult) Text(w *terminal.Text) {
 	switch {
 	case r.Count == 0 && r.More:

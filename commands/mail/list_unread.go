@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// ListUnreadParams say whose inbox to list.
+// ListUnreadParams selects the inbox to list.
 type ListUnreadParams struct {
 	Agent string `json:"agent,omitempty" desc:"agent whose messages to list; may be left out if --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
 	Limit int    `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=100" default:"20"`
@@ -19,15 +19,15 @@ type ListUnreadParams struct {
 type ListUnreadResult struct {
 	Agent    string `json:"agent"`
 	Count    int    `json:"count"`
-	More     bool   `json:"more"`           // there are others: ask for more of them
-	Rest     string `json:"rest,omitempty"` // for a model: how to see those
+	More     bool   `json:"more"`           // there are more messages
+	Rest     string `json:"rest,omitempty"` // for a model: how to get the rest
 	Messages []Hit  `json:"messages"`
 }
 
 var listUnreadCommand = commands.Define(vocabulary, "list_unread", listUnread).Called("inbox", "",
 	"List unread messages without marking them as read")
 
-// listUnread delivers what is due to the agent on the way, and marks nothing.
+// listUnread lists unread messages. It first delivers what is due to the agent, and does not mark messages as read.
 func listUnread(ctx context.Context, env commands.Env, p ListUnreadParams) (ListUnreadResult, error) {
 	agent, err := commands.ReadAs(ctx, env, p.Agent)
 	if err != nil {
@@ -51,7 +51,7 @@ func listUnread(ctx context.Context, env commands.Env, p ListUnreadParams) (List
 	return r, nil
 }
 
-// hitOf is a message without what it says.
+// hitOf returns a message without its content.
 func hitOf(m *orchestrator.Message) Hit {
 	return Hit{
 		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Group: m.Group, Type: m.Type, ThreadID: m.ThreadID,
@@ -59,7 +59,7 @@ func hitOf(m *orchestrator.Message) Hit {
 	}
 }
 
-// Text shows a line for each message.
+// Text writes a line for each message.
 func (r ListUnreadResult) Text(w *terminal.Text) {
 	if r.Count == 0 {
 		w.Printf("%s has no unread messages.\n", r.Agent)

@@ -1,4 +1,4 @@
-// Package mail is the vocabulary of what every agent needs over its own mail, whatever else it speaks.
+// Package mail is the vocabulary that every agent needs for its own messages, whatever other vocabulary it uses.
 package mail
 
 import (
@@ -27,8 +27,8 @@ func Definitions() []*commands.Definition {
 	}
 }
 
-// ownerOf returns the agent whose mail a command is about: the one that the parameters name, or the caller. Error:
-// unknown_recipient for a name that no agent has, who would else look like one without mail.
+// ownerOf returns the agent whose messages a command is about: the agent that the parameters name, or the caller. An
+// unknown name is the error unknown_recipient, because it would otherwise look like an agent without messages.
 func ownerOf(ctx context.Context, env commands.Env, named string) (string, error) {
 	agent, err := commands.ActAs(env.Caller, named)
 	if err != nil {
@@ -37,8 +37,8 @@ func ownerOf(ctx context.Context, env commands.Env, named string) (string, error
 	return agent, agents.MustKnow(ctx, env.Ledger, agent)
 }
 
-// ownerOrAll does the same for a command in which an administrator who names nobody sees the mail of all, and then
-// returns "".
+// ownerOrAll returns the agent whose messages a command is about, by the rules of ownerOf. For an administrator who
+// names no agent, it returns "", which means the messages of all agents.
 func ownerOrAll(ctx context.Context, env commands.Env, named string) (string, error) {
 	if named == "" && env.Caller.Name == "" {
 		return "", nil

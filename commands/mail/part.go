@@ -7,15 +7,15 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Part is a part of what a message says.
+// Part describes which part of a message's text is shown.
 type Part struct {
-	Says       string `json:"part,omitempty"`        // which it is, and how the next is read
-	Characters int    `json:"characters,omitempty"`  // that the message has, as commands.Units counts them
-	NextOffset int    `json:"next_offset,omitempty"` // where the next part begins; none for the last
+	Says       string `json:"part,omitempty"`        // which part it is, and how to read the next one
+	Characters int    `json:"characters,omitempty"`  // length of the whole text, counted by commands.Units
+	NextOffset int    `json:"next_offset,omitempty"` // where the next part begins; 0 for the last part
 }
 
-// partOf returns the part of a text that begins with the character at an offset, and has as much of the rest as a host
-// shows. An offset within a character means that character. Error: invalid_params beyond the end.
+// partOf returns the part of a text that begins at an offset and has as much text as a host shows. An offset within a
+// character means the start of that character. An offset past the end is the error invalid_params.
 func partOf(text, id string, offset int) (Part, string, error) {
 	n := commands.Units(text)
 	if offset >= n && offset > 0 {

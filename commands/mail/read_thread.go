@@ -11,7 +11,7 @@ import (
 	"mailroom/tracing"
 )
 
-// ReadThreadParams say what of a thread to read.
+// ReadThreadParams selects the posts of a thread to read.
 type ReadThreadParams struct {
 	ThreadID string `json:"thread_id" desc:"thread to read" check:"id" arg:"1"`
 	All      bool   `json:"all,omitempty" desc:"start at the first post of the thread"`
@@ -22,14 +22,14 @@ type ReadThreadParams struct {
 	Newest   bool   `json:"newest,omitempty" desc:"for administrators: show the newest posts of any thread, and leave them unread; with continue, show older posts"`
 }
 
-// ReadThreadResult is a thread with posts of it, oldest first.
+// ReadThreadResult is a thread with some of its posts, oldest first.
 type ReadThreadResult struct {
 	Thread
 	Count    int       `json:"count"`
 	Posts    []Message `json:"posts"`
 	More     bool      `json:"more"`
-	Continue string    `json:"continue,omitempty"` // of the next call, if there are more
-	Rest     string    `json:"rest,omitempty"`     // for a model: how to get those
+	Continue string    `json:"continue,omitempty"` // parameter for the next call, if there are more posts
+	Rest     string    `json:"rest,omitempty"`     // for a model: how to get the rest
 	commands.Taken
 }
 
@@ -37,7 +37,7 @@ var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).
 	With(commands.Traits{Kind: tracing.Consumer}).Called("thread show", "", "").Knowing("thread_id",
 	commands.KnownThreads)
 
-// readThread moves the reader's cursor behind what it returns. The administrator has none.
+// readThread returns posts of a thread, and moves the reader's cursor past them. An administrator has no cursor.
 func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (ReadThreadResult, error) {
 	o := threads.ReadOptions{Thread: p.ThreadID, All: p.All, Limit: p.Limit, Peek: p.Peek, Newest: p.Newest,
 		Lease: commands.Lease(env.Caller, "read_thread", 0)}
@@ -71,7 +71,7 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 	return r, nil
 }
 
-// postsBeside is an answer with posts, and room for their thread.
+// postsBeside returns an answer with posts, and with room for their thread.
 func postsBeside(ms []orchestrator.Message) any {
 	return []any{renderPosts(ms), commands.Room}
 }
@@ -80,12 +80,12 @@ func renderPosts(ms []orchestrator.Message) []Message {
 	posts := make([]Message, len(ms))
 	for i := range ms {
 		posts[i] = render(&ms[i])
-		posts[i].Group, posts[i].MulticastID, posts[i].ThreadID, posts[i].SessionID = "", "", "", "" // the same for all
+		posts[i].Group, posts[i].MulticastID, posts[i].ThreadID, posts[i].SessionID = "", "", "", "" // the same
 	}
 	return posts
 }
 
-// Text shows each post.
+// Text writes each post.
 func (r ReadThreadResult) Text(w *terminal.Text) {
 	w.Printf("%s  %s, %s\n", w.Paint(terminal.Bold, r.ThreadID), r.Name, r.Status)
 	for i := range r.Posts {

@@ -10,26 +10,27 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// ReleaseParams say what to hand back.
+// ReleaseParams selects the messages to make unread again.
 type ReleaseParams struct {
 	MessageID string `json:"message_id,omitempty" desc:"message to make unread again" check:"id" arg:"1"`
 	All       bool   `json:"all,omitempty" desc:"all read messages, instead of one"`
 	Agent     string `json:"agent,omitempty" desc:"agent that read the messages; may be left out if the caller's credential names it" check:"agent"`
 }
 
-// ReleaseResult says what is unread again.
+// ReleaseResult lists the messages that are unread again.
 type ReleaseResult struct {
 	Agent    string   `json:"agent"`
 	Count    int      `json:"count"`
-	Released []string `json:"released"` // the first maxNamed of them
+	Released []string `json:"released"` // at most the first maxNamed
 }
 
-// maxNamed bounds the messages that an answer names.
+// maxNamed is the largest number of messages that an answer names.
 const maxNamed = 100
 
 var releaseCommand = commands.Define(vocabulary, "release", release).With(commands.Traits{BesideAny: true})
 
-// release is idempotent: what is unread already is left so, and not counted.
+// release makes messages unread again. It is idempotent: messages that are already unread are skipped, and not
+// counted.
 func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseResult, error) {
 	if p.All == (p.MessageID != "") {
 		return ReleaseResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "exactly one of `message_id` and `all` is required").
@@ -48,7 +49,8 @@ func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseRes
 		released, err := messages.ReleaseAll(ctx, env.Ledger, agent, by)
 		return ReleaseResult{Agent: agent, Count: len(released), Released: released[:min(len(released), maxNamed)]}, err
 	}
-	m, released, err := messages.Release(ctx, env.Ledger, p.MessageID, cmp.Or(by, agent)) // the administrator may say whose it must be
+	// An administrator may name the reader.
+	m, released, err := messages.Release(ctx, env.Ledger, p.MessageID, cmp.Or(by, agent))
 	if err != nil {
 		return ReleaseResult{}, err
 	}
@@ -59,7 +61,7 @@ func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseRes
 	return r, nil
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r ReleaseResult) Text(w *terminal.Text) {
 	switch r.Count {
 	case 0:

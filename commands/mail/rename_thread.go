@@ -10,14 +10,14 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// RenameThreadParams give a thread a name.
+// RenameThreadParams names a thread, and holds its new name.
 type RenameThreadParams struct {
 	ThreadID string `json:"thread_id" desc:"thread to rename" check:"id" arg:"1"`
 	Name     string `json:"name" desc:"new name of the thread" check:"min=1,max=256" arg:"2"`
 	Agent    string `json:"agent,omitempty" desc:"agent that renames the thread" check:"agent"`
 }
 
-// RenameThreadResult is the thread as it is now; renamed is false when it was called so already.
+// RenameThreadResult is the thread after the change. Renamed is false if the thread already had the name.
 type RenameThreadResult struct {
 	Renamed bool `json:"renamed"`
 	Thread
@@ -26,10 +26,10 @@ type RenameThreadResult struct {
 var renameThreadCommand = commands.Define(vocabulary, "rename_thread", renameThread).Knowing("thread_id",
 	commands.KnownThreads)
 
-// renamedType is the message_type of what tells the participants of another name.
+// renamedType is the message_type of the notice about the new name to the participants.
 const renamedType = "thread_renamed"
 
-// renameThread is idempotent.
+// renameThread renames a thread. It is idempotent.
 func renameThread(ctx context.Context, env commands.Env, p RenameThreadParams) (RenameThreadResult, error) {
 	by, err := ownerOrAll(ctx, env, p.Agent)
 	if err != nil {
@@ -47,7 +47,7 @@ func renameThread(ctx context.Context, env commands.Env, p RenameThreadParams) (
 	return RenameThreadResult{renamed, renderThread(&th)}, err
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r RenameThreadResult) Text(w *terminal.Text) {
 	if !r.Renamed {
 		w.Printf("%s is already named %s.\n", r.ThreadID, r.Name)

@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Message is a message of any vocabulary: what it says, apart from the form that its vocabulary gave that, and its
+// Message is a message of any vocabulary: its content, independent of the form that its vocabulary gave it, and its
 // columns.
 type Message struct {
 	MessageID   string          `json:"message_id"`
@@ -19,17 +19,17 @@ type Message struct {
 	MulticastID string          `json:"multicast_id,omitempty"`
 	Type        string          `json:"message_type"`
 	Text        string          `json:"text,omitempty"`
-	Data        json.RawMessage `json:"data,omitempty"` // beside the text, or all of the payload that is no text
+	Data        json.RawMessage `json:"data,omitempty"` // beside the text, or the whole payload if that is not text
 	Mentions    []string        `json:"mentions,omitempty"`
 	Summary     string          `json:"summary,omitempty"`
 	Context     string          `json:"context,omitempty"`
 	Priority    int             `json:"priority,omitempty"`
-	Action      string          `json:"message_action,omitempty"` // the answer of get_message has an action of its own
+	Action      string          `json:"message_action,omitempty"` // get_message has its own action
 	ThreadID    string          `json:"thread_id,omitempty"`
 	ThreadName  string          `json:"thread_name,omitempty"` // if the reader takes part in it
 	SessionID   string          `json:"session_id,omitempty"`
 	ReplyTo     string          `json:"reply_to,omitempty"`
-	Origin      json.RawMessage `json:"origin,omitempty"` // what the file said that it came from
+	Origin      json.RawMessage `json:"origin,omitempty"` // what the message's file contained about its origin
 
 	Status         string `json:"status"`
 	Error          string `json:"error_message,omitempty"`
@@ -43,7 +43,7 @@ type Message struct {
 	ArchivedAt     string `json:"archived_at,omitempty"`
 }
 
-// render shows a message. A text that says the same as the data is left out.
+// render returns a message in this form. It leaves out a text that equals the data.
 func render(m *orchestrator.Message) Message {
 	content := commands.ContentOf(m)
 	r := Message{
@@ -65,7 +65,7 @@ func render(m *orchestrator.Message) Message {
 	return r
 }
 
-// write shows it to people.
+// write writes the message for people.
 func (m *Message) write(w *terminal.Text) {
 	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(terminal.Bold, m.MessageID), m.Type, m.Sender, m.Recipient,
 		w.When(m.CreatedAt))

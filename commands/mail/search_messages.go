@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// SearchMessagesParams say what to look for.
+// SearchMessagesParams selects the messages to search for.
 type SearchMessagesParams struct {
 	Text     string `json:"text,omitempty" desc:"text that the message contains" check:"min=1,max=1024" arg:"1" flag:"grep"`
 	Sender   string `json:"sender,omitempty" desc:"only messages from this agent" check:"agent" also:"from"`
@@ -26,20 +26,20 @@ type SearchMessagesParams struct {
 	Agent    string `json:"agent,omitempty" desc:"agent that sent or got the messages; default for an administrator: all agents" check:"agent"`
 }
 
-// SearchMessagesResult lists what was found, newest first.
+// SearchMessagesResult lists the messages found, newest first.
 type SearchMessagesResult struct {
-	Agent    string `json:"agent,omitempty"` // "" is all
+	Agent    string `json:"agent,omitempty"` // "" for all agents
 	Count    int    `json:"count"`
 	Messages []Hit  `json:"messages"`
-	Complete bool   `json:"complete"` // nothing is left to be searched
+	Complete bool   `json:"complete"` // the whole history has been searched
 
-	SearchedBackTo string `json:"searched_back_to,omitempty"` // what was sent since then has been searched
-	Continue       string `json:"continue,omitempty"`         // of the call that searches on
+	SearchedBackTo string `json:"searched_back_to,omitempty"` // messages sent since then have been searched
+	Continue       string `json:"continue,omitempty"`         // parameter for the call that continues the search
 
-	says string // what was looked for
+	says string // the text that was searched for
 }
 
-// Hit is a message that was found. get_message shows it whole.
+// Hit is a message without its whole content. get_message shows the whole message.
 type Hit struct {
 	MessageID string `json:"message_id"`
 	Sender    string `json:"sender"`
@@ -54,7 +54,8 @@ type Hit struct {
 	Excerpt   string `json:"excerpt"`
 }
 
-// to returns where the message was sent: "team (bob)" is bob's copy of a message to team, and the status is that copy's.
+// to returns where the message was sent: "team (bob)" for bob's copy of a message to the group team. Status is that
+// of the copy.
 func (h *Hit) to() string {
 	if h.Group == "" || h.Group == h.Recipient || strings.HasPrefix(h.Group, orchestrator.ThreadPrefix) {
 		return h.Recipient
@@ -65,7 +66,7 @@ func (h *Hit) to() string {
 var searchMessagesCommand = commands.Define(vocabulary, "search_messages", searchMessages).Called("list", "",
 	"List messages, newest first, or search them")
 
-// searchMessages changes nothing.
+// searchMessages searches messages. It changes nothing.
 func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParams) (SearchMessagesResult, error) {
 	agent, err := ownerOrAll(ctx, env, p.Agent)
 	if err != nil {
@@ -104,7 +105,7 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 	return r, nil
 }
 
-// writeHits shows messages where there is no room for a table: a heading and the beginning of the text of each.
+// writeHits writes messages where a table does not fit: a heading and the beginning of the text of each.
 func writeHits(w *terminal.Text, list []Hit) {
 	for i := range list {
 		h := &list[i]
@@ -116,7 +117,7 @@ func writeHits(w *terminal.Text, list []Hit) {
 	}
 }
 
-// Text shows a line for each message, and how far the search has come.
+// Text writes a line for each message, and how far the search has come.
 func (r SearchMessagesResult) Text(w *terminal.Text) {
 	if r.Count > 0 {
 		rows := terminal.Rows(r.Messages, func(h *Hit) []string {

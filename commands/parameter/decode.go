@@ -16,12 +16,12 @@ import (
 	"mailroom/orchestrator"
 )
 
-// maxParams bounds the JSON of one call: the largest payload, and room for the rest.
+// maxParams bounds the JSON of one call in bytes: the largest payload, and room for the other parameters.
 const maxParams = orchestrator.MaxPayload + 256<<10
 
 // Decode fills the struct that into points to from a JSON object. It is strict: unknown and repeated keys, wrong
 // types, values out of bounds, trailing data, NUL and invalid UTF-8 are errors that name the parameter. An empty raw
-// stands for {}.
+// counts as {}. With fold, keys match without regard to case.
 func Decode(raw json.RawMessage, params []Param, fold bool, into any) error {
 	values, err := objectOf(raw, params, fold)
 	if err != nil {
@@ -32,7 +32,7 @@ func Decode(raw json.RawMessage, params []Param, fold bool, into any) error {
 		p := &params[i]
 		value, given := values[p.Name]
 		if string(value) == "null" && p.Kind != JSON {
-			given = false // JSON's way of leaving something out
+			given = false // in JSON, null means that the parameter is left out
 		}
 		if !given && p.Default != "" {
 			value, given = p.defaultJSON(), true
@@ -55,9 +55,9 @@ func Decode(raw json.RawMessage, params []Param, fold bool, into any) error {
 	return nil
 }
 
-// DecodeObject reads a JSON object that is the value of a parameter into a struct with the tags of Param, as strictly
-// as parameters themselves are read. It panics when the struct's tags are wrong. Error: invalid_params, which names the
-// parameter and the key in it.
+// DecodeObject decodes a JSON object that is the value of a parameter into a struct with the tags of Param, as
+// strictly as Decode. It panics if the tags are invalid. The error invalid_params names the parameter and the key in
+// its object.
 func DecodeObject[P any](parameter string, raw json.RawMessage) (p P, err error) {
 	params, err := Of(p)
 	if err != nil {
@@ -80,8 +80,8 @@ func (p *Param) defaultJSON() json.RawMessage {
 	return json.RawMessage(p.Default)
 }
 
-// objectOf returns the members of a JSON object under the names of the parameters. Error: invalid_params for a key that
-// is no parameter or is given twice, and for what is no object.
+// objectOf returns the members of a JSON object by the names of the parameters. It returns invalid_params for a key
+// that is not a parameter, for a repeated key, and for a value that is not an object.
 func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, nil
@@ -104,7 +104,7 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 		return values, nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // otherwise a number that is too large is an error that repeats all its digits
+	dec.UseNumber() // otherwise, the error for a number that is too large repeats all its digits
 	if token, err := dec.Token(); err != nil {
 		return nil, notJSON(err)
 	} else if token != json.Delim('{') {
@@ -141,7 +141,8 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 	return values, nil
 }
 
-// plainObject is the quick way through an object in which nothing is wrong. The slow way then says what is.
+// plainObject is the fast path for a valid object. It returns false for any other; the slow path then finds the
+// error.
 func plainObject(raw json.RawMessage, params []Param, fold bool) (values map[string]json.RawMessage, ok bool) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil || members == nil || len(members) != countMembers(raw) {
@@ -158,7 +159,7 @@ func plainObject(raw json.RawMessage, params []Param, fold bool) (values map[str
 	return values, len(values) == len(members)
 }
 
-// countMembers counts the members of a valid JSON object, repeated ones too.
+// countMembers counts the members of a valid JSON object, including repeated ones.
 func countMembers(object []byte) (n int) {
 	depth, inString := 0, false
 	for i := 0; i < len(object); i++ {
@@ -186,7 +187,7 @@ func notJSON(err error) error {
 	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the parameters must be valid JSON", Err: err}
 }
 
-// named finds the parameter that a key names; nil if there is none.
+// named returns the parameter with the name key, or nil if there is none.
 func named(key string, params []Param, fold bool) *Param {
 	for i := range params {
 		if params[i].Name == key || (fold && strings.EqualFold(params[i].Name, key)) {
@@ -196,7 +197,7 @@ func named(key string, params []Param, fold bool) *Param {
 	return nil
 }
 
-// unknownName is the error for a key that names no parameter.
+// unknownName returns the error for a key that is not a parameter.
 func unknownName(key string, params []Param) error {
 	names := make([]string, len(params))
 	for i := range params {
@@ -216,7 +217,7 @@ func unknownName(key string, params []Param) error {
 	return e.WithHint("Use one of: %s", strings.Join(names, ", "))
 }
 
-// decode puts one JSON value into a field.
+// decode stores one JSON value in a field.
 func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 	if err := orchestrator.CheckPairs(p.Name, value); err != nil {
 		return err
@@ -271,8 +272,8 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 	return nil
 }
 
-// wholeNumber reads a number of JSON that is whole, be it written as 5, as 5.0 or as 5e0. Errors: strconv.ErrRange,
-// also for what is above 2^53 and not written in digits alone; strconv.ErrSyntax for what is not whole, or no number.
+// wholeNumber parses a whole JSON number, written as 5, 5.0 or 5e0. It returns strconv.ErrRange if the number is too
+// large, or is above 2^53 and not written in digits alone, and strconv.ErrSyntax if the text is not a whole number.
 func wholeNumber(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if !errors.Is(err, strconv.ErrSyntax) {
@@ -294,7 +295,7 @@ func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {
 		return p.wrongType(value, "a list of strings")
 	}
 	element := *p
-	element.Min, element.Max = nil, nil // they bound the list
+	element.Min, element.Max = nil, nil // they bound the list, not its elements
 	list := make([]string, len(values))
 	for i := range values {
 		var err error
@@ -306,7 +307,7 @@ func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {
 	return p.lengthInBounds(len(list))
 }
 
-// text reads a JSON string, validates it and brings a name into its one form.
+// text decodes a JSON string, validates it, and normalizes a name.
 func (p *Param) text(value json.RawMessage) (s string, err error) {
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
 		return "", p.wrongType(value, "a string")
@@ -314,7 +315,8 @@ func (p *Param) text(value json.RawMessage) (s string, err error) {
 	return p.checkText(s)
 }
 
-// notAnObject refuses another value. Programs that write calls like to put an object into a text.
+// notAnObject returns the error for a value that is not an object. Programs that write calls often put an object into
+// a string.
 func (p *Param) notAnObject(value json.RawMessage) error {
 	var text string
 	if json.Unmarshal(value, &text) == nil && strings.HasPrefix(strings.TrimSpace(text), "{") {
@@ -328,7 +330,8 @@ func (p *Param) wrongType(value json.RawMessage, want string) error {
 	return p.mustBe(want, string(value))
 }
 
-// mustBe is the error for a value that is not what it must be. The error of a private parameter does not show the value.
+// mustBe returns the error for a value that breaks a rule. The error of a private parameter does not contain the
+// value.
 func (p *Param) mustBe(rule, value string) *orchestrator.Error {
 	if p.Private {
 		return p.invalid("must be %s", rule)
@@ -336,7 +339,7 @@ func (p *Param) mustBe(rule, value string) *orchestrator.Error {
 	return p.invalid("must be %s, but is %s", rule, orchestrator.Clip(value))
 }
 
-// IsUTF16 reports whether a text begins with the byte order mark of UTF-16, as files of Windows may.
+// IsUTF16 reports whether a text begins with the UTF-16 byte order mark, as files on Windows may.
 func IsUTF16(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
 }

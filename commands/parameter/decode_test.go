@@ -28,7 +28,7 @@ type everything struct {
 	Element []string        `json:"agents,omitempty" desc:"agents" check:"agent"`
 }
 
-// decodeInto decodes raw into P as the parameters of a command are.
+// decodeInto decodes raw into P as the parameters of a command are decoded.
 func decodeInto[P any](t testing.TB, raw string, fold bool) (P, error) {
 	t.Helper()
 	var p P
@@ -85,7 +85,7 @@ func TestDecodeTakes(t *testing.T) {
 	}
 }
 
-// TestDecodeRefuses holds each refusal to naming what is wrong, and with what bound.
+// TestDecodeRefuses checks that each error names what is invalid, and the bound.
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, raw, says string }{
@@ -167,7 +167,7 @@ func TestDecodeMissesWhatIsRequired(t *testing.T) {
 	}
 }
 
-// decodeSeeds are params of every kind, in order and not.
+// decodeSeeds holds parameters of every kind, valid and invalid.
 var decodeSeeds = []string{
 	``, `{}`, `{"count":1,"COUNT":2}`, `{"text":"\ud800"}`, `{"text":"\u0000"}`, `{"any":[1,2,{"a":null}]}`,
 	`{"list":["a",null]}`,
@@ -176,8 +176,8 @@ var decodeSeeds = []string{
 	`{"text":"\\\ud83d\ude00"}`, `{"maybe":null,"id":"msg-1"}`,
 }
 
-// checkDecode: whatever comes in, decoding ends without a panic, refuses with invalid_params and a message that can be
-// shown, and what it takes is valid text that decodes to the same again.
+// checkDecode checks that decoding any input ends without a panic. Invalid input is refused with invalid_params and a
+// message that can be shown, and accepted input is valid text that decodes to the same values again.
 func checkDecode(t *testing.T, raw string, fold bool) (malformed bool) {
 	got, err := decodeInto[everything](t, raw, fold)
 	if err != nil {
@@ -213,7 +213,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string, fold bool) { checkDecode(t, raw, fold) })
 }
 
-// TestMalformedParams replays what is kept of FuzzDecode.
+// TestMalformedParams replays the stored inputs of FuzzDecode.
 func TestMalformedParams(t *testing.T) {
 	t.Parallel()
 	corpus.Target{
@@ -226,7 +226,8 @@ func TestMalformedParams(t *testing.T) {
 	}.Replay(t, 2500)
 }
 
-// TestPrivateAndCharacters: no error repeats a private value, and bounds in characters count those.
+// TestPrivateAndCharacters checks that no error contains a private value, and that bounds in characters count
+// characters.
 func TestPrivateAndCharacters(t *testing.T) {
 	t.Parallel()
 	type secret struct {

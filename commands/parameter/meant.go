@@ -7,8 +7,7 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// sameThing are families of words of which other tools, and our own vocabularies, call one thing by this and another by
-// that.
+// sameThing lists groups of names that other tools and Mailroom's vocabularies use for the same thing.
 var sameThing = [][]string{
 	{"recipient", "target", "recipients", "to", "receiver", "dest", "destination", "group"},
 	{"sender", "source", "from", "author"},
@@ -34,8 +33,8 @@ var sameThing = [][]string{
 	{"listen", "port", "address", "addr", "bind", "p"},
 }
 
-// Same returns the one of some names of parameters or flags that stands for the same thing as a word, which is none of
-// them; "" if there is none.
+// Same returns the name in names that means the same as word, or "" if there is none. names are parameters or flags,
+// and word is none of them.
 func Same(word string, names []string) string {
 	word = strings.ReplaceAll(strings.ToLower(word), "-", "_")
 	for _, family := range sameThing {
@@ -53,8 +52,8 @@ func Same(word string, names []string) string {
 	return ""
 }
 
-// Meant returns which of some names of parameters or flags are most likely meant by a word that is none of them: the one
-// that stands for the same thing, otherwise those that are spelt almost like it.
+// Meant returns the names that word most likely means: the name that means the same or, if there is none, names with
+// a similar spelling. names are parameters or flags, and word is none of them.
 func Meant(word string, names []string) []string {
 	if same := Same(word, names); same != "" {
 		return []string{same}

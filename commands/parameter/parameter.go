@@ -1,5 +1,5 @@
-// Package parameter reads the parameters of commands: what the tags of a struct declare of them, and JSON into that
-// struct.
+// Package parameter reads the declarations of command parameters from struct tags, and decodes JSON into those
+// structs.
 package parameter
 
 import (
@@ -17,16 +17,16 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Seconds is a span of time: a whole number of seconds in JSON; on the command line also 30s, 10m, 2h, 30d.
+// Seconds is a duration. It is a whole number of seconds in JSON; the command line also accepts 30s, 10m, 2h and 30d.
 type Seconds int64
 
-// Duration returns it as a time.Duration.
+// Duration returns s as a time.Duration.
 func (s Seconds) Duration() time.Duration { return time.Duration(s) * time.Second }
 
-// Kind is how a parameter is written.
+// Kind is the type of a parameter's value.
 type Kind string
 
-// The kinds of parameters.
+// Kinds of parameters.
 const (
 	String  Kind = "string"
 	Integer Kind = "integer"
@@ -37,24 +37,25 @@ const (
 	Span    Kind = "seconds"
 )
 
-// Param describes one parameter, as its struct tags declare it:
+// Param describes one parameter, as declared by its struct tags:
 //
 //	json:"batch_size,omitempty"   its name; with omitempty it may be left out
-//	desc:"messages at most"       what it is; required
-//	check:"min=1,max=1000"        bounds: of a number, or of the bytes of a text or the elements of a list
-//	                              also agent, agent|group, agent|group|role, id, oneof=a|b, or status, which is that of a message;
-//	                              of a JSON value, object or text|object;
-//	                              characters: the bounds of a text count those; private: no error repeats its value,
-//	                              nor that of any other parameter of the command, nor a name that it does not have: what
-//	                              is private may have come to the wrong place
-//	default:"10"                  its value when it is left out
-//	arg:"1"                       its place among the arguments on the command line; rest takes all that follow, for a
-//	                              JSON value as a text, which needs no quotes of its own (- reads it from standard input)
-//	flag:"grep"                   the name of its flag, where that is not its own
+//	desc:"messages at most"       its description; required
+//	check:"min=1,max=1000"        bounds of a number, of the bytes of a text, or of the elements of a list
+//	                              also agent, agent|group, agent|group|role, id, mention, oneof=a|b, or status (a
+//	                              message's);
+//	                              for a JSON value: object or text|object;
+//	                              characters: the bounds of a text count characters; private: no error contains the
+//	                              value, the value of any other parameter of the command, or an unknown key, because a
+//	                              private text may have been given in the wrong place
+//	default:"10"                  the value if it is left out
+//	arg:"1"                       its position among the command-line arguments; rest takes all that follow, for a JSON
+//	                              value as a text, which needs no JSON quotes (- reads it from standard input)
+//	flag:"grep"                   the name of its flag, if it differs from the parameter's name
 //	also:"type"                   a further name of its flag
-//	with:"payload=message"        on the command line it is "message" where payload is given and it is not
-//	remote:"inbox|webhook:*"      all that may be given over the network, since the rest names a file, a program or a private
-//	                              network of the daemon's machine; * ends what may go on in any way
+//	with:"payload=message"        on the command line, "message" if payload is given and this parameter is not
+//	remote:"inbox|webhook:*"      the only values allowed over the network, because others name a file, a program or a
+//	                              private network of the daemon's machine; * matches any ending
 type Param struct {
 	Name     string
 	Desc     string
@@ -62,19 +63,21 @@ type Param struct {
 	Required bool
 	Default  string
 	Arg      string
-	Also     string    // a further name of its flag; "" is none
-	With     [2]string // on the command line: the parameter with which it has a value of itself, and that; "" is none
+	Also     string    // a further name of its flag; "" for none
+	With     [2]string // on the command line: if the parameter With[0] is given, the default is With[1]; "" for none
 	Min, Max *float64
 	OneOf    []string
-	NameOf   string // agent, agent|group, agent|group|role, id, status, or mention, which may be no name
+	NameOf   string // agent, agent|group, agent|group|role, id, status, or mention, which need not be a name
 
-	// TextOrObject: the JSON value is a text or an object. On the command line a text needs no quotes of its own.
+	// TextOrObject reports whether the JSON value is a text or an object. On the command line, a text needs no JSON
+	// quotes.
 	TextOrObject bool
 	Object       bool // the JSON value is an object
 
 	Characters bool     // Min and Max of a text count characters, not bytes
-	Remote     []string // what alone may be given over the network; nil: anything
-	// errors, which stand in the traces, repeat nothing of its value; all parameters of a command are, or none
+	Remote     []string // the only values allowed over the network; nil allows any
+	// Private reports whether errors, which are stored in traces, omit the value. Of sets it for all parameters of a
+	// command if it is set for one of them.
 	Private bool
 
 	index   int
@@ -88,7 +91,7 @@ var (
 	stringsType = reflect.TypeFor[[]string]()
 )
 
-// Of reads the tags of a struct of parameters.
+// Of returns the parameters that the tags of a struct declare.
 func Of(zero any) ([]Param, error) {
 	t := reflect.TypeOf(zero)
 	if t.Kind() != reflect.Struct {
@@ -137,7 +140,7 @@ func Of(zero any) ([]Param, error) {
 	return params, nil
 }
 
-// checkDefault holds the default to the parameter's own bounds.
+// checkDefault checks the default against the parameter's own bounds.
 func (p *Param) checkDefault(t reflect.Type) error {
 	if p.Default == "" {
 		return nil
@@ -208,12 +211,12 @@ func (p *Param) readChecks(tag string) error {
 	return nil
 }
 
-// Flag is the parameter's flag on the command line, without dashes: threadId and BATCH_SIZE give thread-id, batch-size.
+// Flag returns the command-line flag without dashes: threadId and BATCH_SIZE become thread-id and batch-size.
 func (p *Param) Flag() string {
 	return cmp.Or(p.flag, strings.ReplaceAll(Uncamel(p.Name), "_", "-"))
 }
 
-// Uncamel writes a name without capitals: SendMessage is send-message.
+// Uncamel returns a name in lower case with dashes: SendMessage becomes send-message.
 func Uncamel(name string) string {
 	if name == strings.ToLower(name) {
 		return name
@@ -231,7 +234,7 @@ func Uncamel(name string) string {
 	return b.String()
 }
 
-// Bounds says in words what the parameter may be; "" when anything of its kind may stand.
+// Bounds describes in words the values that the parameter may have, or returns "" if it has no bounds.
 func (p *Param) Bounds() string {
 	what := map[Kind]string{String: " bytes", JSON: " bytes", List: " elements", Span: " seconds"}[p.Kind]
 	if p.Characters {
@@ -252,17 +255,17 @@ func (p *Param) Bounds() string {
 
 func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// invalid is the error for a parameter that is not as it must be.
+// invalid returns the error for an invalid parameter.
 func (p *Param) invalid(format string, args ...any) *orchestrator.Error {
 	return orchestrator.InvalidParam(p.Name, format, args...)
 }
 
-// isWithin reports whether a number, or the length of something, is in the bounds.
+// isWithin reports whether a number or a length is within the bounds.
 func (p *Param) isWithin(n float64) bool {
 	return (p.Min == nil || n >= *p.Min) && (p.Max == nil || n <= *p.Max)
 }
 
-// within is Bounds as it follows "must be".
+// within returns Bounds in a form that follows "must be".
 func (p *Param) within() string {
 	if p.Min != nil && p.Max != nil {
 		return "from " + p.Bounds()
@@ -270,7 +273,7 @@ func (p *Param) within() string {
 	return p.Bounds()
 }
 
-// inBounds checks a number, which value writes.
+// inBounds checks a number. value is the number as it was written.
 func (p *Param) inBounds(n float64, value string) error {
 	if p.isWithin(n) {
 		return nil
@@ -278,7 +281,7 @@ func (p *Param) inBounds(n float64, value string) error {
 	return p.mustBe(p.within(), value)
 }
 
-// lengthInBounds checks the length of something.
+// lengthInBounds checks a length.
 func (p *Param) lengthInBounds(n int) error {
 	if p.isWithin(float64(n)) {
 		return nil
@@ -286,7 +289,7 @@ func (p *Param) lengthInBounds(n int) error {
 	return p.invalid("must have %s, but has %d", p.Bounds(), n)
 }
 
-// invalidName is the error of a check of a name, with the parameter that holds it.
+// invalidName turns the error of a name check into one that names the parameter.
 func (p *Param) invalidName(err error) error {
 	e, ok := errors.AsType[*orchestrator.Error](err)
 	if !ok {
@@ -295,7 +298,7 @@ func (p *Param) invalidName(err error) error {
 	return p.invalid("%s", e.WithoutHint()).WithHint("%s", e.Hint)
 }
 
-// hintOneOf is the hint for a text that is none of the ones that may stand there; "" if nothing is known about it.
+// hintOneOf returns a hint for a text that is not among the allowed values, or "" if there is no hint.
 func (p *Param) hintOneOf(s string) string {
 	if p.Private {
 		return ""
@@ -306,7 +309,7 @@ func (p *Param) hintOneOf(s string) string {
 	return orchestrator.DidYouMean(s, p.OneOf)
 }
 
-// checkText validates a text and brings a name into its one form.
+// checkText validates a text and normalizes a name.
 func (p *Param) checkText(s string) (string, error) {
 	if strings.ContainsRune(s, 0) {
 		return "", p.invalid("must not contain a NUL character")
@@ -340,10 +343,10 @@ func (p *Param) checkText(s string) (string, error) {
 	return s, p.lengthInBounds(len(s))
 }
 
-// Value returns the parameter's value in the struct of its command's parameters.
+// Value returns the value of the parameter in params, the struct of the command's parameters.
 func (p *Param) Value(params any) reflect.Value { return reflect.ValueOf(params).Field(p.index) }
 
-// OnlyHere reports whether a value of a parameter is refused to a caller over the network.
+// OnlyHere reports whether a value of the parameter is refused to callers over the network.
 func (p *Param) OnlyHere(value string) bool {
 	return p.Remote != nil && !slices.ContainsFunc(p.Remote, func(allowed string) bool {
 		prefix, open := strings.CutSuffix(allowed, "*")

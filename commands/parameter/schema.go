@@ -2,7 +2,7 @@ package parameter
 
 import "github.com/google/jsonschema-go/jsonschema"
 
-// Schema is the JSON Schema of an object of these parameters, for tools that check or offer them.
+// Schema returns the JSON Schema of an object of these parameters, for tools that check or offer them.
 func Schema(params []Param) *jsonschema.Schema {
 	s := &jsonschema.Schema{
 		Type: "object", Properties: map[string]*jsonschema.Schema{},
@@ -28,9 +28,9 @@ func (p *Param) schema() *jsonschema.Schema {
 		s.Enum = append(s.Enum, v)
 	}
 	switch p.Kind {
-	case JSON: // anything, unless it says otherwise
+	case JSON: // any value, unless a check restricts it
 		if p.TextOrObject {
-			s.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Type: "object"}} // a list of types is refused by some hosts
+			s.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Type: "object"}} // some hosts refuse a list of types
 		} else if p.Object {
 			s.Type = "object"
 		}
@@ -50,9 +50,9 @@ func (p *Param) schema() *jsonschema.Schema {
 	return s
 }
 
-// setLengths bounds a text. Ours are mostly bounds in bytes and a schema's are in characters, of which there may be
-// fewer: so the upper one holds, and of the lower one only that the text is not empty. The schema never refuses what
-// Run takes.
+// setLengths sets the length bounds of a text. Most of our bounds count bytes, but a schema counts characters, of
+// which a text may have fewer. The schema therefore keeps the upper bound, and of a lower bound only that the text is
+// not empty. It never refuses a value that Run accepts.
 func setLengths(s *jsonschema.Schema, p *Param) {
 	s.MaxLength = whole(p.Max)
 	if p.Min != nil && *p.Min >= 1 {

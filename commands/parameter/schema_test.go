@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSchemaAgreesWithTheDecoder compares the schema, which tools check by, with the decoder.
+// TestSchemaAgreesWithTheDecoder compares the schema, which tools check against, with the decoder.
 func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 	t.Parallel()
 	params, err := Of(everything{})

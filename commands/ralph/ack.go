@@ -14,23 +14,24 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// AckParams name the message that was processed.
+// AckParams names the message that was processed.
 type AckParams struct {
 	ID    string `json:"id" desc:"message that was processed" check:"id" arg:"1"`
 	Agent string `json:"agent,omitempty" desc:"agent that processed it; may be left out" check:"agent"`
 }
 
-// AckResult tells when it was acknowledged first, and what became of its file.
+// AckResult holds when the message was first acknowledged, and whether its file was removed.
 type AckResult struct {
 	ID             string `json:"id"`
 	Agent          string `json:"agent"`
 	AcknowledgedAt string `json:"acknowledged_at"`
-	FileRemoved    bool   `json:"file_removed"` // false also when the agent has no folder, or the file was gone
+	FileRemoved    bool   `json:"file_removed"` // false also if the agent has no folder, or the file did not exist
 }
 
 var ackCommand = commands.Define(vocabulary, "ack", ack)
 
-// ack is idempotent: a repeat answers with the first time, and removes a file that is still there.
+// ack acknowledges a message and removes its file. It is idempotent: a repeated call returns the time of the first,
+// and removes the file if it still exists.
 func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) {
 	by := env.Caller.Name
 	if p.Agent != "" {
@@ -61,12 +62,12 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 	return r, err
 }
 
-// folderOf is the root below which an agent's messages lie as files, if they do.
+// folderOf returns the root folder below which an agent's messages are files. It returns false if they are not files.
 func folderOf(agent *ledger.Agent) (root string, ok bool) {
 	return strings.CutPrefix(agent.Deliver, "dir:")
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r AckResult) Text(w *terminal.Text) {
 	if r.FileRemoved {
 		w.Printf("Acknowledged %s and removed its file.\n", w.Paint(terminal.Bold, r.ID))

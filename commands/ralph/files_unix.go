@@ -18,14 +18,14 @@ import (
 	"mailroom/orchestrator/watchdog"
 )
 
-// WatchResult says what was done until the watch ended.
+// WatchResult holds what was done until the watch ended.
 type WatchResult struct {
 	Root string `json:"root"`
 	bridge.Counts
-	Found []letters.Problem `json:"found,omitempty"` // what the problems are, the first 20; only after one look
+	Found []letters.Problem `json:"found,omitempty"` // the first 20 problems; only with once
 }
 
-// watch ends when it is asked to, which is no failure.
+// watch watches the folders until it is stopped, which is not an error.
 func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, error) {
 	o := bridge.Options{
 		Root: p.Root, Name: p.Name, Log: env.Log,
@@ -47,7 +47,7 @@ func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, e
 	return r, err
 }
 
-// Text says it in a sentence, and where to look for what went wrong.
+// Text writes the counts, and the problems or where to find them.
 func (r WatchResult) Text(w *terminal.Text) {
 	w.Printf("Imported: %d. Delivered: %d. Acknowledged: %d. Problems: %d.\n", r.TakenIn, r.Delivered, r.Acknowledged,
 		r.Problems)
@@ -59,8 +59,8 @@ func (r WatchResult) Text(w *terminal.Text) {
 	}
 }
 
-// removeFile removes the file of a message that its recipient has acknowledged, and reports whether it was there.
-// Everything but the root itself is looked up below the root, so that no link leads out of it.
+// removeFile removes the file of a message that its recipient acknowledged, and reports whether the file existed. It
+// resolves everything except the root itself below the root, so that no link leads out of the root.
 func removeFile(root string, m *orchestrator.Message, mark string) (removed bool, err error) {
 	name, err := bridge.FileName(m.ID, mark)
 	if err != nil {
@@ -80,8 +80,8 @@ func removeFile(root string, m *orchestrator.Message, mark string) (removed bool
 	}).WithHint("Delete the file manually, or acknowledge the message again when its folder is writable")
 }
 
-// removeOwn removes the file of a message below a root. What has taken its name since, another message above all,
-// stays.
+// removeOwn removes the file of a message below a root. It keeps a file that has since replaced it under the same
+// name, such as another message.
 func removeOwn(root *os.Root, path, id string) (removed bool, err error) {
 	info, err := root.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {

@@ -7,7 +7,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// WatchResult is empty: nothing is watched on Windows.
+// WatchResult is empty, because folders are not watched on Windows.
 type WatchResult struct{}
 
 func watch(context.Context, commands.Env, WatchParams) (r WatchResult, err error) {
@@ -15,5 +15,5 @@ func watch(context.Context, commands.Env, WatchParams) (r WatchResult, err error
 		WithHint("Run `mailroom ralph watch` on the Linux or macOS machine that has the folders")
 }
 
-// removeFile finds no file: no agent of this machine has a folder.
+// removeFile removes nothing, because no agent on a Windows machine has a folder.
 func removeFile(string, *orchestrator.Message, string) (removed bool, err error) { return false, nil }

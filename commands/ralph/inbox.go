@@ -14,7 +14,7 @@ import (
 	"mailroom/tracing"
 )
 
-// InboxParams say whose messages to show.
+// InboxParams selects the messages to show.
 type InboxParams struct {
 	Agent      string            `json:"agent,omitempty" desc:"agent that reads its inbox; may be left out if the caller's credential names it" check:"agent"`
 	MarkAsRead bool              `json:"markAsRead,omitempty" desc:"mark the messages as read" default:"true"`
@@ -27,17 +27,17 @@ type InboxParams struct {
 type InboxResult struct {
 	Agent    string     `json:"agent"`
 	Count    int        `json:"count"`
-	HasMore  bool       `json:"has_more"` // there are others
+	HasMore  bool       `json:"has_more"` // there are more messages
 	Messages []Received `json:"messages"`
-	Rest     string     `json:"rest,omitempty"`        // for a model: how to get those
-	Until    string     `json:"lease_until,omitempty"` // they come back then
+	Rest     string     `json:"rest,omitempty"`        // for a model: how to get the rest
+	Until    string     `json:"lease_until,omitempty"` // when unacknowledged messages become unread again
 	commands.Waited
 	commands.Taken
 }
 
 var inboxCommand = commands.Define(vocabulary, "inbox", inbox).With(commands.Traits{Kind: tracing.Consumer})
 
-// inbox delivers what is due to the agent on the way.
+// inbox delivers what is due to the agent, and returns its messages.
 func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, error) {
 	name, err := commands.ActAs(env.Caller, p.Agent)
 	if err != nil {
@@ -53,7 +53,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 		} else if ok {
 			return inboxOfFolder(ctx, env, &agent, p)
 		}
-	} else if orchestrator.CodeOf(err) != orchestrator.NotFound { // it may be about to register itself
+	} else if orchestrator.CodeOf(err) != orchestrator.NotFound { // the agent may be about to register itself
 		return InboxResult{}, err
 	}
 	answer := func(ms []orchestrator.Message) any { return showInbox(name, ms) }
@@ -75,8 +75,8 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	return r, nil
 }
 
-// inboxOfFolder shows what lies in an agent's inbox folder, as far as the engine knows: what was delivered there and is
-// not acknowledged.
+// inboxOfFolder returns the messages in an agent's inbox folder according to the database: those that were delivered
+// to the folder and are not acknowledged.
 func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p InboxParams) (InboxResult, error) {
 	answer := func(ms []orchestrator.Message) any { return showInbox(agent.Name, ms) }
 	in, err := letters.Wait(ctx, env.Engine, letters.Request{
@@ -104,7 +104,7 @@ func showInbox(agent string, ms []orchestrator.Message) InboxResult {
 	return r
 }
 
-// Text shows each message.
+// Text writes each message.
 func (r InboxResult) Text(w *terminal.Text) {
 	if r.Count == 0 {
 		w.Printf("The inbox of %s is empty.\n", r.Agent)

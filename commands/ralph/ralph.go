@@ -1,5 +1,5 @@
-// Package ralph is the vocabulary of document 002: typed messages between the agents of an event-driven crew, which lie
-// as files in inbox folders. What the form of a message is stands in orchestrator/letter.
+// Package ralph is the vocabulary of document 002: typed messages between the agents of an event-driven crew, stored
+// as files in inbox folders. The form of a message is defined in package orchestrator/letter.
 package ralph
 
 import (
@@ -13,7 +13,7 @@ var cards embed.FS
 
 var vocabulary = &commands.Vocabulary{Name: "ralph", Cards: cards, Document: true, Prefix: "ralph_"}
 
-// Definitions lists the commands in the order of a message's life.
+// Definitions lists the commands in the order in which a message passes through them.
 func Definitions() []*commands.Definition {
 	return []*commands.Definition{
 		sendCommand.Definition,

@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// Message is a message in the document's form, and how it came to its recipient. Source: document 002, "Message
+// Message is a message in the form of the document, and how it was addressed. Source: document 002, "Message
 // Structure".
 type Message struct {
 	ID        string          `json:"id"`
@@ -17,9 +17,9 @@ type Message struct {
 	To        string          `json:"to"`
 	Type      string          `json:"type"`
 	Priority  string          `json:"priority"`
-	Payload   json.RawMessage `json:"payload"` // as it was sent, whatever vocabulary did that
+	Payload   json.RawMessage `json:"payload"` // unchanged, in whatever vocabulary the message was sent
 	Timestamp string          `json:"timestamp"`
-	Status    string          `json:"status"` // pending, as in the file: it waits to be processed
+	Status    string          `json:"status"` // pending, as in the file: not yet processed
 	ReplyTo   *string         `json:"replyTo"`
 
 	SessionID       string `json:"session_id,omitempty"`
@@ -27,20 +27,20 @@ type Message struct {
 	MulticastTarget string `json:"multicast_target,omitempty"` // group or team that the sender addressed
 }
 
-// Received is a message with keys that the document lacks: those of other vocabularies, and those that only its file
-// had.
+// Received is a message with keys that the document does not define: those of other vocabularies, and those found
+// only in the message's file.
 type Received struct {
 	Message
 	Summary   string `json:"summary,omitempty"`
 	Context   string `json:"context,omitempty"`
 	Action    string `json:"action,omitempty"`
 	ThreadID  string `json:"thread_id,omitempty"`
-	ExpiresAt string `json:"expires_at,omitempty"` // if the sender gave it a time to live
+	ExpiresAt string `json:"expires_at,omitempty"` // if the sender set a time to live
 
 	more []letter.Member
 }
 
-// MarshalJSON puts the keys that nobody here knows behind the others.
+// MarshalJSON writes unknown keys of the message's file after all others.
 func (r Received) MarshalJSON() ([]byte, error) {
 	type known Received
 	body, err := orchestrator.JSON(known(r))
@@ -54,7 +54,7 @@ func (r Received) MarshalJSON() ([]byte, error) {
 	return body, nil
 }
 
-// render brings a message of any vocabulary into the document's form.
+// render returns a message of any vocabulary in the form of the document.
 func render(m *orchestrator.Message) Received {
 	l := letter.Of(m)
 	r := Received{
@@ -72,7 +72,7 @@ func render(m *orchestrator.Message) Received {
 	return r
 }
 
-// text shows a message to people.
+// text writes a message for people.
 func (m *Message) text(w *terminal.Text) {
 	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(terminal.Bold, m.ID), m.Type, m.From, m.To, m.Timestamp)
 	w.Body("  ", string(m.Payload))

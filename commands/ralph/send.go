@@ -16,7 +16,8 @@ import (
 	"mailroom/tracing"
 )
 
-// SendParams ask for one message, or one to every member of a group. Source: document 002, "Message Structure".
+// SendParams describes a message to an agent, or to every member of a group. Source: document 002, "Message
+// Structure".
 type SendParams struct {
 	ID             string          `json:"id,omitempty" desc:"your own message ID; a repeated send with this ID sends nothing" check:"id"`
 	From           string          `json:"from,omitempty" desc:"agent that sends; may be left out if the caller's credential names it" check:"agent"`
@@ -31,20 +32,21 @@ type SendParams struct {
 	StrictRoutes   bool            `json:"strictRoutes,omitempty" desc:"reject a type that is not allowed between these agents, as the setting ralph.strict_routes does"`
 }
 
-// SendResult is the message as it was sent. One to a group has the id that its copies share; messages lists these, one
-// for each member.
+// SendResult is the message as sent. A message to a group has the id that its copies share, and Messages lists the
+// copies, one for each member.
 type SendResult struct {
 	Message
 	Messages   []Message `json:"messages,omitempty"`
-	Idempotent bool      `json:"idempotent,omitempty"` // it had been sent before
-	// what keeps it from being delivered soon, or what its sender may not have meant
+	Idempotent bool      `json:"idempotent,omitempty"` // it was sent before
+	// what delays its delivery, or a possible mistake of the sender
 	Note string `json:"note,omitempty"`
 	commands.Replied
 }
 
 var sendCommand = commands.Define(vocabulary, "send", send).With(commands.Traits{Kind: tracing.Producer})
 
-// send is durable when it returns, and so is the presence that a status_update reports.
+// send sends a message. The message is durable when send returns, and so is the presence that a status_update
+// reports.
 func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, error) {
 	draft, err := p.draft(env.Caller)
 	if err == nil {
@@ -85,7 +87,7 @@ func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err er
 		ReplyTo:        p.ReplyTo,
 		IdempotencyKey: p.IdempotencyKey, MakeID: letter.ID,
 	}
-	if caller.Session != orchestrator.DefaultSession { // the document has no key for one
+	if caller.Session != orchestrator.DefaultSession { // the document has no key for the session
 		d.SessionID = caller.Session
 	}
 	if p.Timestamp != "" {
@@ -102,8 +104,9 @@ func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err er
 	return d, err
 }
 
-// checkRoute refuses a message that does not go the way of its type, where somebody wants that. Names that nobody knows
-// are left to the engine, which keeps what was said as a dead letter.
+// checkRoute returns an error for a message whose type is not allowed between the two agents, if strictRoutes or the
+// setting ralph.strict_routes requires the check. Unknown names are left to the engine, which keeps the message as a
+// dead letter.
 func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender string) error {
 	setting, err := env.Ledger.Setting(ctx, "ralph.strict_routes")
 	if err != nil || !p.StrictRoutes && setting.Value != "on" {
@@ -121,7 +124,7 @@ func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender st
 	if i := slices.IndexFunc(names, func(a ledger.Agent) bool { return a.Name == sender }); i >= 0 {
 		from.Role = names[i].Role
 	} else if env.Caller.Name == "" || orchestrator.IsBuiltIn(sender) {
-		return nil // the operator is in no route, and any other is about to register itself
+		return nil // the operator is in no route, and any other agent is about to register itself
 	}
 	for i := range names {
 		if !slices.Contains(to, names[i].Name) {
@@ -134,7 +137,7 @@ func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender st
 	return nil
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r SendResult) Text(w *terminal.Text) {
 	switch {
 	case r.Idempotent:

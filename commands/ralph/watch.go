@@ -5,7 +5,7 @@ import (
 	"mailroom/tracing"
 )
 
-// WatchParams say which folders are watched, and for how long.
+// WatchParams selects the folders to watch, and for how long.
 type WatchParams struct {
 	Root string `json:"root,omitempty" desc:"folder that contains the inbox folders; created if missing" check:"min=1,max=4096" default:".claude/session/messages"`
 	Once bool   `json:"once,omitempty" desc:"check once, deliver the messages that are due, and exit"`

@@ -7,7 +7,7 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// GetDeadLettersParams say how many to show. Source: document 000, "get_dead_letters".
+// GetDeadLettersParams bounds the answer. Source: document 000, "get_dead_letters".
 type GetDeadLettersParams struct {
 	Limit    int    `json:"limit,omitempty" desc:"maximum number of messages, newest first" check:"min=1,max=50" default:"20"`
 	Continue string `json:"continue,omitempty" desc:"value of continue in the previous answer" check:"max=64"`
@@ -15,7 +15,7 @@ type GetDeadLettersParams struct {
 
 var getDeadLettersCommand = commands.Define(vocabulary, "get_dead_letters", getDeadLetters)
 
-// getDeadLetters changes nothing.
+// getDeadLetters lists dead letters. It changes nothing.
 func getDeadLetters(ctx context.Context, env commands.Env, p GetDeadLettersParams) (SentMessagesResult, error) {
 	before, err := commands.Place(p.Continue)
 	if err != nil {

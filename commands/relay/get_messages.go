@@ -13,7 +13,7 @@ import (
 	"mailroom/tracing"
 )
 
-// GetMessagesParams say whose unread messages to get. Source: document 000, "get_messages".
+// GetMessagesParams selects the unread messages to get. Source: document 000, "get_messages".
 type GetMessagesParams struct {
 	SessionID  string            `json:"sessionId,omitempty" desc:"program, or a session that it takes part in; may be left out if the caller's credential names it" check:"max=256"`
 	Target     string            `json:"target,omitempty" desc:"only messages to this program or group" check:"agent|group|role"`
@@ -29,10 +29,10 @@ type GetMessagesParams struct {
 type GetMessagesResult struct {
 	HasInterrupts bool      `json:"hasInterrupts"`
 	Count         int       `json:"count"`
-	HasMore       bool      `json:"hasMore"` // there are others: ask again
+	HasMore       bool      `json:"hasMore"` // more messages are unread: call again
 	Messages      []Message `json:"messages"`
-	Rest          string    `json:"rest,omitempty"`       // for a model: how to get those
-	LeaseUntil    string    `json:"leaseUntil,omitempty"` // they come back then
+	Rest          string    `json:"rest,omitempty"`       // for a model: how to get the rest
+	LeaseUntil    string    `json:"leaseUntil,omitempty"` // when messages without an ACK become unread again
 	commands.Waited
 	commands.Taken
 }
@@ -40,7 +40,8 @@ type GetMessagesResult struct {
 var getMessagesCommand = commands.Define(vocabulary, "get_messages", getMessages).
 	With(commands.Traits{Kind: tracing.Consumer})
 
-// getMessages delivers what is due to this reader on the way. What it returns is read once the answer was written.
+// getMessages delivers what is due to the reader, and returns unread messages. With markAsRead and without a lease,
+// the messages are read once the answer is written.
 func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (GetMessagesResult, error) {
 	reader, err := readerOf(ctx, env, p.SessionID)
 	if err != nil {
@@ -66,7 +67,7 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 	return r, nil
 }
 
-// unreadOf is the answer with some messages.
+// unreadOf returns the answer with these messages.
 func unreadOf(ms []orchestrator.Message) any {
 	r := GetMessagesResult{Count: len(ms), Messages: make([]Message, len(ms)), LeaseUntil: commands.LeaseEnd(ms)}
 	for i := range ms {
@@ -76,7 +77,8 @@ func unreadOf(ms []orchestrator.Message) any {
 	return r
 }
 
-// readerOf resolves a sessionId: an agent's name, or a session that the caller takes part in.
+// readerOf returns the agent that a sessionId means: the agent with that name, or the caller, if it takes part in
+// that session.
 func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, error) {
 	if sessionID == "" || sessionID == env.Caller.Name {
 		return commands.ReadAs(ctx, env, sessionID)
@@ -103,7 +105,7 @@ func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, 
 		WithHint("To get your own messages, omit sessionId. %s", unknown.Hint)
 }
 
-// priorityBounds are the numbers that a priority's word stands for; "" stands for all.
+// priorityBounds returns the lowest and the highest number for a priority word. nil means no bound; "" has no bounds.
 func priorityBounds(word string) (low, high *int) {
 	if word == "" {
 		return nil, nil
@@ -118,7 +120,7 @@ func priorityBounds(word string) (low, high *int) {
 	return low, high
 }
 
-// Text shows each message.
+// Text writes each message.
 func (r GetMessagesResult) Text(w *terminal.Text) {
 	if r.Count == 0 {
 		w.Printf("No unread messages.\n")

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// GetSentMessagesParams select from an outbox. Source: document 000, "get_sent_messages".
+// GetSentMessagesParams selects sent messages. Source: document 000, "get_sent_messages".
 type GetSentMessagesParams struct {
 	Status   string `json:"status,omitempty" desc:"only messages with this status" check:"status"`
 	Target   string `json:"target,omitempty" desc:"only messages to this program or group" check:"agent|group|role"`
@@ -21,7 +21,7 @@ type GetSentMessagesParams struct {
 	Limit    int    `json:"limit,omitempty" desc:"maximum number of messages" check:"min=1,max=50" default:"20"`
 }
 
-// SentMessage is a message with what is known of its way.
+// SentMessage is a message with what is known about its delivery.
 type SentMessage struct {
 	Message
 	Status      string             `json:"status"`
@@ -30,13 +30,13 @@ type SentMessage struct {
 	Error       string             `json:"error,omitempty"` // of the last failed attempt
 	Recipient   string             `json:"recipient"`       // the target, or the member of the target
 	Receipts    []messages.Receipt `json:"receipts,omitempty"`
-	// of a post in a thread: one for each agent that it mentions
+	// of a post in a thread: one copy for each agent that it mentions
 	Copies []Copy `json:"copies,omitempty"`
 
-	CopiesLeftOut int `json:"copies_left_out,omitempty"` // since the answer would have been too long for the model
+	CopiesLeftOut int `json:"copies_left_out,omitempty"` // left out because the answer would be too long for the model
 }
 
-// Copy is a post on its way to one of the agents that it mentions.
+// Copy is the copy of a post for one of the agents that it mentions.
 type Copy struct {
 	MessageID string             `json:"messageId"`
 	Recipient string             `json:"recipient"`
@@ -49,13 +49,13 @@ type Copy struct {
 type SentMessagesResult struct {
 	Count    int           `json:"count"`
 	HasMore  bool          `json:"hasMore"`
-	Continue string        `json:"continue,omitempty"` // of the call that goes on, if there are more
+	Continue string        `json:"continue,omitempty"` // parameter for the next call, if there are more
 	Messages []SentMessage `json:"messages"`
 }
 
 var getSentMessagesCommand = commands.Define(vocabulary, "get_sent_messages", getSentMessages)
 
-// getSentMessages changes nothing.
+// getSentMessages lists sent messages. It changes nothing.
 func getSentMessages(ctx context.Context, env commands.Env, p GetSentMessagesParams) (SentMessagesResult, error) {
 	source := p.Source
 	if source == "" || !env.Caller.Admin {
@@ -70,7 +70,7 @@ func getSentMessages(ctx context.Context, env commands.Env, p GetSentMessagesPar
 	}, p.Continue)
 }
 
-// history lists messages of the past with their receipts, from where the answer before says.
+// history lists past messages with their receipts. from is the value of continue in the previous answer.
 func history(ctx context.Context, env commands.Env, f messages.HistoryFilter, from string) (SentMessagesResult, error) {
 	var err error
 	if f.From, err = commands.Place(from); err != nil {
@@ -121,7 +121,7 @@ func sentMessages(ctx context.Context, env commands.Env, ms []orchestrator.Messa
 	return answer(env.Shown(ms, answer)).(SentMessagesResult), nil
 }
 
-// copiesOf shows how a post got to those that it mentions.
+// copiesOf returns the copies of a post with their receipts.
 func copiesOf(ctx context.Context, env commands.Env, ms []orchestrator.Message) ([]Copy, error) {
 	if len(ms) == 0 {
 		return nil, nil
@@ -137,7 +137,7 @@ func copiesOf(ctx context.Context, env commands.Env, ms []orchestrator.Message) 
 	return list, nil
 }
 
-// Text shows a line for each message.
+// Text writes a line for each message.
 func (r SentMessagesResult) Text(w *terminal.Text) {
 	terminal.TableOf(w, []string{"MESSAGE", "TYPE", "SOURCE", "TARGET", "STATUS", "SENT", "TEXT…"}, r.Messages,
 		func(m *SentMessage) []string {

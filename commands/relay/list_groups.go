@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/agents"
 )
 
-// ListGroupsResult lists the groups with their members, and who can be a target and is in none.
-// Source: document 000, "list_groups".
+// ListGroupsResult lists the groups with their members, and the possible targets outside all groups. Source: document
+// 000, "list_groups".
 type ListGroupsResult struct {
 	Groups []agents.Group `json:"groups"`
 	Others []Other        `json:"others"`
@@ -37,7 +37,7 @@ func listGroups(ctx context.Context, env commands.Env, _ struct{}) (ListGroupsRe
 	return r, err
 }
 
-// Text shows a line for each group.
+// Text writes a line for each group.
 func (r ListGroupsResult) Text(w *terminal.Text) {
 	terminal.TableOf(w, []string{"GROUP", "MEMBERS"}, r.Groups, func(g *agents.Group) []string {
 		return []string{g.Name, strings.Join(g.Members, ", ")}

@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// QueryMessageHistoryParams select from all messages. Source: document 000, "query_message_history".
+// QueryMessageHistoryParams selects from all messages. Source: document 000, "query_message_history".
 type QueryMessageHistoryParams struct {
 	ThreadID string `json:"threadId,omitempty" desc:"only messages in this thread, oldest first" check:"max=256"`
 	Source   string `json:"source,omitempty" desc:"only messages from this program" check:"agent"`
@@ -23,7 +23,7 @@ type QueryMessageHistoryParams struct {
 
 var queryMessageHistoryCommand = commands.Define(vocabulary, "query_message_history", queryMessageHistory)
 
-// queryMessageHistory changes nothing.
+// queryMessageHistory lists messages. It changes nothing.
 func queryMessageHistory(ctx context.Context, env commands.Env, p QueryMessageHistoryParams) (SentMessagesResult,
 	error) {
 	if p.ThreadID == "" && p.Source == "" && p.Target == "" {

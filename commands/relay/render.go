@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Message is a message of any vocabulary as this one shows it. Source: dialects.md, "relay".
+// Message is a message of any vocabulary in the form of this one. Source: dialects.md, "relay".
 type Message struct {
 	MessageID string          `json:"messageId"`
 	Source    string          `json:"source"`
@@ -26,14 +26,14 @@ type Message struct {
 	Payload   json.RawMessage `json:"payload,omitempty"`
 	SentAt    string          `json:"sentAt"`
 
-	// What other vocabularies have besides.
+	// Fields of other vocabularies.
 	Summary     string   `json:"summary,omitempty"`
 	Mentions    []string `json:"mentions,omitempty"`
 	MulticastID string   `json:"multicastId,omitempty"`
 	ExpiresAt   string   `json:"expiresAt,omitempty"`
 }
 
-// render shows a message in this vocabulary's form.
+// render returns a message in the form of this vocabulary.
 func render(m *orchestrator.Message) Message {
 	content := commands.ContentOf(m)
 	r := Message{
@@ -43,13 +43,13 @@ func render(m *orchestrator.Message) Message {
 		ReplyTo:   m.ReplyTo, ThreadID: m.ThreadID, Payload: content.Data, SentAt: m.CreatedAt,
 		Summary: m.Summary, Mentions: content.Mentions, MulticastID: m.MulticastID, ExpiresAt: m.TTLEnd(),
 	}
-	if m.Group != "" && !strings.HasPrefix(m.Group, orchestrator.ThreadPrefix) { // nobody here can send to a thread
+	if m.Group != "" && !strings.HasPrefix(m.Group, orchestrator.ThreadPrefix) { // threads are no targets here
 		r.Target = m.Group
 	}
 	return r
 }
 
-// write shows it to people.
+// write writes the message for people.
 func (m *Message) write(w *terminal.Text) {
 	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(terminal.Bold, m.MessageID), m.Type, m.Source, m.Target, m.SentAt)
 	w.Body("  ", m.Message)

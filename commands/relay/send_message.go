@@ -15,8 +15,8 @@ import (
 	"mailroom/tracing"
 )
 
-// SendMessageParams ask for one message to a program, or to every member of a group.
-// Source: document 000, "send_message".
+// SendMessageParams describes a message to a program, or to every member of a group. Source: document 000,
+// "send_message".
 type SendMessageParams struct {
 	Message        string            `json:"message" desc:"at most 64 KiB" check:"min=1,max=65536"`
 	Source         string            `json:"source,omitempty" desc:"program that sends; may be left out if the caller's credential names it" check:"agent"`
@@ -36,21 +36,21 @@ type SendMessageParams struct {
 	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep the message until an unknown target is added"`
 }
 
-// SendMessageResult names the message; for a group, its multicast id and one target per member.
+// SendMessageResult names the message or, for a group, the multicast id and one target per member.
 type SendMessageResult struct {
 	MessageID   string   `json:"messageId,omitempty"`
 	MulticastID string   `json:"multicastId,omitempty"`
-	Recipients  *int     `json:"recipients,omitempty"` // how many
+	Recipients  *int     `json:"recipients,omitempty"` // number of recipients
 	Targets     []Target `json:"targets,omitempty"`
 	Status      string   `json:"status"`
 	Idempotent  bool     `json:"idempotent,omitempty"`
-	Note        string   `json:"note,omitempty"` // what keeps it from being delivered soon
+	Note        string   `json:"note,omitempty"` // what delays its delivery
 	commands.Replied
 
 	Presence commands.Presence `json:"recipient_presence,omitempty"`
 }
 
-// Target is one member of a group that a message goes to.
+// Target is one member of a group to which the message was sent.
 type Target struct {
 	Target    string `json:"target"`
 	MessageID string `json:"messageId"`
@@ -59,7 +59,7 @@ type Target struct {
 var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).
 	With(commands.Traits{Kind: tracing.Producer})
 
-// sendMessage is durable when it returns.
+// sendMessage sends a message. The message is durable when sendMessage returns.
 func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {
 	draft, err := p.draft(env.Caller)
 	if err != nil {
@@ -99,7 +99,7 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 	}{p.Message, p.Payload}
 	payload, err := orchestrator.JSON(body)
 	if err == nil {
-		err = commands.CheckFits("payload", payload) // a message without one always fits
+		err = commands.CheckFits("payload", payload) // a message without a payload always fits
 	}
 	if err != nil {
 		return orchestrator.Draft{}, err
@@ -120,10 +120,10 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 	return d, nil
 }
 
-// uuid4 matches a UUID of version 4 in its usual form. Source: RFC 9562, part 5.4.
+// uuid4 matches a UUID of version 4 in its usual form. Source: RFC 9562, section 5.4.
 var uuid4 = pattern.New(`(?i)^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r SendMessageResult) Text(w *terminal.Text) {
 	switch {
 	case r.Idempotent:

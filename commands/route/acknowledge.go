@@ -8,12 +8,12 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// AcknowledgeParams name the message that was dealt with.
+// AcknowledgeParams names the message that was handled.
 type AcknowledgeParams struct {
 	MessageID string `json:"message_id" desc:"message that its recipient has handled" check:"id" arg:"1"`
 }
 
-// AcknowledgeResult tells when it was acknowledged first.
+// AcknowledgeResult holds when the message was first acknowledged.
 type AcknowledgeResult struct {
 	MessageID      string `json:"message_id"`
 	Recipient      string `json:"recipient"`
@@ -24,7 +24,7 @@ type AcknowledgeResult struct {
 
 var acknowledgeCommand = commands.Define(vocabulary, "acknowledge", acknowledge)
 
-// acknowledge is idempotent: a repeat answers with the first time.
+// acknowledge marks a message as handled. It is idempotent: a repeated call returns the time of the first.
 func acknowledge(ctx context.Context, env commands.Env, p AcknowledgeParams) (AcknowledgeResult, error) {
 	m, err := messages.Acknowledge(ctx, env.Ledger, p.MessageID, env.Caller.Name)
 	if err != nil {
@@ -36,7 +36,7 @@ func acknowledge(ctx context.Context, env commands.Env, p AcknowledgeParams) (Ac
 	}, nil
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r AcknowledgeResult) Text(w *terminal.Text) {
 	w.Printf("%s was acknowledged by %s, %s.\n", r.MessageID, r.Recipient, w.When(r.AcknowledgedAt))
 }

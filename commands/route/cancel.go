@@ -9,12 +9,12 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// CancelParams name the message to take back.
+// CancelParams names the message to cancel.
 type CancelParams struct {
 	MessageID string `json:"message_id" desc:"message ID, or the multicast_id of a send to a group" check:"id" arg:"1"`
 }
 
-// CancelResult lists what was taken back.
+// CancelResult lists the canceled messages.
 type CancelResult struct {
 	MessageID string   `json:"message_id"`
 	Status    string   `json:"status"` // cancelled
@@ -28,7 +28,7 @@ var cancelCommand = commands.Define(vocabulary, "cancel", cancel).With(commands.
 	},
 })
 
-// cancel takes back what was not delivered yet.
+// cancel cancels messages that are not delivered yet.
 func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult, error) {
 	ms, err := messages.Cancel(ctx, env.Ledger, p.MessageID, env.Caller.Name)
 	if err != nil {
@@ -41,7 +41,7 @@ func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult
 	return r, nil
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r CancelResult) Text(w *terminal.Text) {
 	if len(r.Cancelled) == 1 {
 		w.Printf("Canceled %s. It will not be delivered.\n", w.Paint(terminal.Bold, r.Cancelled[0]))

@@ -11,13 +11,14 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// ClearOldParams say what retention removes. Source: document 004, "Operation 4: Clear Old Messages".
+// ClearOldParams holds the age from which retention removes messages. Source: document 004, "Operation 4: Clear Old
+// Messages".
 type ClearOldParams struct {
 	OlderThanDays *int `json:"older_than_days,omitempty" desc:"age in days of finished messages; default: the setting retention.ended" check:"min=0,max=3650"`
 }
 
-// ClearOldResult is document 004's answer. messages_deleted and deleted_statuses count rows that left agent_message;
-// delivered ones are in the archive.
+// ClearOldResult is the answer defined by document 004. Deleted and Statuses count rows removed from agent_message;
+// delivered ones were moved to the archive.
 type ClearOldResult struct {
 	Deleted        int64            `json:"messages_deleted"`
 	FreedMB        float64          `json:"disk_space_freed_mb"`
@@ -36,7 +37,7 @@ func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOld
 		o.Progress = func(done, total int64) { env.Call.Progress(done, total, "messages") }
 	}
 	if p.OlderThanDays != nil {
-		// Of 0 days, everything that has ended: for ClearOld 0 means the setting.
+		// 0 days means everything that has ended, but 0 in ClearOptions means the setting.
 		o.OlderThan = cmp.Or(time.Duration(*p.OlderThanDays)*24*time.Hour, time.Millisecond)
 	}
 	cleared, err := retention.ClearOld(ctx, env.Ledger, o)
@@ -53,7 +54,7 @@ func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOld
 	return r, nil
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r ClearOldResult) Text(w *terminal.Text) {
 	archived := r.Statuses["delivered"]
 	w.Printf("Archived %d delivered messages, which can still be read. Deleted %d other messages, and %d messages from the archive.\n",

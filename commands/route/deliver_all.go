@@ -12,7 +12,7 @@ import (
 	"mailroom/tracing"
 )
 
-// DeliverAllParams say what a delivery run does. Source: document 004, "Operation 2: Deliver All Pending Messages".
+// DeliverAllParams configures a delivery run. Source: document 004, "Operation 2: Deliver All Pending Messages".
 type DeliverAllParams struct {
 	Recipient string            `json:"recipient,omitempty" desc:"deliver only to this agent" check:"agent"`
 	Timeout   parameter.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"time limit of one attempt; default: the agent's limit, or the setting delivery.timeout" check:"min=1,max=3600"`
@@ -20,19 +20,19 @@ type DeliverAllParams struct {
 	Wait      bool              `json:"wait,omitempty" desc:"wait for slow transports; false: answer when the inbox deliveries are done" default:"true"`
 }
 
-// DeliverAllResult is document 004's answer. Errors are the attempts of this run that failed.
+// DeliverAllResult is the answer defined by document 004. Errors lists the failed attempts of this run.
 type DeliverAllResult struct {
 	Delivered int              `json:"messages_delivered"`
 	Failed    int              `json:"messages_failed"`
-	PutOff    int              `json:"messages_put_off,omitempty"`    // the recipient asked to be tried later
-	Disabled  []string         `json:"transports_disabled,omitempty"` // of these agents: their addresses are gone
-	Untrusted string           `json:"untrusted,omitempty"`           // why nothing leaves the database
+	PutOff    int              `json:"messages_put_off,omitempty"`    // the recipient asked for a later attempt
+	Disabled  []string         `json:"transports_disabled,omitempty"` // agents whose address no longer exists
+	Untrusted string           `json:"untrusted,omitempty"`           // why nothing is delivered outside the database
 	Summary   []delivery.Count `json:"delivery_summary"`
 	Errors    []AttemptError   `json:"errors,omitempty"`
 	Timestamp string           `json:"timestamp"`
 }
 
-// AttemptError is document 004's error object for one failed attempt.
+// AttemptError is the error object of document 004 for one failed attempt.
 type AttemptError struct {
 	Success bool `json:"success"` // always false
 	delivery.FailedAttempt
@@ -41,7 +41,7 @@ type AttemptError struct {
 var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll).
 	With(commands.Traits{Kind: tracing.Consumer, Document: true})
 
-// deliverAll drains what is due. Failed attempts do not fail the run.
+// deliverAll delivers everything that is due. Failed attempts do not fail the run.
 func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (DeliverAllResult, error) {
 	apart := env.Caller.Remote && !env.Caller.Admin
 	if apart && p.Timeout > 0 && p.Recipient != env.Caller.Name {
@@ -63,14 +63,14 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 	}
 	for _, failed := range d.Errors {
 		if apart && failed.Recipient != env.Caller.Name {
-			continue // what others' commands and servers said is theirs
+			continue // the output of other agents' commands and servers is confidential
 		}
 		r.Errors = append(r.Errors, AttemptError{FailedAttempt: failed})
 	}
 	return r, nil
 }
 
-// Text says it in a sentence, and shows what failed.
+// Text writes the counts, and the failed attempts.
 func (r DeliverAllResult) Text(w *terminal.Text) {
 	w.Printf("Delivered: %d. Failed attempts: %d.\n", r.Delivered, r.Failed)
 	if r.PutOff > 0 {
@@ -81,7 +81,7 @@ func (r DeliverAllResult) Text(w *terminal.Text) {
 		w.Printf("The address of %[1]s no longer exists, so Mailroom disabled its transport. To set another transport, run `mailroom agent add %[1]s --deliver ...`.\n", name)
 	}
 	commands.NotTrusted(w, r.Untrusted)
-	for _, e := range r.Errors { // in no table, whose cells are cut: why it failed is what is wanted
+	for _, e := range r.Errors { // not in a table, because cells are cut, and the reason must be shown whole
 		w.Printf("\n")
 		w.Fields([2]string{"message", e.MessageID}, [2]string{"to", e.Recipient},
 			[2]string{"retry at", cmp.Or(e.RetryAt, "never (dead letter)")}, [2]string{"reason", e.Message})

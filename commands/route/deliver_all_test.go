@@ -8,8 +8,8 @@ import (
 	"mailroom/orchestrator/delivery"
 )
 
-// TestDeliverAllTellsWhyWhole: on a terminal of any width, the reason of a failed attempt is not cut, and is broken
-// between words.
+// TestDeliverAllTellsWhyWhole checks that the reason of a failed attempt is not cut on a terminal of any width, and
+// is broken between words.
 func TestDeliverAllTellsWhyWhole(t *testing.T) {
 	t.Parallel()
 	why := "Failed to deliver message after 1 attempt: the recipient rejected the message: 127.0.0.1:8080 answered 400 Bad Request"

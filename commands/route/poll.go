@@ -10,19 +10,19 @@ import (
 	"mailroom/orchestrator/delivery"
 )
 
-// PollParams names whose backlog to list. Source: document 004, "Operation 1: Poll Messages for Agent".
+// PollParams names the agent whose backlog to list. Source: document 004, "Operation 1: Poll Messages for Agent".
 type PollParams struct {
 	Recipient string `json:"recipient" desc:"agent whose undelivered messages to list" check:"agent"`
 	BatchSize int    `json:"batch_size,omitempty" desc:"maximum number of messages" check:"min=1,max=1000" default:"10"`
 }
 
-// PollResult is document 004's answer.
+// PollResult is the answer defined by document 004.
 type PollResult struct {
 	Recipient string          `json:"recipient"`
 	Pending   int             `json:"messages_pending"`
-	Unread    int             `json:"messages_unread"` // delivered to its inbox and not read
+	Unread    int             `json:"messages_unread"` // delivered to the inbox but not read
 	Messages  []PolledMessage `json:"messages"`
-	Rest      string          `json:"rest,omitempty"` // for a model: how to see the others
+	Rest      string          `json:"rest,omitempty"` // for a model: how to get the rest
 	Timestamp string          `json:"timestamp"`
 }
 
@@ -43,7 +43,7 @@ type PolledMessage struct {
 
 var pollCommand = commands.Define(vocabulary, "poll", poll).With(commands.Traits{Document: true})
 
-// poll lists and changes nothing.
+// poll lists undelivered messages. It changes nothing.
 func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, error) {
 	backlog, err := delivery.Poll(ctx, env.Ledger, p.Recipient, p.BatchSize)
 	if err != nil {
@@ -72,7 +72,7 @@ func polled(m *orchestrator.Message) PolledMessage {
 	}
 }
 
-// Text shows the backlog as a table.
+// Text writes the backlog as a table.
 func (r PollResult) Text(w *terminal.Text) {
 	w.Printf("Messages pending for %s: %d. Delivered and unread: %d.\n", r.Recipient, r.Pending, r.Unread)
 	if len(r.Messages) == 0 {

@@ -12,7 +12,7 @@ import (
 	"mailroom/tracing"
 )
 
-// ReplyParams answer a message.
+// ReplyParams describes an answer to a message.
 type ReplyParams struct {
 	MessageID string          `json:"message_id" desc:"message to answer" check:"id" arg:"1"`
 	Payload   json.RawMessage `json:"payload" desc:"any JSON value, at most 1 MiB" arg:"rest"`
@@ -25,7 +25,7 @@ var replyCommand = commands.Define(vocabulary, "reply", reply).With(commands.Tra
 	Last: func(m *orchestrator.Message, caller string) bool { return m.Recipient == caller && m.Sender != caller },
 })
 
-// reply sends to whoever sent the message. What the caller sent itself goes to its recipient once more.
+// reply sends to the sender of the message. If the caller sent the message itself, the reply goes to its recipient.
 func reply(ctx context.Context, env commands.Env, p ReplyParams) (SendResult, error) {
 	sender, err := commands.ActAs(env.Caller, p.Sender)
 	if err != nil {

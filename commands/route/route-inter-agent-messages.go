@@ -12,9 +12,9 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// RouteParams are all keys of document 004's command. Any of them may stand with any action; an action takes those that
-// mean something to it. Source: document 004, "Parameters" and "Message Operations",
-// whose spelling a client is offered; any other case is taken, too.
+// RouteParams holds all keys of document 004's command. Any key may be given with any action; an action ignores the
+// keys that it does not use. The keys are offered in the document's spelling, but any case is accepted. Source:
+// document 004, "Parameters" and "Message Operations".
 type RouteParams struct {
 	Action         string            `json:"ACTION" desc:"action to run" check:"oneof=poll|deliver|deliver_all|send|clear|clear_old"`
 	Recipient      string            `json:"RECIPIENT,omitempty" desc:"agent, group, or role:ROLE to send to" check:"agent|group|role"`
@@ -39,7 +39,7 @@ type RouteResult struct {
 	answer any
 }
 
-// ActionName is the action that ran, in the document's spelling.
+// ActionName returns the action that ran, in the spelling of the document.
 func (r RouteResult) ActionName() string { return r.action }
 
 // MarshalJSON writes the action's own answer.
@@ -53,8 +53,8 @@ func (r RouteResult) Text(w *terminal.Text) { r.answer.(commands.Texter).Text(w)
 var routeCommand = commands.Define(vocabulary, "route-inter-agent-messages", routeMessages).
 	With(commands.Traits{Document: true})
 
-// routeMessages is document 004's one command with four actions: a dispatcher over the commands of their names. An
-// agent that is no administrator polls and sends in its own name, and does nothing else here.
+// routeMessages is the single command of document 004 with its four actions. It calls the command of each action. An
+// agent that is not an administrator can only poll and send, in its own name.
 func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteResult, error) {
 	if err := p.allowed(env.Caller); err != nil {
 		return RouteResult{}, err
@@ -92,8 +92,8 @@ func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteR
 	}
 }
 
-// allowed refuses an agent that is no administrator all but sending, and the poll of its own mail. In whose name it
-// sends, send judges.
+// allowed returns an error if a caller that is not an administrator does anything other than send, or poll its own
+// messages. send checks the sender.
 func (p *RouteParams) allowed(caller commands.Caller) error {
 	switch {
 	case caller.Admin || p.Action == "send":

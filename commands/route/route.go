@@ -1,5 +1,5 @@
-// Package route is the vocabulary of document 004: one command per action on agent_message, and the dispatcher that the
-// document itself describes.
+// Package route is the vocabulary of document 004: one command per action on agent_message, and the dispatcher that
+// the document itself describes.
 package route
 
 import (
@@ -29,5 +29,5 @@ func Definitions() []*commands.Definition {
 	}
 }
 
-// timestamp is the time of an answer.
+// timestamp returns the present time, for an answer.
 func timestamp(env commands.Env) string { return orchestrator.Stamp(env.Ledger.Now()) }

@@ -18,8 +18,8 @@ import (
 	"mailroom/tracing"
 )
 
-// SendParams asks for one message to one agent, or to every member of a group.
-// Source: document 004, "Operation 3: Send Message".
+// SendParams describes a message to one agent, or to every member of a group. Source: document 004, "Operation 3:
+// Send Message".
 type SendParams struct {
 	Sender         string            `json:"sender,omitempty" desc:"agent that sends; may be left out if --as or MAILROOM_AGENT names it" check:"agent"`
 	Recipient      string            `json:"recipient" desc:"agent, group, or role:ROLE" check:"agent|group|role" arg:"1"`
@@ -36,7 +36,7 @@ type SendParams struct {
 	HoldUnknown    bool              `json:"hold_unknown,omitempty" desc:"keep a message to an unknown name until that agent is added"`
 }
 
-// SendResult is document 004's answer, and what a send to a group adds to it.
+// SendResult is the answer defined by document 004, with further keys for a send to a group.
 type SendResult struct {
 	MessageID   string   `json:"message_id"`
 	Sender      string   `json:"sender"`
@@ -50,26 +50,25 @@ type SendResult struct {
 	Recipients  []string `json:"recipients,omitempty"`
 	Held        bool     `json:"held,omitempty"`
 	Idempotent  bool     `json:"idempotent,omitempty"`
-	Note        string   `json:"note,omitempty"` // what keeps it from being delivered soon
+	Note        string   `json:"note,omitempty"` // what delays its delivery
 	commands.Replied
 
-	// Presence is what is known of each recipient by the sessions of its agent host: working, idle, no hooks, not
-	// running.
+	// Presence is the state of each recipient's agent-host sessions: working, idle, no hooks, not running.
 	Presence commands.Presence `json:"recipient_presence,omitempty"`
 
 	// For people only.
-	withheld int // how many messages stay here until the database is trusted
+	withheld int // how many messages are withheld until the database is trusted
 	noDaemon bool
-	noHost   string // the host that delivers it, where no daemon runs
-	disabled bool   // the recipient's transport is
-	looks    bool   // the recipient finds it in its inbox, whoever delivers
+	noHost   string // the only host that delivers the message, if no daemon runs there
+	disabled bool   // the recipient's transport is disabled
+	looks    bool   // the recipient finds the message in its inbox, whoever delivers it
 }
 
 var sendCommand = commands.WithBatch(commands.Define(vocabulary, "send", send).
 	With(commands.Traits{Kind: tracing.Producer, Document: true}),
 	(*SendParams).draft, sendBatch)
 
-// send is durable when it returns: a kill or power loss afterwards loses nothing.
+// send sends a message. The message is durable when send returns: a kill or power loss afterwards loses nothing.
 func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, error) {
 	draft, err := p.draft(env.Caller)
 	if err != nil {
@@ -77,7 +76,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	}
 	var presence map[string]string
 	sent, err := messages.SendAnd(ctx, env.Ledger, draft, func(t *ledger.Tx, sent *orchestrator.Sent) error {
-		presence, _ = hosts.PresenceIn(t, &draft, sent.Recipients...) // the message is sent, whatever comes of this
+		presence, _ = hosts.PresenceIn(t, &draft, sent.Recipients...) // an error here does not affect the message
 		return nil
 	})
 	if err != nil {
@@ -97,7 +96,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	return r, nil
 }
 
-// Text says it in a sentence, and who will deliver.
+// Text writes the result, and what will deliver the message.
 func (r SendResult) Text(w *terminal.Text) {
 	w.Printf("%s to %s is %s and stored on disk.\n", w.Paint(terminal.Bold, r.MessageID), r.Recipient, w.Is(r.Status))
 	r.Replied.Text(w)
@@ -174,13 +173,13 @@ func (p *SendParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
 		AckWithin: p.AckWithin.Duration(), Wake: p.Wake,
 		SessionID: caller.Session,
 	}
-	if !agents.AsksUser(p.Type) { // what asks back decides nothing
+	if !agents.AsksUser(p.Type) { // a message that asks the user something is not a decision
 		d.Verdict = commands.VerdictIn(p.Payload)
 	}
 	return d, nil
 }
 
-// laterTime reads a time, or how long from now that is.
+// laterTime parses a time, or a duration from now.
 func laterTime(parameter, text string) (at time.Time, delay time.Duration, err error) {
 	if text == "" {
 		return at, 0, nil

@@ -11,7 +11,7 @@ import (
 	"mailroom/tracing"
 )
 
-// WaitParams say whose messages to wait for.
+// WaitParams selects the messages to wait for.
 type WaitParams struct {
 	Recipient  string            `json:"recipient,omitempty" desc:"agent that reads its messages; may be left out if --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
 	Timeout    parameter.Seconds `json:"timeout,omitempty" desc:"how long to wait if there are no unread messages" check:"min=0,max=86400" default:"30"`
@@ -22,21 +22,20 @@ type WaitParams struct {
 	AnswerOnly bool              `json:"answer_only,omitempty" desc:"take only the answer to reply_to, and leave other messages unread"`
 }
 
-// WaitResult holds the messages, which are marked as read, or shown under a lease. A wait that ended without one is not
-// an error.
+// WaitResult holds the messages, which are marked as read, or leased. A wait that times out is not an error.
 type WaitResult struct {
 	Recipient string                 `json:"recipient"`
 	Count     int                    `json:"count"`
 	Messages  []orchestrator.Message `json:"messages"`
-	More      bool                   `json:"more"`           // there are others: ask again
-	Rest      string                 `json:"rest,omitempty"` // for a model: how to get those
+	More      bool                   `json:"more"`           // more messages are unread: call again
+	Rest      string                 `json:"rest,omitempty"` // for a model: how to get the rest
 	TimedOut  bool                   `json:"timed_out"`
-	Until     string                 `json:"lease_until,omitempty"` // they come back then
+	Until     string                 `json:"lease_until,omitempty"` // when unacknowledged messages become unread again
 	Timestamp string                 `json:"timestamp"`
 	commands.Waited
 	commands.Taken
 
-	awaits string // the message whose answer alone was waited for
+	awaits string // the message, with answer_only
 }
 
 var waitCommand = commands.Define(vocabulary, "wait", wait).
@@ -90,7 +89,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	return r, nil
 }
 
-// Text shows each message with its payload.
+// Text writes each message with its payload.
 func (r WaitResult) Text(w *terminal.Text) {
 	switch {
 	case r.TimedOut && r.awaits != "":

@@ -10,7 +10,7 @@ import (
 	"mailroom/tracing"
 )
 
-// AskQuestionParams ask the person something. Source: document 000, "ask_question".
+// AskQuestionParams describes a question to the person. Source: document 000, "ask_question".
 type AskQuestionParams struct {
 	Question  string            `json:"question" desc:"the question to ask" check:"private,characters,min=1,max=2000" arg:"rest"`
 	Options   []string          `json:"options,omitempty" desc:"different choices of at most 100 characters each; without any, the answer is a text" check:"private,max=5" also:"option"`
@@ -28,15 +28,16 @@ type AskQuestionParams struct {
 type AskQuestionResult struct {
 	QuestionID string `json:"questionId"`
 	Message    string `json:"message"`
-	Devices    int    `json:"devices"`        // that can show it
-	Note       string `json:"note,omitempty"` // what is off
+	Devices    int    `json:"devices"`        // that can show the question
+	Note       string `json:"note,omitempty"` // what may prevent its display
 }
 
 var askQuestionCommand = commands.Define(vocabulary, "ask_question", askQuestion).
 	With(commands.Traits{Kind: tracing.Producer, BesideAny: true, Document: true}).
 	Called("ask", "", "Ask the person a question on a phone or in a paired browser")
 
-// askQuestion is durable when it returns. It seals in this process: what is asked is in clear nowhere else.
+// askQuestion asks a question. The question is durable when askQuestion returns. An encrypted question is encrypted
+// in this process, and its clear text exists nowhere else.
 func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (AskQuestionResult, error) {
 	source, err := commands.ActAs(env.Caller, p.Source)
 	if err != nil {
@@ -54,7 +55,7 @@ func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (As
 		noteOf(ctx, env, asked.Unused, asked.Devices, asked.Pushed, "")}, nil
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r AskQuestionResult) Text(w *terminal.Text) {
 	w.Printf("Asked question %s (devices: %d). To get the answer, run `mailroom signal get_response %s`.\n",
 		w.Paint(terminal.Bold, r.QuestionID), r.Devices, r.QuestionID)

@@ -11,26 +11,26 @@ import (
 	"mailroom/tracing"
 )
 
-// GetResponseParams say which answer is wanted. Source: document 000, "get_response".
+// GetResponseParams names a question. Source: document 000, "get_response".
 type GetResponseParams struct {
 	QuestionID string            `json:"questionId" desc:"question ID that ask_question returned" check:"id" arg:"1"`
 	Wait       parameter.Seconds `json:"wait_seconds,omitempty" desc:"seconds to wait if there is no answer yet; default: do not wait" check:"min=0,max=55"`
 }
 
-// GetResponseResult says whether there is an answer, and which.
+// GetResponseResult holds whether the question is answered, and the answer.
 type GetResponseResult struct {
 	Answered bool   `json:"answered"`
 	Response string `json:"response,omitempty"`
-	Comment  string `json:"comment,omitempty"` // what the person wrote beside the option
+	Comment  string `json:"comment,omitempty"` // what the person wrote in addition to the option
 	Status   string `json:"status,omitempty"`  // expired or cancelled: there will be no answer
-	Note     string `json:"note,omitempty"`    // an answer that was refused
+	Note     string `json:"note,omitempty"`    // about an answer that was refused
 	commands.Waited
 }
 
 var getResponseCommand = commands.Define(vocabulary, "get_response", getResponse).
 	With(commands.Traits{Kind: tracing.Consumer, BesideAny: true, Document: true}).Knowing("questionId", knownQuestions)
 
-// getResponse decrypts the answer in this process. It can be asked for again for ten minutes.
+// getResponse returns the answer, decrypted in this process. The answer can be read again for ten minutes.
 func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (GetResponseResult, error) {
 	read, err := person.Read(ctx, env.Ledger, p.QuestionID, env.Caller.Name, env.Wait(p.Wait.Duration()))
 	if err != nil {
@@ -49,10 +49,10 @@ func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (Ge
 	return r, nil
 }
 
-// Open reports whether an answer can still come.
+// Open reports whether an answer may still arrive.
 func (r GetResponseResult) Open() bool { return !r.Answered && r.Status == "" }
 
-// Text shows the answer.
+// Text writes the answer.
 func (r GetResponseResult) Text(w *terminal.Text) {
 	switch {
 	case r.Answered:

@@ -7,7 +7,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// What a shell offers where a command line is completed. It shows no text of a question.
+// Completions for a shell. They contain no text of a question.
 
 func knownQuestions(ctx context.Context, env commands.Env) ([]commands.Known, error) {
 	list, err := questions.List(ctx, env.Ledger, questions.Filter{Asker: env.Caller.Name})

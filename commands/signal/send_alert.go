@@ -10,7 +10,7 @@ import (
 	"mailroom/tracing"
 )
 
-// SendAlertParams tell the person something. Source: document 000, "send_alert".
+// SendAlertParams describes an alert to the person. Source: document 000, "send_alert".
 type SendAlertParams struct {
 	Message   string `json:"message" desc:"text of the alert" check:"private,characters,min=1,max=2000" arg:"rest"`
 	AlertType string `json:"alertType,omitempty" desc:"kind of alert" check:"oneof=error|warning|success|info" default:"info"`
@@ -24,15 +24,16 @@ type SendAlertParams struct {
 // SendAlertResult names the alert.
 type SendAlertResult struct {
 	AlertID string `json:"alertId"`
-	Devices int    `json:"devices"`        // that can show it
-	Note    string `json:"note,omitempty"` // what is off
+	Devices int    `json:"devices"`        // that can show the alert
+	Note    string `json:"note,omitempty"` // what may prevent its display
 }
 
 var sendAlertCommand = commands.Define(vocabulary, "send_alert", sendAlert).
 	With(commands.Traits{Kind: tracing.Producer, BesideAny: true, Document: true}).
 	Called("alert", "", "Tell the person something that needs no answer")
 
-// sendAlert is durable when it returns. It seals in this process, as ask_question does.
+// sendAlert sends an alert. The alert is durable when sendAlert returns. An encrypted alert is encrypted in this
+// process.
 func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAlertResult, error) {
 	source, err := commands.ActAs(env.Caller, p.Source)
 	if err != nil {
@@ -50,7 +51,7 @@ func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAl
 			"No device can show the alert. Mailroom keeps it for the first device that you approve")}, nil
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r SendAlertResult) Text(w *terminal.Text) {
 	if r.Devices == 0 {
 		w.Printf("Stored alert %s. No device has received it yet.\n", w.Paint(terminal.Bold, r.AlertID))

@@ -1,5 +1,5 @@
 // Package signal is the second half of document 000: questions and alerts that reach a person's phone, under the
-// document's own names, and what it takes to have a phone. What is sealed, and how, stands in orchestrator/person.
+// document's own names, and the commands that manage phones. Encryption is in package orchestrator/person.
 package signal
 
 import (
@@ -16,7 +16,7 @@ var cards embed.FS
 
 var vocabulary = &commands.Vocabulary{Name: "signal", Cards: cards}
 
-// Definitions lists the document's commands in its order, then ours.
+// Definitions lists the document's commands in its order, then Mailroom's own.
 func Definitions() []*commands.Definition {
 	return []*commands.Definition{
 		askQuestionCommand.Definition,
@@ -33,8 +33,8 @@ func Definitions() []*commands.Definition {
 	}
 }
 
-// noteOf says what is off about a question or an alert that was stored; "" when nothing is. nobody is
-// what it says if there is no device.
+// noteOf returns what may prevent the display of a question or an alert that was stored, or "" if nothing does.
+// nobody is the text for the case that there is no device.
 func noteOf(ctx context.Context, env commands.Env, unused []string, devices, pushed int, nobody string) string {
 	var notes []string
 	if devices == 0 && nobody != "" {
@@ -46,7 +46,7 @@ func noteOf(ctx context.Context, env commands.Env, unused []string, devices, pus
 	}
 	untrusted, err := env.Ledger.Untrusted(ctx)
 	if err != nil {
-		env.Log.Warn("cannot determine whether pushes are sent", "error", err) // it was stored
+		env.Log.Warn("cannot determine whether pushes are sent", "error", err) // the question or alert was stored
 	}
 	switch {
 	case untrusted != "":

@@ -9,13 +9,13 @@ import (
 	"mailroom/orchestrator/person"
 )
 
-// CancelParams say which question to cancel.
+// CancelParams names the question to cancel.
 type CancelParams struct {
 	QuestionID string `json:"questionId" desc:"question to cancel" check:"id" arg:"1"`
 	Source     string `json:"source,omitempty" desc:"program that asked the question; only administrators can name another program" check:"agent"`
 }
 
-// CancelResult says how the question stands.
+// CancelResult holds the status of the question.
 type CancelResult struct {
 	QuestionID string `json:"questionId"`
 	Status     string `json:"status"` // cancelled
@@ -35,7 +35,7 @@ func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult
 	return CancelResult{q.ID, string(q.Status)}, err
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r CancelResult) Text(w *terminal.Text) {
 	w.Printf("%s is %s. Mailroom removes its notification from the devices.\n", w.Paint(terminal.Bold, r.QuestionID),
 		r.Status)

@@ -10,13 +10,13 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// Device is a phone, a desk, or the ntfy topic.
+// Device is a phone, a browser at the console, or the ntfy topic.
 type Device struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`  // app, desk (a browser at the console) or ntfy
 	State string `json:"state"` // waiting, active or revoked
-	// on this machine, with the key that it has: only then anything is sealed for it
+	// approved on this machine, with its present key; nothing is encrypted for any other device
 	Approved    bool   `json:"approved"`
 	Fingerprint string `json:"fingerprint,omitempty"`
 	CreatedAt   string `json:"createdAt"`
@@ -29,7 +29,7 @@ type Device struct {
 	PushOutcome string `json:"pushOutcome,omitempty"` // of the last push
 }
 
-// shown is a device as this vocabulary shows it.
+// shown returns a device in the form of this vocabulary.
 func shown(d *questions.Device, approved bool) Device {
 	return Device{
 		ID: d.ID, Name: d.Name, Kind: d.Kind, State: d.State, Approved: approved, Fingerprint: d.Fingerprint,
@@ -47,7 +47,7 @@ type DeviceListResult struct {
 
 var deviceListCommand = commands.Define(vocabulary, "signal device list", deviceList)
 
-// deviceList changes nothing.
+// deviceList lists the devices. It changes nothing.
 func deviceList(ctx context.Context, env commands.Env, _ struct{}) (DeviceListResult, error) {
 	if err := person.Here(ctx, env.Ledger); err != nil {
 		return DeviceListResult{}, err
@@ -64,7 +64,7 @@ func deviceList(ctx context.Context, env commands.Env, _ struct{}) (DeviceListRe
 	return r, err
 }
 
-// Text shows a line for each device.
+// Text writes a line for each device.
 func (r DeviceListResult) Text(w *terminal.Text) {
 	if len(r.Devices) == 0 {
 		w.Printf("There are no devices. To pair a phone, run `mailroom signal pair`.\n")

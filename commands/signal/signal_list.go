@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// ListParams select questions.
+// ListParams selects questions.
 type ListParams struct {
 	Status string `json:"status,omitempty" desc:"list only questions with this status" check:"oneof=pending|answered|expired|cancelled"`
 	Source string `json:"source,omitempty" desc:"list only questions of this program; only administrators can name another program" check:"agent"`
@@ -22,7 +22,7 @@ type ListParams struct {
 	Limit  int    `json:"limit,omitempty" desc:"maximum number of questions, newest first" check:"min=1,max=100" default:"20"`
 }
 
-// Listed is a question. What one says that is encrypted cannot be shown: only the devices can read it.
+// Listed is a question. The content of an encrypted question cannot be shown, because only the devices can read it.
 type Listed struct {
 	QuestionID string   `json:"questionId"`
 	Source     string   `json:"source"`
@@ -32,25 +32,25 @@ type Listed struct {
 	Options    []string `json:"options,omitempty"`
 	Context    string   `json:"context,omitempty"`
 	Answer     string   `json:"answer,omitempty"`
-	Comment    string   `json:"comment,omitempty"` // what was written beside the option
+	Comment    string   `json:"comment,omitempty"` // what the person wrote in addition to the option
 	Priority   string   `json:"priority"`
 	CreatedAt  string   `json:"createdAt"`
 	ExpiresAt  string   `json:"expiresAt"`
 	EndedAt    string   `json:"endedAt,omitempty"`
 	AnsweredBy string   `json:"answeredBy,omitempty"` // device
-	ReadAt     string   `json:"readAt,omitempty"`     // when its asker first had the answer
+	ReadAt     string   `json:"readAt,omitempty"`     // when its asker first got the answer
 	SessionID  string   `json:"sessionId,omitempty"`
 	ThreadID   string   `json:"threadId,omitempty"`
 	InReplyTo  string   `json:"inReplyTo,omitempty"`
 	ProjectID  string   `json:"projectId,omitempty"`
-	MessageID  string   `json:"messageId,omitempty"` // message to user that asks it
+	MessageID  string   `json:"messageId,omitempty"` // the message to user from which the question was made
 	Pushes     []Pushed `json:"pushes"`
 }
 
-// Pushed is how a question was pushed to a device.
+// Pushed is the state of a question's push to one device.
 type Pushed struct {
 	Device string `json:"device"`
-	Status string `json:"status"`          // as of any message
+	Status string `json:"status"`          // status of the push message
 	Error  string `json:"error,omitempty"` // of the last failed attempt
 }
 
@@ -62,7 +62,7 @@ type ListResult struct {
 
 var listCommand = commands.Define(vocabulary, "signal list", list)
 
-// list changes nothing.
+// list lists questions. It changes nothing.
 func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, error) {
 	of := cmp.Or(p.Source, env.Caller.Name)
 	switch {
@@ -115,8 +115,7 @@ func listed(q *questions.Question) Listed {
 	return l
 }
 
-// answerOf returns what the user answered in clear: a text, or one of the options and the comment that was written
-// beside it.
+// answerOf returns an answer stored in clear text: a text, or the chosen option and the comment added to it.
 func answerOf(stored string, options []string) (answer, comment string) {
 	var said struct {
 		Option *int   `json:"option"`
@@ -129,10 +128,10 @@ func answerOf(stored string, options []string) (answer, comment string) {
 	return said.Text, ""
 }
 
-// maxPushes is more than one question has: one for each device, and one more when it ended.
+// maxPushes exceeds the number of pushes of one question: one for each device, and one more when the question ends.
 const maxPushes = 100
 
-// pushes tells how a question was pushed. The pushes that say that it has ended are left out.
+// pushes returns the pushes of a question. It leaves out the pushes about the end of the question.
 func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) {
 	rows, _, err := messages.History(ctx, env.Ledger, messages.HistoryFilter{
 		ThreadID: id, Sender: orchestrator.SystemSender, Type: "push", OldestFirst: true, Limit: maxPushes,
@@ -148,7 +147,7 @@ func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) 
 	return list, err
 }
 
-// Text shows a line for each question, or says that there is none.
+// Text writes a line for each question, or that there is none.
 func (r ListResult) Text(w *terminal.Text) {
 	if len(r.Questions) == 0 {
 		w.Printf("No questions match. To ask a question, run `mailroom signal ask_question`.\n")

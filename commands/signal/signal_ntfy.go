@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// NtfyParams say which topic of an ntfy server is told, too.
+// NtfyParams names a topic of an ntfy server that is also notified.
 type NtfyParams struct {
 	URL    string `json:"url,omitempty" desc:"address of the topic: https://ntfy.sh/TOPIC, or a topic on a server in the setting signal.push_hosts" check:"private,min=1,max=2048" arg:"1"`
 	Token  string `json:"token,omitempty" desc:"token that the server requires" check:"private,min=1,max=1024"`
@@ -18,7 +18,7 @@ type NtfyParams struct {
 
 var ntfyCommand = commands.Define(vocabulary, "signal ntfy", ntfy)
 
-// ntfy keeps the address and the token where `mailroom sql` cannot read them.
+// ntfy sets or removes the topic. It stores the address and the token where `mailroom sql` cannot read them.
 func ntfy(ctx context.Context, env commands.Env, p NtfyParams) (DeviceResult, error) {
 	if p.Remove == (p.URL != "") || p.Remove && p.Token != "" {
 		return DeviceResult{},

@@ -17,12 +17,12 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// PairParams say where the QR code goes besides the terminal.
+// PairParams holds where to write the QR code besides the terminal.
 type PairParams struct {
 	PNG string `json:"png,omitempty" desc:"PNG file to write the QR code to; the file must not exist yet" check:"min=1,max=4096"`
 }
 
-// PairResult is a code by which one phone becomes a device, and the address that holds it.
+// PairResult is a code with which one phone becomes a device, and the address that contains the code.
 type PairResult struct {
 	Code      string `json:"code"`
 	URL       string `json:"url"`
@@ -34,7 +34,7 @@ type PairResult struct {
 
 var pairCommand = commands.Define(vocabulary, "signal pair", pair).With(commands.Traits{HereOnly: true})
 
-// pair makes a code that is good once and for five minutes. The phone is a device when it was approved.
+// pair creates a code that is valid once, for five minutes. The phone becomes a device when it is approved.
 func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, error) {
 	if err := person.Here(ctx, env.Ledger); err != nil {
 		return PairResult{}, err
@@ -49,7 +49,7 @@ func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, erro
 				WithHint("%s", person.NoAddressHint)
 	}
 	var picture *os.File
-	if p.PNG != "" { // before the code, which would be lost otherwise
+	if p.PNG != "" { // first, because a failure after the code was created would waste the code
 		picture, err = os.OpenFile(p.PNG, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
 			return PairResult{}, orchestrator.Errorf(orchestrator.Conflict, "png: the file %s already exists", p.PNG).
@@ -72,7 +72,7 @@ func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, erro
 	return r, err
 }
 
-// draw writes a text as a QR code into a file; nil is no file.
+// draw writes a text as a QR code to a file. It does nothing if picture is nil.
 func draw(picture *os.File, text string) error {
 	if picture == nil {
 		return nil
@@ -86,7 +86,7 @@ func draw(picture *os.File, text string) error {
 	return errors.Join(err, picture.Sync())
 }
 
-// Text shows the QR code, and the code to type where an installed app cannot scan it.
+// Text writes the QR code, and the code to type into an installed app that cannot scan it.
 func (r PairResult) Text(w *terminal.Text) {
 	var picture bytes.Buffer
 	if w.ASCII {

@@ -22,18 +22,18 @@ import (
 	"mailroom/orchestrator/teams"
 )
 
-// NewUser makes the transport of the agent `user` of a database: a message to that person, of any vocabulary, becomes
-// an alert on the phone or, when it asks, a question whose answer goes back to its sender in the form of that
-// vocabulary. Its scheme is `person`.
+// NewUser returns the transport of the agent `user` of a database. A message to that person, in any vocabulary,
+// becomes an alert on the phone. If the message asks for an answer, it becomes a question, and the answer goes back
+// to the sender in the form of the message's vocabulary. The scheme of the transport is `person`.
 //
-// A message becomes one question or alert, however often it is delivered. Both are sealed for the devices; the message
-// itself stands in the table as every other does, and so does the answer that goes back. Source: signal.md, "Life of a
-// question".
+// A message becomes one question or alert, however often it is delivered. Both are encrypted for the devices. The
+// message itself and the answer that goes back are stored in the table like all other messages. Source: signal.md,
+// "Life of a question".
 func NewUser(l *ledger.Ledger) orchestrator.Transport { return user{l} }
 
 type user struct{ ledger *ledger.Ledger }
 
-// Check accepts no address: there is one person.
+// Check accepts no address, because there is only one person.
 func (user) Check(address string) (string, error) {
 	if address != "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent `user` does not take an address")
@@ -41,13 +41,13 @@ func (user) Check(address string) (string, error) {
 	return "", nil
 }
 
-// IsRooted is true: the keys of questions are on one host, see person.Here.
+// IsRooted returns true, because the keys of questions are on one host; see person.Here.
 func (user) IsRooted(string) bool { return true }
 
-// MaxBatch is 1: each message is something of its own to that person.
+// MaxBatch returns 1, because each message becomes a separate question or alert.
 func (user) MaxBatch() int { return 1 }
 
-// Deliver makes a question or an alert of a message.
+// Deliver turns a message into a question or an alert.
 func (u user) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	m := &a.Messages[0]
 	if agents.AsksUser(m.Type) {
@@ -58,26 +58,26 @@ func (u user) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 		return []error{err}
 	}
 	told, err := person.Tell(ctx, u.ledger, alertOf(m))
-	if err == nil && told.Devices == 0 { // it is kept, and told to nobody yet
+	if err == nil && told.Devices == 0 { // the alert is stored, but shown to nobody yet
 		err = orchestrator.ErrNoDevice
 	}
 	return []error{err}
 }
 
-// The bounds of what the person is shown, in characters. Source: signal.md, "Life of a question".
+// Bounds of the text shown to the person, in characters. Source: signal.md, "Life of a question".
 const (
 	maxText    = 2000
 	maxContext = 500
 )
 
-// verdicts are the options under which a team's request is shown.
+// verdicts are the options for a team's request.
 var verdicts = []string{approval: "Approve", "Reject"}
 
-// approval is the place of the option that approves.
+// approval is the index of the option that approves.
 const approval = 0
 
-// questionOf is what a message asks. What is too long for a phone is cut, saying where the whole is. Error: ErrRefused
-// for what is no question of its form.
+// questionOf returns the question in a message. Text that is too long for a phone is shortened, and then names the
+// message with the full text. It returns ErrRefused for a message that contains no valid question.
 func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error) {
 	q := person.Question{
 		Asker: m.Sender, Encrypted: true, Priority: priorityOf(m), SessionID: m.SessionID, ThreadID: m.ThreadID,
@@ -89,13 +89,13 @@ func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error)
 	}
 	c := commands.ContentOf(m)
 	var said struct {
-		Question string   `json:"question"` // document 002's question
+		Question string   `json:"question"` // a question of document 002
 		Options  []string `json:"options"`
 		TaskID   string   `json:"taskId"`
-		Plan     string   `json:"plan"` // a team's request
+		Plan     string   `json:"plan"` // a request of a team
 		Reason   string   `json:"reason"`
 	}
-	_ = json.Unmarshal(c.Data, &said) // what has another form is no part of it
+	_ = json.Unmarshal(c.Data, &said) // fields of another form are ignored
 	text := c.Text
 	switch m.Type {
 	case orchestrator.PlanApprovalRequest:
@@ -116,14 +116,14 @@ func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error)
 	return q, nil
 }
 
-// checkQuestion refuses the data and the text of a message that asks nothing, or whose question or options have not the
-// form that ask_question wants. Its errors repeat nothing of it.
+// checkQuestion returns an error for a message that contains no question, or whose question or options do not have
+// the form that ask_question requires. The errors do not contain the message's content.
 func checkQuestion(data json.RawMessage, text string) error {
 	if text == "" {
 		return errors.New("the message contains no question: its text is empty")
 	}
 	var asked map[string]json.RawMessage
-	if json.Unmarshal(data, &asked) != nil { // no object
+	if json.Unmarshal(data, &asked) != nil { // not an object
 		if text == strings.TrimSpace(string(data)) {
 			return errors.New("the message contains no question: its payload must be a text or an object")
 		}
@@ -142,7 +142,7 @@ func checkQuestion(data json.RawMessage, text string) error {
 	return person.CheckOptions(options)
 }
 
-// alertOf is what a message tells.
+// alertOf returns the alert for a message.
 func alertOf(m *orchestrator.Message) person.Alert {
 	a := person.Alert{
 		Sender: m.Sender, Message: shorten(commands.ContentOf(m).Text, m), Type: "info", Encrypted: true,
@@ -156,7 +156,8 @@ func alertOf(m *orchestrator.Message) person.Alert {
 	return a
 }
 
-// shorten is a text as the person is shown it; a message without one has its type.
+// shorten returns a text of at most maxText characters. If the text is empty, it uses the summary or the type
+// instead.
 func shorten(text string, m *orchestrator.Message) string {
 	if strings.TrimSpace(text) == "" {
 		text = cmp.Or(m.Summary, m.Type, "a message")
@@ -164,7 +165,7 @@ func shorten(text string, m *orchestrator.Message) string {
 	return cut(text, maxText, m.ID)
 }
 
-// cut shortens a text to so many characters, and says where the whole is.
+// cut shortens a text to at most most characters, including a note on where the full text is.
 func cut(text string, most int, id string) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
 	if utf8.RuneCountInString(text) <= most {
@@ -174,7 +175,7 @@ func cut(text string, most int, id string) string {
 	return string([]rune(text)[:most-utf8.RuneCountInString(rest)]) + rest
 }
 
-// priorityOf is the priority of a message as the person's devices have them.
+// priorityOf returns the priority of a message in the words of the devices.
 func priorityOf(m *orchestrator.Message) string {
 	switch {
 	case m.Priority > 0:
@@ -185,13 +186,14 @@ func priorityOf(m *orchestrator.Message) string {
 	return "normal"
 }
 
-// Return sends the answers of questions that messages asked back to their senders. An answer that is forged opens its
-// question again; one that cannot be opened here, since its key is gone, is reported to who asked. What fails otherwise
-// is for the next run. One of a question that was not asked by that message, whatever the table says, goes to nobody:
-// permission_denied. On another host than that of the keys it does nothing.
+// Return sends the answers to questions that were made from messages back to the senders. A forged answer makes its
+// question open again. An answer that cannot be decrypted because its key is gone is reported to the asker. After any
+// other failure, the next run tries again. An answer goes to nobody, with the error permission_denied, if the asker
+// of its question did not send the message, whatever the table contains. On a host without the keys, Return does
+// nothing.
 func (u user) Return(ctx context.Context) error {
 	if err := person.Here(ctx, u.ledger); err != nil {
-		return nil // that host does it
+		return nil // the host with the keys does it
 	}
 	var failures []error
 	for after := ""; ; {
@@ -218,7 +220,8 @@ func giveBack(ctx context.Context, l *ledger.Ledger, q *questions.Question) erro
 	if unread == nil {
 		q = &answer.Question
 	}
-	m := &orchestrator.Message{Sender: q.Asker, ThreadID: q.ThreadID, SessionID: q.SessionID} // when retention has deleted it
+	// A message with these fields stands in for one that retention has deleted.
+	m := &orchestrator.Message{Sender: q.Asker, ThreadID: q.ThreadID, SessionID: q.SessionID}
 	found, err := messages.Find(ctx, l, q.MessageID)
 	switch {
 	case err == nil:
@@ -226,12 +229,12 @@ func giveBack(ctx context.Context, l *ledger.Ledger, q *questions.Question) erro
 	case orchestrator.CodeOf(err) != orchestrator.NotFound:
 		return err
 	}
-	if m.Sender != q.Asker { // somebody would read the answer who did not ask
+	if m.Sender != q.Asker { // somebody who did not ask would read the answer
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
 			"message %s is from %s, but question %s was asked by %s, so the answer was not sent",
 			orchestrator.Clip(q.MessageID), orchestrator.Clip(m.Sender), q.ID, orchestrator.Clip(q.Asker))
 	}
-	if gone { // its key is not here, and will not be
+	if gone { // the key is not on this host, and will not be
 		return questions.ReplyAsUser(ctx, l, lost(m, q.ID, unread))
 	}
 	reply, err := replyTo(m, &answer)
@@ -244,7 +247,7 @@ func giveBack(ctx context.Context, l *ledger.Ledger, q *questions.Question) erro
 	return questions.ReplyAsUser(ctx, l, reply)
 }
 
-// replyTo is the answer to a message, in the form of the vocabulary that asked.
+// replyTo returns the answer to a message, in the form of the message's vocabulary.
 func replyTo(m *orchestrator.Message, answer *person.Response) (reply questions.UserReply, err error) {
 	reply = questions.UserReply{Question: answer.ID, Draft: orchestrator.Draft{
 		Recipient: m.Sender, ReplyTo: m.ID, ThreadID: m.ThreadID, SessionID: m.SessionID,
@@ -252,12 +255,13 @@ func replyTo(m *orchestrator.Message, answer *person.Response) (reply questions.
 	d := &reply.Draft
 	text := answer.Text
 	if answer.Comment != "" {
-		text += ": " + answer.Comment // in one text, which every vocabulary shows
+		text += ": " + answer.Comment // in one text, because every vocabulary shows that
 	}
 	var body any
 	isRequest := m.Type == orchestrator.PlanApprovalRequest || m.Type == orchestrator.ShutdownRequest
 	switch {
-	case isRequest && slices.Contains(verdicts, answer.Text): // and not a Yes to something else, whose type was changed in the table
+	// The check of the text excludes answers such as Yes to another question whose type was changed in the table.
+	case isRequest && slices.Contains(verdicts, answer.Text):
 		return verdict(m, reply, answer.Text == verdicts[approval], answer.Comment)
 	case m.Type == "question":
 		d.Type, d.MakeID = "answer", letter.ID
@@ -275,7 +279,7 @@ func replyTo(m *orchestrator.Message, answer *person.Response) (reply questions.
 	return reply, err
 }
 
-// verdict is the answer to a request of a team, with the person's words about it. Source: document 001, "Structured
+// verdict returns the answer to a team's request, with the person's comment. Source: document 001, "Structured
 // Protocol Messages".
 func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool, comment string) (questions.UserReply,
 	error) {
@@ -283,7 +287,7 @@ func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool, c
 		RequestID string `json:"requestId"`
 	}
 	if err := json.Unmarshal(m.Payload, &asked); err != nil {
-		asked.RequestID = "" // it asked in another form: the answer says what it answers by reply_to
+		asked.RequestID = "" // the request has another form; the answer names it in reply_to
 	}
 	q := orchestrator.Asked{RequestID: asked.RequestID, Kind: orchestrator.Shutdown}
 	if m.Type == orchestrator.PlanApprovalRequest {
@@ -306,7 +310,7 @@ func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool, c
 	return reply, nil
 }
 
-// lost tells who asked that there is an answer which nobody can read.
+// lost returns the report to the asker that there is an answer which nobody can read.
 func lost(m *orchestrator.Message, question string, why error) questions.UserReply {
 	payload, _ := orchestrator.JSON(map[string]any{ // strings always marshal
 		"error": orchestrator.Unavailable, "message": "the user has answered, but the answer cannot be read: " +

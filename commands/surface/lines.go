@@ -8,12 +8,13 @@ import (
 	"mailroom/orchestrator"
 )
 
-// MaxLine bounds one line of input, in bytes; the decoder has a tighter bound, and says so.
+// MaxLine is the maximum length of one line of input, in bytes. The decoder has a lower limit and reports it.
 const MaxLine = 4 << 20
 
-// ReadLine reads one line without its end, and without a byte order mark before it: PowerShell writes one, and files
-// that were joined have one at each seam. A line of more than MaxLine bytes is not returned: long is true, and skimmed
-// has got all of it, piece by piece, unless it is nil. err is that of r; there may be a line beside it.
+// ReadLine reads one line from r and returns it without its line ending. It removes a byte order mark at the start of
+// the line: PowerShell writes one, and joined files have one at each seam. If the line is longer than MaxLine bytes,
+// ReadLine does not return the line: it sets long and passes the whole line, piece by piece, to skimmed unless
+// skimmed is nil. err is the read error of r; ReadLine can return a line together with an error.
 func ReadLine(r *bufio.Reader, skimmed func(piece []byte)) (line []byte, long bool, err error) {
 	if skimmed == nil {
 		skimmed = func([]byte) {}

@@ -12,11 +12,11 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// Offer is what is offered to a caller over MCP or HTTP. Errors advise the caller in terms of it, since there may be no
-// shell.
+// Offer holds the tools that a caller can use over MCP or HTTP. Hints in errors name these tools instead of shell
+// commands, since the caller may have no shell.
 type Offer struct {
 	Tools  []Tool
-	all    []*commands.Definition // every command of the program, also those that are not offered
+	all    []*commands.Definition // all commands of the program, including those that are not offered
 	remote bool                   // the caller is on another machine, where some parameters are refused
 }
 
@@ -26,9 +26,9 @@ type Tool struct {
 	Name    string
 }
 
-// NewOffer returns what is offered to a caller: of the named vocabularies, of all when none is named, what its right
-// covers. With one vocabulary the tools have their document's own names; else some carry its prefix. Beside it are the
-// few that every agent needs.
+// NewOffer returns the tools that caller has the right to use. If vocabularies are named, only their tools are
+// included, together with the few tools that every agent needs. With exactly one vocabulary, the tools have the names
+// from the document of that vocabulary; otherwise some names carry the prefix of the vocabulary.
 func NewOffer(catalogue *commands.Catalogue, caller commands.Caller, vocabularies ...string) Offer {
 	o := Offer{all: catalogue.All(), remote: caller.Remote}
 	for _, d := range o.all {
@@ -44,18 +44,19 @@ func NewOffer(catalogue *commands.Catalogue, caller commands.Caller, vocabularie
 	return o
 }
 
-// served reports whether a command is offered when only these vocabularies are asked for; none means all.
+// served reports whether an offer of these vocabularies contains a command. No vocabularies means all of them.
 func served(d *commands.Definition, vocabularies []string) bool {
 	return len(vocabularies) == 0 || slices.Contains(vocabularies, d.Vocabulary().Name) ||
 		d.BesideAny && !SignalAlone(vocabularies)
 }
 
-// SignalAlone reports whether only questions to the person are served: nobody has messages to read then.
+// SignalAlone reports whether the only vocabulary is signal, the questions to the person. Its callers have no
+// messages to read.
 func SignalAlone(vocabularies []string) bool {
 	return len(vocabularies) == 1 && vocabularies[0] == "signal"
 }
 
-// Advised returns the error of a call with the advice that its caller can follow.
+// Advised returns the error of a call with a hint that the caller can follow.
 func (o Offer) Advised(err error, d *commands.Definition, arguments json.RawMessage) error {
 	var e *orchestrator.Error
 	if !errors.As(err, &e) {
@@ -73,9 +74,9 @@ func (o Offer) Advised(err error, d *commands.Definition, arguments json.RawMess
 	return o.WithoutShell(err)
 }
 
-// WithoutShell returns an error whose hint has names of the offer in place of lines for a shell. What a hint says of a
-// command that is not offered is left out. If nothing else is left, the hint is for the person, unless it is only about
-// what there is to see. What is not permitted here may be done in a shell, so that hint stays as it is.
+// WithoutShell returns err with tool names in place of the shell commands in its hint. It removes the sentences about
+// commands that are not offered. If no sentence is left, the hint is addressed to the person, or removed if all its
+// commands only read. A PermissionDenied error keeps its hint, because the operation may be permitted in a shell.
 func (o Offer) WithoutShell(err error) error {
 	var e *orchestrator.Error
 	if !errors.As(err, &e) || e.Code == orchestrator.PermissionDenied || !strings.Contains(e.Hint, "`mailroom ") {
@@ -112,10 +113,10 @@ func (o Offer) WithoutShell(err error) error {
 	return told.WithHint("Tell the person who runs you: %s", e.Hint)
 }
 
-// quoted matches what stands in backquotes.
+// quoted matches text in backquotes.
 var quoted = pattern.New("`[^`]*`")
 
-// sentences takes a hint apart behind each ". " and "; " that does not stand in backquotes.
+// sentences splits a hint after each ". " and "; " outside backquotes.
 func sentences(hint string) (parts []string) {
 	for hint != "" {
 		end, code := len(hint), false
@@ -133,8 +134,9 @@ func sentences(hint string) (parts []string) {
 	return parts
 }
 
-// nameOf returns the name of the command that a line for a shell runs, with its parameters in parentheses; "" if it is
-// not offered. onlyThere tells that it is, but not with these parameters.
+// nameOf returns the name of the tool for the command in a shell command line, with its parameters in parentheses. It
+// returns "" if the command is not offered. onlyThere reports that the command is offered, but not with these
+// parameters.
 func (o Offer) nameOf(line string) (name string, onlyThere bool) {
 	d, rest := o.commandOf(line)
 	i := slices.IndexFunc(o.Tools, func(t Tool) bool { return t.Command == d })
@@ -151,7 +153,8 @@ func (o Offer) nameOf(line string) (name string, onlyThere bool) {
 	return name, false
 }
 
-// commandOf returns the command that a line for a shell runs, and what follows its name; nil if none of the catalogue.
+// commandOf returns the command that a shell command line runs, and the text after its name. d is nil if the
+// catalogue has no such command.
 func (o Offer) commandOf(line string) (d *commands.Definition, rest string) {
 	longest := 0
 	for _, other := range o.all {
@@ -164,17 +167,17 @@ func (o Offer) commandOf(line string) (d *commands.Definition, rest string) {
 	return d, rest
 }
 
-// onlyShows reports whether the command that a line for a shell runs changes nothing.
+// onlyShows reports whether the command in a shell command line changes nothing.
 func (o Offer) onlyShows(line string) bool {
 	d, _ := o.commandOf(line)
 	return d != nil && d.Card().OnlyReads()
 }
 
-// word matches a word of a line for a shell, as hints have them.
+// word matches one word of a shell command line in a hint.
 var word = pattern.New(`"[^"]*"|'[^']*'|\S+`)
 
-// parametersOf returns the parameters that stand behind a command's name in a line for a shell, each as "name: value".
-// onlyThere tells that one of them is refused to whoever calls.
+// parametersOf returns the parameters that follow the command's name in a shell command line, each as "name: value".
+// onlyThere reports that one of them is refused because the caller is on another machine.
 func (o Offer) parametersOf(d *commands.Definition, rest string) (given []string, onlyThere bool) {
 	arguments, words := d.Positional(), word().FindAllString(rest, -1)
 	for i := 0; i < len(words); i++ {
@@ -197,7 +200,7 @@ func (o Offer) parametersOf(d *commands.Definition, rest string) (given []string
 			}
 		}
 		if p == nil {
-			continue // a flag of the program, such as --db
+			continue // a global flag, such as --db
 		}
 		value = strings.Trim(value, `"'`)
 		onlyThere = onlyThere || o.remote && value != "..." && p.OnlyHere(value)
@@ -210,7 +213,7 @@ func (o Offer) parametersOf(d *commands.Definition, rest string) (given []string
 	return given, onlyThere
 }
 
-// aboutUnknown returns advice about an error that says that nobody has a name.
+// aboutUnknown returns a hint for an error about an unknown name.
 func (o Offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) string {
 	var advice []string
 	if near, _ := e.Details["near"].([]string); len(near) > 0 {
@@ -234,9 +237,9 @@ func (o Offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) strin
 	return strings.Join(append(advice, "Only the person who runs you can add agents"), " ")
 }
 
-// meant returns the name of the tool that a caller probably meant, "" if there is none: where several vocabularies are
-// served, some names get a prefix, and a model that knows a vocabulary by its document calls the name without, which
-// may be that of another vocabulary's command. The parameters tell.
+// meant returns the name of the tool that the caller probably meant, or "". If several vocabularies are served, some
+// tools have a prefix. A model that learned a vocabulary from its document calls the name without the prefix, which
+// may belong to a command of another vocabulary. The parameters of the call reveal such a mistake.
 func (o Offer) meant(d *commands.Definition, arguments json.RawMessage) string {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(arguments, &given) != nil || takesAll(d, given) {

@@ -20,8 +20,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// hints returns the hints that stand in the source, and the messages of errors that name flags, by where they stand; %s
-// and such stand for what is put in.
+// hints returns the hints in the source, and the error messages that name flags, by their location. Format verbs such
+// as %s stand for the inserted text.
 func hints(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -76,7 +76,7 @@ func hints(t *testing.T) map[string]string {
 	return found
 }
 
-// textIn is the text that an expression makes, as far as it stands there.
+// textIn returns the text of an expression, as far as it is constant.
 func textIn(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -94,7 +94,7 @@ func textIn(e ast.Expr) string {
 	return ""
 }
 
-// shellOnly are hints of errors that are met in a shell alone, by the start of the file's path and of the hint.
+// shellOnly lists hints of errors that occur only in a shell, by the prefixes of the file's path and of the hint.
 var shellOnly = []struct{ path, hint string }{
 	{"commands/surface/cli/flags.go", ""}, {"commands/surface/cli/elsewhere.go", ""},
 	{"commands/surface/cli/call.go", ""}, {"commands/surface/cli/cli.go", ""},
@@ -105,11 +105,11 @@ var shellOnly = []struct{ path, hint string }{
 	{"sqlite/backup.go", ""}, {"orchestrator/store/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/tables/migrate.go", ""}, {"sqlite/file.go", ""},
 	{"sqlite/store.go", "Specify a file with --db"}, {"orchestrator/bridge/", ""},
 	{"sqlite/dialect.go", "Specify another file with --db"},
-	{"orchestrator/move/", ""}, {"commands/run.go", "Name the agent in"}, {"commands/team/team.go", "Pass --as NAME"}, // --as is also of the MCP server
+	{"orchestrator/move/", ""}, {"commands/run.go", "Name the agent in"}, {"commands/team/team.go", "Pass --as NAME"}, // --as also exists in the MCP server
 }
 
-// TestHintsWithoutAShell: each hint in the source names commands and flags that there are, within backquotes, so that
-// whoever calls over MCP or HTTP is told of tools and parameters.
+// TestHintsWithoutAShell checks that each hint in the source names existing commands and flags, in backquotes, so
+// that callers over MCP and HTTP get tool and parameter names instead.
 func TestHintsWithoutAShell(t *testing.T) {
 	t.Parallel()
 	all := commands.NewCatalogue(append(surfacetest.Catalogue().All(),
@@ -126,7 +126,7 @@ func TestHintsWithoutAShell(t *testing.T) {
 		}
 	}
 	flag := regexp.MustCompile(`--([a-z][-a-z]*)`)
-	// What has no definition is the program's own.
+	// The program's own commands have no definition.
 	programs := regexp.MustCompile("^mailroom (serve|console|mcp|tail|join|leave|--db|commands|invoke|run|%s --yes)")
 	seen := 0
 	for at, hint := range hints(t) {

@@ -1,5 +1,4 @@
-// Package surface is what the ways by which a request comes in have in common. Each way has a package of its own: cli
-// is the command line, mcp serves tools to agents, web is the HTTP API, phone the app for phones, and daemon is what
-// `mailroom serve` runs, with its schedules. All of it is derived from the catalogue; no surface knows a command by
-// name.
+// Package surface holds the code that all ways into the program share. Each of them has its own package: cli is the
+// command line, mcp serves tools to agents, web is the HTTP API, phone is the app for phones, and daemon runs
+// `mailroom serve` with its schedules. The commands that they offer come from the catalogue.
 package surface

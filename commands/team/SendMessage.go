@@ -14,7 +14,7 @@ import (
 	"mailroom/tracing"
 )
 
-// SendMessageParams ask for one message to a teammate, or to all of them. Source: document 001, "Schema".
+// SendMessageParams describes a message to one teammate, or to all teammates. Source: document 001, "Schema".
 type SendMessageParams struct {
 	To      string          `json:"to" desc:"name of a teammate, * for every other teammate, or role:ROLE for the teammates with that role" check:"min=1,max=261"`
 	Message json.RawMessage `json:"message" desc:"a text, or a protocol object: shutdown_request, shutdown_response, plan_approval_request, plan_approval_response" check:"text|object"`
@@ -24,7 +24,7 @@ type SendMessageParams struct {
 	HoldUnknown bool `json:"hold_unknown,omitempty" desc:"keep the message until the teammate is added, if the teammate does not exist yet"`
 }
 
-// SendMessageResult says what was sent, and carries the caller's unread messages.
+// SendMessageResult describes the message that was sent, and carries the caller's unread messages.
 type SendMessageResult struct {
 	MessageID   string   `json:"message_id"`
 	From        string   `json:"from"`
@@ -36,14 +36,14 @@ type SendMessageResult struct {
 	MulticastID string   `json:"multicast_id,omitempty"`
 	MessageIDs  []string `json:"message_ids,omitempty"`
 	Recipients  []string `json:"recipients,omitempty"`
-	RequestID   string   `json:"request_id,omitempty"` // that the message asks or answers
+	RequestID   string   `json:"request_id,omitempty"` // of the request that the message makes or answers
 	Stopped     []string `json:"stopped,omitempty"`    // teammates that have stopped
-	Note        string   `json:"note,omitempty"`       // what keeps it from being delivered soon
-	Presence    string   `json:"presence"`             // of the sender, afterwards
+	Note        string   `json:"note,omitempty"`       // what delays its delivery
+	Presence    string   `json:"presence"`             // of the sender, after the send
 
-	// of an answer: the thread of what it answers, in which it stands
+	// of an answer: the thread of the answered message, to which the answer was added
 	JoinedThread  string `json:"joined_thread,omitempty"`
-	OutsideThread string `json:"outside_thread,omitempty"` // of an answer: why it does not
+	OutsideThread string `json:"outside_thread,omitempty"` // of an answer: why it was not added to the thread
 
 	Recipient commands.Presence `json:"recipient_presence,omitempty"`
 	Arrivals
@@ -52,7 +52,8 @@ type SendMessageResult struct {
 var sendMessageCommand = commands.Define(vocabulary, "SendMessage", sendMessage).
 	With(commands.Traits{Kind: tracing.Producer})
 
-// sendMessage is durable when it returns, and so is what a protocol message brings about.
+// sendMessage sends a message. The message and the effects of a protocol message are durable when sendMessage
+// returns.
 func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {
 	sender, err := member(env)
 	if err != nil {
@@ -97,7 +98,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	return r, nil
 }
 
-// send hands a message to the engine, as what it is.
+// send passes a message to the engine as a request, an answer, or a plain message.
 func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.Draft) (teams.Sent, error) {
 	switch {
 	case c.request != nil:
@@ -111,10 +112,10 @@ func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.
 	return teams.Send(ctx, env.Ledger, draft)
 }
 
-// uuid matches what looks like a UUID, with or without dashes.
+// uuid matches text that looks like a UUID, with or without dashes.
 var uuid = pattern.New(`(?i)^(urn:uuid:)?\{?[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$`)
 
-// refuseUUID refuses an address that looks like a UUID, and says which names there are.
+// refuseUUID returns an error for an address that looks like a UUID. The error lists the names of teammates.
 func refuseUUID(ctx context.Context, env commands.Env, to string) error {
 	if !uuid().MatchString(to) {
 		return nil
@@ -138,7 +139,7 @@ func refuseUUID(ctx context.Context, env commands.Env, to string) error {
 	return e.WithHint("Use a teammate's name: %s", strings.Join(shown, ", "))
 }
 
-// Text says it in a sentence, and shows what came for the sender.
+// Text writes the result, and the caller's unread messages.
 func (r SendMessageResult) Text(w *terminal.Text) {
 	to := r.To
 	if r.MulticastID != "" {

@@ -14,12 +14,12 @@ import (
 // maxArrivals bounds the messages that one answer carries.
 const maxArrivals = 100
 
-// Arrivals are the caller's unread messages, which every answer of the vocabulary carries: messages reach teammates
-// without their asking. They are read once the answer was written.
+// Arrivals holds the caller's unread messages. Every answer of this vocabulary carries them, so that messages reach
+// teammates without a call that asks for messages. They are read once the answer is written.
 type Arrivals struct {
 	Messages []Message `json:"messages"`
-	More     bool      `json:"more,omitempty"` // there are others: the answer carries as many as it can
-	Rest     string    `json:"rest,omitempty"` // for a model: how to get those
+	More     bool      `json:"more,omitempty"` // more messages are unread: the answer carries as many as it can
+	Rest     string    `json:"rest,omitempty"` // for a model: how to get the rest
 	commands.Taken
 }
 
@@ -37,7 +37,7 @@ func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, er
 		nil
 }
 
-// carried is an answer that carries messages, with room for what else it says.
+// carried returns an answer that carries messages, with room for its other parts.
 func carried(ms []orchestrator.Message) any {
 	return []any{renderedAll(ms), commands.Room}
 }
@@ -49,8 +49,9 @@ func renderedAll(ms []orchestrator.Message) (list []Message) {
 	return list
 }
 
-// arrivalsAfter is arrivals for a command that has done its work: a failure to read must not pass for a failure of
-// that. What was not read stays unread for the next answer.
+// arrivalsAfter takes an agent's unread messages for a command that has finished its work. It only logs an error, so
+// that the error does not look like a failure of the command. Messages that were not read stay unread for the next
+// answer.
 func arrivalsAfter(ctx context.Context, env commands.Env, agent string) Arrivals {
 	a, err := arrivals(ctx, env, agent)
 	if err != nil {
@@ -59,8 +60,8 @@ func arrivalsAfter(ctx context.Context, env commands.Env, agent string) Arrivals
 	return a
 }
 
-// attend takes the unread messages for a command that does nothing else. An agent that was idle is working again if
-// something came for it.
+// attend takes the unread messages for a command that does nothing else. If there are any, an idle agent becomes
+// working again.
 func attend(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	a, err := arrivals(ctx, env, agent)
 	if err != nil || len(a.Messages) == 0 {
@@ -76,7 +77,7 @@ func takePart(ctx context.Context, env commands.Env, agent string, began bool) e
 	return teams.TakePart(ctx, env.Ledger, agents.Joining{Session: env.Caller.Session, Agent: agent}, began)
 }
 
-// text shows the messages, if there are any.
+// text writes the messages, if there are any.
 func (a Arrivals) text(w *terminal.Text) {
 	for i := range a.Messages {
 		a.Messages[i].text(w)

@@ -11,26 +11,26 @@ import (
 	"mailroom/orchestrator/teams"
 )
 
-// textType is the type of a text. That of a protocol is the type of its object, too.
+// textType is the type of a plain text. A protocol message has the type of its object.
 const textType = "message"
 
-// protocolTypes are the protocols, in the order in which an error lists them.
+// protocolTypes lists the protocols in the order in which errors show them.
 var protocolTypes = []string{
 	orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest,
 	orchestrator.PlanApprovalResponse,
 }
 
-// content is what a caller wants to send, read and checked.
+// content is a message to send, decoded and checked.
 type content struct {
 	kind    string // message_type
-	preview string // what a summary is made of when none is given
+	preview string // source of the default summary
 	payload json.RawMessage
-	request *teams.Request // of a request, without its draft; the payload is the request's
-	answer  *teams.Reply   // of an answer, without its draft
+	request *teams.Request // for a request, without its draft; the payload is the request's
+	answer  *teams.Reply   // for an answer, without its draft
 }
 
-// readContent reads the parameter message: a text, or a protocol object. A text that is itself such an object counts as
-// one, since clients often encode it. Error: invalid_params, which names what is wrong in the object.
+// readContent decodes the parameter message: a text, or a protocol object. A text that contains such an object counts
+// as the object, because clients often encode it. The error invalid_params names the mistake in the object.
 func readContent(raw json.RawMessage) (content, error) {
 	if raw[0] == '{' {
 		return readProtocol(raw)
@@ -51,7 +51,7 @@ type textBody struct {
 	Message string `json:"message" desc:"what to say"`
 }
 
-// readText reads a JSON string as strictly as a parameter that is a text.
+// readText decodes a JSON string as strictly as a text parameter.
 func readText(raw json.RawMessage) (string, error) {
 	object, err := orchestrator.JSON(map[string]json.RawMessage{"message": raw})
 	if err != nil {
@@ -64,13 +64,13 @@ func readText(raw json.RawMessage) (string, error) {
 	return body.Message, err
 }
 
-// emptyMessage is the error for a message that says nothing.
+// emptyMessage returns the error for an empty message.
 func emptyMessage() error {
 	return orchestrator.InvalidParam("message", "must not be empty").
 		WithHint("Write a text to your teammate, or send a protocol object: %s", strings.Join(protocolTypes, ", "))
 }
 
-// typeOf returns the type that a JSON object names, "" for anything else.
+// typeOf returns the value of type in a JSON object, or "" for any other value.
 func typeOf(object json.RawMessage) string {
 	var named struct {
 		Type json.RawMessage `json:"type"`
@@ -105,7 +105,7 @@ func readProtocol(object json.RawMessage) (c content, err error) {
 	return c, err
 }
 
-// requestBody is the payload of a request, as the one who is asked gets it.
+// requestBody is the payload of a request, as its recipient gets it.
 type requestBody struct {
 	Type      string  `json:"type"`
 	RequestID string  `json:"requestId"`
@@ -113,7 +113,7 @@ type requestBody struct {
 	Plan      string  `json:"plan,omitempty"`
 }
 
-// asking makes the content of a request.
+// asking returns the content of a request.
 func asking(kind orchestrator.RequestKind, preview string, body requestBody) content {
 	return content{preview: preview,
 		request: &teams.Request{Kind: kind, Payload: func(id string) (json.RawMessage, error) {
@@ -145,7 +145,7 @@ func readPlanRequest(object json.RawMessage) (content, error) {
 		requestBody{Type: p.Type, Plan: p.Plan}), err
 }
 
-// answering makes the content of an answer. A rejection must say why.
+// answering returns the content of an answer. A rejection must have a reason.
 func answering(q orchestrator.Asked, approve bool, why *string) (content, error) {
 	if key := commands.WhyKey(q.Kind); !approve && (why == nil || strings.TrimSpace(*why) == "") {
 		e := orchestrator.Errorf(orchestrator.InvalidParams, "message: a rejection must have the key `%s`", key)
@@ -187,7 +187,8 @@ func readPlanResponse(object json.RawMessage) (content, error) {
 	return answering(orchestrator.Asked{RequestID: p.RequestID, Kind: orchestrator.PlanApproval}, p.Approve, p.Feedback)
 }
 
-// after is a text that follows in a preview, behind a colon; nothing when there is none.
+// after returns a text in a form that follows other text in a preview, after a colon. It returns "" if there is no
+// text.
 func after(text *string) string {
 	if text == nil || strings.TrimSpace(*text) == "" {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Message is a message as a teammate reads it, whatever vocabulary it was sent in. What the team's own form has no
-// place for stands in the keys behind type.
+// Message is a message of any vocabulary in the form for teammates. The keys after type hold what this form has no
+// other place for.
 type Message struct {
 	ID        string          `json:"id"`
 	From      string          `json:"from"`
@@ -19,7 +19,7 @@ type Message struct {
 	Timestamp string          `json:"timestamp"`
 	Type      string          `json:"type"`
 
-	Payload     json.RawMessage `json:"payload,omitempty"` // structured data beside the text, or instead of one
+	Payload     json.RawMessage `json:"payload,omitempty"` // structured data beside the text, or instead of it
 	Mentions    []string        `json:"mentions,omitempty"`
 	Priority    string          `json:"priority,omitempty"`
 	Action      string          `json:"action,omitempty"`
@@ -28,11 +28,11 @@ type Message struct {
 	ThreadID    string          `json:"thread_id,omitempty"`
 	Session     string          `json:"session,omitempty"`
 	MulticastID string          `json:"multicast_id,omitempty"`
-	Group       string          `json:"multicast_target,omitempty"` // whom the sender addressed: * or a group
-	ExpiresAt   string          `json:"expires_at,omitempty"`       // if the sender gave it a time to live
+	Group       string          `json:"multicast_target,omitempty"` // what the sender addressed: * or a group
+	ExpiresAt   string          `json:"expires_at,omitempty"`       // if the sender set a time to live
 }
 
-// rendered brings a message of any vocabulary into the team's form.
+// rendered returns a message of any vocabulary in the team's form.
 func rendered(m *orchestrator.Message) Message {
 	c := commands.ContentOf(m)
 	r := Message{
@@ -53,10 +53,10 @@ func rendered(m *orchestrator.Message) Message {
 	return r
 }
 
-// text shows one message.
+// text writes one message.
 func (m *Message) text(w *terminal.Text) {
 	said := string(m.Message)
-	_ = json.Unmarshal(m.Message, &said) // an object stays as it is
+	_ = json.Unmarshal(m.Message, &said) // an object is shown as JSON
 	w.Printf("%s  %s from %s, %s\n", w.Paint(terminal.Bold, m.ID), m.Type, m.From, m.Timestamp)
 	w.Body("  ", said)
 	if m.Payload != nil && string(m.Payload) != said {

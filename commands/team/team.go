@@ -1,6 +1,6 @@
-// Package team is the vocabulary of document 001: messages between the agents of one team, who know each other by name,
-// and the protocols by which they ask each other to shut down or to approve a plan. What the protocols do to rows
-// stands in orchestrator/teams.
+// Package team is the vocabulary of document 001: messages between the agents of one team, who address each other by
+// name, and the protocols by which they ask each other to shut down or to approve a plan. The effects of the
+// protocols on rows are in package orchestrator/teams.
 package team
 
 import (
@@ -25,7 +25,7 @@ func Definitions() []*commands.Definition {
 	}
 }
 
-// member returns who asks: an agent or, in a shell without a name, the operator, to whom teammates can write.
+// member returns the caller: an agent or, in a shell without a name, the operator, to whom teammates can write.
 func member(env commands.Env) (string, error) {
 	if env.Caller.Name == "" && env.Caller.Shell {
 		return orchestrator.Operator, nil
@@ -33,7 +33,7 @@ func member(env commands.Env) (string, error) {
 	return teammate(env)
 }
 
-// teammate returns who asks for what only an agent can do, such as ending its turn.
+// teammate returns the caller of a command that only an agent can run, such as the command that ends its turn.
 func teammate(env commands.Env) (string, error) {
 	if env.Caller.Name == "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no teammate is named").

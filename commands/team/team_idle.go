@@ -9,26 +9,26 @@ import (
 	"mailroom/tracing"
 )
 
-// IdleParams say why the caller's turn ended, and who is to hear of it.
+// IdleParams holds why the caller's turn ended, and which agent to notify.
 type IdleParams struct {
 	Reason string `json:"reason,omitempty" desc:"why the turn ended" check:"max=1024"`
 	Lead   string `json:"lead,omitempty" desc:"agent to notify; default: the team's lead" check:"agent"`
 }
 
-// IdleResult says who was told, and carries the caller's unread messages.
+// IdleResult holds which agent was notified, and carries the caller's unread messages.
 type IdleResult struct {
 	Agent     string `json:"agent"`
 	Presence  string `json:"presence"`
 	Since     string `json:"since"`
-	Lead      string `json:"lead,omitempty"` // who hears of it; absent when there is nobody but the caller
-	Notified  bool   `json:"notified"`       // false when nobody was told: no lead, or not the first time in this turn
+	Lead      string `json:"lead,omitempty"` // agent to notify; "" if the team has nobody but the caller
+	Notified  bool   `json:"notified"`       // false if there is no lead, or if this turn was already reported
 	MessageID string `json:"message_id,omitempty"`
 	Arrivals
 }
 
 var idleCommand = commands.Define(vocabulary, "team idle", idle).With(commands.Traits{Kind: tracing.Producer})
 
-// idle is what a hook calls when an agent's turn ended.
+// idle ends an agent's turn. Hooks call it when the turn has ended.
 func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, error) {
 	agent, err := teammate(env)
 	if err != nil {
@@ -50,7 +50,7 @@ func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, erro
 	}, nil
 }
 
-// Text says it in a sentence, and shows what came for the caller.
+// Text writes the result, and the caller's unread messages.
 func (r IdleResult) Text(w *terminal.Text) {
 	switch {
 	case r.Notified:

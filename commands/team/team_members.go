@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator/teams"
 )
 
-// MembersResult lists the team, the lead first, behind it the operator and the user, and carries the caller's unread
+// MembersResult lists the team, first the lead, last the operator and the user. It carries the caller's unread
 // messages.
 type MembersResult struct {
 	Session string         `json:"session"`
@@ -30,7 +30,7 @@ func members(ctx context.Context, env commands.Env, _ struct{}) (MembersResult, 
 	if err != nil {
 		return MembersResult{}, err
 	}
-	// Only now, since what came for the caller may have made it working.
+	// The list is read after the messages, because messages may have changed the caller's status to working.
 	list, err := teams.Get(ctx, env.Ledger, env.Caller.Session)
 	if err != nil {
 		return MembersResult{}, err
@@ -38,7 +38,7 @@ func members(ctx context.Context, env commands.Env, _ struct{}) (MembersResult, 
 	return MembersResult{Session: env.Caller.Session, Members: list, Arrivals: a}, nil
 }
 
-// Text shows a table, and what came for the caller.
+// Text writes a table, and the caller's unread messages.
 func (r MembersResult) Text(w *terminal.Text) {
 	terminal.TableOf(w, []string{"TEAMMATE", "PART", "ROLE", "PRESENCE", "SINCE", "PLANS"}, r.Members,
 		func(m *teams.Member) []string {

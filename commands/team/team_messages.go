@@ -8,7 +8,7 @@ import (
 	"mailroom/tracing"
 )
 
-// MessagesResult is the caller's unread messages and nothing else.
+// MessagesResult holds only the caller's unread messages.
 type MessagesResult struct {
 	Agent string `json:"agent"`
 	Count int    `json:"count"`
@@ -30,7 +30,7 @@ func messages(ctx context.Context, env commands.Env, _ struct{}) (MessagesResult
 	return MessagesResult{Agent: agent, Count: len(a.Messages), Arrivals: a}, err
 }
 
-// Text shows each message.
+// Text writes each message.
 func (r MessagesResult) Text(w *terminal.Text) {
 	if r.Count == 0 {
 		w.Printf("%s has no unread messages.\n", r.Agent)

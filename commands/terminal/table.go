@@ -6,27 +6,27 @@ import (
 )
 
 const (
-	gap       = 2  // columns between those of a table
-	short     = 20 // columns of a cell that is never broken or cut
-	narrow    = 12 // the same, of a table that has left columns out
-	mostLines = 4  // of a cell; where one would have more, each row is a record
+	gap       = 2  // columns between two columns of a table
+	short     = 20 // a cell of at most this width is never broken or cut
+	narrow    = 12 // the same in a table that SideBySide shortens
+	mostLines = 4  // lines of a cell; with more, each row is written as a record
 )
 
-// freeText ends the title of a column of free text, such as that of messages. It is not shown.
+// freeText ends the title of a column of free text, such as that of messages. The suffix is not shown.
 const freeText = "…"
 
-// Table writes rows in columns under a header. Where the terminal is too narrow for them, a column of free text, whose
-// title ends with "…", is cut, and any other is broken between words; where that is not enough, each row is a record
-// with a line for each cell, and nothing is cut.
+// Table writes rows in columns under a header. If the terminal is too narrow, Table cuts columns of free text, whose
+// titles end with "…", and breaks other columns between words. If that is not enough, it writes each row as a record
+// with a line for each cell, and cuts nothing.
 func (w *Text) Table(header []string, rows [][]string) {
 	if t := newTable(header, rows); !t.write(w) {
 		t.records(w)
 	}
 }
 
-// SideBySide writes a table as Table does if there is room for its columns, and otherwise nothing. It reports which.
-// Where there is too little, the columns with the titles of less are left out, one after the other, and then all but the
-// first are cut as free text is.
+// SideBySide writes a table as Table does if its columns fit, and otherwise writes nothing. It reports whether it
+// wrote the table. If space is short, it drops the columns with the titles in less, one after the other, and then
+// cuts all columns but the first as free text.
 func (w *Text) SideBySide(header []string, rows [][]string, less ...string) bool {
 	t := newTable(header, rows)
 	if t.write(w) {
@@ -46,7 +46,7 @@ func (w *Text) SideBySide(header []string, rows [][]string, less ...string) bool
 	return t.write(w)
 }
 
-// leaveOut takes a column out.
+// leaveOut removes a column.
 func (t *table) leaveOut(i int) {
 	t.titles, t.free = slices.Delete(t.titles, i, i+1), slices.Delete(t.free, i, i+1)
 	for row := range t.cells {
@@ -70,7 +70,7 @@ func newTable(header []string, rows [][]string) *table {
 	return t
 }
 
-// write writes the table if there is room for it.
+// write writes the table if it fits, and reports whether it did.
 func (t *table) write(w *Text) bool {
 	if !t.lay(w.Width) {
 		return false
@@ -83,12 +83,12 @@ func (t *table) write(w *Text) bool {
 	return true
 }
 
-// TableOf writes a table that has a row for each element of a list.
+// TableOf writes a table with a row for each element of a list.
 func TableOf[T any](w *Text, header []string, list []T, row func(*T) []string) {
 	w.Table(header, Rows(list, row))
 }
 
-// Rows makes a row of each element of a list.
+// Rows returns a row for each element of a list.
 func Rows[T any](list []T, row func(*T) []string) [][]string {
 	rows := make([][]string, len(list))
 	for i := range list {
@@ -105,7 +105,8 @@ type table struct {
 	least  int   // columns that a cell of free text keeps
 }
 
-// lay finds how wide each column is to be. It reports whether they have room side by side; a width of 0 has any.
+// lay computes the width of each column. It reports whether the columns fit side by side; they always fit a width of
+// 0.
 func (t *table) lay(width int) bool {
 	t.widths = make([]int, len(t.titles))
 	left, whole := width-gap*(len(t.titles)-1), make([]int, len(t.titles))
@@ -180,7 +181,8 @@ func (t *table) lines(w *Text, row []string) []string {
 	return lines
 }
 
-// Lines breaks a text between words into lines of at most width columns. One that has room stays as it is.
+// Lines breaks a text between words into lines of at most width columns. It returns a text that fits unchanged. A
+// longer word keeps its length.
 func Lines(text string, width int) (lines []string) {
 	if columns(text) <= width {
 		return []string{text}

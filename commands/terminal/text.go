@@ -1,5 +1,5 @@
-// Package terminal writes for people: in colours and columns where there are any, and so that nothing that somebody else
-// wrote can steer the terminal or pass for a line of ours.
+// Package terminal writes text for people, with colors and columns if the terminal has them. Text that others wrote
+// can neither control the terminal nor look like a line of Mailroom's own.
 package terminal
 
 import (
@@ -9,27 +9,28 @@ import (
 	"time"
 )
 
-// Text writes for people, on a terminal. What comes from messages can neither drive the terminal nor pass for a line of
-// ours: an argument of Printf and a cell of a table stay within their line, and of a text of several lines (Block) each
-// is indented.
+// Text writes text for people, on a terminal. Text from messages can neither control the terminal nor look like a
+// line of Mailroom's own: an argument of Printf and a cell of a table stay within their line, and every line of a
+// text of several lines (Block) is indented.
 type Text struct {
 	Out   io.Writer
 	Color bool
-	Width int // columns of the terminal; 0 is unknown
-	// the locale has nothing else: signs of ours are written in ASCII, and texts of others as they are
+	Width int // columns of the terminal; 0 for unknown
+	// ASCII reports whether the locale supports only ASCII. Mailroom's own signs are then written in ASCII, and other
+	// texts unchanged.
 	ASCII bool
-	Now   func() time.Time // for When; nil is time.Now
-	Zone  *time.Location   // of the reader; nil is this machine's
+	Now   func() time.Time // for When; nil for time.Now
+	Zone  *time.Location   // of the reader; nil for this machine's
 
-	at   int    // columns of the line that are taken
-	hang string // with what a line goes on that does not fit
+	at   int    // columns of the current line that are used
+	hang string // start of each line that continues a broken line
 	err  error
 }
 
-// Err returns the first error of writing.
+// Err returns the first write error.
 func (w *Text) Err() error { return w.err }
 
-// Printf writes a text. What its arguments hold stays within the line.
+// Printf writes a formatted text. The text of each argument stays within its line.
 func (w *Text) Printf(format string, args ...any) {
 	safe := make([]any, len(args))
 	for i, a := range args {
@@ -38,8 +39,8 @@ func (w *Text) Printf(format string, args ...any) {
 	w.raw(fmt.Sprintf(format, safe...))
 }
 
-// Block writes a text of one or more lines that somebody else wrote: first stands before the first of them, and rest
-// before each other, which must not be empty where lines of ours begin at the margin.
+// Block writes a text of one or more lines that somebody else wrote. It puts first before the first line and rest
+// before each further line. rest must not be empty where Mailroom's own lines begin at the margin.
 func (w *Text) Block(first, rest Painted, text string) {
 	text = strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	before := first
@@ -56,10 +57,10 @@ func (w *Text) Block(first, rest Painted, text string) {
 // Body writes the text of a message below its heading. Every line begins with the indent.
 func (w *Text) Body(indent Painted, text string) { w.Block(indent, indent, text) }
 
-// Whole writes lines that are never broken, since they are a picture or there to be copied.
+// Whole writes lines that are never broken, because they are a picture or are meant to be copied.
 func (w *Text) Whole(lines Painted) { w.write(string(lines)) }
 
-// File writes the text of a file, which is there to be copied: its lines are never broken.
+// File writes the text of a file that is meant to be copied. Its lines are never broken.
 func (w *Text) File(text string) { w.Whole(Painted(strings.TrimRight(Visible(text), "\n") + "\n")) }
 
 func (w *Text) write(s string) {
@@ -68,10 +69,10 @@ func (w *Text) write(s string) {
 	}
 }
 
-// Style is a way of standing out.
+// Style is a color or a weight of text.
 type Style string
 
-// The styles, as SGR parameters.
+// Styles, as SGR parameters.
 const (
 	Bold   Style = "1"
 	Dim    Style = "2"
@@ -80,7 +81,7 @@ const (
 	Yellow Style = "33"
 )
 
-// Paint returns s in a style, or as it is where colours are off. s is made Inline.
+// Paint returns s in a style, or without a style if colors are off. It applies Inline to s.
 func (w *Text) Paint(style Style, s string) Painted {
 	s = Inline(s)
 	if !w.Color || s == "" {
@@ -89,10 +90,10 @@ func (w *Text) Paint(style Style, s string) Painted {
 	return Painted("\x1b[" + string(style) + "m" + s + "\x1b[0m")
 }
 
-// Painted is a text that is safe to show already.
+// Painted is a text that is already safe to write.
 type Painted string
 
-// StatusStyle is the style in which a message status or a level is shown.
+// StatusStyle returns the style of a message status or a level.
 func StatusStyle(status string) Style {
 	switch status {
 	case "delivered", "ok", "read", "acknowledged", "OK":
@@ -122,7 +123,8 @@ func (w *Text) Is(status string) Painted {
 	return w.Status(status)
 }
 
-// Fields writes key and value lines, the values aligned, each of their lines. Pairs whose value is empty are left out.
+// Fields writes a line for each key and its value, with the values aligned, including their further lines. It leaves
+// out pairs with an empty value.
 func (w *Text) Fields(pairs ...[2]string) {
 	width := 0
 	for _, p := range pairs {

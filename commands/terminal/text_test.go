@@ -25,7 +25,7 @@ func TestTextMakesArgumentsVisible(t *testing.T) {
 	}
 }
 
-// laid is what a table of two columns looks like.
+// laid returns the text of a table with two columns.
 func laid(width int, header []string, rows ...[]string) string {
 	var b strings.Builder
 	(&Text{Out: &b, Width: width}).Table(header, rows)
@@ -68,8 +68,8 @@ func TestTableCountsColumns(t *testing.T) {
 	}
 }
 
-// TestLinesBreakBetweenWords: no line is longer than the terminal is wide, and none that goes on begins at the margin,
-// where it could pass for a line of ours. Only a word that is wider than the terminal is broken.
+// TestLinesBreakBetweenWords checks that no line is wider than the terminal, and that no continued line begins at the
+// margin, where it could look like a separate line. Only a word wider than the terminal is broken.
 func TestLinesBreakBetweenWords(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -106,8 +106,8 @@ Go on? [y/N] `
 	}
 }
 
-// TestNoWordReachesTheMargin: whatever a text pads itself with, no terminal breaks its lines, and none of them begins
-// at the margin or left of the indent.
+// TestNoWordReachesTheMargin checks that no terminal breaks the lines of a text, whatever the text contains as
+// padding, and that no line begins at the margin or left of the indent.
 func TestNoWordReachesTheMargin(t *testing.T) {
 	t.Parallel()
 	for width := narrowest; width < 3*narrowest; width += 7 {
@@ -140,7 +140,7 @@ func TestNoWordReachesTheMargin(t *testing.T) {
 	}
 }
 
-// TestLinesOfATreeInASCII: a line that goes on keeps the trunks of the tree that it stands in, at any depth.
+// TestLinesOfATreeInASCII checks that a continued line keeps the trunks of its tree, at any depth.
 func TestLinesOfATreeInASCII(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -184,7 +184,8 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
 
-// TestColumnsGiveWay: a table that is too wide leaves columns out in their order, then cuts all but the first.
+// TestColumnsGiveWay checks that a table that is too wide drops columns in the given order, and then cuts all but the
+// first.
 func TestColumnsGiveWay(t *testing.T) {
 	t.Parallel()
 	id, name, text := strings.Repeat("i", 12), strings.Repeat("n", 30), "hello there, how are you"

@@ -9,16 +9,16 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Visible makes what somebody else wrote safe to show in several lines: each control and format character becomes its
-// number, as in \u202e, and so does what is no UTF-8, as in \x9b. Line ends and tabs stay.
+// Visible makes a text that somebody else wrote safe to show in several lines. Each control and format character
+// becomes its number, as in \u202e, and so does each byte that is not UTF-8, as in \x9b. Line ends and tabs are kept.
 func Visible(s string) string { return visible(s, false) }
 
-// Inline makes what somebody else wrote safe to show within a line of ours: as Visible does, and line ends and tabs
-// become \n, \r and \t.
+// Inline makes a text that somebody else wrote safe to show within a line. It replaces the same characters as
+// Visible, and writes line ends and tabs as \n, \r and \t.
 func Inline(s string) string { return visible(s, true) }
 
 func visible(s string, inline bool) string {
-	clean := 0 // so much of s needs nothing
+	clean := 0 // length of the part of s that needs no change
 	for clean < len(s) && s[clean] >= ' ' && s[clean] < 0x7f {
 		clean++
 	}
@@ -50,8 +50,8 @@ func visible(s string, inline bool) string {
 	return b.String()
 }
 
-// inlined makes an argument of Printf one that stays within its line: whatever is no number and not safe already is a
-// text.
+// inlined returns an argument of Printf that stays within its line. It keeps numbers, booleans and Painted texts, and
+// applies Inline to the text of any other argument.
 func inlined(arg any) any {
 	switch a := arg.(type) {
 	case Painted:

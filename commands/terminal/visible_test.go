@@ -32,7 +32,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// Each line of a text is indented, whatever ends it.
+// Each line of a text is indented, whatever line end it has.
 func TestBlock(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -44,8 +44,8 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// FuzzVisible: nothing that steers a terminal comes through, what is left is UTF-8, and no line begins at the margin
-// but the first.
+// FuzzVisible checks that no control sequence passes, that the output is UTF-8, and that no line but the first begins
+// at the margin.
 func FuzzVisible(f *testing.F) {
 	for _, seed := range []string{"", "a\nb", "\x9b\u009b\u202e\r\n\U000e0041", "\xf0\x9f", "\ufffd"} {
 		f.Add(seed)

@@ -7,8 +7,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// When returns a time for people: how long ago it was or how far it is, within a day; otherwise the local date and
-// time. A text that is no time stays as it is. JSON has the time itself.
+// When returns a time for people: the time since or until then if that is less than a day, and otherwise the local
+// date and time. It returns a text that is not a time unchanged. JSON answers contain the time itself.
 func (w *Text) When(stamp string) string {
 	at := orchestrator.ParseStamp(stamp)
 	if at.IsZero() {

@@ -12,15 +12,17 @@ import (
 )
 
 const (
-	narrowest = 20   // columns of a terminal in which lines are still broken
-	hangs     = "  " // before the rest of a line that begins at the margin and is broken: it cannot pass for a line of its own
-	tabStop   = 8    // as far as a tab can go
+	narrowest = 20 // narrowest terminal in which lines are broken, in columns
+	// hangs begins each further line of a broken line that starts at the margin, so that it cannot look like a
+	// separate line.
+	hangs   = "  "
+	tabStop = 8 // largest width of a tab
 )
 
-// signs are the signs of ours, and how they are written in ASCII.
+// signs maps Mailroom's own signs to ASCII.
 var signs = strings.NewReplacer("…", "...", "→", "->", "├─", "|-", "└─", "`-", "│", "|", "·", "-")
 
-// Sign returns a sign of ours as the locale can show it.
+// Sign returns one of Mailroom's own signs in a form that the locale can show.
 func (w *Text) Sign(sign string) Painted {
 	if w.ASCII {
 		sign = signs.Replace(sign)
@@ -28,7 +30,7 @@ func (w *Text) Sign(sign string) Painted {
 	return Painted(sign)
 }
 
-// Cut returns a text of at most limit columns, at its end an ellipsis if something is missing.
+// Cut returns a text of at most limit columns. If something is cut off, the text ends with an ellipsis.
 func (w *Text) Cut(s string, limit int) string {
 	if columns(s) <= limit {
 		return s
@@ -44,8 +46,8 @@ func (w *Text) Cut(s string, limit int) string {
 	return s[:end] + ellipsis
 }
 
-// raw writes a text that is safe to show. A line that the terminal would break, and go on at the margin, is broken
-// between two words.
+// raw writes a text that is safe to show. It breaks lines that are wider than the terminal between words, because the
+// terminal would continue them at the margin.
 func (w *Text) raw(s string) {
 	if w.Width < narrowest {
 		w.write(s)
@@ -59,7 +61,7 @@ func (w *Text) raw(s string) {
 	}
 }
 
-// piece is blanks and a word. What stands in backquotes is to be typed, and is one word.
+// piece matches blanks and a word. Text in backquotes is to be typed, and counts as one word.
 var piece = pattern.New("^[ \t]*(?:[^` \t]*`[^`]+`[^ \t]*|[^ \t]+|$)")
 
 // fit writes a line, or a part of one.
@@ -99,14 +101,14 @@ func (w *Text) fit(line string) {
 	w.write(b.String())
 }
 
-// spell writes a word. One that is wider than the terminal is broken where the terminal would break it.
+// spell writes a word. It breaks a word that does not fit on the line at the width of the terminal.
 func (w *Text) spell(b *strings.Builder, word string) {
 	if n := columns(word); w.at+n <= w.Width {
 		b.WriteString(word)
 		w.at += n
 		return
 	}
-	painting := false // within an escape
+	painting := false // within an escape sequence
 	for _, r := range word {
 		painting = painting || r == '\x1b'
 		if n := columnsOf(r); !painting {
@@ -121,11 +123,11 @@ func (w *Text) spell(b *strings.Builder, word string) {
 	}
 }
 
-// column finds the beginning of the second column of a line: behind two blanks or more.
+// column matches the gap before the second column of a line: two blanks or more.
 var column = pattern.New(`\S( {2,})\S`)
 
-// hangOf returns what the further lines of a line of ours begin with where it is broken: its indent, or blanks up to
-// its second column, and the trunk of a tree.
+// hangOf returns the beginning of the further lines of a broken line: the indent of the line, or blanks up to its
+// second column, and the trunk of a tree.
 func hangOf(line string, width int) string {
 	line = escapes().ReplaceAllString(line, "")
 	var b strings.Builder
@@ -160,10 +162,10 @@ func hangOf(line string, width int) string {
 	return hang
 }
 
-// escapes are the colours of Paint.
+// escapes matches the colors of Paint.
 var escapes = pattern.New("\x1b\\[[0-9]*m")
 
-// columns is how many columns of a terminal a text takes.
+// columns returns how many terminal columns a text takes.
 func columns(s string) (n int) {
 	if strings.Contains(s, "\x1b") {
 		s = escapes().ReplaceAllString(s, "")
@@ -180,7 +182,7 @@ func columnsOf(r rune) int {
 		return tabStop
 	case r < 0x300:
 		return 1
-	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf), r >= 0x1160 && r <= 0x11ff: // the last are parts of a Hangul syllable
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf), r >= 0x1160 && r <= 0x11ff: // parts of a Hangul syllable
 		return 0
 	}
 	switch width.LookupRune(r).Kind() {

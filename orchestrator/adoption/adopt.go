@@ -1,4 +1,4 @@
-// Package adoption converts rows that somebody else wrote or changed into the engine's form.
+// Package adoption converts rows that other programs wrote or changed into the engine's own form.
 package adoption
 
 import (
@@ -15,13 +15,14 @@ import (
 	"mailroom/tracing"
 )
 
-// adoptBatch is the maximum number of rows that one transaction adopts.
+// adoptBatch bounds the rows that one transaction adopts.
 const adoptBatch = 500
 
-// Some adopts one batch of rows that the engine did not write, or whose status was changed by hand. Such a row has a
-// traced_status that differs from its status, which a partial index finds at once, or a BLOB as id, name or status.
-// Some converts the rows into the engine's form and records them in the trace. more reports whether further rows are
-// left. Rows that cannot be changed are skipped. Source: contract, "What others wrote is adopted".
+// Some adopts one batch of rows that the engine did not write, or whose status was changed by hand. Such rows are
+// those whose traced_status differs from status, which a partial index finds at once, and those with a BLOB for an
+// id, a name or a status. Some converts the rows into the engine's form and records the adoption in the trace. more
+// reports whether there are others. Rows that cannot be changed are skipped. Source: contract, "What others wrote is
+// adopted".
 func Some(t *ledger.Tx) (more bool, err error) {
 	more, _, err = adoptAfter(t, math.MinInt64)
 	return more, err
@@ -62,10 +63,10 @@ func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 	}
 }
 
-// ForeignRow is a row as somebody else wrote it.
+// ForeignRow is a row as another program wrote it.
 type ForeignRow struct {
-	blobID                                bool // the id is not text
-	tooBig                                bool // the payload exceeds maxForeign
+	blobID                                bool // the id is a BLOB
+	tooBig                                bool // the payload is larger than maxForeign
 	hops                                  int64
 	seq                                   int64
 	id, sender, Recipient, Status, Traced string
@@ -153,10 +154,9 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 	return ledger.CountAdopted(t, f.seq, Name(f.Recipient), orchestrator.Status(f.Traced), status)
 }
 
-// adoptedTimes holds the times of a row that somebody else wrote, in the engine's form; see the columns of
-// agent_message.
+// adoptedTimes holds the times of an adopted row; see the columns of agent_message.
 type adoptedTimes struct {
-	delivered                               any // NULL unless delivered
+	delivered                               any // NULL unless it was delivered
 	ended, next, review, expires, notBefore string
 	heldFrom                                string
 }
@@ -194,9 +194,9 @@ func timesAdopted(t *ledger.Tx, f *ForeignRow, status orchestrator.Status, creat
 	return times
 }
 
-// adoptID converts an id that somebody wrote as a BLOB into text, because no text would ever match the BLOB. If
-// another message has or had the same id, the row's seq is appended. The seq is also appended if an archived message
-// occupies the id's row in the recipient's inbox, because the new message would otherwise never be handed out.
+// adoptID converts an id that was written as a BLOB into text, because no text would ever match a BLOB. If another
+// message has or had that id, adoptID appends the seq of the row. It does the same if an archived message with the
+// same id still has a row in the recipient's inbox, because the new message would otherwise never be handed out.
 func adoptID(t *ledger.Tx, f *ForeignRow) error {
 	taken := `SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2)
 		AND EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND +recipient = ?2)`
@@ -225,9 +225,9 @@ func (f *ForeignRow) adoptedTTL() any {
 	return nil
 }
 
-// adoptedExpiry returns the time at which an adopted row expires. Without a TTL, the row expires after the setting's
-// time, counted from its adoption, whatever times somebody wrote. A TTL is counted from the creation of a new row,
-// and from the adoption of a row that was changed.
+// adoptedExpiry returns when an adopted row expires. Without a TTL, the time of the setting expiry.undelivered begins
+// when the engine first sees the row, however old its written times are, and again when its status is changed by hand.
+// The TTL of a new row begins with the creation of the message.
 func (f *ForeignRow) adoptedExpiry(now time.Time, s *ledger.Settings, created string) string {
 	seconds := store.Int(f.ttl)
 	if f.ttl == nil || seconds <= 0 {
@@ -240,9 +240,9 @@ func (f *ForeignRow) adoptedExpiry(now time.Time, s *ledger.Settings, created st
 	return orchestrator.Stamp(from.Add(ledger.TTL(seconds)))
 }
 
-// Meaning returns the status that a status written by hand stands for, and a remark if the meaning was unclear. An
-// unknown word in a new row counts as pending. In a row that the engine already knows, an unknown word is reset,
-// because guessing could deliver or lose the message.
+// Meaning returns the status that a hand-written status means, and a reason if the meaning was not clear. An unknown
+// word on a new row means pending. On a row that the engine has traced, an unknown word is undone, because a guess
+// could deliver or lose the message.
 func (f *ForeignRow) Meaning() (orchestrator.Status, string) {
 	s := orchestrator.Status(strings.ToLower(strings.TrimSpace(f.Status)))
 	traced := orchestrator.Status(f.Traced)
@@ -251,7 +251,7 @@ func (f *ForeignRow) Meaning() (orchestrator.Status, string) {
 		return s, ""
 	case s == "" && traced == "":
 		return orchestrator.Pending, ""
-	case !known(traced): // the engine wrote neither
+	case !known(traced): // neither status is the engine's
 		return orchestrator.Pending, fmt.Sprintf("unknown status %q, treated as pending", orchestrator.Clip(f.Status))
 	}
 	return traced, fmt.Sprintf("unknown status %q, reset to the previous status", orchestrator.Clip(f.Status))
@@ -267,8 +267,8 @@ func known(s orchestrator.Status) bool {
 	return false
 }
 
-// timeAdopted converts a foreign time into the engine's form. It returns the present time if the text is missing,
-// invalid, or more than a day ahead.
+// timeAdopted converts a time that another program wrote. A time that is missing, invalid, or more than a day in the
+// future becomes the present time.
 func timeAdopted(t *ledger.Tx, s string) string { return adoptedTime(s, t.Clock, t.Now) }
 
 func adoptedTime(s string, clock time.Time, now string) string {
@@ -278,14 +278,14 @@ func adoptedTime(s string, clock time.Time, now string) string {
 	return now
 }
 
-// foreignTo selects rows that others wrote, possibly to the agent ?1, that a lookup of the agent's live rows does not
-// find.
+// foreignTo selects the rows of other programs that may be for the agent ?1 and that a query for the agent's live
+// rows does not find.
 const foreignTo = `SELECT seq, recipient, status, traced_status FROM agent_message
 	WHERE (` + ledger.Foreign + `) AND (` + ledger.Live +
 	` AND recipient = ?1) IS NOT TRUE AND instr(lower(recipient), ?1) > 0`
 
-// ForeignMessagesTo returns the rows, by creation time, that will be live rows of a recipient once they are adopted
-// and that a lookup of the recipient's live rows does not find.
+// ForeignMessagesTo lists the rows that will be live rows of a recipient once they are adopted, in addition to those
+// that a query for its live rows finds. They are in the order of their creation.
 func ForeignMessagesTo(c *store.Conn, recipient string, clock time.Time) (seqs []int64, err error) {
 	err = c.Query(foreignTo+` ORDER BY `+Order, func(row store.Row) error {
 		f := ForeignRow{Recipient: row.Text(1), Status: row.Text(2), Traced: row.Text(3)}
@@ -298,15 +298,15 @@ func ForeignMessagesTo(c *store.Conn, recipient string, clock time.Time) (seqs [
 	return seqs, err
 }
 
-// Order sorts rows by the creation time that they will have when they are adopted. ?2 is the clock.
+// Order sorts rows by the creation time that they will have after adoption. ?2 is the clock.
 const Order = `CASE WHEN traced_status IS NOT DISTINCT FROM status THEN created_at
 	ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?2) END, seq`
 
-// Name returns the name that a name written by hand stands for.
+// Name returns the agent name that a hand-written name means.
 func Name(s string) string { return orchestrator.FoldName(strings.TrimSpace(s)) }
 
-// AsAdopted gives a message in a listing the form that its row will have once it is adopted and live. row holds its
-// MessageColumns, and traced its traced_status.
+// AsAdopted gives a message in a listing the form that its row will have once it is adopted and live. row contains
+// the row's MessageColumns, and traced its traced_status.
 func AsAdopted(m *orchestrator.Message, row store.Row, traced string, conf *ledger.Config, clock time.Time) {
 	f := ForeignRow{Status: row.Text(6), Traced: traced, ttl: row[35]}
 	m.Status, _ = f.Meaning()
@@ -327,14 +327,13 @@ func AsAdopted(m *orchestrator.Message, row store.Row, traced string, conf *ledg
 	m.LeaseOwner, m.LeaseUntil, m.LeaseToken = "", "", ""
 }
 
-// CanHold reports whether messages can wait for a name: it is free, and an agent can have it.
+// CanHold reports whether messages can wait for a name: no agent or group has it, and an agent can get it.
 func CanHold(conf *ledger.Config, name string) bool {
 	_, isGroup := conf.Groups[name]
 	return !isGroup && conf.Agents[name] == nil && orchestrator.CanBeAgent(name)
 }
 
-// Ahead gives a message the form that adoption will give it, if adoption is still to come and the message will then
-// be live.
+// Ahead gives a message the form that adoption will give it, if its row is not adopted yet and will be live then.
 func Ahead(c *store.Conn, m *orchestrator.Message, conf *ledger.Config, clock time.Time) error {
 	return c.Query(`SELECT traced_status, `+ledger.MessageColumns+` FROM agent_message WHERE seq = ? AND (`+
 		ledger.Foreign+`)`, func(row store.Row) error {
@@ -346,9 +345,9 @@ func Ahead(c *store.Conn, m *orchestrator.Message, conf *ledger.Config, clock ti
 	}, m.Seq)
 }
 
-// adoptedEnd returns the time at which a row that somebody ended by hand has ended: the first readable time in
-// written. For a row that the engine has never seen, the creation time follows as a fallback, so that a table that is
-// taken over immediately has its age.
+// adoptedEnd returns when a row that was ended by hand has ended. That is the first readable time in written. For a
+// row that the engine never saw, it is otherwise the creation time, so that the rows of an imported table have their
+// age at once. Otherwise it is the present time.
 func adoptedEnd(t *ledger.Tx, f *ForeignRow, written ...string) string {
 	if f.Traced == "" {
 		written = append(written, f.createdAt)
@@ -361,8 +360,8 @@ func adoptedEnd(t *ledger.Tx, f *ForeignRow, written ...string) string {
 	return t.Now
 }
 
-// Payload converts a payload that somebody wrote into JSON text: NULL becomes null, and invalid JSON becomes a JSON
-// string. Valid JSON text does not change, except for repairs by orchestrator.Mended.
+// Payload converts a hand-written payload into JSON text: NULL becomes null, and text that is not JSON becomes a JSON
+// string. JSON text keeps its digits, but is Mended.
 func Payload(v any) string {
 	if v == nil {
 		return "null"
@@ -381,8 +380,8 @@ func adoptedText(v any) any {
 	return strings.ToValidUTF8(strings.ReplaceAll(store.Text(v), "\x00", ""), "\uFFFD")
 }
 
-// adoptedNotBefore converts a not_before that somebody wrote into the engine's form, within its bounds. It returns ""
-// if the time is invalid or after the end of a TTL.
+// adoptedNotBefore converts a hand-written not_before, and limits it to the allowed maximum. It returns "" for a time
+// that is invalid, or not before the end that a TTL sets.
 func (f *ForeignRow) adoptedNotBefore(clock time.Time, expires string) string {
 	at, ok := ledger.AdoptTime(f.notBefore)
 	if !ok || f.adoptedTTL() != nil && at >= expires {

@@ -16,8 +16,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// A program that knows only document 004 sends with an INSERT, reads with the document's SELECT and settles with its
-// UPDATE. The engine handles all of them and records them in the trace.
+// TestDocumentByHand checks a program that knows only document 004: it sends with an INSERT, looks with the
+// document's SELECT, and finishes with its UPDATE. The router handles all of these rows, and the trace records them.
 func TestDocumentByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -38,7 +38,7 @@ func TestDocumentByHand(t *testing.T) {
 	}
 	rows.Close()
 	want.Equal(t, "rows of the document's SELECT", n, 2)
-	// The document's own delivery of m2.
+	// This is the document's own delivery of m2.
 	f.SQL(`INSERT INTO code_developer_inbox (message_id, payload) VALUES ('m2', '{"n":1.50}')`)
 	f.SQL(`UPDATE agent_message SET status = 'delivered', delivered_at = CURRENT_TIMESTAMP WHERE message_id = 'm2'`)
 	want.Equal(t, "delivered by the router", f.Deliver().Delivered, 1)
@@ -72,15 +72,15 @@ func TestAdoptionNormalises(t *testing.T) {
 		"junk architect builder "+junk+" 2026-01-02T03:04:05.000Z 0 3 delivered")
 }
 
-// TestPollAgreesWithDelivery checks that rows that others wrote wait for the agent to which they will be delivered,
-// however the agent's name and the status are spelt, and that why agrees.
+// TestPollAgreesWithDelivery checks that poll and why show a hand-written message as waiting for the agent that will
+// get it, whatever the spelling of its name and of the status.
 func TestPollAgreesWithDelivery(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "architect", "architect2")
 	done, undone := f.Send("a", "architect"), f.Send("a", "architect")
 	f.Deliver()
-	f.SQL(`UPDATE agent_message SET status = 'done' WHERE message_id = ?`, done)     // which is undone
-	f.SQL(`UPDATE agent_message SET status = ' RETRY' WHERE message_id = ?`, undone) // which is not undone
+	f.SQL(`UPDATE agent_message SET status = 'done' WHERE message_id = ?`, done)     // adoption undoes this change
+	f.SQL(`UPDATE agent_message SET status = ' RETRY' WHERE message_id = ?`, undone) // adoption keeps this change
 	blob := any([]byte("Architect"))
 	if f.OnServer() {
 		blob = "Architect"
@@ -157,7 +157,8 @@ func TestAdoptionOfStatuses(t *testing.T) {
 		`unknown status "done", reset to the previous status`, `unknown status "Queued", treated as pending`)
 }
 
-// A row that makes its set fail is found by halving, and only this row is retried.
+// TestBadRowFailsAlone checks that halving finds the row that makes its batch fail, and that only this row is
+// retried.
 func TestBadRowFailsAlone(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -173,7 +174,7 @@ func TestBadRowFailsAlone(t *testing.T) {
 	want.Equal(t, "who failed", d.Errors[0].MessageID, ids[7])
 }
 
-// If an inbox refuses a message, the fallback file of document 004 takes it.
+// TestFallbackOfAnInbox checks that document 004's fallback file is used when an inbox refuses a message.
 func TestFallbackOfAnInbox(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -227,8 +228,8 @@ func TestExpiryAndOverdue(t *testing.T) {
 			AND json_extract(payload, '$.error') = 'expired'`)), 3)
 }
 
-// An existing table that is taken over has its age: ended rows keep their own times, so that the first clear_old
-// clears them, and pending rows have seven days from now.
+// TestAdoptedEndsKeepTheirAge checks that the rows of an imported table keep their age: ended rows have their own
+// times, so that the first clear_old clears them. A pending row has seven days from the import.
 func TestAdoptedEndsKeepTheirAge(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -254,7 +255,7 @@ func TestAdoptedEndsKeepTheirAge(t *testing.T) {
 	want.Equal(t, "the pending one", f.Message("pending").Status, orchestrator.Delivered)
 }
 
-// A TTL starts with the message, and starts again when somebody sets the message back by hand.
+// TestTTLBeginsAnew checks that a TTL begins with the message, and again when the message is set back by hand.
 func TestTTLBeginsAnew(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")

@@ -6,8 +6,9 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// All adopts all rows that others wrote, including the newest. Call it in the transaction that selects the next
-// deliveries, so that a row written since the last Tidy is not overtaken by a later row of its sender.
+// All adopts all rows of other programs, however recent. A request that selects the next messages to deliver calls it
+// in the same transaction. Otherwise a row written since the last tidying could be overtaken by a later one of its
+// sender.
 func All(t *ledger.Tx) error {
 	for more, last := true, int64(math.MinInt64); more; {
 		if err := t.Ended(); err != nil {
@@ -21,9 +22,9 @@ func All(t *ledger.Tx) error {
 	return nil
 }
 
-// WrittenSince adopts rows for a request that has selected the next deliveries while others write. A row written
-// since the call of All, and a selected later row of the same sender, would arrive in the wrong order. If there are
-// such rows, the request is run again alone.
+// WrittenSince adopts the rows that other programs wrote since All, for a request that has selected the next messages
+// to deliver while others can write. Such a row, and a selected later row of its sender, would be delivered in the
+// wrong order. If there is such a row, the request is run again alone.
 func WrittenSince(t *ledger.Tx) error {
 	if t.IsAlone() {
 		return nil

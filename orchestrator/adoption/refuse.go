@@ -9,18 +9,18 @@ import (
 	"mailroom/tracing"
 )
 
-// maxForeign is the size in bytes of the largest payload that adoption reads. A row with a larger payload fails, and
-// the payload is not changed.
+// maxForeign is the largest payload, in bytes, that adoption reads. A message with a larger payload fails, and its
+// payload stays unchanged.
 const maxForeign = 16 * orchestrator.MaxPayload
 
-// Maximum lengths in bytes of names and ids that adoption keeps whole. A server cannot index much longer ones, so
-// that their rows could not be processed.
+// maxForeignName and maxForeignID are the longest names and ids, in bytes, that adoption keeps whole. A server cannot
+// index much longer ones, so their rows could not be processed.
 const (
 	maxForeignName = 255
 	maxForeignID   = 2000
 )
 
-// tooLong returns a description of a value of the row that is too long, or "".
+// tooLong describes the first value of a row that exceeds its limit, or returns "".
 func (f *ForeignRow) tooLong() string {
 	for _, v := range []struct {
 		what string
@@ -38,7 +38,8 @@ func (f *ForeignRow) tooLong() string {
 	return ""
 }
 
-// refuseForeign makes a row with a value that is too long a dead letter. It keeps the beginning of a long name or id.
+// refuseForeign makes a row with a value that is too long a dead letter. It shortens a name or an id that is too
+// long.
 func refuseForeign(t *ledger.Tx, f *ForeignRow, reason string) error {
 	if f.blobID || len(f.id) > maxForeignID {
 		f.id = fmt.Sprintf("%s-%d", cut(strings.ToValidUTF8(f.id, "\uFFFD"), maxForeignID), f.seq)
@@ -62,7 +63,7 @@ func refuseForeign(t *ledger.Tx, f *ForeignRow, reason string) error {
 	return ledger.CountAdopted(t, f.seq, recipient, orchestrator.Status(f.Traced), orchestrator.Failed)
 }
 
-// cut returns the beginning of a text, at most the given number of bytes.
+// cut returns the beginning of a text, at most so many bytes.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// long returns an incompressible text of the given number of bytes.
+// long returns a text of the given length that does not compress well.
 func long(bytes int) string {
 	var text strings.Builder
 	for sum := sha256.Sum256(nil); text.Len() < bytes; sum = sha256.Sum256(sum[:]) {
@@ -20,8 +20,8 @@ func long(bytes int) string {
 	return text.String()[:bytes]
 }
 
-// A row with a name or an id that is longer than a server can index becomes a dead letter, once, and later rows are
-// delivered.
+// TestTooLongValuesFail checks that a row with a name or an id that is too long for a server's index becomes one dead
+// letter, and that the rows after it are delivered.
 func TestTooLongValuesFail(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -1,5 +1,5 @@
-// Begins a turn in an idle session when a message has come for its agent. Copilot CLI runs it as an extension, and its hooks
-// give the model the message.
+// Starts a turn in an idle session when its agent has a new message. Copilot CLI runs this file as an extension. Its hooks
+// show the message to the model.
 // This file is written by `mailroom connect copilot --idle`, and removed by `mailroom connect copilot --remove`.
 import { spawn } from "node:child_process"
 import { joinSession } from "@github/copilot-sdk/extension"
@@ -9,8 +9,8 @@ const COMMAND = []
 const session = await joinSession({})
 let waiter
 
-// The waiter ends with status 2 when the session is to be woken, and prints with which words. When it ends otherwise, such
-// as for an agent whose messages have caused enough turns, the end of the next turn starts another.
+// wait starts a waiter. If the waiter ends with status 2, its output is the prompt that wakes the session. With any other
+// status, for example if messages have started enough turns, the end of the next turn starts another waiter.
 function wait() {
   if (waiter) return
   let words = ""

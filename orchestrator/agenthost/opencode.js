@@ -1,13 +1,13 @@
 const COMMAND = []
 
-// This plugin shows the model what other agents write to it. It runs `mailroom hook stream`, which writes a line of JSON for each
-// delivery, gives the text to the session that is in use, and confirms the messages once the model has answered after them.
-// It is written by `mailroom connect`, which also takes it away.
+// This plugin shows the model messages from other agents. It runs `mailroom hook stream`, which prints a line of JSON for each
+// delivery. The plugin adds the text to the session in use, and confirms the messages after the model has answered.
+// This file is written by `mailroom connect`, and removed by `mailroom connect HOST --remove`.
 
 import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
 
-// run starts the stream, gives what it delivers to `deliver`, and calls `ended` when it has ended.
+// run starts the stream, passes each delivery to `deliver`, and calls `ended` at its end.
 const run = (directory, deliver, ended) => {
   const child = spawn(COMMAND[0], COMMAND.slice(1), { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })
   child.on("error", () => {}) // "close" follows
@@ -21,11 +21,11 @@ const run = (directory, deliver, ended) => {
 const marksIn = (text) => [...text.matchAll(/^<mailroom-message id="[^"]*" mark="([0-9a-f.]+)"/gm)].map((found) => found[1])
 
 export const Mailroom = async ({ client, directory }) => {
-  const children = new Set() // sessions of subagents, which are not for messages
-  const known = new Map() // sessions of which the stream knows what stands there; the values end when it does
+  const children = new Set() // sessions of subagents, which get no messages
+  const known = new Map() // sessions whose messages were reported to the stream; each value ends with the report
   let stream // the process
   let session // in use
-  let mode = {} // agent and model that the user has chosen there: a message gives no other agent its turn
+  let mode = {} // agent and model that the user has chosen in the session, so that messages do not switch them
   let open = [] // deliveries that the model has not answered
 
   const say = (...words) => stream?.stdin.write(words.join(" ") + "\n")
@@ -45,10 +45,11 @@ export const Mailroom = async ({ client, directory }) => {
     if (failure) settle(delivery, "return")
   }
 
-  // An assistant's message names the newest of its user's that the model was given.
+  // The parentID of an assistant's message is the newest message of the user that the model was given.
   const answers = (info) => info.role === "assistant" && info.time.completed && !info.error
 
-  // Reports which messages stand in a session that another process has left. The newest are enough: before them all is answered.
+  // recall reports the deliveries that a session from an earlier process contains. The newest messages are enough, because all
+  // earlier ones are answered.
   const recall = async (id) => {
     const request = { path: { id }, query: { directory, limit: 100 } }
     const { data } = await client.session.messages(request).catch(() => ({}))

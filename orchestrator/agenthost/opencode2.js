@@ -1,14 +1,14 @@
 
-// For OpenCode 2, written after its documentation and sources: no release of it could be tried. A message is admitted to the
-// inbox of the session, at the next step of a turn that runs, and otherwise begins one.
+// For OpenCode 2, from its documentation and sources, because no release of it could be tried. OpenCode puts a message into the
+// inbox of the session. A running turn takes it at its next step. Otherwise, it starts a turn.
 const setup = async (ctx) => {
   const closing = new AbortController()
-  const children = new Map() // by session, whether it is a subagent's
-  const known = new Map() // sessions of which the stream knows what stands there; the values end when it does
+  const children = new Map() // by session: whether it is a subagent's
+  const known = new Map() // sessions whose messages were reported to the stream; each value ends with the report
   let stream // the process
   let session // in use
-  const arrived = new Set() // what the inbox has given to conversations
-  let open = [] // deliveries that the model has not answered; inbox: their id there, taken: it stands in the conversation
+  const arrived = new Set() // inbox entries that have reached a conversation
+  let open = [] // deliveries that the model has not answered; inbox: id in the inbox, taken: is in the conversation
 
   const say = (...words) => stream?.stdin.write(words.join(" ") + "\n")
 
@@ -27,7 +27,7 @@ const setup = async (ctx) => {
     if (arrived.has(delivery.inbox)) delivery.taken = true
   }
 
-  // Reports which messages stand in a session that another process has left, in the order of the conversation.
+  // recall reports the deliveries that a session from an earlier process contains, in the order of the conversation.
   const recall = async (id) => {
     const list = await ctx.session.context({ sessionID: id }).catch(() => [])
     let marks = []

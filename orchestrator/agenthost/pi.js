@@ -1,19 +1,19 @@
 const COMMAND = []
 
-// This extension shows the model what other agents write to it. It runs `mailroom hook stream`, which writes a line of JSON for
-// each delivery, gives the text to the session, and confirms the messages once the model has answered after them.
-// It is written by `mailroom connect`, which also takes it away.
+// This extension shows the model messages from other agents. It runs `mailroom hook stream`, which prints a line of JSON for each
+// delivery. The extension adds the text to the session, and confirms the messages after the model has answered.
+// This file is written by `mailroom connect`, and removed by `mailroom connect HOST --remove`.
 
 import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
 
-const TYPE = "mailroom" // of the messages in the session that have a delivery
+const TYPE = "mailroom" // custom type of the messages that contain a delivery
 
 export default function (pi) {
   let stream // the process
-  let open = [] // deliveries that the model has not answered; taken: it stands in the session, ended: the run in which it came is over
+  let open = [] // deliveries that the model has not answered; taken: is in the session, ended: its run is over
 
-  let user // of the session: what shows its user that messages wait
+  let user // the part of the session that shows its user the number of waiting messages
   const tell = () => {
     const waits = open.reduce((n, { ids, taken }) => n + (taken ? 0 : ids.length), 0)
     user?.setStatus("mailroom", waits ? `mailroom: ${waits} new` : undefined)
@@ -29,16 +29,16 @@ export default function (pi) {
   }
 
   const deliver = ({ ids, text }) => {
-    open = open.filter((other) => !other.ids.some((id) => ids.includes(id))) // what is delivered again
+    open = open.filter((other) => !other.ids.some((id) => ids.includes(id))) // replaces an earlier delivery of the same messages
     open.push({ ids })
-    // As one message, since pi takes one a turn. It begins a turn, or comes into the one that runs, after its tool calls.
+    // One message, because pi takes one per turn. It starts a turn, or joins the running turn after its tool calls.
     pi.sendMessage({ customType: TYPE, content: text, display: true, details: { ids } }, { triggerTurn: true, deliverAs: "steer" })
     tell()
   }
 
   const answers = (message) => message.role === "assistant" && !["error", "aborted"].includes(message.stopReason)
 
-  // Reports which messages stand in a session that another process has left.
+  // recall reports the deliveries that a session from an earlier process contains.
   const recall = (session, entries) => {
     const last = entries.findLastIndex((entry) => entry.type === "message" && answers(entry.message))
     entries.forEach((entry, at) => {
@@ -49,7 +49,7 @@ export default function (pi) {
     })
   }
 
-  let session // its id; nothing once it is over
+  let session // its id; undefined after its end
   pi.on("session_start", (_, ctx) => {
     session = ctx.sessionManager.getSessionId()
     user = ctx.hasUI ? ctx.ui : undefined
@@ -60,7 +60,7 @@ export default function (pi) {
       child.stdin.on("error", () => {})
       createInterface({ input: child.stdout }).on("line", (line) => session && deliver(JSON.parse(line)))
       child.on("close", () => {
-        open = open.filter(({ taken }) => !taken) // those pi still holds
+        open = open.filter(({ taken }) => !taken) // keeps those that are in the session
         setTimeout(() => session && start(), 10_000).unref()
       })
       for (const { ids } of open) say("stands", session, ...ids)
@@ -84,7 +84,7 @@ export default function (pi) {
     settle(({ ids, taken }) => taken && !stand.includes(ids[0]), "return")
   })
 
-  // What pi holds though it was given back, and delivered again meanwhile, the model sees once.
+  // If pi still has a delivery that was returned and delivered again, the model sees it only once.
   pi.on("context", ({ messages }) => {
     const ours = messages.filter((message) => message.customType === TYPE && message.details?.ids?.length) // a digest has none
     const within = (a, b) => (a.details?.ids ?? []).every((id) => b.details?.ids?.includes(id))
@@ -104,7 +104,7 @@ export default function (pi) {
   })
   pi.on("agent_end", () => open.forEach((delivery) => (delivery.ended = true)))
   pi.on("agent_settled", () => {
-    settle(({ taken, ended }) => ended && !taken, "return") // pi throws away what waits when its user presses Esc
+    settle(({ taken, ended }) => ended && !taken, "return") // pi discards waiting messages when its user presses Esc
     say("idle", session)
   })
 }

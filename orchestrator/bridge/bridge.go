@@ -1,9 +1,9 @@
-// Package bridge carries messages between the table and a root of inbox folders, one folder per agent, both ways: what
-// a program wrote into the folder of another agent is taken into the table, and what a recipient removed from its own
-// is acknowledged. Source: dialects.md, "ralph".
+// Package bridge carries messages between the table and a root of inbox folders, one folder per agent. A file that a
+// program wrote into the folder of another agent is imported as a message. A message whose file the recipient removed
+// from its own folder is acknowledged. Source: dialects.md, "ralph".
 //
-// Everything that is heard of the folders is a hint. One function looks at a folder and does what is to be done there;
-// it may do so at any time, as often as it likes, and in several processes at once.
+// A report of a change in the folders is only a hint. One function looks at a folder and does whatever is needed
+// there. It may run at any time, any number of times, and in several processes at once.
 package bridge
 
 import (
@@ -26,70 +26,69 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Options say what is watched.
+// Options configures a watch.
 type Options struct {
-	Root string // the folder with the inbox folders; it is made when it is missing
-	// agent in whose name the watch deals with messages of type status_update; added when nobody knows it
+	Root string // the folder with the inbox folders; created at the start if missing
+	// the agent that receives messages of type status_update for the watch; added if it does not exist
 	Name   string
-	Rescan time.Duration // after this long everything is looked at, or later where that takes long; 0: 1 s
+	Rescan time.Duration // pause between full looks, longer if a look takes long; 0: 1 s
 	Log    *slog.Logger  // nil: slog.Default()
-	Looked func()        // called after every look, by one goroutine; nil: nobody wants to know
+	Looked func()        // called after every look, by one goroutine; may be nil
 
-	// Alongside is what else runs for as long as Run does, and ends with its context; nil is nothing.
+	// Alongside is a function that runs beside Run and ends with its context; nil for none.
 	Alongside func(ctx context.Context) error
 }
 
-// Counts are what a watch has done.
+// Counts holds what a watch has done.
 type Counts struct {
-	TakenIn int `json:"taken_in"` // files that became messages
-	// messages, to whatever transport; while it runs, of deliveries that have ended
+	TakenIn int `json:"taken_in"` // files that were imported as messages
+	// messages delivered through any transport; during a run, those of deliveries that have ended
 	Delivered int `json:"delivered"`
-	// messages whose recipients removed their files, and those to the watch itself
+	// messages whose recipients removed their files, and messages to the watch itself
 	Acknowledged int `json:"acknowledged"`
-	// files and folders below the root that somebody has to look at, as it stands now
+	// files and folders below the root that currently need somebody's attention
 	Problems int `json:"problems"`
 }
 
-// rescan is how often everything is looked at, for what was not heard (another file system, a full queue of the
-// kernel), and for what has to be looked at again: a file that was not whole, one that is missed, one whose sender was
-// not known.
+// rescan is the default interval between full looks. They find changes that the system did not report (another file
+// system, a full kernel queue). They also recheck files that were incomplete, missing, or from an unknown sender.
 const rescan = time.Second
 
-// seldom is how many times Rescan passes between two tries of what costs a transaction and rarely helps: a delivery
-// that no wakeup announced, and a file that could not be taken in for a reason outside of it.
+// seldom is the number of Rescan intervals between two attempts at work that costs a transaction and rarely helps: a
+// delivery without a wakeup, and the import of a file that failed for an external reason.
 const seldom = 10
 
-// watch is what one call of Once or Run knows of its root.
+// watch is the state of one call of Once or Run.
 type watch struct {
 	engine *delivery.Engine
 	o      Options
 	log    *slog.Logger
 	root   string            // absolute, links resolved
-	target string            // of agents whose messages are delivered into the root
-	heard  *fsnotify.Watcher // nil: the system does not report changes
+	target string            // the transport of agents whose messages are delivered into the root
+	heard  *fsnotify.Watcher // nil if the system does not report changes
 
-	seen map[string]map[string]sight // by folder and file; "" is the folder itself
+	seen map[string]map[string]sight // by folder and file; file "" is the folder itself
 
-	gone map[string]map[string]time.Time // by folder and message: since when the file of a delivered message is missed
+	gone map[string]map[string]time.Time // by folder and message id: when its file was first missing
 
-	restored  bool // what a watch that was killed left in its bins is back
-	binMissed bool // the last look found no place for a bin
+	restored  bool // files that a killed watch left in its bins have been put back
+	binMissed bool // the last look could not make a bin
 
-	places map[string]letter.Identity // the inbox folders at their last looks
+	places map[string]letter.Identity // identities of the inbox folders at their last looks
 
-	agents []ledger.Agent // at the last look
-	strict bool           // messages must go the ways of their types, as of the last look
+	agents []ledger.Agent // as of the last look
+	strict bool           // as of the last look: messages must follow the routes of their types
 	end    context.CancelCauseFunc
 
 	mu      sync.Mutex
 	counts  Counts
-	waiting chan struct{} // holds one for each delivery that is waited for
+	waiting chan struct{} // one element for each delivery that the watch waits for
 }
 
-// Once takes in what is there, acknowledges what was removed and delivers what is due, and returns when that is done.
-// Errors: invalid_params for a root that cannot be one; those of the database.
+// Once imports the files in the folders, acknowledges the messages whose files were removed, delivers the messages
+// that are due, and returns. Errors: invalid_params for an invalid root; those of the database.
 func Once(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error) {
-	ctx = ledger.WithIdentity(ctx, "") // what letters say, no caller has proved
+	ctx = ledger.WithIdentity(ctx, "") // no caller has proved the content of letters
 	w, err := begin(ctx, engine, o)
 	if err != nil {
 		return Counts{}, err
@@ -105,7 +104,7 @@ func Once(ctx context.Context, engine *delivery.Engine, o Options) (Counts, erro
 	return w.result(), err
 }
 
-// lookAgain looks once more when what was missed has been missed for long enough.
+// lookAgain looks a second time, after the time that a file must be missing before its message is acknowledged.
 func (w *watch) lookAgain(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -115,8 +114,9 @@ func (w *watch) lookAgain(ctx context.Context) error {
 	}
 }
 
-// Run does the same whenever there is something to do, until ctx ends, and is then no error. It is recorded as a
-// daemon. Errors: those of the start, as of Once; one with ErrOutdated when a newer program takes the database over.
+// Run imports, acknowledges and delivers whenever there is work, until ctx ends. The end of ctx is not an error. Run
+// records the process as a daemon. Errors: those of Once at the start; one with ErrOutdated when a newer program
+// takes over the database.
 func Run(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error) {
 	ctx = ledger.WithIdentity(ctx, "")
 	w, err := begin(ctx, engine, o)
@@ -145,7 +145,7 @@ func Run(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error
 	w.lookAlways(ctx)
 	beside.Wait()
 	engine.Drain()
-	for range cap(w.waiting) { // so that the deliveries that were waited for are counted
+	for range cap(w.waiting) { // until the deliveries in the background have been counted
 		w.waiting <- struct{}{}
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemons.Heartbeat)
@@ -159,7 +159,7 @@ func Run(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error
 	return w.result(), err
 }
 
-// trouble tells of an error after which the watch tries again, and ends the watch after one that stays.
+// trouble logs an error after which the watch tries again. It ends the watch if the error is permanent.
 func (w *watch) trouble(ctx context.Context, says string, err error) {
 	if errors.Is(err, store.ErrOutdated) {
 		w.end(err)
@@ -168,7 +168,7 @@ func (w *watch) trouble(ctx context.Context, says string, err error) {
 	}
 }
 
-// begin checks the root, and makes sure that the watch's own agent is known.
+// begin checks the root and adds the watch's own agent if it does not exist.
 func begin(ctx context.Context, engine *delivery.Engine, o Options) (*watch, error) {
 	o.Rescan = cmp.Or(o.Rescan, rescan)
 	w := &watch{
@@ -194,8 +194,8 @@ func begin(ctx context.Context, engine *delivery.Engine, o Options) (*watch, err
 	return w, w.checkReaders(ctx)
 }
 
-// checkReaders says so when nobody reads below the root, and somebody below another: that may be the one that was
-// meant.
+// checkReaders logs a warning if no agent reads below the root but an agent reads below another root. The caller may
+// have meant the other root.
 func (w *watch) checkReaders(ctx context.Context) error {
 	agents, err := agents.List(ctx, w.engine.Ledger)
 	other := ""
@@ -213,7 +213,7 @@ func (w *watch) checkReaders(ctx context.Context) error {
 	return err
 }
 
-// scheme begins the transport of an agent that reads a folder.
+// scheme is the prefix of the transport of an agent that reads a folder.
 const scheme = "dir:"
 
 // lookAlways looks whenever the system reports a change, and otherwise after a pause, until ctx ends.
@@ -242,19 +242,20 @@ func (w *watch) lookAlways(ctx context.Context) {
 		case err := <-missed:
 			w.log.Debug("a change in a folder might have been missed", "error", err)
 		}
-		for len(changes) > 0 { // one look is enough for all of them
+		for len(changes) > 0 { // one look covers all pending changes
 			<-changes
 		}
 	}
 }
 
-// pause is how long the watch waits for a change after a look that took so long. Where thousands of files wait for
-// their readers, looking takes no more than a tenth of the time.
+// pause returns how long the watch waits for a change after a look that took the given time. Where thousands of files
+// wait for their readers, looking takes about a tenth of the time. The pause is at most seldom times Rescan.
 func (w *watch) pause(took time.Duration) time.Duration {
 	return min(max(w.o.Rescan, 10*took), seldom*w.o.Rescan)
 }
 
-// heed asks the system to report changes in a folder. Each look asks anew: another folder may have the name by now.
+// heed asks the system to report changes in a folder. Each look asks again, because the name may belong to another
+// folder by then.
 func (w *watch) heed(path string) {
 	if w.heard == nil {
 		return
@@ -264,7 +265,7 @@ func (w *watch) heed(path string) {
 	}
 }
 
-// deliverAlways delivers what is due, whenever there may be something, until ctx ends.
+// deliverAlways delivers the messages that are due, after each wakeup and after a pause, until ctx ends.
 func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
 	ticker := time.NewTicker(seldom * w.o.Rescan)
 	defer ticker.Stop()
@@ -278,8 +279,8 @@ func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
 	}
 }
 
-// deliver delivers what is due, and waits for none of it: a slow recipient delays nobody. Some deliveries are waited
-// for beside it, to count what they deliver.
+// deliver starts the delivery of the messages that are due and returns at once, so a slow recipient delays no other.
+// A background goroutine waits for some of the deliveries, to count the delivered messages.
 func (w *watch) deliver(ctx context.Context) {
 	run := func(background bool) {
 		delivery, err := w.engine.DeliverAll(ctx, delivery.Options{Background: background})
@@ -299,7 +300,7 @@ func (w *watch) deliver(ctx context.Context) {
 	}
 }
 
-// beside runs what the options want to run beside the watch.
+// beside runs Options.Alongside.
 func (w *watch) beside(ctx context.Context) {
 	if w.o.Alongside == nil {
 		return
@@ -317,7 +318,7 @@ func (w *watch) count(more Counts) {
 	w.counts.Acknowledged += more.Acknowledged
 }
 
-// result counts what was done, and the problems that stand.
+// result returns the counts, including the current problems.
 func (w *watch) result() Counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

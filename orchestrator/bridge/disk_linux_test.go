@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestReadOnlyRoot: a root where nothing can be written is refused.
+// TestReadOnlyRoot checks that a root on a read-only file system is refused.
 func TestReadOnlyRoot(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -25,8 +25,8 @@ func TestReadOnlyRoot(t *testing.T) {
 	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.InvalidParams)
 }
 
-// TestRootTurnsReadOnly: while nothing can be written below the root, messages are still taken in, each once, and a
-// file that cannot be removed is a problem until it can.
+// TestRootTurnsReadOnly checks that messages are still imported, each once, while nothing can be written below the
+// root. A file that cannot be removed is a problem until it can.
 func TestRootTurnsReadOnly(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -56,8 +56,8 @@ func TestRootTurnsReadOnly(t *testing.T) {
 	o.checkOnce()
 }
 
-// TestFullDatabase: while the database has no room, files wait where they are; nothing is lost and nothing is said
-// twice.
+// TestFullDatabase checks that files wait in place while the database has no room. No message is lost, and no problem
+// is reported twice.
 func TestFullDatabase(t *testing.T) {
 	t.Parallel()
 	disk := orchestratortest.SmallDisk(t, 4)

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-func init() { settled = 20 * time.Millisecond } // the tests wait for many acknowledgements
+func init() { settled = 20 * time.Millisecond } // short, since the tests wait for many acknowledgements
 
-// Settle sets how long a file must be missed, until the end of a test that does not run beside others.
+// Settle sets how long a file must be missing, until the end of a test. The test must not run in parallel with
+// others.
 func Settle(t *testing.T, d time.Duration) {
 	t.Helper()
 	before := settled
@@ -16,8 +17,7 @@ func Settle(t *testing.T, d time.Duration) {
 	t.Cleanup(func() { settled = before })
 }
 
-// Remove removes a file of a folder of a root the way that a look does which has read this text before something else
-// happened.
+// Remove removes a file from a folder of a root like a look that has read the given text before meanwhile was called.
 func Remove(root *os.Root, folder, name, text string, meanwhile func()) error {
 	in, err := root.OpenRoot(folder)
 	if err != nil {
@@ -34,7 +34,7 @@ func Remove(root *os.Root, folder, name, text string, meanwhile func()) error {
 	return p.remove(in, folder, file{name, info}, []byte(text))
 }
 
-// Read reads a file that was listed before something else happened.
+// Read reads a file that was listed before meanwhile was called.
 func Read(in *os.Root, name string, meanwhile func()) ([]byte, error) {
 	info, err := in.Lstat(name)
 	if err != nil {
@@ -44,5 +44,5 @@ func Read(in *os.Root, name string, meanwhile func()) ([]byte, error) {
 	return file{name, info}.read(in, true)
 }
 
-// ErrMoved ends a look during which somebody moved what was looked at.
+// ErrMoved exports errMoved.
 var ErrMoved = errMoved

@@ -9,15 +9,15 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// note is what the dir transport notes with a message, as far as it matters here; a file that was taken in has one,
-// too.
+// note holds the fields of the dir transport's note on a message that matter here. The message of an imported file
+// has a note, too.
 type note struct {
 	Inbox letter.Identity `json:"inbox"`
-	// its name, which need not be UTF-8; none is the name that the message's id gives
+	// the name of the file, which need not be UTF-8; if empty, the name follows from the message's id
 	File []byte `json:"file,omitempty"`
 }
 
-// identify describes a folder.
+// identify returns the identity of a folder.
 func identify(in *os.Root) (id letter.Identity, err error) {
 	folder, err := in.Open(".")
 	if err != nil {
@@ -27,7 +27,7 @@ func identify(in *os.Root) (id letter.Identity, err error) {
 	return letter.Identify(folder)
 }
 
-// noteOf is the note for a file that stands in a folder.
+// noteOf returns the note for a file in a folder.
 func noteOf(in *os.Root, name string) (string, error) {
 	id, err := identify(in)
 	if err != nil {
@@ -37,14 +37,14 @@ func noteOf(in *os.Root, name string) (string, error) {
 	return string(text), err
 }
 
-// moved is a note with another place: that of the file of this name in a folder.
+// moved returns the note mark with another place: that of the file with the given name in a folder.
 func moved(in *os.Root, name, mark string) (string, error) {
 	now, err := noteOf(in, name)
 	if err != nil {
 		return "", err
 	}
 	fields := map[string]json.RawMessage{}
-	_ = json.Unmarshal([]byte(mark), &fields) // what was written by hand says nothing
+	_ = json.Unmarshal([]byte(mark), &fields) // a note that was written by hand may be invalid
 	if err := json.Unmarshal([]byte(now), &fields); err != nil {
 		return "", err
 	}
@@ -52,8 +52,8 @@ func moved(in *os.Root, name, mark string) (string, error) {
 	return string(text), err
 }
 
-// parseNote reads where a message was put: in which folder, and under which name. Error: a note that was written by
-// hand, also one whose name leads elsewhere.
+// parseNote returns the folder and the name under which a message was delivered. It returns an error for a note that
+// was written by hand, or whose name contains a slash.
 func parseNote(id, mark string) (folder letter.Identity, name string, err error) {
 	var n note
 	if err := json.Unmarshal([]byte(mark), &n); err != nil {
@@ -68,8 +68,9 @@ func parseNote(id, mark string) (folder letter.Identity, name string, err error)
 	return n.Inbox, name, err
 }
 
-// FileName is the name of the file that a message has in its recipient's folder, by its id and the mark of its
-// transport. One that another program wrote keeps the name that it came with. Error: an id that makes no name.
+// FileName returns the name of a message's file in its recipient's folder, from the message's id and the mark of its
+// transport. A file that another program wrote keeps its original name. It returns an error if no file name can be
+// made from the id.
 func FileName(id, mark string) (string, error) {
 	if _, name, err := parseNote(id, mark); err == nil {
 		return name, nil

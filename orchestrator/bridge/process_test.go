@@ -15,7 +15,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// helperProcesses are what a test starts as a process of its own. They print what they are doing, line by line.
+// helperProcesses holds the functions that a test runs in processes of their own. They print what they do, line by
+// line.
 var helperProcesses = map[string]func(t *testing.T, args []string){
 	"watch": runWatch,
 	"drop":  runDrop,
@@ -24,7 +25,7 @@ var helperProcesses = map[string]func(t *testing.T, args []string){
 	"read-only folder": runReadOnlyFolder,
 }
 
-// unprivileged runs a helper process that gives up the superuser's rights, to whom everything is permitted.
+// unprivileged runs a helper process that gives up the rights of the superuser, for whom permissions have no effect.
 func unprivileged(t *testing.T, name string) {
 	t.Helper()
 	top, err := os.MkdirTemp("", "unprivileged-") // t.TempDir is below a folder that only its owner may enter
@@ -34,7 +35,7 @@ func unprivileged(t *testing.T, name string) {
 	helper.Start(t, name, top).Wait()
 }
 
-// giveUpRights is what such a process does first. Its files go below top.
+// giveUpRights gives up the superuser's rights at the start of such a process. The process's files go below top.
 func giveUpRights(t *testing.T, top string) {
 	t.Setenv("TMPDIR", top)
 	if os.Geteuid() == 0 {
@@ -45,10 +46,11 @@ func giveUpRights(t *testing.T, top string) {
 
 func TestHelperProcess(t *testing.T) { helper.RunTest(t, helperProcesses) }
 
-// say tells the test what the helper does. It is written at once: a kill loses nothing of it.
+// say prints what the helper does. The output is unbuffered, so a kill loses none of it.
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// runWatch watches a root until SIGTERM: DATABASE ROOT. It says what is logged, when it has looked, and its counts.
+// runWatch watches a root until SIGTERM, with the arguments DATABASE ROOT. It prints its log, a line after each look,
+// and its counts.
 func runWatch(t *testing.T, args []string) {
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
 	defer stop()
@@ -62,8 +64,8 @@ func runWatch(t *testing.T, args []string) {
 	say("counts %+v", counts)
 }
 
-// runDrop writes as many messages as it is told to, as an agent would that knows nothing of Mailroom: ROOT NAME COUNT
-// WAY AGENT... Its files arrive whole when WAY is rename, and bit by bit when it is write.
+// runDrop writes COUNT messages, like an agent without Mailroom, with the arguments ROOT NAME COUNT WAY AGENT... The
+// files arrive whole if WAY is rename, and bit by bit if it is write.
 func runDrop(t *testing.T, args []string) {
 	root, name, way, agents := args[0], args[1], args[3], args[4:]
 	count := 0
@@ -103,7 +105,7 @@ type watching struct {
 	stop   func() bridge.Counts
 }
 
-// watch starts a watch. One that rescans every hour looks only when the system reports a change.
+// watch starts a watch. With a rescan of an hour, the watch looks only when the system reports a change.
 func (o *office) watch(rescan time.Duration) *watching {
 	o.T.Helper()
 	ctx, cancel := context.WithCancel(o.T.Context())
@@ -113,7 +115,7 @@ func (o *office) watch(rescan time.Duration) *watching {
 	options.Looked = func() {
 		select {
 		case w.looked <- struct{}{}:
-		default: // one is waiting already
+		default: // a signal is already pending
 		}
 	}
 	result := make(chan bridge.Counts, 1)
@@ -139,7 +141,7 @@ func (o *office) watch(rescan time.Duration) *watching {
 	return w
 }
 
-// until returns once something holds after a look.
+// until returns once holds returns true after a look.
 func (w *watching) until(holds func() bool) {
 	w.t.Helper()
 	for !holds() {

@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// deliverNotes has pm send n notes to qa, and a look put them into its folder.
+// deliverNotes sends n notes from pm to qa, and delivers them into qa's folder with one look.
 func (o *office) deliverNotes(n int) {
 	o.T.Helper()
 	for range n {
@@ -26,8 +26,8 @@ func (o *office) deliverNotes(n int) {
 	o.once()
 }
 
-// TestRemovedFolderAcknowledgesNothing: whoever removes a folder removes its files first, and a watch may look in
-// between.
+// TestRemovedFolderAcknowledgesNothing checks that the removal of a folder acknowledges nothing. The files are
+// removed before the folder, and a watch may look in between.
 func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
@@ -36,7 +36,7 @@ func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	defer cancel()
 	options, looks := o.options(), 0
 	options.Rescan = 50 * time.Millisecond
-	options.Looked = func() { // the watch stands still in here
+	options.Looked = func() { // the watch waits during this call
 		switch looks++; {
 		case looks == 1:
 			for _, name := range readNames(t, o.path("qa")) {
@@ -56,8 +56,8 @@ func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	want.Equal(t, "acknowledged by the next", o.once().Acknowledged, 0)
 }
 
-// TestMissedForAMomentAcknowledgesNothing: however often a watch looks, a file must be missed for a while before it is
-// known that its folder stays.
+// TestMissedForAMomentAcknowledgesNothing checks that, however often a watch looks, a file must be missing for a
+// while before its message is acknowledged.
 func TestMissedForAMomentAcknowledgesNothing(t *testing.T) {
 	bridge.Settle(t, time.Hour)
 	o := newOffice(t, "pm", "qa:")
@@ -81,7 +81,8 @@ func TestMissedForAMomentAcknowledgesNothing(t *testing.T) {
 	want.Equal(t, "acknowledged", counts.Acknowledged, 0)
 }
 
-// TestEmptiedFolderAcknowledgesAll: a recipient that takes everything at one stroke has taken it.
+// TestEmptiedFolderAcknowledgesAll checks that all messages are acknowledged if the recipient removes all files at
+// once.
 func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
@@ -92,15 +93,16 @@ func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
 	want.Equal(t, "acknowledged", o.once().Acknowledged, 5)
 }
 
-// TestWhatWasOnItsWayOutIsFound: a watch that was killed while it removed files leaves them in a folder of its own; the
-// next one puts them back, replacing nothing, and deals with each as with any file.
+// TestWhatWasOnItsWayOutIsFound checks that the files in the bin of a killed watch are put back by the next watch,
+// replacing nothing, and are then handled like any other files.
 func TestWhatWasOnItsWayOutIsFound(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa", "developer:")
 	o.once()
 	o.write(note("m1", "pm", "qa"), ".mailroom", "taken.qa.A", "status.json")
-	o.write(note("m2", "pm", "qa"), "qa", "status.json")                                // took the name meanwhile
-	o.write(note("m3", "pm", "developer"), ".mailroom", "taken.developer.B", "m3.json") // killed while it was put back
+	o.write(note("m2", "pm", "qa"), "qa", "status.json") // took the name meanwhile
+	// m3 is the file that a watch was putting back when it was killed.
+	o.write(note("m3", "pm", "developer"), ".mailroom", "taken.developer.B", "m3.json")
 	must(t, os.Link(o.path(".mailroom", "taken.developer.B", "m3.json"), o.path("developer", "m3.json")))
 	must(t, os.Mkdir(o.path(".mailroom", "taken.qa.C"), 0o700))
 	want.Equal(t, "taken in", o.once().TakenIn, 3)
@@ -110,8 +112,9 @@ func TestWhatWasOnItsWayOutIsFound(t *testing.T) {
 	want.Equal(t, "left", strings.Join(readNames(t, o.path(".mailroom")), " "), "clock")
 }
 
-// TestFreedNamesLoseNothing: writers give messages names that they use again and again, one as soon as the name is
-// free, the other over what is there as soon as that is in the table. Several watches take in all of them, each once.
+// TestFreedNamesLoseNothing checks that reused file names lose no message. One writer reuses a name as soon as it is
+// free, the other replaces the file as soon as its message is in the table. Several watches import all messages, each
+// once.
 func TestFreedNamesLoseNothing(t *testing.T) {
 	t.Parallel()
 	const messages = 150
@@ -124,7 +127,7 @@ func TestFreedNamesLoseNothing(t *testing.T) {
 		o.watch(20 * time.Millisecond)}
 	staged := filepath.Join(t.TempDir(), "next")
 	put := func(id, folder string, move func(from, to string) error) error {
-		_ = os.Remove(staged) // what was linked is a file of its own
+		_ = os.Remove(staged) // the linked file is a separate one
 		must(t, os.WriteFile(staged, []byte(note(id, "pm", folder)), 0o600))
 		return move(staged, o.path(folder, "msg.json"))
 	}
@@ -139,7 +142,7 @@ func TestFreedNamesLoseNothing(t *testing.T) {
 		for o.count(`SELECT count(*) FROM agent_message WHERE message_id = '`+id+`'`) == 0 {
 		}
 	}
-	// A folder is empty also while a watch has a file in its own folder, to see which message it is.
+	// A folder is also empty while a watch has moved a file into its bin, to check which message it is.
 	watches[0].until(func() bool {
 		return len(readNames(t, o.path("qa")))+len(readNames(t, o.path("dev"))) == 0 &&
 			o.count(`SELECT count(*) FROM agent_message`) >= 2*messages
@@ -152,8 +155,8 @@ func TestFreedNamesLoseNothing(t *testing.T) {
 	want.Equal(t, "taken in", taken, 2*messages)
 }
 
-// TestSpanOfALook: what is taken in belongs to the look that found it, not to the whole run of the watch. The span says
-// how the look ended.
+// TestSpanOfALook checks that imported messages belong to the span of the look that found them, not to the whole run
+// of the watch. The span contains the outcome of the look.
 func TestSpanOfALook(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa")
@@ -164,7 +167,7 @@ func TestSpanOfALook(t *testing.T) {
 	o.write(note("m2", "pm", "qa"), "qa", "m2.json")
 	o.write("no message", "qa", "m3.json")
 	o.Forbid("INSERT", "bridge_problems", `true`, "no problems")
-	for range 2 { // the second one only fails
+	for range 2 { // the second look only fails
 		if _, err := bridge.Once(t.Context(), o.Engine, o.options()); err == nil {
 			t.Error("a look that cannot say that m3 is a problem is no failure")
 		}

@@ -22,7 +22,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// count runs a query that counts.
+// count returns the result of a query that counts.
 func (o *office) count(query string) (n int) {
 	o.T.Helper()
 	_, err := fmt.Sscan(o.Rows(query)[0], &n)
@@ -30,7 +30,7 @@ func (o *office) count(query string) (n int) {
 	return n
 }
 
-// arrives has a program write a message into a folder, and waits until it is in the table.
+// arrives writes a message into a folder like another program, and waits until the message is in the table.
 func (w *watching) arrives(o *office, id, folder, how string) {
 	w.t.Helper()
 	must(w.t, os.MkdirAll(o.path(folder), 0o700))
@@ -46,26 +46,28 @@ func (w *watching) acknowledged(o *office, id string) {
 	})
 }
 
-// TestHearsOfChanges: without looking around, the watch hears of files that come and go, and of folders that are made.
+// TestHearsOfChanges checks that the watch reacts to files that appear and disappear, and to new folders, without
+// rescans.
 func TestHearsOfChanges(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
 	w := o.watch(time.Hour)
 	w.arrives(o, "m1", "developer", "rename")
 	w.arrives(o, "m2", "developer", "write")
-	w.arrives(o, "m3", "qa", "rename") // a folder that was not there
+	w.arrives(o, "m3", "qa", "rename") // a new folder
 	w.arrives(o, "m4", "qa", "rename")
 	must(t, os.Remove(o.path("developer", "m1.json")))
 	<-w.looked
 	for i := 0; o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`) == 0; i++ {
-		must(t, os.Mkdir(o.path(fmt.Sprint("again", i)), 0o700)) // the file is removed when a later look misses it, too
+		// A file counts as removed only if a later look misses it, too.
+		must(t, os.Mkdir(o.path(fmt.Sprint("again", i)), 0o700))
 		<-w.looked
 	}
 	want.Equal(t, "taken in", w.stop().TakenIn, 4)
 }
 
-// TestFoldersThatComeAndGo: folders are removed, renamed and made anew. The watch makes neither a folder that is gone
-// nor the root; a root that is gone is reported until it is back.
+// TestFoldersThatComeAndGo checks that folders may be removed, renamed and created again. The watch creates neither a
+// missing folder nor the root. A missing root is reported until it is back.
 func TestFoldersThatComeAndGo(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
@@ -101,8 +103,8 @@ func TestFoldersThatComeAndGo(t *testing.T) {
 	}
 }
 
-// TestMakesFoldersForDeliveriesOnly: whoever removes the folders, or all that is below the root, finds them gone,
-// whatever the watch hears meanwhile; a message makes the folder of its recipient anew.
+// TestMakesFoldersForDeliveriesOnly checks that removed folders, or a removed content of the root, stay gone,
+// whatever changes the system reports meanwhile. Only a message creates the folder of its recipient again.
 func TestMakesFoldersForDeliveriesOnly(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm:", "developer:", "qa")
@@ -112,14 +114,14 @@ func TestMakesFoldersForDeliveriesOnly(t *testing.T) {
 		for _, folder := range []string{"pm", "developer"} {
 			must(t, os.MkdirAll(o.path(folder), 0o700))
 		}
-		half := fmt.Sprintf("half%d.json", round) // is looked at with the clock of the file system
+		half := fmt.Sprintf("half%d.json", round) // is checked with the clock of the file system
 		must(t, os.WriteFile(o.path("developer", half), []byte(`{"id":`), 0o600))
 		must(t, os.WriteFile(o.path("pm", "no message"), nil, 0o600))
 		for _, folder := range []string{"pm", "developer", ".mailroom"} {
 			must(t, os.RemoveAll(o.path(folder)))
 		}
 		id := fmt.Sprintf("m%d", round)
-		o.write(note(id, "pm", "qa"), "other", "stray") // of which a look tells, once it has the name of a message
+		o.write(note(id, "pm", "qa"), "other", "stray") // a look reports it once it has the name of a message
 		must(t, os.Rename(o.path("other", "stray"), o.path("other", id+".json")))
 		w.until(func() bool { return o.log.told(id+".json") == 1 })
 		want.Equal(t, "what is there", fmt.Sprint(readNames(t, o.root)), "[other]")
@@ -133,7 +135,7 @@ func TestMakesFoldersForDeliveriesOnly(t *testing.T) {
 	want.Equal(t, "pm has a folder", o.exists("pm"), false)
 }
 
-// TestDeliversBesideIt: the watch alone is enough for messages to be delivered, and counts them.
+// TestDeliversBesideIt checks that the watch alone delivers messages, and counts them.
 func TestDeliversBesideIt(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:")
@@ -147,8 +149,8 @@ func TestDeliversBesideIt(t *testing.T) {
 	want.Equal(t, "delivered", w.stop().Delivered, 10)
 }
 
-// TestStatusUpdateUnderWay: a file that is the watch's own to deal with, and whose delivery is not settled yet, is
-// dealt with once it is.
+// TestStatusUpdateUnderWay checks that a status update to the watch whose delivery is not yet settled is handled once
+// the delivery is settled.
 func TestStatusUpdateUnderWay(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "developer", "watchdog:")
@@ -176,7 +178,7 @@ func TestStatusUpdateUnderWay(t *testing.T) {
 	o.checkOnce()
 }
 
-// TestReportsInTime: a file that stays half is reported once its writer has had its time.
+// TestReportsInTime checks that a file that stays incomplete is reported once the time for its writer has passed.
 func TestReportsInTime(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:")
@@ -186,9 +188,9 @@ func TestReportsInTime(t *testing.T) {
 	want.Equal(t, "problems", w.stop().Problems, 1)
 }
 
-// TestAThousandFilesAtOnce: programs drop a thousand files into inboxes, renamed into place and written bit by bit,
-// while messages go the other way. One watch or several, beside a daemon that delivers: each file and message is
-// handled once.
+// TestAThousandFilesAtOnce checks a thousand files that programs put into inboxes, renamed into place and written bit
+// by bit, while messages go the other way. One watch or several run beside a daemon that delivers. Each file and
+// message is handled once.
 func TestAThousandFilesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, watches := range []int{1, 3} {
@@ -236,7 +238,8 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 	}
 }
 
-// thousand has other processes drop files while this one sends and delivers, and says how many of each there are.
+// thousand runs processes that write files while this one sends and delivers, and returns the number of files and of
+// sends.
 func (o *office) thousand() (files, sends int) {
 	o.T.Helper()
 	const droppers = 4
@@ -265,7 +268,7 @@ func (o *office) thousand() (files, sends int) {
 	return droppers * each, sends + 1
 }
 
-// counts stops a watch, which must have found nothing to complain of, and returns its answer.
+// counts stops a watch, which must have found no problem, and returns its result.
 func counts(t *testing.T, h *helper.Process) (c bridge.Counts) {
 	t.Helper()
 	must(t, syscall.Kill(h.ID(), syscall.SIGTERM))
@@ -282,7 +285,7 @@ func counts(t *testing.T, h *helper.Process) (c bridge.Counts) {
 	return c
 }
 
-// files lists what stands in an agent's folder.
+// files returns the names of the files in an agent's folder.
 func (o *office) files(agent string) (names []string) {
 	o.T.Helper()
 	entries, err := os.ReadDir(o.path(agent))
@@ -293,8 +296,7 @@ func (o *office) files(agent string) (names []string) {
 	return names
 }
 
-// checkOnce holds the trace to what must be true of it: each message was created, delivered and acknowledged once at
-// most.
+// checkOnce checks the trace: each message was created, delivered and acknowledged at most once.
 func (o *office) checkOnce() {
 	o.T.Helper()
 	o.wantRows(`SELECT message_id, event, count(*) FROM message_trace
@@ -304,8 +306,9 @@ func (o *office) checkOnce() {
 		WHERE NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id AND event = 'created')`)
 }
 
-// TestKilledWatches: watches, up to two at a time, are killed again and again while files come and go. Each file is one
-// message, none is lost, none is delivered twice, and what was removed is acknowledged.
+// TestKilledWatches checks that watches, up to two at a time, may be killed again and again while files come and go.
+// Each file becomes one message, none is lost, none is delivered twice, and messages whose files were removed are
+// acknowledged.
 func TestKilledWatches(t *testing.T) {
 	t.Parallel()
 	rounds := helper.Times(200)
@@ -316,13 +319,13 @@ func TestKilledWatches(t *testing.T) {
 	var other *helper.Process
 	for round := range rounds {
 		if round%20 == 0 {
-			t.Logf("round %d of %d", round, rounds) // a sign of life
+			t.Logf("round %d of %d", round, rounds) // shows progress
 		}
 		h := helper.Start(t, "watch", o.Path, o.root)
 		if round%3 > 0 {
-			h.Until("looked") // otherwise it finds the files when it starts
+			h.Until("looked") // otherwise the watch finds the files when it starts
 		}
-		if round%4 == 0 { // another one lives for four rounds
+		if round%4 == 0 { // another watch lives for four rounds
 			if other != nil {
 				other.Kill()
 			}
@@ -345,7 +348,7 @@ func TestKilledWatches(t *testing.T) {
 				removed[id] = true
 			}
 		}
-		for range rand.IntN(8) { // one for each file that was taken in, and a few more
+		for range rand.IntN(8) { // one for each imported file, and a few more
 			if _, ok := <-h.Lines; !ok {
 				break
 			}
@@ -354,7 +357,7 @@ func TestKilledWatches(t *testing.T) {
 	}
 	other.Kill()
 	o.once()
-	o.once() // what the last of the killed had leased is free now
+	o.once() // the leases of the killed watches are free now
 	o.checkOnce()
 	want.Equal(t, "messages", o.count(`SELECT count(*) FROM agent_message`), dropped+rounds)
 	want.Equal(t, "delivered", o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`), dropped+rounds)

@@ -10,8 +10,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Plain returns how one character looks in ASCII: itself if it is that, nothing if it shows nothing, a space for a gap,
-// and letters, digits or signs for what looks like them. What looks like none of these stays.
+// Plain returns the appearance of a character in ASCII. An ASCII character is returned as it is. An invisible
+// character gives "", and a gap gives a space. A character that looks like ASCII letters, digits or signs gives
+// these. Any other character is returned as it is.
 func Plain(r rune) string {
 	switch {
 	case r <= unicode.MaxASCII:
@@ -32,7 +33,8 @@ func Plain(r rune) string {
 	return b.String()
 }
 
-// plainSign returns what a character looks like that NFKC leaves as it is, or text if it looks like nothing.
+// plainSign returns what a character that NFKC does not change looks like, or text if it looks like no ASCII
+// character.
 func plainSign(r rune, text string) string {
 	if r <= unicode.MaxASCII {
 		return text
@@ -46,8 +48,8 @@ func plainSign(r rune, text string) string {
 	return text
 }
 
-// signs holds what each character looks like that looks like a sign of ASCII with which a tag begins, ends or is
-// divided. NFKC has others.
+// signs maps each character that looks like an ASCII sign that begins, ends or divides a tag to that sign. NFKC
+// handles other such characters.
 var signs = sync.OnceValue(func() map[rune]string {
 	plain := map[rune]string{}
 	for sign, characters := range map[string]string{

@@ -1,4 +1,4 @@
-// Package daemons says which processes attend to a database.
+// Package daemons records the daemon processes of a database.
 package daemons
 
 import (
@@ -13,7 +13,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Heartbeat is how often a daemon should say that it is there. One that was silent for three times as long is gone.
+// Heartbeat is the interval between the heartbeats of a daemon. A daemon without a heartbeat for three times as long
+// counts as gone.
 const Heartbeat = 10 * time.Second
 
 // Daemon is one `mailroom serve`.
@@ -23,11 +24,11 @@ type Daemon struct {
 	PID       int    `json:"pid"`
 	StartedAt string `json:"started_at"`
 	SeenAt    string `json:"seen_at"`
-	Listening string `json:"listening"` // address of its HTTP endpoint; "" is none
+	Listening string `json:"listening"` // address of its HTTP endpoint; "" if it has none
 }
 
-// Attend records that this process is a running daemon: before it returns, and then every Heartbeat until ctx ends. A
-// failure is logged once, until it changes or is over. Call wait after ctx has ended, and Leave after that.
+// Attend records this process as a running daemon: once before it returns, and then every Heartbeat until ctx ends.
+// It logs a failure once, until the failure changes or ends. Call wait after ctx has ended, and Leave after that.
 func Attend(ctx context.Context, l *ledger.Ledger, listening string) (wait func()) {
 	var trouble orchestrator.Trouble
 	beat := func() {
@@ -53,7 +54,7 @@ func Attend(ctx context.Context, l *ledger.Ledger, listening string) (wait func(
 	return func() { <-ended }
 }
 
-// Beat records that this process is a running daemon. Attend does so every Heartbeat.
+// Beat records this process as a running daemon, once. Attend repeats it every Heartbeat.
 func Beat(ctx context.Context, l *ledger.Ledger, listening string) error {
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		if err := t.Run(`DELETE FROM daemons WHERE seen_at < ?`,
@@ -68,26 +69,26 @@ func Beat(ctx context.Context, l *ledger.Ledger, listening string) error {
 	})
 }
 
-// Leave records that this process is no daemon any more.
+// Leave removes the record of this process as a daemon.
 func Leave(ctx context.Context, l *ledger.Ledger) error {
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		return t.Run(`DELETE FROM daemons WHERE instance = ?`, l.Instance())
 	})
 }
 
-// List lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
+// List returns the running daemons: those with a recent heartbeat, except those on this host whose process is gone.
 func List(ctx context.Context, l *ledger.Ledger) ([]Daemon, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Daemon, error) { return ListIn(c, l) })
 }
 
-// ListIn is List on a connection.
+// ListIn returns the running daemons, read over an open connection.
 func ListIn(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {
 	list, err := seen(c, l)
 	return slices.DeleteFunc(list, func(d Daemon) bool { return isMissing(l, d) }), err
 }
 
-// Missing lists the daemons that were seen lately under the name of this host, and whose processes are not here: they
-// were killed since, or another machine has the same name.
+// Missing returns the daemons with a recent heartbeat under the name of this host whose processes do not exist here.
+// Either they were killed since, or another machine has the same name.
 func Missing(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {
 	list, err := seen(c, l)
 	return slices.DeleteFunc(list, func(d Daemon) bool { return !isMissing(l, d) }), err

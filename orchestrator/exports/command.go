@@ -15,8 +15,8 @@ import (
 
 // Maximum lengths of exported texts, in bytes.
 const (
-	maxText = 4 << 10 // for a payload, an error or an output
-	maxName = 256     // for all other texts; other programs may write anything
+	maxText = 4 << 10 // of a payload, an error or an output
+	maxName = 256     // of anything else, since other programs may write any text
 )
 
 // commandRow is a row of command_trace.
@@ -38,7 +38,7 @@ func commandOf(row store.Row) commandRow {
 	}
 }
 
-// command returns the span of a command.
+// command makes the span of a command.
 func (r *reader) command(row *commandRow) *otlp.Span {
 	s := &otlp.Span{
 		TraceID: r.traceID(row.traceID), SpanID: r.spanID(row.spanID), Name: otlp.Clip(row.name, maxName),
@@ -67,7 +67,7 @@ var kinds = map[string]otlp.Kind{
 	string(tracing.Producer): otlp.KindProducer, string(tracing.Consumer): otlp.KindConsumer,
 }
 
-// plainAttributes lists the attributes of a command that are names, ids or numbers. Others may be texts.
+// plainAttributes lists the attributes of a command that are names, ids or numbers. All others may be texts.
 var plainAttributes = []string{tracing.AttrSystem, tracing.AttrOperation, tracing.AttrOperationType,
 	tracing.AttrDestination, tracing.AttrMessageID,
 	tracing.AttrConversationID, tracing.AttrBatchCount, tracing.AttrErrorType}
@@ -76,7 +76,7 @@ func (r *reader) commandAttributes(row *commandRow) (list []otlp.Attribute) {
 	var all map[string]any
 	d := json.NewDecoder(bytes.NewReader([]byte(row.attributes)))
 	d.UseNumber()
-	_ = d.Decode(&all) // somebody may have written something else
+	_ = d.Decode(&all) // the row may have been changed by hand
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if plain := slices.Contains(plainAttributes, key); plain || r.texts {
 			list = append(list, attribute(key, all[key], plain))
@@ -85,7 +85,7 @@ func (r *reader) commandAttributes(row *commandRow) (list []otlp.Attribute) {
 	return append(list, named("mailroom.actor", row.actor, "mailroom.caller", row.caller)...)
 }
 
-// attribute returns an attribute for a JSON value.
+// attribute makes an attribute from a JSON value.
 func attribute(key string, value any, plain bool) otlp.Attribute {
 	limit := maxText
 	if plain {
@@ -106,11 +106,11 @@ func attribute(key string, value any, plain bool) otlp.Attribute {
 	case string:
 		return otlp.Text(key, otlp.Clip(v, limit))
 	}
-	text, _ := json.Marshal(value) // the value came from JSON
+	text, _ := json.Marshal(value) // value was decoded from JSON
 	return otlp.Text(key, otlp.Clip(string(text), limit))
 }
 
-// named returns attributes from pairs of keys and values, omitting those without a value.
+// named makes attributes from keys and values. It leaves out keys whose value is empty.
 func named(pairs ...string) (list []otlp.Attribute) {
 	for pair := range slices.Chunk(pairs, 2) {
 		if pair[1] != "" {
@@ -120,8 +120,8 @@ func named(pairs ...string) (list []otlp.Attribute) {
 	return list
 }
 
-// traceID returns the trace id for an id of the tables. A valid trace id is returned in lower case; for any other
-// text an id is derived.
+// traceID returns a trace id in the form that receivers accept. A valid id is returned as it is; an id is derived
+// from any other text.
 func (r *reader) traceID(id string) string {
 	if low := strings.ToLower(id); otlp.IsTraceID(low) {
 		return low
@@ -129,8 +129,7 @@ func (r *reader) traceID(id string) string {
 	return otlp.TraceID(r.database, "trace", id)
 }
 
-// spanID returns the span id for an id of the tables. A valid span id is returned in lower case; for any other text
-// an id is derived.
+// spanID returns a span id in the form that receivers accept. An id is derived from any text that is not a span id.
 func (r *reader) spanID(id string) string {
 	if low := strings.ToLower(id); otlp.IsSpanID(low) {
 		return low
@@ -138,7 +137,7 @@ func (r *reader) spanID(id string) string {
 	return otlp.SpanID(r.database, "span", id)
 }
 
-// timeOf parses a time. It returns the zero time for a text that cannot be parsed, which somebody else wrote.
+// timeOf parses a time. It returns the zero time for text that is not a time, such as one changed by hand.
 func timeOf(text string) time.Time {
 	at, _ := time.Parse(time.RFC3339Nano, text)
 	return at

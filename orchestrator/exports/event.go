@@ -12,7 +12,7 @@ import (
 	"mailroom/tracing/otlp"
 )
 
-// eventRow is a row of message_trace, with facts about its message and about the command that caused the event.
+// eventRow is a row of message_trace, joined with its message and with the command that caused the event.
 type eventRow struct {
 	id                              int64
 	messageID, at, event            string
@@ -20,8 +20,8 @@ type eventRow struct {
 	attempt                         int64
 	actor, spanID, failure, detail  string
 	sender, recipient, kind, thread string // of the message
-	messageTrace, messageSpan       string // command that sent the message, according to the message
-	commandTrace, command           string // command of spanID; "" if it has no row
+	messageTrace, messageSpan       string // command that sent the message, from the message's row
+	commandTrace, command           string // command with the span id spanID; "" if it has no row
 }
 
 func eventOf(row store.Row) eventRow {
@@ -34,9 +34,9 @@ func eventOf(row store.Row) eventRow {
 	}
 }
 
-// event returns the span of an event. The span is in the trace of the command that sent the message, below that
-// command's span, and has a link to the command that caused the event. The span of an event that ends an attempt
-// lasts as long as the attempt; the spans of all others have no duration.
+// event makes the span of an event. The span belongs to the trace of the command that sent the message, as a
+// descendant of that command's span. If a command of another trace caused the event, the span links to it. The span
+// of an event that ends an attempt lasts as long as the attempt; all others have no duration.
 func (r *reader) event(row *eventRow) (*otlp.Span, error) {
 	f, err := r.first(row.messageID)
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *reader) event(row *eventRow) (*otlp.Span, error) {
 // first is the first event of a message.
 type first struct {
 	id                       int64
-	at, event, spanID, trace string // span of the command that caused the event
+	at, event, spanID, trace string // spanID and trace: of the command that caused the event
 }
 
 func (r *reader) first(messageID string) (*first, error) {
@@ -87,8 +87,9 @@ func (r *reader) first(messageID string) (*first, error) {
 	return &f, err
 }
 
-// place returns the trace for the events of a message, and the parent span, or "" for none. It prefers the data in
-// message_trace, which is kept longer than the message, so that an event that is sent again has the same ids.
+// place returns the trace to which the events of a message belong, and the id of their parent span; "" is none. The
+// trace of the message takes precedence over its row, because the trace is kept longer. So an event that is sent
+// again has the same ids.
 func (r *reader) place(row *eventRow, f *first) (trace, root string) {
 	switch {
 	case f.event == string(tracing.Created) && f.trace != "":
@@ -101,14 +102,14 @@ func (r *reader) place(row *eventRow, f *first) (trace, root string) {
 	return otlp.TraceID(r.database, "message", row.messageID), ""
 }
 
-// eventID returns the span id of an event. The event's number alone is not unique: after a restore, other events have
-// the same number.
+// eventID returns the span id of an event. The event's number alone is not enough: after a restore, other events have
+// the same numbers.
 func (r *reader) eventID(id int64, messageID, at, event string) string {
 	return otlp.SpanID(r.database, "event", strconv.FormatInt(id, 10), messageID, at, event)
 }
 
-// attempt sets the start of a span that ends an attempt outside of the database to the time when the message was
-// claimed.
+// attempt sets the beginning of a span to the time when the message was claimed, if the event ends an attempt outside
+// the database.
 func (r *reader) attempt(row *eventRow, s *otlp.Span) error {
 	switch tracing.EventName(row.event) {
 	case tracing.Delivered, tracing.AttemptFailed, tracing.Failed, tracing.Released:
@@ -129,17 +130,17 @@ func (r *reader) attempt(row *eventRow, s *otlp.Span) error {
 	return err
 }
 
-// operations holds the operation types that the OpenTelemetry conventions define for some events.
+// operations maps events to the operation types of the OpenTelemetry conventions.
 var operations = map[tracing.EventName]string{
 	tracing.Created: "create", tracing.Shown: "receive", tracing.Read: "receive", tracing.Acknowledged: "settle",
 }
 
-// failures lists the events that report a failure.
+// failures lists the events that mean that something went wrong.
 var failures = []tracing.EventName{tracing.AttemptFailed, tracing.Failed, tracing.Expired, tracing.Refused}
 
 // describe sets the attributes and the status of an event's span.
 func (r *reader) describe(row *eventRow, s *otlp.Span) error {
-	if row.sender == "" && row.recipient == "" { // the message is deleted, or a question or an alert
+	if row.sender == "" && row.recipient == "" { // the message was deleted, or is a question or an alert
 		m, _, err := messages.Deleted(r.Conn, row.messageID)
 		if err != nil {
 			return err
@@ -147,7 +148,7 @@ func (r *reader) describe(row *eventRow, s *otlp.Span) error {
 		row.sender, row.recipient, row.kind = m.Sender, m.Recipient, m.Type
 	}
 	if row.recipient != "" && !strings.Contains(row.recipient, ":") {
-		// there are too many devices and threads to use them in a span name
+		// Device and thread names are too numerous for span names.
 		s.Name = otlp.Clip(row.event+" "+row.recipient, maxName)
 	}
 	event := tracing.EventName(row.event)
@@ -176,7 +177,7 @@ func (r *reader) describe(row *eventRow, s *otlp.Span) error {
 	return r.addTexts(row, s)
 }
 
-// addTexts adds the attributes that are exported only on request.
+// addTexts adds the texts that are sent only with the option texts.
 func (r *reader) addTexts(row *eventRow, s *otlp.Span) error {
 	add := func(key, text string) {
 		if text = strings.TrimSpace(text); text != "" {

@@ -1,7 +1,7 @@
-// Package exports sends the traces of a database to an OpenTelemetry receiver: a span for each ended command in
-// command_trace, and a span for each row of message_trace. It reads the tables after a cursor that is stored in the
-// table exports, and moves the cursor once the receiver has answered. Therefore every row is sent at least once,
-// whichever process is killed, and its ids do not change.
+// Package exports sends the traces of a database to an OpenTelemetry receiver: one span for each row of command_trace
+// that has ended, and one for each row of message_trace. It reads the tables from a cursor in the table exports, and
+// moves the cursor once the receiver has answered. So every row is sent at least once, even if processes are killed
+// at any point, and its ids never change.
 package exports
 
 import (
@@ -20,19 +20,19 @@ import (
 
 const (
 	lookEvery   = 2 * time.Second        // maximum delay of a new row
-	standEvery  = 10 * time.Second       // interval at which a daemon that does not send checks whether it should
-	afterNo     = 100 * time.Millisecond // pause after a refused request
-	maxSpans    = 512                    // per request
-	maxBytes    = 1 << 20                // per request, except for a larger single span
-	leaseMargin = 20 * time.Second       // part of a lease in addition to the time of two requests
+	standEvery  = 10 * time.Second       // how often a daemon that does not send tries to take the lease
+	afterNo     = 100 * time.Millisecond // pause after a request that was refused
+	maxSpans    = 512                    // spans of one request
+	maxBytes    = 1 << 20                // bytes of one request, unless a single span is larger
+	leaseMargin = 20 * time.Second       // lease time in addition to the longest duration of two requests
 
-	longestLease = leaseMargin + 2*otlp.LongestTimeout // of any process
+	longestLease = leaseMargin + 2*otlp.LongestTimeout // longest lease of any process
 )
 
-// Start sends the traces to the receiver in o, in the background, until ctx ends or stop is called. stop waits for
-// the end of the sending. If several processes do this for one database, only one of them sends; another takes over
-// when it ends or hangs. If texts is true, payloads, error texts and the output of transports are sent, too. version
-// is the version of this program.
+// Start sends the traces to the receiver in o, in the background, until ctx ends or stop is called. stop returns when
+// the sending has ended. Of several processes that do this with one database, one sends; another takes over when it
+// ends or hangs. If texts is set, payloads, error texts and the output of transports are sent too. version is the
+// version of this program.
 func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o otlp.Options, texts bool,
 	version string) (stop func()) {
 	e := newExporter(l, log, o, version)
@@ -40,22 +40,22 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o otlp.Optio
 	return orchestrator.Background(ctx, "otlp", log, e.run)
 }
 
-// exporter is the state of one process's export. It is for one goroutine.
+// exporter sends the traces for one process. One goroutine uses it.
 type exporter struct {
 	ledger  *ledger.Ledger
 	log     *slog.Logger
 	options otlp.Options
 	texts   bool
 	version string
-	client  *otlp.Client // created with the first lease, once the database is known
+	client  *otlp.Client // created with the first lease, once the database id is known
 
-	lease    time.Duration // duration of a lease
-	token    string        // token of the own lease; "" means none
-	until    time.Time     // end of the lease by this machine's clock
+	lease    time.Duration // how long a lease lasts
+	token    string        // token of this process's lease; "" is none
+	until    time.Time     // end of the lease, by this machine's clock
 	database string        // id of the database
 	at       cursor
 
-	limit     int // maximum spans of the next request: fewer after a refused one
+	limit     int // spans of the next request; reduced after a refused request
 	backoff   *backoff.ExponentialBackOff
 	notBefore time.Time // earliest time of the next request
 
@@ -70,7 +70,7 @@ func newExporter(l *ledger.Ledger, log *slog.Logger, o otlp.Options, version str
 	}
 }
 
-// run sends traces until ctx ends.
+// run sends until ctx ends.
 func (e *exporter) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait, err := e.round(ctx)
@@ -92,7 +92,8 @@ func (e *exporter) run(ctx context.Context) {
 	}
 }
 
-// round makes at most one request, and returns how long to wait before the next round. Errors: those of the database.
+// round makes at most one request, and returns how long to wait before the next round. Its errors come from the
+// database.
 func (e *exporter) round(ctx context.Context) (wait time.Duration, err error) {
 	if e.token == "" || !time.Now().Before(e.until) {
 		if taken, err := e.take(ctx); err != nil || !taken {
@@ -159,8 +160,8 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 	return p.next(), e.store(ctx, p.after)
 }
 
-// refused handles a request that the receiver permanently refuses. It halves the number of spans until the offending
-// span is found, and then skips that span.
+// refused continues after a request that the receiver will never accept. It halves the number of spans until the
+// rejected span is found, and drops that span.
 func (e *exporter) refused(ctx context.Context, p *page, refusal *otlp.Refused) error {
 	if p.size() > 1 {
 		e.limit = p.size() / 2

@@ -48,7 +48,7 @@ func (r *receiver) drain(e *exporter) {
 	r.t.Fatal("it does not end")
 }
 
-// run runs a command as user interfaces do.
+// run runs a command as surfaces do.
 func run(f *enginetest.Fixture, name string, do func(ctx context.Context) error) *tracing.Span {
 	f.T.Helper()
 	ctx, span := tracing.Start(f.T.Context(), name)
@@ -78,8 +78,8 @@ func deliver(f *enginetest.Fixture) *tracing.Span {
 	})
 }
 
-// Each event of a message is a span in the trace of the command that sent the message, and each ended command is a
-// span.
+// TestEverything checks that each event of a message is a span in the trace of the command that sent the message, and
+// that each ended command is a span.
 func TestEverything(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -124,7 +124,7 @@ func TestEverything(t *testing.T) {
 	want.Equal(t, "spans later", len(r.spans()), events+commands)
 }
 
-// Payloads and error texts are exported on request, up to a limit.
+// TestTexts checks that payloads and error texts are sent on request, up to a maximum length.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -142,7 +142,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// A command is exported once its end is certain, and only once, however long it runs.
+// TestLongCommands checks that a command is sent once, and only after it has certainly ended, however long it takes.
 func TestLongCommands(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -169,7 +169,7 @@ func TestLongCommands(t *testing.T) {
 	f.Clock.Advance(tracing.SettledAfter)
 	want.Rows(t, commands(), "send")
 	e = exporterOf(f.Ledger, r)
-	f.Clock.Advance(time.Hour) // past the lease of the earlier exporter
+	f.Clock.Advance(time.Hour) // the lease of the previous exporter expires
 	long.End()
 	write(func(t *ledger.Tx) error { return long.Save(t, t.Clock, "x", "") })
 	want.Rows(t, commands(), "send", "deliver_all")
@@ -178,7 +178,7 @@ func TestLongCommands(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT waiting FROM exports`), "[]")
 }
 
-// A span that the receiver refuses is skipped and counted, and no other span is.
+// TestRefused checks that a span that the receiver refuses is dropped and counted, and no other span.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -202,7 +202,7 @@ func TestRefused(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT refused, events FROM exports`), "1 "+f.Count("message_trace"))
 }
 
-// Spans that the receiver rejects from an accepted request are counted.
+// TestPartialSuccess checks that spans that the receiver drops from an accepted request are counted.
 func TestPartialSuccess(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -211,10 +211,11 @@ func TestPartialSuccess(t *testing.T) {
 		return 200, "", `{"partialSuccess":{"rejectedSpans":"9223372036854775807","errorMessage":"too old"}}`
 	}
 	r.drain(exporterOf(f.Ledger, r))
-	want.Rows(t, f.Rows(`SELECT refused FROM exports`), f.Count("message_trace")) // no more than there were
+	want.Rows(t, f.Rows(`SELECT refused FROM exports`), f.Count("message_trace")) // at most the number of spans sent
 }
 
-// If a receiver rejects spans, the log reports it, even without a reason; once as long as the reason is the same.
+// TestWhatTheReceiverSays checks that the log reports when a receiver drops spans, also without a reason, and only
+// once as long as the receiver's message is the same.
 func TestWhatTheReceiverSays(t *testing.T) {
 	t.Parallel()
 	for _, says := range []string{"too old", ""} {
@@ -233,7 +234,7 @@ func TestWhatTheReceiverSays(t *testing.T) {
 	}
 }
 
-// While the receiver cannot accept spans, or is not the expected kind of server, the spans wait.
+// TestLater checks that spans wait while the receiver cannot take them, or is not the expected one.
 func TestLater(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -256,8 +257,8 @@ func TestLater(t *testing.T) {
 	want.Equal(t, "spans", strconv.Itoa(len(r.spans())), f.Count("message_trace"))
 }
 
-// Only one of two daemons sends. A daemon that counted as dead stores nothing afterwards, and both have sent the same
-// ids.
+// TestLease checks that one of two daemons sends. A daemon that was taken for dead stores nothing any more, and both
+// have sent the same spans.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -287,7 +288,8 @@ func TestLease(t *testing.T) {
 	want.Equal(t, "requests", len(r.bodies), 2)
 }
 
-// A lease of another process is accepted up to the length that its longer requests may need, and not beyond.
+// TestLongLease checks that a lease of another process for longer requests is respected, and that an even longer one
+// is ignored.
 func TestLongLease(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -304,7 +306,7 @@ func TestLongLease(t *testing.T) {
 	}
 }
 
-// After a restore, the cursor is that of the backup, also for a daemon that was sending.
+// TestRestored checks that after a restore the cursor is that of the backup, also for a daemon that was sending.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -323,7 +325,7 @@ func TestRestored(t *testing.T) {
 	}
 	again, _ := send(f, "b", `3`)
 	e.until = time.Now().Add(e.lease / 3)
-	r.drain(e) // notices the restore
+	r.drain(e) // detects the restore
 	f.Clock.Advance(time.Hour)
 	r.drain(e)
 	if !strings.Contains(strings.Join(r.bodies, ""), again) {
@@ -331,7 +333,8 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// A cursor that was set back while a page was being sent stays set back, even if this process still has the lease.
+// TestCursorSetBack checks that a cursor that was set back during a request stays set back, also under the same
+// lease.
 func TestCursorSetBack(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -344,7 +347,7 @@ func TestCursorSetBack(t *testing.T) {
 	f.SQL(`UPDATE exports SET events = ?`, before)
 	first := len(r.spans())
 	send(f, "b", `3`)
-	r.drain(e) // notices the change
+	r.drain(e) // detects the change
 	want.Rows(t, f.Rows(`SELECT events FROM exports`), before)
 	f.Clock.Advance(time.Hour)
 	r.drain(e)
@@ -356,7 +359,7 @@ func TestCursorSetBack(t *testing.T) {
 	want.Equal(t, "sent again", sent > 1, true)
 }
 
-// An event with an id out of range, written by hand, delays nothing.
+// TestNumberBeyondBelief checks that an event with a hand-written id that is out of range does not stop the export.
 func TestNumberBeyondBelief(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -365,20 +368,20 @@ func TestNumberBeyondBelief(t *testing.T) {
 	f.SQL(`INSERT INTO message_trace (id, message_id, at, event)
 		VALUES (9223372036854775807, 'm', '2026-01-01T00:00:00.000Z', 'created')`)
 	r.drain(e)
-	f.Send("a", "b") // renumbers all rows of the trace
+	f.Send("a", "b") // this renumbers the whole trace
 	r.drain(e)
-	// a server leaves that id unchanged
+	// A server does not change that id.
 	want.Rows(t, f.Rows(`SELECT events FROM exports`),
 		f.Rows(`SELECT max(id) FROM message_trace WHERE id < 9000000000000000000`)...)
 }
 
-// Events that were deleted before they could be sent are counted, even if none has been sent yet. Events before the
-// first start are not counted.
+// TestMissed checks that events that were deleted before they were sent are counted, also if none was sent yet.
+// Events from before the first start are not counted.
 func TestMissed(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	one := "1"
-	if f.OnServer() { // its ids have gaps from transactions that were undone
+	if f.OnServer() { // where undone transactions leave gaps in the ids
 		one = "0"
 	}
 	id, _ := send(f, "b", `1`)
@@ -408,7 +411,8 @@ func TestMissed(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT missed FROM exports`), one)
 }
 
-// One statement looks for all killed commands; if there are too many, the oldest is given up and counted.
+// TestKilledCommands checks that one statement looks for all killed commands, and that the oldest of too many
+// commands is given up and counted.
 func TestKilledCommands(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -425,8 +429,8 @@ func TestKilledCommands(t *testing.T) {
 	want.Equal(t, "spans", len(r.spans()), maxWaiting-1)
 }
 
-// A row that another program wrote, with a time and ids of its own, is exported in a trace of its own with ids that
-// do not change.
+// TestForeignRows checks that a row of another program, with its own time and ids, is sent in a trace of its own with
+// ids that do not change.
 func TestForeignRows(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -450,7 +454,8 @@ func TestForeignRows(t *testing.T) {
 	want.Equal(t, "sent again", r.bodies[1], first)
 }
 
-// Whatever another program writes into the row of the cursor, everything is sent, possibly twice.
+// TestOddCursor checks that everything is sent, at least once, whatever another program writes into the row of the
+// cursor.
 func TestOddCursor(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -460,7 +465,7 @@ func TestOddCursor(t *testing.T) {
 		`events = -9223372036854775808`, `spans = 9223372036854775807`,
 		`lease_until = 'tomorrow', lease_owner = 1.5`,
 		`lease_until = x'ff', refused = x'00', missed = 'none', sent_at = 3`}
-	if f.OnServer() { // its columns accept no other types
+	if f.OnServer() { // where the columns accept no other types
 		odd = []string{`waiting = '~', lease_token = '7'`, `waiting = '["a",{}]'`, odd[2], odd[3],
 			`lease_until = 'tomorrow', lease_owner = '1.5'`, `lease_until = '~', sent_at = '3', missed = -1`}
 	}

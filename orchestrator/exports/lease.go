@@ -12,16 +12,16 @@ import (
 	"mailroom/tracing/otlp"
 )
 
-// name is the key of the row in the table exports.
+// name is the key of the exporter's row in the table exports.
 const name = "otlp"
 
-// maxWaiting is the maximum number of unended commands to wait for. A killed command never ends; its row is waited
-// for until retention deletes it, or until this many newer ones wait.
+// maxWaiting bounds the unfinished commands for which the exporter waits. A command that was killed never ends. Its
+// row is waited for until retention deletes it, or until maxWaiting newer commands wait.
 const maxWaiting = 1000
 
-// cursor records which traces have been sent.
+// cursor is the position up to which the traces were sent.
 type cursor struct {
-	events, spans   int64   // ids up to which all rows were sent
+	events, spans   int64   // ids up to which everything was sent
 	waiting         []int64 // ids up to spans of commands that had not ended
 	refused, missed int64
 	sentAt          string
@@ -31,14 +31,15 @@ func (c *cursor) equal(o *cursor) bool {
 	return c.events == o.events && c.spans == o.spans && slices.Equal(c.waiting, o.waiting)
 }
 
-// lease is a row of the table exports.
+// lease holds the exporter's row of the table exports.
 type lease struct {
 	cursor
 	owner, token, until string
 }
 
-// free reports whether the lease can be taken: it has expired, its process is dead, or its end is so late that it was
-// written before a clock was set back. The clocks of two hosts may differ by up to the length of a lease.
+// free reports whether the lease can be taken: it has expired, its process is dead, or its end is so far in the
+// future that it must have been written before a clock was set back. The clocks of two hosts may differ by as much as
+// a lease is long.
 func (r *lease) free(l *ledger.Ledger, now time.Time) bool {
 	return r.until <= orchestrator.Stamp(now) || r.until > orchestrator.Stamp(now.Add(2*longestLease)) ||
 		l.Store.Gone(r.token)
@@ -51,7 +52,7 @@ func leaseIn(c *store.Conn) (r lease, found bool, err error) {
 				sentAt: row.Text(5)},
 			owner: row.Text(6), token: row.Text(7), until: row.Text(8),
 		}
-		_ = json.Unmarshal([]byte(row.Text(2)), &r.waiting) // somebody may have written something else
+		_ = json.Unmarshal([]byte(row.Text(2)), &r.waiting) // the row may have been changed by hand
 		if min(r.events, r.spans) < 0 || max(r.events, r.spans) > store.MaxNumber {
 			r.events, r.spans = -1, 0 // out of range: everything is sent again
 		}
@@ -60,7 +61,7 @@ func leaseIn(c *store.Conn) (r lease, found bool, err error) {
 		WHERE name = ?`, name)
 }
 
-// take takes the lease if it is free, and reads the cursor. It first checks without the write lock.
+// take takes the lease if it is free, and reads the cursor. It first looks without the write lock.
 func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 	e.token = ""
 	free, err := ledger.ReadValue(ctx, e.ledger, func(c *store.Conn) (bool, error) {
@@ -87,7 +88,7 @@ func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 			return err
 		}
 		at, token = r.cursor, e.ledger.Store.Token(id)
-		if !found || at.events < 0 { // nothing was sent yet: rows deleted earlier do not count as missed
+		if !found || at.events < 0 { // nothing was sent yet, so rows deleted before do not count as missed
 			if at.events, err = t.Number(`SELECT coalesce(min(id), 1) - 1 FROM message_trace
 				WHERE id > 0`); err != nil {
 				return err
@@ -113,7 +114,7 @@ func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 	return err == nil, err
 }
 
-// renew extends the lease after half of its time.
+// renew extends the lease once half of it has passed.
 func (e *exporter) renew(ctx context.Context) error {
 	if time.Until(e.until) > e.lease/2 {
 		return nil
@@ -121,8 +122,8 @@ func (e *exporter) renew(ctx context.Context) error {
 	return e.store(ctx, e.at)
 }
 
-// store stores the cursor and renews the lease. If another process has the lease, or the stored cursor differs from
-// the expected one, for example after a restore, nothing is stored and this process gives up its lease.
+// store stores the cursor and renews the lease. If another process has the lease, or the stored cursor has changed,
+// for instance by a restore, store stores nothing and drops the lease.
 func (e *exporter) store(ctx context.Context, at cursor) error {
 	waiting, err := json.Marshal(append([]int64{}, at.waiting...))
 	if err != nil {
@@ -156,7 +157,7 @@ func (e *exporter) store(ctx context.Context, at cursor) error {
 	return nil
 }
 
-// release ends the lease, so that another daemon need not wait for it to expire.
+// release ends the lease, so that another daemon need not wait until it expires.
 func (e *exporter) release(ctx context.Context) {
 	if e.token == "" {
 		return

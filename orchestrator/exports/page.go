@@ -12,12 +12,12 @@ import (
 	"mailroom/tracing/otlp"
 )
 
-// page is the content of one request, with the cursor after it.
+// page holds the spans of one request, and the cursor after them.
 type page struct {
 	commands, events []json.RawMessage
 	bytes            int
 	first            string // id of the first span
-	more             bool   // there may be more rows already
+	more             bool   // there may already be more to send
 	after            cursor
 }
 
@@ -38,7 +38,7 @@ func (p *page) scopes(version string) []otlp.Spans {
 	}
 }
 
-// add adds a span to a list of the page, and reports whether there was room.
+// add adds a span to a list of the page, and reports whether the page had room.
 func (p *page) add(list *[]json.RawMessage, s *otlp.Span) (bool, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -56,8 +56,8 @@ func (p *page) add(list *[]json.RawMessage, s *otlp.Span) (bool, error) {
 	return true, nil
 }
 
-// read reads the next page of at most limit spans. Commands get half of the page, so that neither table waits for the
-// other.
+// read reads the next page, of at most limit spans. Commands get half of the page, so that neither table waits for
+// the other.
 func (e *exporter) read(ctx context.Context, limit int) (p *page, err error) {
 	settled, err := store.SettledIn(ctx, e.ledger.Store)
 	if err != nil {
@@ -79,7 +79,7 @@ func (e *exporter) read(ctx context.Context, limit int) (p *page, err error) {
 	return p, err
 }
 
-// reader reads a page within a snapshot.
+// reader reads a page within one snapshot.
 type reader struct {
 	*store.Conn
 	settled  store.Settled
@@ -92,8 +92,8 @@ type reader struct {
 
 const commandColumns = `id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes`
 
-// waiting reads the commands that had not ended when the cursor passed them and have ended since. A command whose row
-// no longer exists was killed, and retention has deleted the row.
+// waiting reads those commands that had not ended when the cursor passed them, and that have ended since. A command
+// whose row is gone was killed, and retention has deleted the row.
 func (r *reader) waiting(limit int) error {
 	if len(r.page.after.waiting) == 0 {
 		return nil
@@ -127,7 +127,7 @@ func (r *reader) waiting(limit int) error {
 	return nil
 }
 
-// commands reads the commands after the cursor, up to the first one that may still write its row again.
+// commands reads the commands after the cursor, up to the first one that may be about to write its row again.
 func (r *reader) commands(limit int) error {
 	if limit <= 0 {
 		return nil
@@ -154,8 +154,8 @@ func (r *reader) commands(limit int) error {
 	return err
 }
 
-// events reads the events after the cursor. In a database in which undone transactions return their ids, a missing id
-// means that the row was deleted.
+// events reads the events after the cursor. In a store that reuses the ids of undone transactions, each missing id is
+// a deleted row and counts as missed.
 func (r *reader) events(limit int) error {
 	if limit <= 0 {
 		r.page.more = true

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// receiver is a receiver of traces with configurable answers.
+// receiver receives traces, and answers as the test specifies.
 type receiver struct {
 	t      *testing.T
 	url    string
@@ -86,7 +86,7 @@ func (s received) at(key string) string {
 	return ""
 }
 
-// spans returns all spans that arrived, in order.
+// spans returns all spans that arrived, in their order.
 func (r *receiver) spans() (list []received) {
 	r.t.Helper()
 	r.mu.Lock()

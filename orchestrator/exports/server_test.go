@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// On a server, the events and commands of a transaction that begins first and commits last are exported, too. Undone
-// rows do not count as deleted ones.
+// TestSentBesideWriters checks that, on a server, the events and commands of a transaction that began first and
+// commits last are sent too. Ids of undone transactions do not count as deleted rows.
 func TestSentBesideWriters(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -24,7 +24,7 @@ func TestSentBesideWriters(t *testing.T) {
 	}
 	r := newReceiver(t)
 	e := exporterOf(engine.Ledger, r)
-	r.drain(e) // it has started
+	r.drain(e) // the transaction has begun
 	slow, fast := postgrestest.Connect(t, address), postgrestest.Connect(t, address)
 	write := func(s *postgrestest.Session, n int) {
 		s.Run(fmt.Sprintf(`INSERT INTO message_trace (message_id, at, event)

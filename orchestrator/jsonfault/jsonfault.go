@@ -1,4 +1,4 @@
-// Package jsonfault says what is wrong with JSON that somebody wrote by hand.
+// Package jsonfault explains the faults in JSON that a person wrote by hand.
 package jsonfault
 
 import (
@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Of says what is wrong with a text that is not JSON, and where, for who wrote it by hand. hint is what to do about it,
-// as the most likely cause has it. err is nil for JSON.
+// Of returns an error that describes what is wrong with a text that is not JSON, and where, for the person who wrote
+// it. hint is the remedy for the most likely cause. err is nil for valid JSON.
 func Of(text []byte) (hint string, err error) {
 	err = json.Unmarshal(text, new(json.RawMessage))
 	var syntax *json.SyntaxError
@@ -51,11 +51,11 @@ func Of(text []byte) (hint string, err error) {
 			cmp.Or(expected, syntax.Error()))
 }
 
-// characters returns which character, counted from 1, stands at a byte.
+// characters returns the number of the character at a byte, counted from 1.
 func characters(text []byte, at int) int { return utf8.RuneCount(text[:at]) + 1 }
 
-// unclosed returns what the innermost string, object or list that a text leaves open is to be closed with, and where
-// that was opened; "" where all is closed.
+// unclosed returns the character that closes the innermost open string, object or list of a text, and where that was
+// opened. It returns "" if all are closed.
 func unclosed(text []byte) (missing string, opened int) {
 	var open []int
 	inString, start := false, 0
@@ -85,7 +85,7 @@ func unclosed(text []byte) (missing string, opened int) {
 
 const eatenQuotes = `The shell removes double quotes: put single quotes around the JSON, as in '{"a":1}'`
 
-// missingHint says what to do about JSON that is not closed.
+// missingHint returns the remedy for JSON that is not closed.
 func missingHint(text []byte, missing string) string {
 	if bytes.IndexByte(text, '"') < 0 && bytes.IndexByte(text, ':') > 0 {
 		return eatenQuotes
@@ -94,7 +94,7 @@ func missingHint(text []byte, missing string) string {
 		". If the shell cut the text at a space, put single quotes around the whole text"
 }
 
-// faultHint says what to do about JSON with a fault at a byte.
+// faultHint returns the remedy for JSON with a fault at a byte.
 func faultHint(text []byte, at int) string {
 	switch before := bytes.TrimRight(text[:at], " \t\r\n"); {
 	case !bytes.ContainsAny(bytes.TrimSpace(text)[:1], "{["):

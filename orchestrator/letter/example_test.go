@@ -35,7 +35,7 @@ func ExampleLetter_Encode() {
 		log.Fatal(err)
 	}
 
-	// A reader of the folder must not find an incomplete file.
+	// A program that reads the folder must not find an incomplete file.
 	if err := os.WriteFile(filepath.Join(folder, name+".new"), text, 0o600); err != nil {
 		log.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func ExampleLetter_Encode() {
 	// }
 }
 
-// Parse parses such a file and reports the position of a fault.
+// Parse reads such a file, and its error names the place of a fault.
 func ExampleParse() {
 	for _, text := range []string{
 		`{"id": "msg-1", "from": "developer", "to": "pm", "type": "question", "payload": "Which port?"}`,

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Suffix is the ending of the name of every message file.
+// Suffix is the end of every file name of a message.
 const Suffix = ".json"
 
-// maxName is the maximum length of a file name in bytes that file systems accept.
+// maxName is the longest file name that file systems allow, in bytes.
 const maxName = 255
 
 // FileName returns the name of the file for a message: `{id}.json` if the id consists of letters, digits, '.', '_'
-// and '-' and does not begin with a dot. Any other byte becomes % and two hexadecimal digits. A name that would be
+// and '-' and does not begin with a dot. Every other byte becomes % and two hexadecimal digits. A name that would be
 // too long ends with the SHA-256 of the id instead. Different ids have different names. Error: an empty id.
 func FileName(id string) (string, error) {
 	if id == "" {
@@ -33,7 +33,7 @@ func FileName(id string) (string, error) {
 		return name.String() + Suffix, nil
 	}
 	sum := sha256.Sum256([]byte(id))
-	hash := "%-" + hex.EncodeToString(sum[:]) // no byte is encoded as %-, so no other id has this name
+	hash := "%-" + hex.EncodeToString(sum[:]) // no byte is written as %-, so no id has this name on its own
 	return name.String()[:maxName-len(hash)-len(Suffix)] + hash + Suffix, nil
 }
 

@@ -1,4 +1,4 @@
-// Package letter reads and writes messages as files, in the form of document 002.
+// Package letter reads and writes messages as files in the form of document 002.
 package letter
 
 import (
@@ -17,32 +17,32 @@ import (
 // waiting is the status of a message in an inbox folder.
 const waiting = "pending"
 
-// Letter is a message in the form of document 002. In a file, the document's keys come first, in the document's
-// order. They are followed by fields of other message vocabularies for which the document has no key, omitted if
-// empty, and then by unknown keys.
+// Letter is a message in the form of document 002. An encoded letter has the document's keys first, in the document's
+// order. The non-empty fields of other vocabularies that the document has no key for come next, and then the unknown
+// keys.
 type Letter struct {
 	ID       string          // required
-	From, To string          // required; as written, so that the case may differ from the engine's names
+	From, To string          // required; as written, so their case may differ from the agents' names
 	Type     string          // required
 	Priority string          // one of orchestrator.Priorities
 	Payload  json.RawMessage // required; one JSON value
 	About
 	More []Member // all other keys, in their order
 
-	file []byte // input of Parse, if Encode would write something else
+	file []byte // the text that Parse read, if Encode would write another
 }
 
-// Member is a key of a JSON object with its value.
+// Member is a key of a JSON object and its value.
 type Member struct {
 	Key   string
 	Value json.RawMessage
 }
 
-// About holds the additional fields of a letter.
+// About holds the fields of a letter in addition to the message itself.
 type About struct {
-	Timestamp       string `json:"timestamp,omitempty"` // creation time; a file may contain any text
+	Timestamp       string `json:"timestamp,omitempty"` // when it was written; a file may contain any text
 	Status          string `json:"status,omitempty"`
-	ReplyTo         string `json:"replyTo,omitempty"` // "" is null; may name an unknown message
+	ReplyTo         string `json:"replyTo,omitempty"` // "" is null; may be an unknown message id
 	Summary         string `json:"summary,omitempty"`
 	Context         string `json:"context,omitempty"`
 	Action          string `json:"action,omitempty"`
@@ -54,18 +54,20 @@ type About struct {
 }
 
 // origin is the content of Message.Origin: everything in a file except the message itself. The columns of a row that
-// stores the file contain some of it, too, along with values of the engine: the session, and the time of expiry.
+// was made from a file hold some of these values too, but next to values of the engine's own, such as its session and
+// its expiry.
 type origin struct {
 	About
 	More json.RawMessage `json:"more,omitempty"` // an object
-	File string          `json:"file,omitempty"` // the whole file, if its layout differs from ours
+	File string          `json:"file,omitempty"` // the whole file, if its layout differs from that of Encode
 }
 
-// Of returns the letter for a row. A message that came as a file keeps everything in that file: its times, its
-// unknown keys and its layout, unless the row now has another sender, recipient, type, priority or payload.
+// Of makes the letter of a row. A message that came from a file keeps everything that was in the file: its times, its
+// unknown keys and its layout. The layout is lost if the row now has another sender, recipient, type, priority or
+// payload.
 func Of(m *orchestrator.Message) Letter {
 	var from origin
-	if m.Origin == "" || json.Unmarshal([]byte(m.Origin), &from) != nil { // or written by hand and invalid
+	if m.Origin == "" || json.Unmarshal([]byte(m.Origin), &from) != nil { // none, or written by hand and invalid
 		from = origin{About: About{Summary: m.Summary, Context: m.Context, Action: m.Action, SessionID: m.SessionID,
 			ExpiresAt: m.TTLEnd()}}
 		if from.SessionID == orchestrator.DefaultSession {
@@ -82,7 +84,7 @@ func Of(m *orchestrator.Message) Letter {
 	l.ThreadID, l.MulticastID = cmp.Or(l.ThreadID, m.ThreadID), cmp.Or(l.MulticastID, m.MulticastID)
 	l.MulticastTarget = cmp.Or(l.MulticastTarget, m.Group)
 	if len(from.More) > 0 {
-		l.More, _ = members(from.More) // ignored if written by hand and invalid
+		l.More, _ = members(from.More) // invalid if written by hand; then there are none
 	}
 	if from.File != "" {
 		l.file = []byte(from.File)
@@ -90,7 +92,7 @@ func Of(m *orchestrator.Message) Letter {
 	return l
 }
 
-// created returns the creation time of a row in the document's form. A text that is not a time is returned unchanged.
+// created returns the creation time of a row in the document's format. It returns text that is not a time unchanged.
 func created(m *orchestrator.Message) string {
 	at, err := time.Parse(time.RFC3339Nano, m.CreatedAt)
 	if err != nil {
@@ -102,7 +104,8 @@ func created(m *orchestrator.Message) string {
 // timestamp formats a time as the document does: UTC, with seven fractional digits.
 func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000000Z") }
 
-// Origin returns the Message.Origin for a letter that somebody else wrote, from which Of restores the same letter.
+// Origin returns the text that orchestrator.Message.Origin stores for a letter of another program, so that Of makes
+// the same letter again.
 func (l Letter) Origin() string {
 	o := origin{About: l.About, File: string(l.file)}
 	if len(l.More) > 0 {
@@ -111,7 +114,7 @@ func (l Letter) Origin() string {
 	return string(marshal(o))
 }
 
-// Draft returns the letter as a message to send. Its ReplyTo may name a message that the engine does not know.
+// Draft returns the letter as a message to send. Its ReplyTo may be the id of an unknown message.
 func (l Letter) Draft() orchestrator.Draft {
 	return orchestrator.Draft{
 		Sender: l.From, Recipient: l.To, Type: l.Type, Payload: l.Payload,
@@ -121,10 +124,9 @@ func (l Letter) Draft() orchestrator.Draft {
 	}
 }
 
-// Encode returns the letter as a file. The file is indented by two spaces, has no HTML escapes, keeps the digits of
-// the payload and the order of its keys, ends with a newline, and is repaired by orchestrator.Mended. The same letter
-// always yields the same bytes, and a letter from Parse yields the bytes that were read. Error: a text or a payload
-// that JSON cannot represent.
+// Encode writes the letter as a file: indented by two spaces, without HTML escapes, with the digits of the payload
+// and the order of the keys unchanged, with a newline at the end, and Mended. The same letter always gives the same
+// bytes. A letter from Parse gives the bytes that were parsed. Error: a text or a payload that JSON cannot represent.
 func (l Letter) Encode() ([]byte, error) {
 	if l.file != nil {
 		if read, err := parse(l.file); err == nil && read.says(&l) {
@@ -173,11 +175,11 @@ func (l Letter) Encode() ([]byte, error) {
 type text struct {
 	key      string
 	text     *string
-	required bool // written even if it is empty
+	required bool // written even if empty
 }
 
-// columns returns the keys of the document, in order. The entry for the payload, which is not text, only marks its
-// place.
+// columns returns the keys of the document, in its order. The payload is not text, so its entry only marks its
+// position.
 func (l *Letter) columns() []text {
 	return []text{
 		{"id", &l.ID, true}, {"from", &l.From, true}, {"to", &l.To, true}, {"type", &l.Type, true},
@@ -186,7 +188,7 @@ func (l *Letter) columns() []text {
 	}
 }
 
-// extras returns the keys that the document does not have.
+// extras returns the keys that the document does not define.
 func (l *Letter) extras() []text {
 	return []text{
 		{"summary", &l.Summary, false}, {"context", &l.Context, false}, {"action", &l.Action, false},
@@ -195,8 +197,8 @@ func (l *Letter) extras() []text {
 	}
 }
 
-// says reports whether a letter that was read from a file still has the content of other. In other, names are the
-// engine's, and a time that the file lacked is that of the row.
+// says reports whether l, which was read from a file, still equals other. Names are compared without case, because
+// the engine stores them in lower case. A timestamp that the file lacked is ignored.
 func (l *Letter) says(other *Letter) bool {
 	same := l.ID == other.ID && strings.EqualFold(l.From, other.From) && strings.EqualFold(l.To, other.To) &&
 		l.Type == other.Type && l.Priority == other.Priority && l.Status == other.Status &&
@@ -211,7 +213,7 @@ func (l *Letter) says(other *Letter) bool {
 	return same
 }
 
-// object returns members as a JSON object on one line.
+// object encodes members as a JSON object on one line.
 func object(list []Member) json.RawMessage {
 	b := []byte{'{'}
 	for i, m := range list {
@@ -223,11 +225,11 @@ func object(list []Member) json.RawMessage {
 	return append(b, '}')
 }
 
-// marshal returns the JSON of a value that can always be encoded, without HTML escapes.
+// marshal encodes a value that is always valid in JSON, without HTML escapes.
 func marshal(v any) []byte {
 	text, err := orchestrator.JSON(v)
 	if err != nil {
-		panic(err) // texts and members that were read from JSON
+		panic(err) // only texts, and members that were read from JSON
 	}
 	return text
 }

@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// examples contains the messages of document 002: an id, a sender, a recipient, a type and the document's payload.
+// examples holds the messages of document 002: an id, a sender, a recipient, a type, and the document's payload for
+// the type.
 var examples = []struct{ id, from, to, kind, payload string }{
 	{"msg-developer-20250123-120000-001", "pm", "developer", "task_assign",
 		`{"taskId":"feat-001","title":"Feature title","description":"Description...","acceptanceCriteria":["one","two"],"worktree":"path/to/worktree"}`},
@@ -30,7 +31,7 @@ var examples = []struct{ id, from, to, kind, payload string }{
 		`{"agent":"developer","status":"working","taskId":"feat-001"}`},
 }
 
-// taken returns the row for a letter that is stored, with the values that the engine adds to every row.
+// taken returns the row that the router makes of a letter, with the columns that every row has.
 func taken(l letter.Letter) *orchestrator.Message {
 	d := l.Draft()
 	if d.SessionID == "" {
@@ -45,15 +46,14 @@ func taken(l letter.Letter) *orchestrator.Message {
 	}
 }
 
-// compacted returns a payload in its stored form.
+// compacted returns a payload as it is stored.
 func compacted(payload json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	_ = json.Compact(&b, payload)
 	return b.Bytes()
 }
 
-// mustReturn checks that a file is written as it was read, even if the engine does not know the message that it
-// answers.
+// mustReturn checks that a file is written as it was read, also if the row lacks the message that it answers.
 func mustReturn(t *testing.T, text string) {
 	t.Helper()
 	l, err := letter.Parse([]byte(text))
@@ -70,7 +70,7 @@ func mustReturn(t *testing.T, text string) {
 	}
 }
 
-// TestLetterForm checks a whole message of the document, byte by byte.
+// TestLetterForm checks the document's complete message, byte by byte.
 func TestLetterForm(t *testing.T) {
 	t.Parallel()
 	m := orchestrator.Message{
@@ -101,7 +101,7 @@ func TestLetterForm(t *testing.T) {
 		t.Errorf("%v\n%s", err, got)
 	}
 	m.Payload, m.ReplyTo, m.Summary, m.Context, m.Action = json.RawMessage("7"), "msg-0", "s", "c", "queue"
-	// the engine's own value: the message has no TTL
+	// The router sets this expiry, because the message has no TTL.
 	m.ThreadID, m.SessionID, m.MulticastID, m.Group, m.ExpiresAt = "t", "crew", "mc-1", "all",
 		"2025-01-24T12:00:00.000Z"
 	_, tail, _ := strings.Cut(want, "  \"timestamp\"")
@@ -140,7 +140,7 @@ func TestExamplesReturnUnchanged(t *testing.T) {
 	}
 }
 
-// A file is returned unchanged, whatever its layout and whatever else it contains.
+// TestForeignFilesReturnUnchanged checks files with other layouts and additional content.
 func TestForeignFilesReturnUnchanged(t *testing.T) {
 	t.Parallel()
 	const core = `"id":"m-1","from":"pm","to":"qa","type":"x","payload":{}`
@@ -159,7 +159,8 @@ func TestForeignFilesReturnUnchanged(t *testing.T) {
 	}
 }
 
-// Half of a surrogate pair in an unknown key, stored by an earlier version, is written as U+FFFD.
+// TestHalfPairsLeaveMended checks that half of a surrogate pair, which an earlier program stored under an unknown
+// key, is written as U+FFFD.
 func TestHalfPairsLeaveMended(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -177,7 +178,8 @@ func TestHalfPairsLeaveMended(t *testing.T) {
 	}
 }
 
-// A row that has changed since it was read is written in its present state; the other contents of the file are kept.
+// TestChangedRowLeavesAsItIs checks that a row that was changed since its import is written with its present values.
+// The other contents of the file are kept.
 func TestChangedRowLeavesAsItIs(t *testing.T) {
 	t.Parallel()
 	l, err := letter.Parse([]byte(`{"id":"m","from":"a","to":"b","type":"x","payload":1,"timestamp":"T","zebra":1}`))
@@ -243,7 +245,8 @@ func TestParseNamesTheFault(t *testing.T) {
 	}
 }
 
-// A value that JSON cannot represent is refused, not changed.
+// TestEncodeRefusesWhatJSONCannotHold checks that Encode refuses values that JSON cannot represent, and does not
+// change them.
 func TestEncodeRefusesWhatJSONCannotHold(t *testing.T) {
 	t.Parallel()
 	good := orchestrator.Message{ID: "m", Sender: "a", Recipient: "b", Payload: json.RawMessage("1")}
@@ -262,7 +265,7 @@ func TestEncodeRefusesWhatJSONCannotHold(t *testing.T) {
 	}
 }
 
-// Invalid contents of the column, written by hand, are ignored and do no harm.
+// TestStrangeOrigins checks that a hand-written value in the column origin is ignored and does no harm.
 func TestStrangeOrigins(t *testing.T) {
 	t.Parallel()
 	m := orchestrator.Message{ID: "m", Sender: "a", Recipient: "b", Type: "x", Payload: json.RawMessage("1"),
@@ -317,8 +320,8 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// Every file that Parse accepts is written unchanged, also after it was stored in a row, and has a file name of its
-// own.
+// FuzzParse checks that every letter that Parse accepts is written unchanged, also through a row, and has its own
+// file name.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"id":"m-1","from":"PM","to":"qa","type":"x","payload":{"n":1.10},"context":1,"z":[{}],"replyTo":null}`))
 	f.Add([]byte("\ufeff{\"id\":\"..\",\"from\":\"a\",\"to\":\"b\",\"type\":\"\\u2028\",\"payload\":null,\"priority\":\"urgent\"}\r\n"))

@@ -14,19 +14,19 @@ import (
 	"mailroom/orchestrator"
 )
 
-// maxID is the maximum length of a message id in bytes.
+// maxID is the longest message id, in bytes.
 const maxID = 256
 
-// Parse parses a file. It is strict: it refuses repeated keys, keys that differ only in case, trailing data, NUL and
-// invalid UTF-8. It accepts only a byte order mark, because some shells write one. The keys id, from, to, type and
-// payload are required. If missing or null, priority is normal and status is pending. Error: invalid_params, with a
-// message that begins with the path of the fault, such as `payload: missing`.
+// Parse parses a message file. Parse is strict: it refuses keys that repeat or differ only in case, trailing data,
+// NUL and invalid UTF-8. It tolerates only a byte order mark, which some shells write. id, from, to, type and payload
+// are required. A missing or null priority means normal, and a missing or null status means pending. Error:
+// invalid_params, whose message begins with the path of the fault, such as `payload: missing`.
 func Parse(text []byte) (Letter, error) {
 	l, err := parse(text)
 	if err != nil {
 		return Letter{}, err
 	}
-	folded := strings.ToLower(l.From) == l.From && strings.ToLower(l.To) == l.To // a row keeps only lower case
+	folded := strings.ToLower(l.From) == l.From && strings.ToLower(l.To) == l.To // a row stores names in lower case
 	if ours, err := l.Encode(); err != nil || !folded || !bytes.Equal(ours, text) {
 		l.file = bytes.Clone(text)
 	}
@@ -64,7 +64,7 @@ func parse(text []byte) (l Letter, err error) {
 	return l, l.check()
 }
 
-// means reports whether a key that the document does not have, such as summary, has a value that the other
+// means reports whether a key that the document does not define, such as summary, has a value that the other
 // vocabularies allow. Otherwise the key is kept as an unknown key.
 func means(m Member) bool {
 	text, err := textOf(m)
@@ -109,7 +109,7 @@ func textOf(m Member) (text string, err error) {
 	return text, nil
 }
 
-// members splits a JSON object into its keys and values, in order.
+// members splits a JSON object into its keys, in their order.
 func members(text []byte) (list []Member, err error) {
 	switch {
 	case bytes.HasPrefix(text, []byte("\xff\xfe")), bytes.HasPrefix(text, []byte("\xfe\xff")):
@@ -122,24 +122,24 @@ func members(text []byte) (list []Member, err error) {
 		return nil, fault("", "the file is empty")
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber() // a number may be too large for any other type
+	dec.UseNumber() // a number as a token may be too large for any other form
 	if token, err := dec.Token(); err != nil {
 		return nil, notJSON(err)
 	} else if token != json.Delim('{') {
 		return nil, fault("", "the file must contain a JSON object")
 	}
-	seen := map[string]string{} // spelling of each key, by its lower case
+	seen := map[string]string{} // keys as written, by their lower-case form
 	for dec.More() {
 		token, err := dec.Token()
 		if err != nil {
 			return nil, notJSON(err)
 		}
-		key, _ := token.(string) // keys of an object are always strings
+		key, _ := token.(string) // in an object, the token is always a string
 		folded := strings.ToLower(key)
 		switch first, twice := seen[folded]; {
 		case twice && first == key:
 			return nil, fault(orchestrator.Clip(key), "the key occurs twice")
-		case twice: // readers differ in which one they use
+		case twice: // readers differ in which of the two they use
 			return nil, fault(orchestrator.Clip(key), "the key occurs twice; the other spelling is %s", orchestrator.Clip(first))
 		}
 		seen[folded] = key
@@ -165,7 +165,7 @@ func notJSON(err error) error {
 	return fault("", "the file is not valid JSON: %v", err)
 }
 
-// fault returns the error for a fault at a path of the file. An empty path means the whole file.
+// fault returns the error for a fault at a path of the file; "" is the whole file.
 func fault(path, format string, args ...any) error {
 	if path != "" {
 		path += ": "

@@ -19,18 +19,18 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// types lists the message types of document 002, in the document's order. Each has a JSON Schema for its payload in
+// types lists the message types of document 002, in its order. Each has a JSON Schema for its payload in
 // schemas/TYPE.json.
 var types = []string{"task_assign", "implementation_complete", "validation_passed", "bug_report", "question", "answer",
 	statusUpdate}
 
-// statusUpdate is the type of a message in which an agent reports its activity.
+// statusUpdate is the type of messages in which agents report what they do.
 const statusUpdate = "status_update"
 
 //go:embed schemas/*.json
 var schemaFiles embed.FS
 
-// schemas holds the compiled schema of each type, compiled on first use.
+// schemas holds the compiled schema of each type, compiled when it is first needed.
 var schemas = func() map[string]func() *jsonschema.Resolved {
 	all := map[string]func() *jsonschema.Resolved{}
 	for _, kind := range types {
@@ -39,8 +39,8 @@ var schemas = func() map[string]func() *jsonschema.Resolved {
 	return all
 }()
 
-// compile compiles the schema of a type. It panics if the schema is invalid: the schemas are part of the program, and
-// a test compiles all of them.
+// compile reads the schema of a type. It panics if the schema is invalid: the schemas are part of the program, and a
+// test compiles all of them.
 func compile(kind string) *jsonschema.Resolved {
 	var s jsonschema.Schema
 	text, err := fs.ReadFile(schemaFiles, "schemas/"+kind+".json")
@@ -61,10 +61,10 @@ func resolved(s *jsonschema.Schema) *jsonschema.Resolved {
 	return r
 }
 
-// Check checks the payload of a message against the schema of document 002 for its type, and that a status_update
-// names its sender. It returns the activity that a status_update reports, or "" for any other message. Types that the
-// document does not have pass. Check is safe for concurrent use. Error: invalid_params, with a message that begins
-// with the path of the fault, such as `payload.bugs[0].line: ...`; the error details contain the path under
+// Check checks the payload of a message against the schema of its type in document 002. It also checks that a
+// status_update names its sender. Check returns the status in a status_update, and "" for any other message. Types
+// that the document does not define pass. Check is safe for concurrent use. Error: invalid_params, whose message
+// begins with the path of the fault, such as `payload.bugs[0].line: ...`. The path is also in its details, under
 // parameter.
 func Check(kind, sender string, payload json.RawMessage) (says orchestrator.PresenceStatus, err error) {
 	schema, known := schemas[kind]
@@ -73,7 +73,7 @@ func Check(kind, sender string, payload json.RawMessage) (says orchestrator.Pres
 	}
 	var value any
 	dec := json.NewDecoder(strings.NewReader(string(payload)))
-	dec.UseNumber() // a number may be too large for a float64, and is kept unchanged
+	dec.UseNumber() // a number may be too large for a float64, and keeps its digits
 	if err := dec.Decode(&value); err != nil {
 		return "", misfit(kind, "payload", "not valid JSON: %v", err)
 	}
@@ -93,8 +93,8 @@ func Check(kind, sender string, payload json.RawMessage) (says orchestrator.Pres
 	return orchestrator.PresenceStatus(update["status"].(string)), nil
 }
 
-// Misspelt returns a remark if a type is not one of document 002 but similar to one, so that its payload was not
-// checked. Otherwise it returns "".
+// Misspelt returns a warning if a type is not defined by document 002, so that its payload is not checked, but is
+// close to one that is. Otherwise it returns "".
 func Misspelt(kind string) string {
 	near := nearest.Nearest(kind, types)
 	if _, known := schemas[kind]; known || len(near) == 0 {
@@ -104,8 +104,8 @@ func Misspelt(kind string) string {
 		orchestrator.Clip(kind), strings.Join(near, " or "))
 }
 
-// numbered replaces each json.Number in a value by a float64, because package jsonschema treats json.Number as a
-// text. The result is only for checks.
+// numbered replaces each json.Number in a value by a float64, because package jsonschema treats a json.Number as
+// text. Use the result only for checks.
 func numbered(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -123,8 +123,8 @@ func numbered(value any) any {
 	return value
 }
 
-// locate returns the error for the innermost value that violates its schema. Package jsonschema reports the position
-// in the schema, but not in the value.
+// locate finds the innermost value that violates its schema, because package jsonschema reports the place in the
+// schema, but not in the value.
 func locate(kind, path string, s *jsonschema.Schema, value any) error {
 	switch v := value.(type) {
 	case map[string]any:
@@ -170,15 +170,15 @@ func complaint(s *jsonschema.Schema, value any) string {
 	return "must not be empty"
 }
 
-// misfit returns the error for a fault in the payload of a message of some type, or in its sender or recipient.
+// misfit returns the error for a fault in the payload, the sender or the recipient of a message of some type.
 func misfit(kind, path, format string, args ...any) error {
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", path, fmt.Sprintf(format, args...))
 	e.Details = map[string]any{"parameter": path}
 	return e.WithHint("To see the fields of %s, run `mailroom commands ralph_send`", kind)
 }
 
-// routes holds the roles that the sender and the recipient of each type must have; "" means any role. Source:
-// document 002, "Message Types".
+// routes holds the role that the sender and the recipient of each type must have; "" is any. Source: document 002,
+// "Message Types".
 var routes = map[string]struct{ from, to string }{
 	"task_assign":             {"pm", "developer"},
 	"implementation_complete": {"developer", "qa"},
@@ -193,8 +193,9 @@ var routes = map[string]struct{ from, to string }{
 type Party struct{ Name, Role string }
 
 // CheckRoute checks that the sender and the recipient of a message have the roles that document 002 requires for its
-// type. An agent is the document's pm, developer, qa or watchdog by its name or by its role. Types that the document
-// does not have may take any route. Error: invalid_params, with a message that begins with from or to.
+// type. An agent has one of the document's roles, pm, developer, qa or watchdog, by its name or by its role. Types
+// that the document does not define may have any sender and recipient. Error: invalid_params, whose message begins
+// with from or to.
 func CheckRoute(kind string, from, to Party) error {
 	route := routes[kind]
 	for _, end := range []struct {
@@ -213,8 +214,8 @@ func CheckRoute(kind string, from, to Party) error {
 	return nil
 }
 
-// ID returns a message id in the form of document 002: msg-RECIPIENT-yyyyMMdd-HHmmss-SEQUENCE, in UTC, with at least
-// three digits in the sequence. It is intended as a Draft's MakeID.
+// ID returns a message id in the format of document 002: msg-RECIPIENT-yyyyMMdd-HHmmss-SEQUENCE, in UTC, where the
+// sequence has at least three digits. It fits the field MakeID of a Draft.
 func ID(recipient string, at time.Time, sequence int) string {
 	return fmt.Sprintf("msg-%s-%s-%03d", recipient, at.UTC().Format("20060102-150405"), sequence)
 }

@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// wantFault fails the test unless err is invalid_params at a path.
+// wantFault fails unless err is invalid_params with a path.
 func wantFault(t *testing.T, what string, err error, path string) {
 	t.Helper()
 	var e *orchestrator.Error
@@ -24,7 +24,8 @@ func wantFault(t *testing.T, what string, err error, path string) {
 	}
 }
 
-// The document's payloads pass, also with additional keys, and the activity of the sender is returned.
+// TestCheckTakesTheDocumentsPayloads checks that the document's payloads pass, also with additional keys, and that
+// Check returns the sender's status.
 func TestCheckTakesTheDocumentsPayloads(t *testing.T) {
 	t.Parallel()
 	var kinds []string
@@ -63,7 +64,7 @@ func TestCheckTakesTheDocumentsPayloads(t *testing.T) {
 	}
 }
 
-// paths lists each path in an example's payload with its value.
+// paths adds each path in an example's payload, with the value there.
 func paths(at string, value any, into map[string]any) {
 	into[at] = value
 	switch v := value.(type) {
@@ -113,11 +114,11 @@ func changed(t *testing.T, payload, path string, replacement any, remove bool) j
 	return text
 }
 
-// If a value of the document's payloads is missing or has another type, the payload is refused with the path of the
-// value.
+// TestCheckNamesThePathOfEveryFault checks that a payload of the document in which a value is removed or has another
+// type is refused with the value's path.
 func TestCheckNamesThePathOfEveryFault(t *testing.T) {
 	t.Parallel()
-	free := []string{"payload.acceptanceCriteria[0]", "payload.acceptanceCriteria[1]"} // of any type in the document
+	free := []string{"payload.acceptanceCriteria[0]", "payload.acceptanceCriteria[1]"} // the document leaves their type open
 	optional := []string{"payload.taskId of status_update"}
 	for _, e := range examples {
 		var value any
@@ -154,7 +155,7 @@ func TestCheckNamesThePathOfEveryFault(t *testing.T) {
 	}
 }
 
-// TestCheckSaysWhatIsWrong checks the rules of a schema beyond types, and the wording of faults.
+// TestCheckSaysWhatIsWrong checks the rules of a schema other than types, and the messages of all faults.
 func TestCheckSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ kind, payload, want string }{
@@ -230,8 +231,8 @@ func TestID(t *testing.T) {
 	}
 }
 
-// FuzzCheck checks that a refusal names a place in the payload in a short line, and that an accepted payload is also
-// accepted with an additional unknown key.
+// FuzzCheck checks, for any payload, that a refusal names a place in the payload in a short line, and that an
+// accepted payload is also accepted with an additional unknown key.
 func FuzzCheck(f *testing.F) {
 	for i, e := range examples {
 		f.Add(uint8(i), e.payload)

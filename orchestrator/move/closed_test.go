@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// byHand inserts a message as a program that does not use mailroom.
+// byHand inserts a message as a program does that does not use mailroom.
 func byHand(t *testing.T, place, id string) error {
 	t.Helper()
 	enginetest.Miscounts(place)
@@ -24,7 +24,7 @@ func byHand(t *testing.T, place, id string) error {
 	return err
 }
 
-// refused checks that all changes of messages by hand are refused, with the expected text.
+// refused checks that all changes of messages by hand are refused, with the given text in the error.
 func refused(t *testing.T, place, says string) {
 	t.Helper()
 	db := enginetest.Plain(t, place)
@@ -40,7 +40,8 @@ func refused(t *testing.T, place, says string) {
 	}
 }
 
-// Changes by hand are refused at the old place after a move, and at a new place before the move is complete.
+// TestByHand checks that writes by hand are refused at the old place, and at a new place where the database has not
+// arrived yet.
 func TestByHand(t *testing.T) {
 	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
@@ -64,7 +65,8 @@ func TestByHand(t *testing.T) {
 	})
 }
 
-// No backup can be restored into an old place. A backup of an old place yields a database that accepts writes.
+// TestRestoreMoved checks that no backup is restored into an old place, and that a backup of an old place makes a
+// database that takes writes.
 func TestRestoreMoved(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -109,7 +111,7 @@ func TestRestoreMoved(t *testing.T) {
 	}
 }
 
-// A newer program that migrates the tables of an old place leaves the place closed.
+// TestMigratedClosed checks that an old place stays closed when a newer program migrates its tables.
 func TestMigratedClosed(t *testing.T) {
 	t.Parallel()
 	file := enginetest.OldVersion(t)

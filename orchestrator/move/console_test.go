@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// Sessions and codes of the console do not move with the database; tokens of agents do.
+// TestConsoleDoesNotMove checks that sessions and codes of the console do not move with the database, and that tokens
+// of agents do.
 func TestConsoleDoesNotMove(t *testing.T) {
 	t.Parallel()
 	file, place := filepath.Join(t.TempDir(), "first.db"), postgrestest.Place(postgrestest.Start(t))

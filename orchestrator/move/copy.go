@@ -16,19 +16,19 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// copying copies one database into another, within one transaction of each.
+// copying fills one database from another, with one transaction in each.
 type copying struct {
 	reached  func(step string) // see Run
 	ctx      context.Context
 	from, to store.Mover
-	tx       *ledger.Tx // transaction of the new place
+	tx       *ledger.Tx // of the new place
 	pairs    []pair
 	left     []string
-	adopt    []int64 // seqs of messages whose rows were written by hand and had to be changed
+	adopt    []int64 // seqs of messages whose rows were written by hand and could not be kept unchanged
 	repairs  Repairs
 }
 
-// pair is a table at both places. The columns are the same, in the same order.
+// pair is a table at both places. Both have the same columns, in the same order.
 type pair struct {
 	from, to store.MovedTable
 	sent     digest
@@ -82,7 +82,7 @@ func namesOf(t store.MovedTable) (names []string) {
 	return names
 }
 
-// clear empties the tables. It does so twice, because triggers count the rows that the first pass deletes.
+// clear empties the tables. It deletes twice, because triggers count what the first pass deletes.
 func (c *copying) clear() error {
 	for range 2 {
 		for _, p := range c.pairs {
@@ -98,10 +98,10 @@ func (c *copying) clear() error {
 	return nil
 }
 
-// settings is the table that has some rows specific to each place.
+// settings is the name of the table that has rows of its own at each place.
 const settings = "settings"
 
-// copy copies all rows, and the next numbers of the database.
+// copy copies all rows, and the next values of the number sequences.
 func (c *copying) copy() error {
 	for i := range c.pairs {
 		p := &c.pairs[i]
@@ -119,14 +119,14 @@ func (c *copying) copy() error {
 	}
 	names, err := c.from.InboxViews()
 	for _, name := range names {
-		if err == nil && orchestrator.IsName(name) { // not written by hand
+		if err == nil && orchestrator.IsName(name) { // skip names that were written by hand
 			err = c.to.MakeInboxView(name, c.tx.Now)
 		}
 	}
 	return err
 }
 
-// rows returns the rows of a table at the old place, in the form that the new place accepts.
+// rows yields the rows of a table at the old place, converted for the new place.
 func (c *copying) rows(p *pair) iter.Seq2[store.Row, error] {
 	return func(yield func(store.Row, error) bool) {
 		fitting := make(store.Row, len(p.to.Columns))
@@ -147,7 +147,7 @@ func (c *copying) rows(p *pair) iter.Seq2[store.Row, error] {
 
 var errStopped = orchestrator.Errorf(orchestrator.Internal, "the new database accepts no more rows")
 
-// each calls the function each with the rows of a table that are moved.
+// each calls the function each for every row of a table that moves.
 func (c *copying) each(of store.Mover, t store.MovedTable, each func(row store.Row) error) error {
 	n := 0
 	return of.Each(t, func(row store.Row) error {
@@ -161,7 +161,7 @@ func (c *copying) each(of store.Mover, t store.MovedTable, each func(row store.R
 	})
 }
 
-// compare reads all rows at the new place and compares them with the rows sent.
+// compare reads all rows again at the new place and compares them with the rows that were sent.
 func (c *copying) compare() error {
 	for _, p := range c.pairs {
 		var got digest
@@ -183,8 +183,8 @@ func (c *copying) compare() error {
 	return nil
 }
 
-// digest is a checksum of rows that does not depend on their order. For ordered tables, the checksum includes each
-// row's position.
+// digest is a checksum of rows, independent of their order. In an ordered table, the position of each row is part of
+// the checksum.
 type digest struct {
 	n   int64
 	sum [2]uint64
@@ -212,18 +212,18 @@ func (d *digest) add(row store.Row, ordered bool) {
 	d.sum[1] += binary.LittleEndian.Uint64(h[8:])
 }
 
-// Repairs describes the values that the new place could not hold unchanged.
+// Repairs lists the values that the new place could not hold unchanged.
 type Repairs struct {
 	N     int64
-	First []string // some of them, with their rows and old values
+	First []string // some of them, with their rows and their old values
 }
 
-// mostShown is the maximum number of repairs in Repairs.First.
+// mostShown bounds the repairs in Repairs.First.
 const mostShown = 20
 
-// fit converts a row into values that the columns of the new place can hold. A value of another kind, written by
-// hand, becomes the value as which mailroom has read it so far: the nearest number, or 0; or text in which U+FFFD
-// replaces NULs and invalid UTF-8.
+// fit converts a row into values that the columns of the new place can hold. A value that does not fit was written by
+// hand. fit replaces it by the value that mailroom has always read in its place: the nearest number, or 0; text
+// without NULs and without invalid UTF-8.
 func (c *copying) fit(t store.MovedTable, row, fitting store.Row) {
 	adopt := false
 	for i, column := range t.Columns {
@@ -274,7 +274,7 @@ func cleaned(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
 }
 
-// rowName names a row by its table and an identifying column.
+// rowName describes a row by its table and its identifying column, or else its first column.
 func rowName(t store.MovedTable, row store.Row) string {
 	column := max(slices.IndexFunc(t.Columns, func(c store.MovedColumn) bool {
 		return c.Name == "message_id" ||
@@ -283,7 +283,7 @@ func rowName(t store.MovedTable, row store.Row) string {
 	return fmt.Sprintf("%s in %s", shown(row[column]), t.Name)
 }
 
-// shown returns a value for display, shortened if it is long.
+// shown formats a value for an error message or a report, and cuts it if it is long.
 func shown(value any) string {
 	switch v := value.(type) {
 	case nil:

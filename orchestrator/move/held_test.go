@@ -20,12 +20,13 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// A program that writes by hand, through the table and a view in one transaction, holds a lock for which a move
-// waits, and then waits for the move. Both finish, whichever of them waits first and for how long.
+// TestMeetsWhoWritesByHand checks a move against a program that writes by hand, through the table and through a view
+// in one transaction. The move waits for the program's lock, and then the program waits for the move. Both finish,
+// whichever of them waits first and however long.
 func TestMeetsWhoWritesByHand(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, "-c deadlock_timeout=2s")
-	for _, waited := range []string{"0 s", "2.2 s"} { // after 2 s the server checks for a deadlock of the move
+	for _, waited := range []string{"0 s", "2.2 s"} { // after 2 s the server checks whether the move is in a deadlock
 		from, to := postgrestest.Place(server), filepath.Join(t.TempDir(), "to.db")
 		scene(t, from)
 		old, err := router.Open(t.Context(), ledger.Options{Path: from, BusyTimeout: time.Minute})
@@ -54,7 +55,7 @@ func TestMeetsWhoWritesByHand(t *testing.T) {
 	}
 }
 
-// until repeats a query until the server returns a row.
+// until repeats a query on a server until it returns a row.
 func until(t *testing.T, address, query string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -67,8 +68,8 @@ func until(t *testing.T, address, query string) {
 	t.Fatalf("it never became so: %s", query)
 }
 
-// A move does not wait for tables of other programs and leaves them unchanged at both places, even if their names are
-// equal.
+// TestForeignTables checks that a move does not wait for tables of other programs, and does not change them at either
+// place, even if they have the same name.
 func TestForeignTables(t *testing.T) {
 	t.Parallel()
 	const foreign = `other's "notes"`
@@ -99,7 +100,7 @@ func TestForeignTables(t *testing.T) {
 			t.Error("a table of another program was moved")
 		}
 		if postgres.IsAddress(to) {
-			return // it is locked
+			return // the table is locked
 		}
 		var note string
 		if err := enginetest.Plain(t,
@@ -110,8 +111,8 @@ func TestForeignTables(t *testing.T) {
 	})
 }
 
-// The new place accepts writes after a run that was killed once it had created the place. Rows written there are
-// kept, and the move is refused; after they are removed, the database moves.
+// TestKilledWhenMade checks that the new place takes writes after a run that was killed once it had made the place.
+// Rows written there are kept, and the move is refused. Once they are deleted, the database moves.
 func TestKilledWhenMade(t *testing.T) {
 	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {

@@ -15,8 +15,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// Agents that depend on one machine, and signal, belong to the machine that moves them to a server, and to none when
-// they return to a file.
+// TestHosts checks that agents and signal that need a machine belong to the machine that moves them to a server, and
+// to none when they move back into a file.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

@@ -1,8 +1,8 @@
 // Package move moves a database to another place: from a file to a server, or back.
 //
-// The old place is locked during the move. The new place is filled in one transaction, compared and committed, but
-// does not accept writes. Then the old place is marked and no longer accepts writes. Then the new place is opened. A
-// move that is killed at any moment can be run again, and at no moment can both places be written.
+// The old place takes no writes during the move. The new place is filled in one transaction, compared and committed,
+// but takes no writes yet. Then the old place is marked, and takes no writes any more. Then the new place is opened.
+// A move that was killed at any moment can be run again, and at no moment do both places take writes.
 package move
 
 import (
@@ -21,14 +21,14 @@ import (
 // Moved is the result of a move.
 type Moved struct {
 	Tables []Table
-	Before bool     // all was moved by an earlier run, which this run at most completed
-	Left   []string // tables of other programs, which are not moved
-	Leases int64    // ended delivery leases; their processes deliver at the old place
+	Before bool     // an earlier run moved everything; this run at most finished the move
+	Left   []string // tables of other programs, which stay at the old place
+	Leases int64    // leases that were ended, because their processes deliver at the old place
 	Hosts  int64    // agents that belong to this machine from now on
-	// agents among them that belonged to another host, if the new place is for one machine; such as "bob of db2"
+	// Others lists those that belonged to another machine, as "bob of db2", if the new database is for one machine.
 	Others  []string
 	Repairs Repairs
-	// Standstill is the time during which nobody could write.
+	// Standstill is how long writes were blocked.
 	Standstill time.Duration
 }
 
@@ -38,7 +38,7 @@ type Table struct {
 	Rows int64  `json:"rows"`
 }
 
-// Rows returns the total number of rows moved.
+// Rows returns the number of all rows that were moved.
 func (m *Moved) Rows() (n int64) {
 	for _, t := range m.Tables {
 		n += t.Rows
@@ -49,14 +49,14 @@ func (m *Moved) Rows() (n int64) {
 // moving is a move in progress.
 type moving struct {
 	from, to *ledger.Ledger
-	old      string            // name of the old place at the new one
+	old      string            // name of the old place that the new one stores
 	reached  func(step string) // see Run
 }
 
-// Run moves a database. It calls reached, unless it is nil, with the name of each completed step. The new place need
-// not exist, and may contain only what its creation produces. Errors: conflict if the new place contains more, or if
-// the database has already moved elsewhere; unavailable for a kind of database that cannot be moved; internal if the
-// copy differs; those of the databases.
+// Run moves a database. Unless reached is nil, Run calls it with the name of each completed step. The new place need
+// not exist yet, and must contain nothing except what a new database contains. Errors: conflict if the new place
+// contains more, or if the database is no longer at the old place; unavailable if the copy differs; those of the
+// databases.
 func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)) (Moved, error) {
 	if from.TrustedPath() == to.TrustedPath() {
 		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is already at %s", to.Path()).
@@ -97,18 +97,18 @@ func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)
 	return moved, m.finish(ctx)
 }
 
-// origin returns the name of an old place that is stored at the new one.
+// origin returns the name of the old place that the new place stores.
 func origin(from *ledger.Ledger, conf *ledger.Config) string {
 	return conf.Stored[store.DatabaseID] + " " + from.Path()
 }
 
-// leave fills the new place and marks the old one, in one transaction of the old place.
+// leave fills the new place and marks the old one, in one transaction of the old one.
 func (m *moving) leave(ctx context.Context) (moved Moved, err error) {
 	var failed error
-	var began time.Time // start of the last run
+	var began time.Time // beginning of the last run of the transaction
 	err = m.from.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if failed != nil {
-			return failed // it would fail again
+			return failed // another run would fail again
 		}
 		again := !began.IsZero()
 		began = time.Now()
@@ -134,7 +134,8 @@ func (m *moving) leave(ctx context.Context) (moved Moved, err error) {
 	return moved, err
 }
 
-// mark stores a setting that closes a database, or with an empty value deletes the setting, which opens the database.
+// mark stores a row of settings that closes a database, or deletes the row if value is "", which opens the database
+// again.
 func mark(t *ledger.Tx, m store.Mover, key, value string) error {
 	var err error
 	if value != "" {
@@ -198,14 +199,14 @@ func (m *moving) fill(c *copying) (moved Moved, err error) {
 	return moved, nil
 }
 
-// replaced lists the tables that may have rows at an unused place: the tables that init fills, and those to which a
-// daemon writes. These rows are deleted, as docs/postgres.md describes.
+// replaced lists the tables that may have rows at an unused place: those that init fills, and those that a daemon
+// fills. Their rows are deleted, as docs/postgres.md states.
 var replaced = []string{settings, "schedules", "groups", "message_count", "daemons", "exports", "command_trace",
 	"signal_keys"}
 
-// mayArrive refuses a place that contains data, unless the data is from an earlier run, after which nobody could
-// write. A newly created place accepts writes until it is filled, permanently if the run is killed in between. Data
-// that somebody writes there in that time is detected here, while nobody else writes, so that none of it is lost.
+// mayArrive refuses a place that contains rows, unless they are from an earlier run: since that run, no program could
+// write there. A newly made place takes writes until it is filled, even after a run that was killed in between.
+// mayArrive finds the rows written by then, and no other program can write at the same time, so no row is lost.
 func (c *copying) mayArrive(old string) error {
 	t := c.tx
 	switch before := t.Config().Stored[store.MovingFrom]; {
@@ -243,7 +244,7 @@ func (c *copying) settle(m *Moved) (err error) {
 	for _, p := range t.Ledger.Parts {
 		for _, o := range p.Outdated {
 			if o.Valid != "" {
-				continue // it moves and stays valid
+				continue // these records move and stay valid
 			}
 			if err := t.Run(o.End, t.ClockText); err != nil {
 				return err
@@ -268,7 +269,7 @@ func (c *copying) settle(m *Moved) (err error) {
 			return err
 		}
 	}
-	if len(c.adopt) > 0 { // they are counted after their adoption
+	if len(c.adopt) > 0 { // the counts include them only after their adoption
 		if err := ledger.Recount(t); err != nil {
 			return err
 		}
@@ -276,8 +277,8 @@ func (c *copying) settle(m *Moved) (err error) {
 	return settleHosts(t, m)
 }
 
-// settleHosts makes this machine the host of the agents that depend on one machine, and of signal, if the new place
-// is used by many hosts. In a file, nothing belongs to a host.
+// settleHosts assigns the agents that need a machine, and the keys of phones, to this machine, if the new place is a
+// server. In a file, nothing belongs to a machine.
 func settleHosts(t *ledger.Tx, m *Moved) error {
 	if err := person.Stay(t); err != nil {
 		return err
@@ -303,8 +304,7 @@ func settleHosts(t *ledger.Tx, m *Moved) error {
 	return err
 }
 
-// finish opens the new place after the old one has been marked. It first copies the keys of questions, and withdraws
-// the trust in the new place if the old place is not trusted on this machine.
+// finish opens the new place once the old one is marked. It also copies the files beside the old place: the keys.
 func (m *moving) finish(ctx context.Context) error {
 	from, to := m.from, m.to
 	conf, err := to.Configuration(ctx)
@@ -333,7 +333,7 @@ func (m *moving) finish(ctx context.Context) error {
 	})
 }
 
-// tables returns the tables with their numbers of rows, the largest first.
+// tables lists the tables and their numbers of rows, the largest first.
 func (c *copying) tables() (list []Table) {
 	for _, p := range c.pairs {
 		list = append(list, Table{p.to.Name, p.sent.n})

@@ -28,8 +28,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestHelperProcess is a process that moves a database. Its argument consists of the step after which it dies, and
-// the two places.
+// TestHelperProcess is a process that moves a database. Its argument is the step after which it dies, and the two
+// places.
 func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(string, *bufio.Scanner){"move": func(arg string, _ *bufio.Scanner) {
 		parts := strings.Split(arg, "\n")
@@ -73,7 +73,7 @@ func send(e *delivery.Engine) error {
 // messagesAtFirst is the number of messages in a scene.
 const messagesAtFirst = 10
 
-// scene creates a database with messages at a place.
+// scene makes a database with messages at a place.
 func scene(t *testing.T, place string) {
 	t.Helper()
 	e := mustOpen(t, place)
@@ -108,7 +108,7 @@ func count(t *testing.T, e *delivery.Engine) int64 {
 	return n
 }
 
-// directions runs do for both directions of a move.
+// directions runs a test for both directions of a move.
 func directions(t *testing.T, do func(t *testing.T, place func(n int) (from, to string))) {
 	server := postgrestest.Start(t)
 	for _, back := range []bool{false, true} {
@@ -125,7 +125,8 @@ func directions(t *testing.T, do func(t *testing.T, place func(n int) (from, to 
 	}
 }
 
-// A move that was killed after any step can be run again, and at no time can both places be written.
+// TestKilledAtEachStep checks that a move that was killed after any step can be run again, and that both places never
+// take writes at the same time.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
@@ -143,7 +144,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	})
 }
 
-// runKilled moves a database in a process that dies after a step.
+// runKilled moves the database in a process that dies after a step.
 func runKilled(t *testing.T, step, from, to string) {
 	t.Helper()
 	p := helper.Start(t, "move", strings.Join([]string{step, from, to}, "\n"))
@@ -153,7 +154,7 @@ func runKilled(t *testing.T, step, from, to string) {
 	}
 }
 
-// takes sends at both places and reports whether the old one accepted the message. Both must not accept it.
+// takes sends a message at both places, and reports whether the old one accepted it. It fails if both do.
 func takes(t *testing.T, from, to string) bool {
 	t.Helper()
 	old, now := mustOpen(t, from), mustOpen(t, to)
@@ -166,7 +167,7 @@ func takes(t *testing.T, from, to string) bool {
 	return first == nil
 }
 
-// ends completes a move and checks the result.
+// ends completes the move, and checks the result.
 func ends(t *testing.T, from, to string, n int64) {
 	t.Helper()
 	old, now := mustOpen(t, from), mustOpen(t, to)
@@ -195,7 +196,7 @@ func ends(t *testing.T, from, to string, n int64) {
 	}
 }
 
-// A move that is killed repeatedly at random moments is finally completed.
+// TestKilledAtRandom checks that a move that is killed repeatedly at random moments is completed in the end.
 func TestKilledAtRandom(t *testing.T) {
 	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
@@ -226,8 +227,8 @@ func TestKilledAtRandom(t *testing.T) {
 	})
 }
 
-// Nobody can write during a move, and processes that have the database open learn that it has moved. This test runs
-// before the others because it observes all moves of this process.
+// TestHeldStill checks that nobody can write while a database moves, and that a process that has the database open
+// gets an error that it has moved. The test runs before the others, because it looks at all moves of this process.
 func TestHeldStill(t *testing.T) {
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
 		from, to := place(0)
@@ -265,7 +266,7 @@ func TestHeldStill(t *testing.T) {
 	})
 }
 
-// filled inserts rows with difficult texts into every table of a file.
+// filled inserts rows into every table of a file, with texts that are hard to copy.
 func filled(t *testing.T, file string) {
 	t.Helper()
 	db := enginetest.Plain(t, file)
@@ -308,7 +309,8 @@ func filled(t *testing.T, file string) {
 	}
 }
 
-// dump returns the rows of all tables of a file in the order of insertion, without the values that a move changes.
+// dump returns the rows of all tables of a file in the order of their insertion, without the values that a move
+// changes.
 func dump(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	db := enginetest.Plain(t, file)
@@ -353,7 +355,7 @@ func dump(t *testing.T, file string) map[string][]string {
 	return all
 }
 
-// All rows of all tables are unchanged after a move to a server and back.
+// TestThereAndBack checks that all rows of all tables are unchanged after a move there and back.
 func TestThereAndBack(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -391,7 +393,8 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// Values that PostgreSQL cannot hold are repaired, counted and shown, and unreadable messages become readable.
+// TestRepairs checks that values that PostgreSQL cannot store are repaired, counted and reported, and that unreadable
+// values become readable.
 func TestRepairs(t *testing.T) {
 	t.Parallel()
 	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))
@@ -419,7 +422,8 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// A row that is repaired, and therefore adopted again, counts once, even if it was counted before.
+// TestRepairedCountsOnce checks that a row that is repaired, and so adopted again, counts once, also if it was
+// counted before.
 func TestRepairedCountsOnce(t *testing.T) {
 	t.Parallel()
 	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))

@@ -10,7 +10,8 @@ import (
 )
 
 // twins is called when a row could not be added at the new place. It returns an error that names two rows of the
-// table that differ at the old place but have the same unique key at the new one, or nil if there are none.
+// table that differ at the old place, but have the same values of a unique key at the new place. It returns nil if
+// there are none.
 func (c *copying) twins(p *pair) error {
 	for _, key := range p.to.Keys {
 		if err := c.twinsIn(p, key); err != nil {
@@ -20,10 +21,10 @@ func (c *copying) twins(p *pair) error {
 	return nil
 }
 
-// twinsIn looks for such rows with one key. It remembers only rows whose key equals that of a row that had to be
-// repaired.
+// twinsIn looks for two rows that get the same values of one key. It remembers only the rows whose key equals that of
+// a repaired row.
 func (c *copying) twinsIn(p *pair, key []string) error {
-	suspects := map[string]string{} // what a key was, by what it becomes; "" until a row with it was seen
+	suspects := map[string]string{} // old value of a key, by its new value; "" until a row with it was seen
 	err := c.eachKey(p, key, func(_, becomes []any, kept bool) error {
 		if !kept {
 			suspects[fmt.Sprintf("%#v", becomes)] = ""
@@ -49,8 +50,8 @@ func (c *copying) twinsIn(p *pair, key []string) error {
 	})
 }
 
-// eachKey calls each with the values of a key in each row: the present values, and the values at the new place. It
-// skips keys with a NULL, because these never collide.
+// eachKey calls each with the values of a key in each row: the old and the new values. Keys with a NULL never
+// collide.
 func (c *copying) eachKey(p *pair, key []string, each func(was, becomes []any, kept bool) error) error {
 	return c.each(c.from, p.from, func(row store.Row) error {
 		var was, becomes []any
@@ -68,7 +69,7 @@ func (c *copying) eachKey(p *pair, key []string, each func(was, becomes []any, k
 	})
 }
 
-// list returns a list of values for display.
+// list formats a list of values.
 func list(values []any) string {
 	var texts []string
 	for _, value := range values {

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// Values that become equal on a server prevent a move, and the error names both. After one of them is changed, the
-// database moves.
+// TestTwins checks that a database with values that a server cannot distinguish does not move, and that the error
+// names both values. Once one of them is changed, the database moves.
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -60,7 +60,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// Values of which one is a prefix of the other are both kept.
+// TestNoTwins checks that two values are both kept if one is a prefix of the other.
 func TestNoTwins(t *testing.T) {
 	t.Parallel()
 	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))

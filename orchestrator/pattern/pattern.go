@@ -1,4 +1,4 @@
-// Package pattern makes regular expressions that cost nothing until they are used: a program that is started for every
+// Package pattern makes regular expressions that are compiled on first use. A program that is started for every
 // command would otherwise compile all of them each time.
 package pattern
 
@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// New returns a function that returns the regular expression, which its first call compiles. It may be called by
-// several goroutines at once, and panics if the expression is none, as regexp.MustCompile does.
+// New returns a function that returns the regular expression. Its first call compiles the expression, and panics if
+// the expression is invalid, as regexp.MustCompile does. The function may be called by several goroutines at once.
 func New(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -2,11 +2,11 @@
 
 package process
 
-// lineage tells nothing either.
+// lineage returns nothing: this system does not report the parent of a process.
 func lineage(int) (parent int, words []string) { return 0, nil }
 
-// Words tells nothing.
+// Words returns nil: this system does not report command lines.
 func Words(int) []string { return nil }
 
-// look tells nothing: this system does not say which process has a number.
+// look returns nothing: this system does not report when a process began.
 func look(int) (ended bool, born string) { return false, "" }

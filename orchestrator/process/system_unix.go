@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exists reports whether a process has a number.
+// exists reports whether a process has the given number.
 func exists(pid int) bool { return !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 // SetApart makes a command run without the terminal of this process: Ctrl-C there does not reach it.

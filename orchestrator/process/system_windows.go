@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// exists reports whether a process has a number.
+// exists reports whether a process has the given number.
 func exists(pid int) bool {
 	handle, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid))
 	if err != nil {
@@ -26,7 +26,8 @@ func SetApart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.DETACHED_PROCESS}
 }
 
-// lineage returns the parent of a process, and the name of its program without .exe; 0 if it has ended.
+// lineage returns the parent of a process, and the name of its program in lower case without .exe. It returns 0 if
+// the process has ended.
 func lineage(pid int) (parent int, words []string) {
 	all, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPPROCESS, 0)
 	if err != nil {
@@ -43,13 +44,14 @@ func lineage(pid int) (parent int, words []string) {
 	return 0, nil
 }
 
-// Words returns the name of the program of a process: Windows tells no more of a command line.
+// Words returns the name of the program of a process. Windows reports no more of a command line.
 func Words(pid int) []string {
 	_, words := lineage(pid)
 	return words
 }
 
-// look reports whether a process has ended though its number is still taken, and when it began, as far as can be told.
+// look reports whether a process has ended although its number is still in use. It also returns when the process
+// began, or "" if that is unknown.
 func look(pid int) (ended bool, born string) {
 	handle, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid))
 	if err != nil {

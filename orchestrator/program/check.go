@@ -19,12 +19,12 @@ import (
 // maxText is the longest command, in bytes.
 const maxText = 4096
 
-// checkTime bounds what the shell takes to look at a command.
+// checkTime is the longest time that the shell may take to check a command.
 const checkTime = 10 * time.Second
 
-// Check tells what can be told about a command without running it: that the shell can read it, and that its first word
-// is found, looked for from the folder ("" is here) and with our own PATH. A first word that only the shell can work
-// out, such as "$HOME/bin/x", is not looked for. The error says what is wrong and what to do.
+// Check checks a command without running it. The shell must be able to parse it, and its first word must be found,
+// from the folder ("" is the current one) and with the PATH of this process. Check does not look for a first word
+// that only the shell can expand, such as "$HOME/bin/x". The error describes the fault and the remedy.
 func Check(text, folder string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -62,7 +62,7 @@ func Check(text, folder string) error {
 	return nil
 }
 
-// shell runs sh with arguments and returns what it said.
+// shell runs sh with the given arguments and returns its output.
 func shell(folder string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTime)
 	defer cancel()
@@ -74,7 +74,7 @@ func shell(folder string, args ...string) (string, error) {
 	return strings.TrimSpace(said.String()), err
 }
 
-// checkFile says what keeps a path from being run.
+// checkFile returns an error that describes why a path cannot be run, or nil if it can.
 func checkFile(word, folder string) error {
 	path := word
 	if !filepath.IsAbs(path) {
@@ -98,8 +98,9 @@ func checkFile(word, folder string) error {
 	return nil
 }
 
-// firstWord returns the word of a command by which the shell finds the program: the first behind assignments. "" means
-// that only the shell can tell: it is quoted or made of other words, or the command has its own PATH.
+// firstWord returns the word of a command by which the shell finds the program: the first word after assignments. It
+// returns "" if only the shell can find the program: the word is quoted or contains expansions or operators, or the
+// command sets its own PATH.
 func firstWord(text string) string {
 	for _, word := range strings.Fields(text) {
 		if strings.ContainsAny(word, "\\\"'`$(){}[]*?!#;&|<>") || strings.HasPrefix(word, "PATH=") {
@@ -115,7 +116,7 @@ func firstWord(text string) string {
 	return ""
 }
 
-// isName reports whether the shell takes NAME= for an assignment.
+// isName reports whether the shell treats NAME= as an assignment.
 func isName(name string) bool {
 	for i, c := range name {
 		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {

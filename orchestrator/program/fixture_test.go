@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/program"
 )
 
-// TestMain lets the test program stand in for commands that a shell cannot play without a race.
+// TestMain lets the test program run as a command that a shell cannot play without a race.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && roles[os.Args[1]] != nil {
 		roles[os.Args[1]]()
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 var roles = map[string]func(){
-	// tidy says "ready", and once it gets SIGTERM, ends in its own way.
+	// tidy writes "ready", and ends in its own way once it gets SIGTERM.
 	"tidy": func() {
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, unix.SIGTERM)
@@ -41,7 +41,7 @@ var roles = map[string]func(){
 		<-asked
 		fmt.Println("tidied")
 	},
-	// deaf says "ready" and does not hear SIGTERM.
+	// deaf writes "ready" and ignores SIGTERM.
 	"deaf": func() {
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, unix.SIGTERM)
@@ -52,7 +52,7 @@ var roles = map[string]func(){
 	"starter": starter,
 }
 
-// ready says so on the line, and stays there.
+// ready writes "ready" on the line, and keeps the line open.
 func ready() {
 	fd, err := unix.Open(os.Getenv("LINE"), unix.O_WRONLY, 0)
 	if err == nil {
@@ -63,7 +63,7 @@ func ready() {
 	}
 }
 
-// ages is a grace that never ends within a test: what ends before has not needed SIGKILL.
+// ages is a grace that never ends within a test. A command that ends before did not need SIGKILL.
 const ages = time.Hour
 
 func must(t *testing.T, err error) {
@@ -73,7 +73,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// run runs a command to its end, which must be its own.
+// run runs a command to its end, and fails the test if anything else ended the command.
 func run(t *testing.T, c program.Command) program.Result {
 	t.Helper()
 	r, err := program.Run(t.Context(), c)
@@ -84,8 +84,8 @@ func run(t *testing.T, c program.Command) program.Result {
 	return r
 }
 
-// line is a named pipe by which a command tells its test something: `echo word > "$LINE"`. Whoever holds it open, as
-// all do that a command starts after `exec 9> "$LINE"`, is alive.
+// line is a named pipe through which a command sends words to its test: `echo word > "$LINE"`. A process that holds
+// the line open is alive. That includes all processes that a command starts after `exec 9> "$LINE"`.
 type line struct {
 	t    *testing.T
 	path string
@@ -105,7 +105,7 @@ func (l *line) env() string { return "LINE=" + l.path }
 func (l *line) hear() string {
 	l.t.Helper()
 	if l.r == nil {
-		file, err := os.Open(l.path) // returns when a command opens it too
+		file, err := os.Open(l.path) // returns when a command opens the line, too
 		must(l.t, err)
 		l.t.Cleanup(func() { file.Close() })
 		l.r = bufio.NewReader(file)
@@ -117,7 +117,7 @@ func (l *line) hear() string {
 	return strings.TrimSpace(text)
 }
 
-// silent waits until all who held the line are gone.
+// silent waits until all processes that held the line have ended.
 func (l *line) silent() {
 	l.t.Helper()
 	if rest := l.hear(); rest != "" {
@@ -125,7 +125,7 @@ func (l *line) silent() {
 	}
 }
 
-// endWhen starts a command and ends its context once it says "ready" on the line.
+// endWhen starts a command and ends its context once the command has written "ready" on the line.
 func endWhen(t *testing.T, l *line, c program.Command, cause error) program.Result {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())

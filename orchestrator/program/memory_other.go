@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// inMemory is nothing that this system has.
+// inMemory returns an error: this system has no files that exist only in memory.
 func inMemory() (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -1,7 +1,8 @@
 //go:build unix
 
-// Package program runs the commands of agents: each in a process group of its own, with bounded output, ended when its
-// time is up, and with a lock that tells other processes for as long as it runs, even when ours is killed.
+// Package program runs the commands of agents. Each command runs in a process group of its own, with bounded output,
+// and is ended when its time is up. A lock shows other processes that a command is running, even when this process is
+// killed.
 package program
 
 import (
@@ -19,50 +20,53 @@ import (
 	"mailroom/orchestrator"
 )
 
-// stoppingGrace is the longest Grace of a command that is ended because our process is about to exit.
+// stoppingGrace is the longest Grace of a command that is ended because this process is about to exit.
 const stoppingGrace = 1500 * time.Millisecond
 
-// Command is a command of an agent. It runs in a process group of its own, and what is said here of a command holds for
-// its group: what leaves that, as setsid(1) does, is on its own.
+// Command describes a command of an agent. The command runs in a process group of its own, and the rules here hold
+// for the whole group. A process that leaves the group, as with setsid(1), is no longer controlled.
 type Command struct {
-	Text   string // for `sh -c`, as its owner wrote it; nothing from a message may be in it
-	Folder string // where it runs; "" is here
+	Text   string // for `sh -c`, as its owner wrote it; must not contain text from a message
+	Folder string // where the command runs; "" is the current folder
 
-	// Env is added, NAME=value each, to what it gets of our own environment. A NUL in a value, which no environment can
-	// hold, is replaced, and a value longer than MaxValue is cut.
+	// Env lists variables, NAME=value each, that are added to those from this process's own environment. A NUL in a
+	// value, which no environment can hold, is replaced, and a value longer than MaxValue is cut.
 	Env []string
 
-	// Passes lists what it gets of our own environment, in the form of CheckPasses: "" is everything but what is ours
-	// alone.
+	// Passes lists the variables of this process's environment that the command gets, in the form of CheckPasses. ""
+	// is all variables except the secret ones and those of a message.
 	Passes string
 
-	// Input is its standard input, whole from the start, so that it never sees half of it. nil is /dev/null.
+	// Input is the whole standard input. It is complete before the command starts, so the command never reads a part
+	// of it. nil is /dev/null.
 	Input []byte
 
-	// Log is a file that gets its output, which then outlives us: without it, whatever the command prints after our
-	// death ends it. The file is made with mode 0600 and emptied at the start. It is kept below about MaxLog for as
-	// long as we live, and in the end cut to what Result.Output says.
+	// Log is a file that receives the output, so that the command outlives this process. Without a log, a write to
+	// the output after the death of this process ends the command. The file is created with mode 0600 and emptied at
+	// the start. It is kept below about MaxLog while this process lives, and finally cut to the length of
+	// Result.Output.
 	Log string
 
-	Slot  *Slot         // which it holds until it ends; nil is none
-	Key   string        // by which EndAll finds it; "" is not at all
-	Grace time.Duration // from SIGTERM to SIGKILL, once it is to end
+	Slot  *Slot         // held until the command ends; nil for none
+	Key   string        // key for EndAll; "" if EndAll must not find the command
+	Grace time.Duration // time from SIGTERM to SIGKILL when the command is ended
 }
 
-// groupPoll is how often we look whether anybody is left in a group. The system tells nobody but the parent of each.
+// groupPoll is the interval between checks whether a group has any process left. The system notifies only the parent
+// of each process.
 const groupPoll = 10 * time.Millisecond
 
-// Result says how a command ended.
+// Result describes how a command ended.
 type Result struct {
-	Status int            // its exit status, -1 when a signal ended it
-	Signal syscall.Signal // that signal; 0 when none did
-	Ended  error          // why it was ended from here; nil when it came to its end by itself
-	Killed bool           // it, or what it had started, did not end on SIGTERM in time and was sent SIGKILL
-	Output string         // what it wrote to standard output and standard error, see Tails
-	Lost   error          // why its exit status is not known; nil when it is
+	Status int            // exit status; -1 if a signal ended the command or Lost is set
+	Signal syscall.Signal // the signal that ended the command; 0 if none did
+	Ended  error          // why this process ended the command; nil if the command ended by itself
+	Killed bool           // the group did not end on SIGTERM in time and was sent SIGKILL
+	Output string         // standard output and standard error, see Tails
+	Lost   error          // why the exit status is unknown; nil if it is known
 }
 
-// How says in words how the command ended: "exit status 3", "ended by SIGTERM".
+// How describes how the command ended in words: "exit status 3", "ended by SIGTERM".
 func (r *Result) How() string {
 	how := fmt.Sprintf("exit status %d", r.Status)
 	switch {
@@ -81,17 +85,17 @@ func (r *Result) How() string {
 type Running struct {
 	command Command
 	cmd     *exec.Cmd
-	done    chan struct{} // closed when result is there
+	done    chan struct{} // closed when result is set
 
 	mu     sync.Mutex
-	over   bool // the command itself has ended: what it left in its group by then may go on
-	gone   bool // nobody is left in the group: it gets no more signals
+	over   bool // the command itself has ended; processes that it left in its group may go on
+	gone   bool // no process is left in the group, so it gets no more signals
 	result Result
 	kill   *time.Timer
 }
 
-// Run runs a command to its end. An error means that it was not started. When ctx ends, the command is ended as End
-// does, with the cause of ctx.
+// Run runs a command to its end. An error means that the command was not started. When ctx ends, Run ends the command
+// like End, with the cause of ctx.
 func Run(ctx context.Context, c Command) (Result, error) {
 	r, err := Start(ctx, c)
 	if err != nil {
@@ -100,8 +104,9 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	return r.Wait(), nil
 }
 
-// Start starts a command, which ends by itself, by End, or with ctx. Wait need not be called: nothing is left of a
-// command that has ended. The error says what to do when the folder, the log or the shell is not there.
+// Start starts a command. The command ends by itself, by End, or when ctx ends. Wait need not be called: a command
+// that has ended leaves nothing to release. If the folder, the log or the shell does not exist, the error contains
+// the remedy.
 func Start(ctx context.Context, c Command) (r *Running, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -138,20 +143,21 @@ func Start(ctx context.Context, c Command) (r *Running, err error) {
 	return r, nil
 }
 
-// start starts the command, and opens its gate, if it has one.
+// start starts the command, and opens its gate if it has one.
 func (r *Running) start(gate *gate) error {
 	err := startRegistered(r)
 	if err == nil {
 		if err = gate.open(r.cmd.Process.Pid); err != nil {
 			unregister(r)
-			defer r.cmd.Process.Wait() // it ends, since its gate is closed
+			defer r.cmd.Process.Wait() // the command ends, since its gate is closed
 		}
 	}
 	gate.close()
 	return err
 }
 
-// checkFolder says which folder is missing. The system would say that of the shell.
+// checkFolder returns an error that names the folder if it is missing. The system's own error would name the shell as
+// missing.
 func checkFolder(folder string) error {
 	if folder == "" {
 		return nil
@@ -168,7 +174,7 @@ func checkFolder(folder string) error {
 	return nil
 }
 
-// await returns when the command has ended and its output is read.
+// await waits until the command has ended and its output is read.
 func (r *Running) await(out *wiring) {
 	state, err := r.cmd.Process.Wait()
 	r.mu.Lock()
@@ -191,8 +197,8 @@ func (r *Running) await(out *wiring) {
 	}
 }
 
-// awaitGroup returns when nobody is left in the group of a command that was to end, or SIGKILL was sent. The shell may
-// be gone while the program that it ran still tidies up.
+// awaitGroup waits until the group of a command that is being ended has no process left, or SIGKILL was sent. The
+// shell may be gone while the program that it ran is still cleaning up.
 func (r *Running) awaitGroup() {
 	for {
 		r.mu.Lock()
@@ -209,10 +215,11 @@ func (r *Running) awaitGroup() {
 	}
 }
 
-// PID is the number of the command's process and of its group.
+// PID returns the number of the command's process, which is also that of its group.
 func (r *Running) PID() int { return r.cmd.Process.Pid }
 
-// Wait returns when the command has ended. What it has started in the background may go on; what that prints is lost.
+// Wait waits until the command has ended. Processes that it started in the background may go on; their later output
+// is lost.
 func (r *Running) Wait() Result {
 	<-r.done
 	r.mu.Lock()
@@ -220,8 +227,8 @@ func (r *Running) Wait() Result {
 	return r.result
 }
 
-// End asks the command's group to end with SIGTERM, and ends it with SIGKILL after Command.Grace. It does not wait, and
-// does nothing for a command that has ended or was asked before. cause is what Result.Ended will be.
+// End sends SIGTERM to the command's group, and SIGKILL after Command.Grace. It does not wait. It does nothing if the
+// command has ended or End was called before. Result.Ended will be cause.
 func (r *Running) End(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,7 +241,7 @@ func (r *Running) End(cause error) {
 	}
 	r.result.Ended = cause
 	r.signal(unix.SIGTERM)
-	r.signal(unix.SIGCONT) // a stopped one could not hear it
+	r.signal(unix.SIGCONT) // a suspended process cannot handle SIGTERM
 	r.kill = time.AfterFunc(grace, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -245,19 +252,19 @@ func (r *Running) End(cause error) {
 	})
 }
 
-// signal sends a signal to the group. An error means that nobody is left in it.
+// signal sends a signal to the group. It ignores errors: an error means that no process is left in the group.
 func (r *Running) signal(s syscall.Signal) { _ = unix.Kill(-r.cmd.Process.Pid, s) }
 
-// ErrStopped is the cause with which the commands of an agent are ended that has approved to be shut down.
+// ErrStopped is the cause with which the commands of an agent are ended after the agent has approved its shutdown.
 var ErrStopped = errors.New("the agent has stopped")
 
-// registry holds the commands of this process that run and have a key.
+// registry holds the running commands of this process that have a key.
 var registry = struct {
 	sync.Mutex
 	running map[*Running]bool
 }{running: map[*Running]bool{}}
 
-// startRegistered starts a command. EndAll waits meanwhile, so that it misses nothing that runs.
+// startRegistered starts a command and registers it. EndAll waits meanwhile, so that it misses no running command.
 func startRegistered(r *Running) error {
 	registry.Lock()
 	defer registry.Unlock()
@@ -274,10 +281,10 @@ func unregister(r *Running) {
 	delete(registry.running, r)
 }
 
-// KeyOf is the Command.Key of the commands of one agent in one database.
+// KeyOf returns the Command.Key of the commands of one agent in one database.
 func KeyOf(database, agent string) string { return database + "\x00" + agent }
 
-// EndAll ends, as Running.End does, every command of this process with a key, and returns them.
+// EndAll ends, like Running.End, every command of this process that has the given key, and returns these commands.
 func EndAll(key string, cause error) (list []*Running) {
 	registry.Lock()
 	for r := range registry.running {

@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// startWriter starts a process that serves as the writer of answers. kill kills it.
+// startWriter starts a process that serves as the Writer of leases. kill kills the process.
 func startWriter(t *testing.T) (id process.ID, kill func()) {
 	t.Helper()
 	writer := exec.Command("sleep", "1000")
@@ -44,9 +44,9 @@ func handOut(t *testing.T, f *enginetest.Fixture, writer process.ID, o reading.O
 	return ms, o.Lease
 }
 
-// A message handed to a reader is not read before its answer was written, and no other reader gets it meanwhile. If
-// the process that was to write the answer dies, the message is unread again, in its order: whether it was delivered
-// earlier or by this reading, or was written into the inbox by hand.
+// TestReadWhenWritten checks that a message is not read before its answer was written, and that no other reader gets
+// it in the meantime. If the writing process dies, the message is unread again, in its order. This holds for a
+// message that was delivered earlier or by this reading, and for an inbox row that another program wrote.
 func TestReadWhenWritten(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -57,7 +57,7 @@ func TestReadWhenWritten(t *testing.T) {
 	ms, lost := handOut(t, f, dead, reading.Options{})
 	want.IDs(t, ms, first, "by-hand")
 	second := f.Send("a", "b")
-	more, _ := handOut(t, f, dead, reading.Options{}) // the path on which a waiter gets a message that was just sent
+	more, _ := handOut(t, f, dead, reading.Options{}) // the path for a waiter that gets a message that was just sent
 	want.IDs(t, more, second)
 	for _, id := range []string{first, second} {
 		want.Equal(t, "read before it was written", f.Message(id).ReadAt, "")
@@ -70,7 +70,7 @@ func TestReadWhenWritten(t *testing.T) {
 	want.IDs(t, again, first, second, "by-hand")
 	want.Rows(t, f.Rows(`SELECT DISTINCT error FROM message_trace WHERE event = 'released'`),
 		fmt.Sprintf("read (process %d) ended before its answer was written; unread again", dead.PID))
-	for range 2 { // the late record of the reader that counted as dead changes nothing
+	for range 2 { // the supposedly dead reader lives after all, and changes nothing
 		if err := reading.Written(t.Context(), f.Ledger, ms, lost); err != nil {
 			t.Fatal(err)
 		}
@@ -88,8 +88,8 @@ func TestReadWhenWritten(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0))
 }
 
-// If an answer could not be written, its messages are unread. An answer that is written after its messages were given
-// back, acknowledged or cleared away changes nothing.
+// TestAnswerOvertaken checks that an answer that could not be written leaves its messages unread. An answer that was
+// written after its messages were given back, acknowledged or deleted changes nothing.
 func TestAnswerOvertaken(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -126,8 +126,8 @@ func TestAnswerOvertaken(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'read'`, id), "1")
 }
 
-// A trigger of the user that refuses to mark one message as read does not affect other messages. The refused one is
-// unread again.
+// TestRefusedMark checks that a user's trigger that refuses to mark one message does not prevent others from being
+// read. The refused message is unread again.
 func TestRefusedMark(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -146,9 +146,9 @@ func TestRefusedMark(t *testing.T) {
 	want.IDs(t, ms, refused)
 }
 
-// If a trigger of the user prevents one message from being given back, other messages are still given back when their
-// reader has died, their answer could not be written or their time is over. The refused one is tried again after a
-// while, not at once.
+// TestRefusedGivingBack checks that a message that a user's trigger keeps from being given back does not affect other
+// messages: when its reader has died, its answer could not be written, or its time is over. Giving it back is tried
+// again after a while, not at once.
 func TestRefusedGivingBack(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -179,8 +179,8 @@ func TestRefusedGivingBack(t *testing.T) {
 	want.IDs(t, ms, refused, other)
 }
 
-// Time does not end the lease of a writer that is alive and can be observed. It ends the lease of a writer on another
-// machine, which cannot be observed.
+// TestLivingWriterKeepsItsLease checks that time does not end the lease of a live local writer. Whether a writer on
+// another machine lives is unknown, so time ends its lease.
 func TestLivingWriterKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -207,8 +207,8 @@ func TestLivingWriterKeepsItsLease(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), elsewhere)
 }
 
-// A lease by time starts for its reader when the answer is written. Before, the death of the writer ends the lease,
-// and time does not.
+// TestLeaseByTimeOnceWritten checks that the time of a lease begins when the answer is written. Before that, the
+// death of the writer ends the lease, and time does not.
 func TestLeaseByTimeOnceWritten(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -228,7 +228,8 @@ func TestLeaseByTimeOnceWritten(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), id)
 }
 
-// A waiter gets the messages of a reader that died before it wrote its answer.
+// TestWaiterInheritsFromTheDead checks that a waiter gets the messages of a reader that died before it wrote its
+// answer.
 func TestWaiterInheritsFromTheDead(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -252,8 +253,9 @@ func TestWaiterInheritsFromTheDead(t *testing.T) {
 	want.IDs(t, <-got, id)
 }
 
-// Posts are read once they were written. If a reader dies before, the first post that it was handed is unread again,
-// with all later posts of the thread, even those that another reader has received since.
+// TestPostsReadWhenWritten checks that posts are read once they were written. If a reader dies before that, the first
+// post that it was handed is unread again, with all later posts of the thread, including those that another reader
+// got since.
 func TestPostsReadWhenWritten(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -265,7 +267,7 @@ func TestPostsReadWhenWritten(t *testing.T) {
 	want.IDs(t, ms, one, two)
 	three := post()
 	ms, lease := handOut(t, f, process.Self(), reading.Options{Posts: true})
-	want.IDs(t, ms, three) // it does not wait for the other reader
+	want.IDs(t, ms, three) // this read does not wait for the other reader
 	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +281,7 @@ func TestPostsReadWhenWritten(t *testing.T) {
 	want.IDs(t, ms)
 	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`))
 
-	// The same for read_thread, which finds the messages of a dead reader.
+	// The same holds for read_thread, which finds the posts of a dead reader.
 	four := post()
 	dead, kill = startWriter(t)
 	readAs := func(writer process.ID) []orchestrator.Message {

@@ -10,10 +10,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Arrivals returns a channel that receives a value when the recipient has new unread messages, until ctx ends or stop
-// is called. One value may stand for several messages, and a value may also announce messages that were there before.
-// So check for messages once after Arrivals has returned, and then after each value. Arrivals only listens and reads:
-// it does not deliver messages or mark them as read. Errors: invalid_params for the name; unavailable.
+// Arrivals returns a channel that gets a value when the recipient has new unread messages, until ctx ends or stop is
+// called. One value may represent several messages, and a value may be sent for messages that were there before. So
+// look once after Arrivals returns, and then after each value. Arrivals only listens and reads: it delivers nothing
+// and marks nothing as read. Errors: invalid_params for the name; unavailable.
 func Arrivals(ctx context.Context, l *ledger.Ledger, recipient string) (news <-chan struct{}, stop func(), err error) {
 	if recipient, err = orchestrator.CheckName("recipient", recipient); err != nil {
 		return nil, nil, err
@@ -44,22 +44,23 @@ func arrivals(ctx context.Context, l *ledger.Ledger, recipient string, seen unre
 		looked = l.Now()
 		now, err := unreadOf(ctx, l, recipient)
 		if err != nil {
-			continue // the next ring triggers another check
+			continue // the next ring or timeout tries again
 		}
 		if now.count > seen.count || now.newest > seen.newest {
 			select {
 			case out <- struct{}{}:
-			default: // a value is waiting already
+			default: // a value is already waiting
 			}
 		}
 		seen = now
 	}
 }
 
-// unread summarizes an agent's unread messages, delivered or due. The delivery of a message does not change it.
+// unread counts the messages that an agent has not read, delivered or due. The delivery of a due message does not
+// change it.
 type unread struct {
 	count  int64
-	newest int64 // largest seq, which follows the order of commits; ids do not
+	newest int64 // seq: the order of commits, unlike ids
 }
 
 func unreadOf(ctx context.Context, l *ledger.Ledger, recipient string) (unread, error) {

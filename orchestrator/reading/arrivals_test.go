@@ -11,12 +11,12 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// TestArrivals checks that each arrival is announced once, also if its id is older than messages read meanwhile,
-// because an id is created before the commit that makes it visible.
+// TestArrivals checks that each arrival is reported once, even if its id is older than that of a message that was
+// read in the meantime: an id is made before the commit that makes the message visible.
 func TestArrivals(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	bell := store.NewLocalBell() // rung only by this test
+	bell := store.NewLocalBell() // only this test rings it
 	r := enginetest.OpenWith(t, ledger.Options{
 		Path: f.Path, Now: f.Clock.Now, Bell: bell,
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},

@@ -13,14 +13,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// longestWait limits how long a wait counts in the search for circles, whatever its timeout. Without the limit, a
-// clock that was set forward and back, or the record of a killed process that no pulse reveals as dead, could refuse
-// other waits forever.
+// longestWait bounds how long a wait counts in the search for circles, whatever its timeout. Otherwise a clock that
+// was set forward and back, or a row that a killed process left where no pulse shows its death, would block waits
+// forever.
 const longestWait = 24 * time.Hour
 
-// awaited returns the agents for which a wait waits: the agents that it names, and those that can answer the message
-// that it names. Errors: unknown_recipient; not_found for the message; permission_denied if the waiter did not send
-// it.
+// awaited returns the agents for which a wait waits: the agents in its options, and the recipients of the message in
+// ReplyTo. Errors: unknown_recipient; not_found for the message; permission_denied if the waiter did not send it.
 func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (names []string, err error) {
 	if len(o.For) == 0 && o.ReplyTo == "" && o.Filter.Sender == "" {
 		return nil, nil
@@ -67,10 +66,10 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (
 	return names, nil
 }
 
-// declareWait records for which agents a wait waits until it ends. It refuses a wait that closes a circle: everybody
-// who could end the wait waits in turn, directly or indirectly, for the waiter, so that nobody would ever be woken.
-// The record and the check are one transaction, so that of two waits that together close a circle one is refused. ids
-// identifies the records for endWait. Error: conflict, with the circle.
+// declareWait records for whom a wait waits until it ends. It refuses a wait that closes a circle, in which every
+// agent that could end the wait is itself waiting, directly or through others, for the waiter, so that none would
+// ever wake. The check and the record are one transaction, so of two waits that close a circle together one is
+// refused. The ids identify the rows in the table waits, for endWait. Error: conflict, which names the circle.
 func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []string) (ids []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -109,8 +108,8 @@ func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []stri
 	return ids, err
 }
 
-// endWait removes the records of a wait. Call it in the transaction that takes the awaited message, so that an agent
-// that answers and then waits itself does not close a circle.
+// endWait deletes the rows of a wait. Call it in the transaction that takes the awaited messages, so that an agent
+// that answers and then waits itself closes no circle.
 func endWait(t *ledger.Tx, ids []string) error {
 	for _, id := range ids {
 		if err := t.Run(`DELETE FROM waits WHERE id = ?`, id); err != nil {
@@ -120,7 +119,7 @@ func endWait(t *ledger.Tx, ids []string) error {
 	return nil
 }
 
-// withdrawWait ends a wait that took nothing. Records that cannot be removed expire.
+// withdrawWait ends a wait that took nothing. Rows that cannot be deleted expire on their own.
 func withdrawWait(ctx context.Context, l *ledger.Ledger, o *Options, failure error) {
 	if len(o.edges) == 0 {
 		return
@@ -132,11 +131,11 @@ func withdrawWait(ctx context.Context, l *ledger.Ledger, o *Options, failure err
 	}
 }
 
-// checkCircle refuses a wait that closes a circle of living processes.
+// checkCircle refuses a wait that closes a circle of live processes.
 func checkCircle(t *ledger.Tx, waiter string, own *edges) error {
 	chain, err := circle(t, waiter, own)
 	if err == nil && chain != nil {
-		err = t.MustBeAlone() // another waiter may have taken the message that ends its wait just now
+		err = t.MustBeAlone() // an agent in the chain may just have taken what ends its wait
 	}
 	if err != nil || chain == nil {
 		return err
@@ -151,7 +150,7 @@ func checkCircle(t *ledger.Tx, waiter string, own *edges) error {
 	return closesCircle(chain)
 }
 
-// endDeadWaits removes the records of processes that are known to be dead.
+// endDeadWaits deletes the waits of processes that are known to be dead.
 func endDeadWaits(t *ledger.Tx) (removed int64, err error) {
 	instances, err := t.Texts(`SELECT DISTINCT instance FROM waits`)
 	for _, instance := range instances {
@@ -164,33 +163,33 @@ func endDeadWaits(t *ledger.Tx) (removed int64, err error) {
 	return removed, err
 }
 
-// hop is one agent on a path along a circle of waits.
+// hop is one agent in a circle of waits.
 type hop struct {
 	agent string
-	since string // time at which it began to wait
+	since string // when it began to wait
 }
 
-// filtered is the kind of message that ends a wait, as stored in the table waits.
+// filtered states which messages end a wait, as stored in the table waits.
 type filtered int64
 
 const (
 	byAll     filtered = iota // any message
 	byTheirs                  // a message from one of the awaited agents
-	byAnswers                 // an answer from one of them, even to another message
+	byAnswers                 // an answer from one of them, including answers to other messages
 )
 
-// edges lists the agents for which one agent waits, and the other events that would end its waits.
+// edges describes for whom one agent waits, and what else would end its waits.
 type edges struct {
 	names    []string // agents for which it waits
-	since    string   // time at which the first of its waits began
+	since    string   // when the first of the waits began
 	filtered filtered
-	posts    bool // any post in its threads also ends the wait
+	posts    bool // a post in its threads also ends the wait
 }
 
-// circle returns the path from a waiter along the waits back to itself. It returns nil if there is none, or if some
-// agent on any path from the waiter may act: an agent that waits for nobody in particular, or one that has something
-// to read and is about to wake up. An agent that waits for several others can be woken by any of them. Both ends of
-// the path are the waiter, whose own wait is about to begin.
+// circle returns the chain of waits from a waiter back to itself. It returns nil if there is no such chain, or if any
+// agent that the waiter depends on may act: one that waits for no particular agent, or one that has something to read
+// and is about to wake. Any one of the agents for which an agent waits can wake it. The chain begins and ends with
+// the waiter, whose own wait is about to begin.
 func circle(t *ledger.Tx, waiter string, own *edges) (way []hop, err error) {
 	cameFrom := map[string]string{}
 	since := map[string]string{waiter: t.Now}
@@ -227,7 +226,7 @@ func circle(t *ledger.Tx, waiter string, own *edges) (way []hop, err error) {
 	}
 }
 
-// add adds another wait of the same agent. A filtered wait is ended by fewer messages than an unfiltered one.
+// add adds another wait of the same agent. The result has the weaker of both filters, because more messages end it.
 func (e *edges) add(other *edges) {
 	if len(e.names) == 0 {
 		e.filtered = other.filtered
@@ -237,7 +236,7 @@ func (e *edges) add(other *edges) {
 	e.names = append(e.names, other.names...)
 }
 
-// waitsOf returns the agents for which an agent waits.
+// waitsOf returns the waits of an agent.
 func waitsOf(t *ledger.Tx, agent string) (e edges, err error) {
 	err = t.Query(`SELECT waits_for, since, filtered, posts FROM waits WHERE waiter = ?`, func(row store.Row) error {
 		e.add(&edges{names: []string{row.Text(0)}, filtered: filtered(row.Int(2)), posts: row.Int(3) != 0})
@@ -251,7 +250,7 @@ func waitsOf(t *ledger.Tx, agent string) (e edges, err error) {
 
 // isWoken reports whether a waiter would find something that ends its wait.
 func isWoken(t *ledger.Tx, name string, e *edges) (bool, error) {
-	senders := []string{""} // any sender
+	senders := []string{""} // "" is any sender
 	if e.filtered > byAll {
 		senders = e.names
 	}
@@ -266,8 +265,8 @@ func isWoken(t *ledger.Tx, name string, e *edges) (bool, error) {
 	return messages.HasUnreadPosts(t.Conn, name)
 }
 
-// hasMail reports whether an agent has something to read, from a sender, or from anybody if sender is "". If answers
-// is true, only messages that are answers count.
+// hasMail reports whether an agent has something to read from a sender; a sender of "" is any. If answers is set,
+// only messages that answer another message count.
 func hasMail(t *ledger.Tx, name, sender string, answers bool) (bool, error) {
 	n, err := t.Number(`
 		SELECT EXISTS (SELECT 1 FROM agent_inbox i WHERE recipient = ?2 AND read_at = '' AND (?3 = ''

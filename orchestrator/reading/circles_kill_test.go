@@ -25,8 +25,8 @@ func helpWait(path string, _ *bufio.Scanner) {
 	fmt.Println(err)
 }
 
-// TestKilledWaiterRefusesNobody checks that the records of a killed process refuse no wait and are removed, and that
-// they count while the process is alive.
+// TestKilledWaiterRefusesNobody checks that the rows of a killed process refuse no waits and are deleted. While the
+// process lives, its waits count.
 func TestKilledWaiterRefusesNobody(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

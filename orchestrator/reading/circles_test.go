@@ -26,7 +26,7 @@ type waited struct {
 	err   error
 }
 
-// wait starts a wait of an agent. The wait ends with a message or with ctx.
+// wait starts a wait for other agents. The wait ends with a message, or with ctx.
 func wait(ctx context.Context, r *delivery.Engine, ended chan<- waited, agent string, names ...string) {
 	go func() {
 		ms, _, err := reading.Wait(ctx, r.Ledger,
@@ -35,7 +35,7 @@ func wait(ctx context.Context, r *delivery.Engine, ended chan<- waited, agent st
 	}()
 }
 
-// untilRows returns when a counting query yields n.
+// untilRows returns when a counting query returns n.
 func untilRows(f *enginetest.Fixture, ctx context.Context, query string, n int) {
 	f.T.Helper()
 	for {
@@ -51,8 +51,8 @@ func untilRows(f *enginetest.Fixture, ctx context.Context, query string, n int) 
 
 const countWaits = `SELECT count(*) FROM waits`
 
-// If several waits together close a circle, exactly one is refused, whichever comes last. The others continue until
-// they get a message, and leave no records behind.
+// TestOfWaitsThatCloseACircleOneIsRefused checks that of several waits that close a circle together exactly one is
+// refused, whichever comes last. The others continue until they get a message. They leave no rows behind.
 func TestOfWaitsThatCloseACircleOneIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 3, 5} {
@@ -91,8 +91,8 @@ func TestOfWaitsThatCloseACircleOneIsRefused(t *testing.T) {
 	}
 }
 
-// wantCircle fails the test unless a wait was refused with the whole circle named, starting and ending with the
-// refused agent.
+// wantCircle fails unless a wait was refused with the whole circle named, beginning and ending with the refused
+// agent.
 func wantCircle(t *testing.T, w waited, names []string) {
 	t.Helper()
 	want.Code(t, w.err, orchestrator.Conflict)
@@ -108,8 +108,8 @@ func wantCircle(t *testing.T, w waited, names []string) {
 	}
 }
 
-// Two agents that ask each other in turn, each waiting for the other, never close a circle: an agent that has got its
-// message waits for nobody, even before its wait has returned.
+// TestAskingInTurnIsNoCircle checks that two agents that ask each other in turn, each waiting for the other, never
+// close a circle. An agent that has its message waits for nobody, even before its wait has returned.
 func TestAskingInTurnIsNoCircle(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -130,7 +130,7 @@ func TestAskingInTurnIsNoCircle(t *testing.T) {
 				return
 			}
 		}
-		_, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: self, Recipient: other}) // ends the other's last wait
+		_, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: self, Recipient: other}) // ends its wait
 		failed <- err
 	}
 	go play(routers[0], "a", "b", true)
@@ -143,7 +143,8 @@ func TestAskingInTurnIsNoCircle(t *testing.T) {
 	want.Equal(t, "waits that stay behind", f.Rows(countWaits)[0], "0")
 }
 
-// A wait that names no agent is not an edge: a team whose members all wait for any message is idle, not stuck.
+// TestUntargetedWaitsNeverCount checks that a wait that names no agent closes no circle: a team whose members all
+// wait for any message is idle, not stuck.
 func TestUntargetedWaitsNeverCount(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -197,14 +198,14 @@ func refuses(f *enginetest.Fixture, agent, other string) bool {
 	}
 }
 
-// The record of a killed process refuses others until its timeout has passed, but no longer, even if a clock was set
-// forward and back.
+// TestStaleEdgesRefuseNobodyForEver checks that the rows of a killed process refuse waits until their timeout has
+// passed, and no longer, even if a clock was set forward and back.
 func TestStaleEdgesRefuseNobodyForEver(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
-		until   time.Duration // of the edge, from now
-		move    time.Duration // of the clock
+		until   time.Duration // end of the wait, from now
+		move    time.Duration // change of the clock
 		refused bool
 	}{
 		{"it may still wait", time.Minute, 0, true},
@@ -225,7 +226,7 @@ func TestStaleEdgesRefuseNobodyForEver(t *testing.T) {
 	}
 }
 
-// A wait longer than a day counts for one day only.
+// TestAWaitCountsForADayAtMost checks that a longer wait counts for a day only.
 func TestAWaitCountsForADayAtMost(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -245,8 +246,8 @@ func TestAWaitCountsForADayAtMost(t *testing.T) {
 	want.Equal(t, "edges after it", f.Rows(countWaits)[0], "0")
 }
 
-// An agent that has mail is about to wake up, and therefore waits for nobody. An agent that waits for itself waits
-// forever.
+// TestWhoHasMailWaitsForNobody checks that an agent with unread messages does not count as waiting, and that a wait
+// for oneself is refused.
 func TestWhoHasMailWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -266,8 +267,8 @@ func TestWhoHasMailWaitsForNobody(t *testing.T) {
 	want.Equal(t, "refused to wait for itself", refuses(f, "d", "d"), true)
 }
 
-// A wait for the answer to a message is a wait for its recipients. A message or an agent that cannot answer is
-// refused.
+// TestWaitForAnAnswer checks that a wait for the answer to a message is a wait for its recipients. The error names
+// agents that cannot answer.
 func TestWaitForAnAnswer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -278,7 +279,7 @@ func TestWaitForAnAnswer(t *testing.T) {
 	post := f.MustPost(f.Thread("a", "b", "c").ID, "a", "b", "c").MessageID
 	for _, c := range []struct{ id, edges string }{{single, "b"}, {all, "b,c"}, {post, "b,c"}} {
 		f.Deliver()
-		for _, name := range []string{"a", "b", "c"} { // an agent that has mail waits for nobody
+		for _, name := range []string{"a", "b", "c"} { // an agent with unread messages does not count as waiting
 			if _, _, err := reading.Wait(t.Context(), f.Ledger,
 				reading.Options{Recipient: name, Limit: 10}); err != nil {
 				t.Fatal(err)
@@ -294,7 +295,7 @@ func TestWaitForAnAnswer(t *testing.T) {
 		untilRows(f, ctx, countWaits, strings.Count(c.edges, ",")+1)
 		want.Rows(t, f.Rows(`SELECT group_concat(waits_for)
 			FROM (SELECT waits_for FROM waits WHERE waiter = 'a' ORDER BY waits_for) AS w`), c.edges)
-		if others := strings.Contains(c.edges, "c"); others { // c may answer, too, until it waits for one of them
+		if others := strings.Contains(c.edges, "c"); others { // c may also answer, until it waits for one of them
 			want.Equal(t, "b is refused to wait while c may answer", refusesBeside(f, "b", "a"), false)
 			f.DeadWait("c", "b", f.Clock.Now().Add(time.Hour))
 		}
@@ -344,8 +345,8 @@ func refusesBeside(f *enginetest.Fixture, agent, other string) bool {
 	}
 }
 
-// A wait for any of several agents is refused only if none of them can act, directly or because of others. The error
-// names the circle and the times since when the others have been waiting.
+// TestAWaitForAnyOfSeveral checks that a wait for any of several agents is refused only if none of them can act,
+// directly or because of others. The error names the circle and the times since when the others wait.
 func TestAWaitForAnyOfSeveral(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -369,8 +370,8 @@ func TestAWaitForAnyOfSeveral(t *testing.T) {
 	want.Equal(t, "refused to wait for itself", refuses(f, "b", "b"), true)
 }
 
-// TestWaitsForAnswersAlone checks that two agents that wait only for answers, each with the other's question unread,
-// close a circle. An available answer ends the wait, and other messages stay unread.
+// TestWaitsForAnswersAlone checks that two agents that wait only for answers close a circle, although each has an
+// unread question of the other. An available answer ends the wait, and another message stays unread.
 func TestWaitsForAnswersAlone(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -14,10 +14,11 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// helpLive runs until it is killed.
+// helpLive lives until it is killed.
 func helpLive(_ string, in *bufio.Scanner) { in.Scan() }
 
-// An engine looks once a second for leases of dead processes, and at once when the clock was set back.
+// TestDeadAreLookedForOnceASecond checks that a router looks for leases of dead processes once a second, and at once
+// after the clock was set back.
 func TestDeadAreLookedForOnceASecond(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// A reader takes messages under a lease, and acknowledges each after it has dealt with it. A message that is not
-// acknowledged in time, for instance because the reader crashed, is unread again, and the next reader gets it.
+// A reader takes messages under a lease, and acknowledges each message when it has processed it. A message that the
+// reader does not acknowledge in time, for instance because it crashed, is unread again, and the next reader gets it.
 func ExampleWait() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")
@@ -50,7 +50,7 @@ func ExampleWait() {
 	// spec_ready {"spec_id":"SPEC-032"}
 }
 
-// A program that must not block, or that serves several agents, listens and then checks for messages.
+// A program that must not block, or that serves several agents, listens first and then looks.
 func ExampleArrivals() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

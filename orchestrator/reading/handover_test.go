@@ -17,13 +17,13 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// TestHandOverLeavesTheSameRows checks that a hand-over and a reading through the inbox give the same messages and
-// the same rows, whatever the messages are and whatever prevents the hand-over.
+// TestHandOverLeavesTheSameRows checks that a hand-over and a read through the inbox give the same messages and leave
+// the same rows, whatever the messages are, and whatever interferes with the hand-over.
 func TestHandOverLeavesTheSameRows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare string
-		forbids string // condition for rows whose status may not be changed
+		forbids string // true for rows whose status may not be changed
 		limit   int
 		read    int
 	}{
@@ -42,7 +42,7 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 			handed, rows, order := readPrepared(t, c.prepare, c.forbids,
 				reading.Options{Recipient: "b", Limit: c.limit})
 			slowly, slowRows, slowOrder := readPrepared(t, c.prepare, c.forbids, reading.Options{
-				Recipient: "b", Limit: c.limit, Filter: reading.Filter{Sender: "a"}, // with a filter, all messages go through the inbox
+				Recipient: "b", Limit: c.limit, Filter: reading.Filter{Sender: "a"}, // a filter reads through the inbox
 			})
 			if len(handed) != c.read || !reflect.DeepEqual(handed, slowly) {
 				t.Errorf("handed over:\n%+v\nby way of the inbox:\n%+v", handed, slowly)
@@ -58,7 +58,7 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 	}
 }
 
-// whileOneWaits calls then in a synctest bubble in which the agent b waits and a exists.
+// whileOneWaits calls then in a bubble in which agent b waits and agent a exists.
 func whileOneWaits(t *testing.T, then func(t *testing.T, f *enginetest.Fixture, ended <-chan waited)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := enginetest.NewBubble(t)
@@ -72,7 +72,7 @@ func whileOneWaits(t *testing.T, then func(t *testing.T, f *enginetest.Fixture, 
 	})
 }
 
-// TestHandOverToNobody checks that an agent that was removed during its wait gets nothing more.
+// TestHandOverToNobody checks that an agent that was removed while it waited gets no more messages.
 func TestHandOverToNobody(t *testing.T) {
 	t.Parallel()
 	whileOneWaits(t, func(t *testing.T, f *enginetest.Fixture, ended <-chan waited) {
@@ -86,7 +86,7 @@ func TestHandOverToNobody(t *testing.T) {
 	})
 }
 
-// TestWaitWithoutARing checks that a waiter whose ring was lost checks for messages from time to time.
+// TestWaitWithoutARing checks that a waiter looks from time to time, so that a lost ring does not matter.
 func TestWaitWithoutARing(t *testing.T) {
 	t.Parallel()
 	whileOneWaits(t, func(t *testing.T, f *enginetest.Fixture, ended <-chan waited) {
@@ -100,7 +100,7 @@ func TestWaitWithoutARing(t *testing.T) {
 }
 
 // readPrepared sends a few messages, changes the database with a statement, and reads the messages. It returns the
-// messages read, all rows of the database with payloads in place of random names, and the events in order.
+// messages, all rows of the database with payloads in place of random names, and the events in their order.
 func readPrepared(t *testing.T, prepare, forbids string, o reading.Options) (ms []orchestrator.Message, rows,
 	order []string) {
 	f := enginetest.New(t, "a", "b")

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// The view of an inbox is the document's inbox for a program that uses only SQL. It shows unread messages. A message
-// deleted from the view is read, everywhere and at once, and the trace records this.
+// TestInboxViewIsConsumable checks that the view of an inbox serves a program that knows only SQL: the view shows the
+// unread messages, and a DELETE marks a message as read, everywhere and at once, with an event in the trace.
 func TestInboxViewIsConsumable(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -37,7 +37,7 @@ func TestInboxViewIsConsumable(t *testing.T) {
 		AND event = 'read'`, first),
 		"read delivered delivered b_inbox")
 
-	// No other reader gets a message that was read in this way, and it does not expire unread.
+	// No other reader gets a message that was read through the view, and the message does not expire as unread.
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})
 	if err != nil || len(ms) != 1 || ms[0].ID != second {
 		t.Errorf("read %v, %v; want only %s", ms, err, second)
@@ -46,13 +46,14 @@ func TestInboxViewIsConsumable(t *testing.T) {
 	f.Deliver()
 	want.Equal(t, "status past its ttl", f.Message(first).Status, orchestrator.Delivered)
 
-	// Emptying an empty inbox, and deleting rows that do not exist, has no effect.
+	// Deleting from an empty inbox, or deleting a missing row, does nothing.
 	f.SQL(`DELETE FROM b_inbox`)
 	f.SQL(`DELETE FROM b_inbox WHERE message_id = ?`, other)
 	want.Equal(t, "events of reading", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'read'`)), 2)
 }
 
-// A message that retention archived unread is still in the view, and reading it there is recorded in the archive.
+// TestInboxViewOfArchived checks that a message that was archived unread is still in the view, and that reading it
+// there is recorded in the archive.
 func TestInboxViewOfArchived(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -67,8 +68,8 @@ func TestInboxViewOfArchived(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message_archive WHERE message_id = ? AND read_at <> ''`, id), "1")
 }
 
-// A message handed out under an expired lease is visible in the view again, according to the clock, even if nobody
-// has given it back. It is not visible while the lease lasts, or after it was read.
+// TestInboxViewAfterAReadingLease checks that a message is in the view again as soon as its lease has expired by the
+// clock, even if nobody has given it back. During the lease, or once it was read, the message is not in the view.
 func TestInboxViewAfterAReadingLease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -100,7 +101,8 @@ func TestInboxViewAfterAReadingLease(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT count(*) FROM reading_lease`), "0")
 }
 
-// Two programs that empty an inbox at once, with one statement that deletes and returns, get each message once.
+// TestInboxViewTakenOnce checks that two programs that empty an inbox at the same time, with one statement that
+// deletes and returns the rows, get each message once.
 func TestInboxViewTakenOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

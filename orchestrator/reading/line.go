@@ -9,36 +9,38 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Line orders the waits of one client. A message goes to the newest wait that accepts it, because the client may have
-// abandoned older waits without notice. The older waits continue and get later messages. The zero value is an empty
-// line. A Line is safe for concurrent use.
+// Line orders the concurrent waits of one client. Each message goes to the newest wait that accepts the message,
+// because a client may abandon an older wait without notice. The older waits continue and get later messages. The
+// zero value is an empty line. A Line is safe for concurrent use.
 type Line struct {
-	mu     sync.Mutex // held while a wait takes messages
+	mu     sync.Mutex // held while a wait takes something
 	places []*place   // oldest first
 }
 
 type lineKey struct{}
 
-// InLine returns a context whose waits belong to the given line.
+// InLine returns a context whose waits join line.
 func InLine(ctx context.Context, line *Line) context.Context {
 	return context.WithValue(ctx, lineKey{}, line)
 }
 
-// place is the place of one wait in a line. A nil place belongs to a wait that is not in a line.
+// place is the position of one wait in a Line. A nil place belongs to a wait that has joined no line.
 type place struct {
 	line   *Line
 	ctx    context.Context
 	ledger *ledger.Ledger
 	o      *Options
-	served chan struct{} // closed when messages were taken for this wait, or taking them failed
+	// served is closed once the wait has messages or an error. Another wait may have taken the messages for this
+	// wait.
+	served chan struct{}
 
 	ms   []orchestrator.Message
 	more bool
 	err  error
 }
 
-// stand adds a wait to the line of its context, as the newest. Call leave when the wait ends. A wait without a
-// timeout does not join the line, because no message can reach it later.
+// stand adds a wait to the line of its context, as the newest. The caller must call leave when the wait ends. A wait
+// without a timeout does not join the line, because it never waits for later messages.
 func stand(ctx context.Context, l *ledger.Ledger, o *Options) *place {
 	line, ok := ctx.Value(lineKey{}).(*Line)
 	if !ok || o.Timeout <= 0 {
@@ -51,8 +53,8 @@ func stand(ctx context.Context, l *ledger.Ledger, o *Options) *place {
 	return p
 }
 
-// take takes the available messages for a wait. It first checks whether there are any, unless rung is true. Newer
-// waits of the same recipient take messages first, until each of them has some or none are left.
+// take takes the available messages for a wait. Unless rung is set, take first looks whether there are any. Newer
+// waits of the same recipient come first, until each of them has messages or no message is left.
 func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) ([]orchestrator.Message, bool,
 	error) {
 	if p == nil {
@@ -64,13 +66,13 @@ func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung boo
 		return p.ms, p.more, p.err
 	}
 	for newer := p.newer(); len(newer) > 0; newer = p.newer() {
-		// Check even if rung: the message that caused the ring may have been taken, and messages that arrive after
-		// the newer waits were served are also for those waits.
+		// Look even if rung is set: another wait may have taken the message that rang, and the newer waits come first
+		// for any message that has arrived since.
 		if there, err := look(ctx, l, o); err != nil || !there {
 			return nil, false, err
 		}
 		if !slices.ContainsFunc(newer, func(n *place) bool { return n.serve(true) }) {
-			rung = true // the check has been made
+			rung = true // the wait has just looked
 			break
 		}
 	}
@@ -78,8 +80,8 @@ func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung boo
 	return p.ms, p.more, p.err
 }
 
-// serve takes the available messages for a wait, on behalf of that wait or of another one. It reports whether it took
-// messages or failed. After that, nothing more is taken for the wait.
+// serve takes the available messages for p, and reports whether p now has messages or an error. If so, p takes
+// nothing more. The caller may be another wait of the same line.
 func (p *place) serve(rung bool) bool {
 	p.ms, p.more, p.err = lookAndTake(p.ctx, p.ledger, p.o, rung)
 	if len(p.ms) == 0 && p.err == nil {
@@ -89,7 +91,7 @@ func (p *place) serve(rung bool) bool {
 	return true
 }
 
-// newer returns the later waits of the same recipient that have nothing yet, the newest first.
+// newer returns the waits of the same recipient that began after p and have nothing yet, the newest first.
 func (p *place) newer() []*place {
 	var found []*place
 	for _, other := range slices.Backward(p.line.places) {
@@ -112,7 +114,7 @@ func (p *place) isServed() bool {
 	}
 }
 
-// wakes returns a channel that is closed when messages were taken for the wait.
+// wakes returns a channel that is closed once p has messages or an error. For a nil place the channel is nil.
 func (p *place) wakes() <-chan struct{} {
 	if p == nil {
 		return nil
@@ -120,7 +122,7 @@ func (p *place) wakes() <-chan struct{} {
 	return p.served
 }
 
-// alone calls a function that uses the wait's Options while no other wait takes messages for this one.
+// alone calls do while no other wait takes messages for p. do may change the Options of the wait.
 func (p *place) alone(do func()) {
 	if p != nil {
 		p.line.mu.Lock()
@@ -129,8 +131,8 @@ func (p *place) alone(do func()) {
 	do()
 }
 
-// leave removes the wait from the line and returns its final result: the messages that were taken for it, or else the
-// given values.
+// leave removes p from its line and returns the result of the wait: the messages or the error that p already has, or
+// else the arguments.
 func (p *place) leave(ms []orchestrator.Message, more bool, err error) ([]orchestrator.Message, bool, error) {
 	if p == nil {
 		return ms, more, err

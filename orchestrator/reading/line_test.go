@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// queue is the line of one client in a synctest bubble, in which a writes to b and c.
+// queue holds the waits of one client in a bubble in which a writes to b and c.
 type queue struct {
 	*enginetest.Fixture
 	line reading.Line
@@ -35,8 +35,7 @@ func inLine(t *testing.T, then func(t *testing.T, q *queue)) {
 	})
 }
 
-// waits starts a wait in the line, for b unless o names another recipient, and returns when the wait has joined the
-// line.
+// waits begins a wait, of b unless o names another recipient, and returns when the wait has joined the line.
 func (q *queue) waits(ctx context.Context, o reading.Options) <-chan waited {
 	ended := make(chan waited, 1)
 	if o.Recipient == "" {
@@ -54,7 +53,7 @@ func (q *queue) waits(ctx context.Context, o reading.Options) <-chan waited {
 	return ended
 }
 
-// got checks which waits have ended, and with which message: an id, or "" for a wait that continues.
+// got checks which waits have ended so far, and with which id; "" means that the wait continues.
 func (q *queue) got(what string, waits []<-chan waited, ids ...string) {
 	q.T.Helper()
 	synctest.Wait()
@@ -72,7 +71,7 @@ func (q *queue) got(what string, waits []<-chan waited, ids ...string) {
 	}
 }
 
-// TestNewestWaitIsFirst checks repeatedly that the newest wait in a line gets a message, and that the others get the
+// TestNewestWaitIsFirst checks, many times, that the newest wait in a line gets a message, and the others get the
 // next ones.
 func TestNewestWaitIsFirst(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
@@ -107,8 +106,8 @@ func TestNewestWaitTakesOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// TestWaitsThatLeaveTheLine checks that a cancelled or timed-out wait gets nothing, and that the next one does. A
-// message that a newer wait only peeks at goes to the older one.
+// TestWaitsThatLeaveTheLine checks that a cancelled or expired wait gets nothing, and the next wait gets the message.
+// If a newer wait only peeks, the older one takes the message.
 func TestWaitsThatLeaveTheLine(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		oldest := q.waits(t.Context(), reading.Options{})
@@ -128,8 +127,8 @@ func TestWaitsThatLeaveTheLine(t *testing.T) {
 	})
 }
 
-// TestCircleInALine checks that a wait that is refused while another wait takes a message for it loses nothing, and
-// that the edges of a wait that was served by another are removed with the message.
+// TestCircleInALine checks that a wait that is refused while another takes a message for it loses nothing, and that
+// the rows of a wait that was served by another are deleted with the message.
 func TestCircleInALine(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		first := q.waits(t.Context(), reading.Options{For: []string{"c"}})
@@ -145,7 +144,8 @@ func TestCircleInALine(t *testing.T) {
 	})
 }
 
-// However the waits of a line come and go, each message is in the result of one of them.
+// TestLineLosesNothing checks that each message is in the answer of one wait, however the waits of a line come and
+// go.
 func TestLineLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

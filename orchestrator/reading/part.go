@@ -5,8 +5,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part returns the part of reading for a restore: the waits of the backup have ended, and readers no longer have the
-// messages that were shown to them at the time of the backup.
+// Part returns the part of the ledger that package reading adds. After a restore or a move of the database, all waits
+// are deleted, and every reading lease ends, because its holder no longer has the messages.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name: "reading",

@@ -7,7 +7,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// TestHelperProcess is the entry point of other processes that tests start.
+// TestHelperProcess runs the other process of a test.
 func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(path string, in *bufio.Scanner){"wait": helpWait, "live": helpLive})
 }

@@ -14,8 +14,8 @@ import (
 	"mailroom/tracing"
 )
 
-// readUnread returns unread messages of an inbox. It marks them as read, or as shown under a lease, unless Peek is
-// set.
+// readUnread returns unread messages of an inbox. Unless Options.Peek is set, it marks each message as read or as
+// shown under a lease.
 func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	ms, more, err = takeUnread(t, o)
 	if err != nil || o.Peek {
@@ -32,7 +32,7 @@ func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 		m := &ms[i]
 		lease := o.Lease
 		if m.Seq == 0 {
-			lease.For = 0 // a message written into the inbox by hand could never be acknowledged
+			lease.For = 0 // a row that another program wrote into the inbox cannot be acknowledged
 		}
 		if lease.For > 0 || lease.Writer.PID > 0 {
 			err = messages.Show(t, m, &lease)
@@ -47,7 +47,8 @@ func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 	return ms, more, nil
 }
 
-// fitting returns how many of the messages the reader takes, judged by their state when they are handed out.
+// fitting returns how many of the messages the reader takes. Fits and Affords get the messages as they will be handed
+// out.
 func (o *Options) fitting(t *ledger.Tx, ms []orchestrator.Message) (n int, err error) {
 	if n = len(ms); n == 0 || o.Fits == nil && o.Affords == nil {
 		return n, nil
@@ -71,8 +72,8 @@ func (o *Options) fitting(t *ledger.Tx, ms []orchestrator.Message) (n int, err e
 	return n, err
 }
 
-// takeUnread lists the unread messages of an inbox. A row that somebody wrote into the inbox by hand, without a
-// message, counts as a message of which only the payload is known.
+// takeUnread lists the unread messages of an inbox. A row that another program inserted into the inbox without a
+// message counts as a message with nothing but a payload.
 func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	if ms, more, err = unreadMessages(t, o); err != nil || more || o.Filter != (Filter{}) {
 		return ms, more, err
@@ -102,9 +103,9 @@ func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 	return ms, more, err
 }
 
-// unreadMessages selects the messages to read first by a few columns and only then fetches them, so that a large
-// inbox is not sorted with its payloads. It finds them by the ids in the inbox, not among all messages that the
-// recipient has ever received. more reports whether there are others.
+// unreadMessages selects the messages to be read first by the few columns that decide the order, and only then
+// fetches them, so that a large inbox is not sorted with its payloads. The query starts from the ids in the inbox,
+// and not from all messages that the recipient ever got. more reports whether others are left.
 func unreadMessages(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	args := []any{o.Recipient, o.Limit + 1, o.Filter.Type, o.Filter.Target, o.Filter.MinPriority, o.Filter.MaxPriority,
 		o.Filter.Sender, o.Filter.Answers}
@@ -124,7 +125,7 @@ func unreadMessages(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more b
 		args...)
 }
 
-// withUnreadPosts adds unread posts to the messages of a wait, within its limits, and records that they were read.
+// withUnreadPosts adds unread posts to ms, within the limits of the wait, and records that they were read.
 func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more bool) ([]orchestrator.Message, bool,
 	error) {
 	room := ledger.MaxRead
@@ -162,21 +163,21 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 	return ms, more || others, nil
 }
 
-// notWritten is the reason for making a message unread again that was handed out and not given back by its reader.
+// notWritten is the reason in the trace for a message that became unread again because its answer was not written.
 const notWritten = "the answer could not be written; unread again"
 
-// notMarked is the reason for making a message unread again although its answer was written.
+// notMarked is the reason in the trace for a message that became unread again although its answer was written.
 const notMarked = "a trigger prevents marking the message as read; unread again"
 
-// Written records that the answer was written with messages that Wait returned under a lease with a Writer. The
-// messages are then read, or stay under the rest of their lease. Messages that have been given back, acknowledged or
-// cleared away meanwhile do not change. A power cut may undo the record; the messages are then unread again. The
-// functions also run in the same transaction, if anything is recorded.
+// Written records that the answer with the messages of a Wait was written. It is for messages under a lease with a
+// Writer. Each message is then read, or the rest of its lease begins. A message that was given back, acknowledged or
+// deleted in the meantime is left alone. A power cut may undo the record, and then the messages become unread again.
+// If there is anything to record, Written calls each function of also in the same transaction.
 func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, lease messages.ReadingLease,
 	also ...func(t *ledger.Tx) error) error {
 	var readers []string
 	for i := range ms {
-		if ms[i].ShownAt != "" { // others are posts after the first of their thread, which has the lease
+		if ms[i].ShownAt != "" { // a post without its own lease follows the first post of its thread, which has one
 			readers = append(readers, cmp.Or(ms[i].Reader, ms[i].Recipient))
 		}
 	}
@@ -192,7 +193,8 @@ func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, l
 	})
 }
 
-// WrittenIn does the work of Written within a transaction whose scope includes the messages' readers.
+// WrittenIn does the work of Written within the transaction t. The scope of t must include the readers of the
+// messages.
 func WrittenIn(t *ledger.Tx, ms []orchestrator.Message, lease messages.ReadingLease) error {
 	for i := range ms {
 		if ms[i].ShownAt == "" {
@@ -210,9 +212,9 @@ func WrittenIn(t *ledger.Tx, ms []orchestrator.Message, lease messages.ReadingLe
 	return nil
 }
 
-// Unread makes messages unread again that Wait, or the Wait of package letters, has returned and the caller cannot
-// use, for instance because its own reader is gone. The next reader gets them. A message that was acknowledged
-// meanwhile, or read again, has reached a reader and stays read.
+// Unread makes messages unread again that Wait or letters.Wait has returned and that the caller cannot use, for
+// instance because the caller's own reader is gone. The next reader gets them. A message that was acknowledged or
+// read again in the meantime has reached a reader and stays read.
 func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) error {
 	if len(ms) == 0 {
 		return nil
@@ -255,14 +257,16 @@ func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) er
 	})
 }
 
-// maxHandOver is the maximum number of messages that handOver takes.
+// maxHandOver bounds the number of messages that handOver takes.
 const maxHandOver = 8
 
-// handOver delivers due messages to a recipient and hands them out one by one. For a few messages it needs half the
-// statements of deliverForReading and readUnread, which matters to a waiter that was just rung for one message and
-// runs all of them cold. The resulting rows are the same. It does nothing unless it would handle all messages to
-// read: the inbox has no unread messages, and no more messages are due than may be read at once, by count and by
-// size, and than fit. It also leaves a row that cannot be delivered to deliverForReading.
+// handOver delivers the due messages of a recipient and hands them out, one by one. For a few messages it runs half
+// as many statements as deliverForReading and readUnread, and the result is the same rows. This matters because a
+// waiter that was just rung for one message runs all its statements cold.
+//
+// handOver does nothing unless these messages are all that there is to read: the inbox has nothing unread, and all
+// due messages are within the limits of count and size and fit. It also leaves rows that cannot be delivered to
+// deliverForReading.
 func handOver(t *ledger.Tx, o *Options) ([]orchestrator.Message, error) {
 	inbox, recipient := t.Ledger.Inbox(), o.Recipient
 	if inbox == nil || t.Config().Agents[recipient] == nil {
@@ -304,7 +308,7 @@ func handOver(t *ledger.Tx, o *Options) ([]orchestrator.Message, error) {
 	return ms, nil
 }
 
-// interruptsFirst returns a sort key that puts messages with the action interrupt first, as ReadingOrder does.
+// interruptsFirst is a sort key that puts messages with the action interrupt first, in the order of ReadingOrder.
 func interruptsFirst(m *orchestrator.Message) int {
 	if m.Action == "interrupt" {
 		return 0

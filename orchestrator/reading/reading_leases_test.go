@@ -21,7 +21,7 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// backlogOf returns the numbers that status reports for an agent: unread messages, and those of them that are shown.
+// backlogOf returns what status reports about an agent: the unread messages, and how many of them are shown.
 func backlogOf(f *enginetest.Fixture, agent string) (unread, shown int64) {
 	f.T.Helper()
 	s, err := overview.Status(f.T.Context(), f.Ledger)
@@ -36,8 +36,8 @@ func backlogOf(f *enginetest.Fixture, agent string) (unread, shown int64) {
 	return 0, 0
 }
 
-// Under a lease, a message is shown but not read: nobody else gets it, and status, receipts, why and the audits count
-// it as unread. It returns in its order when the lease ends.
+// TestReadingLease checks that a message under a lease is shown and not read: nobody else gets it; status, receipts,
+// why and the audits count it as unread; and it is unread in its old position when the lease ends.
 func TestReadingLease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -73,7 +73,8 @@ func TestReadingLease(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT 1 FROM reading_lease`))
 }
 
-// An expired lease is reported as expired by status and why, even if no process has ended it.
+// TestReadingLeaseOverWithoutADaemon checks that status and why treat an expired lease as over, even if no process
+// has removed it.
 func TestReadingLeaseOverWithoutADaemon(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -99,8 +100,8 @@ func TestReadingLeaseOverWithoutADaemon(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), id)
 }
 
-// An acknowledgement ends a lease for good, in time or late, also if it comes with a message. An answer alone does
-// not.
+// TestReadingLeaseEndsWithAcknowledgement checks that an acknowledgement ends a lease for good, in time or late, also
+// when another message carries it. An answer alone does not.
 func TestReadingLeaseEndsWithAcknowledgement(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -128,7 +129,8 @@ func TestReadingLeaseEndsWithAcknowledgement(t *testing.T) {
 	want.Equal(t, "unread", unread+shown, 0)
 }
 
-// A message does not expire while its reader has it, but expires if it is returned after its time.
+// TestReadingLeaseOutlastsTTL checks that a message does not expire during a lease. If the lease ends after the TTL,
+// the message expires.
 func TestReadingLeaseOutlastsTTL(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -151,7 +153,8 @@ func TestReadingLeaseOutlastsTTL(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0))
 }
 
-// Rows that somebody wrote by hand do no harm: read messages stay read, and a time beyond the maximum is shortened.
+// TestReadingLeaseWrittenByHand checks that hand-written rows do no harm: a read message stays read, and a lease
+// longer than the maximum is ended.
 func TestReadingLeaseWrittenByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -193,12 +196,12 @@ func TestReadingLeaseWrittenByHand(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`))
 	want.IDs(t, f.TakeFor("b", 0), forged)
 	f.SQL(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('b', 'by-hand', '1')`)
-	want.IDs(t, f.TakeFor("b", time.Minute), "by-hand") // it could never be acknowledged, so it is read
+	want.IDs(t, f.TakeFor("b", time.Minute), "by-hand") // a row without a message cannot be acknowledged, so it is read
 	f.Clock.Advance(time.Hour)
 	want.IDs(t, f.TakeFor("b", 0))
 }
 
-// A message that was archived under a lease is returned from the archive.
+// TestReadingLeaseOfArchived checks that a message that was archived under a lease becomes unread in the archive.
 func TestReadingLeaseOfArchived(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -216,7 +219,8 @@ func TestReadingLeaseOfArchived(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), id)
 }
 
-// No lease is left when its agent is removed or a backup is restored: the shown messages are unread.
+// TestReadingLeaseOfTheGone checks that no lease remains when its agent is removed or a backup is restored: the
+// messages are unread.
 func TestReadingLeaseOfTheGone(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -240,7 +244,7 @@ func TestReadingLeaseOfTheGone(t *testing.T) {
 	want.IDs(t, f.TakeFor("c", 0), ofC)
 }
 
-// An answer that cannot be written ends the leases that it created, and no later ones.
+// TestUnreadUnderALease checks that an answer that cannot be written ends the leases that it made, and no later ones.
 func TestUnreadUnderALease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -252,7 +256,7 @@ func TestUnreadUnderALease(t *testing.T) {
 	}
 	f.Clock.Advance(time.Second)
 	want.IDs(t, f.TakeFor("b", time.Hour), id)
-	if err := reading.Unread(t.Context(), f.Ledger, first); err != nil { // late, from the first reader
+	if err := reading.Unread(t.Context(), f.Ledger, first); err != nil { // a late call of the first reader
 		t.Fatal(err)
 	}
 	want.IDs(t, f.TakeFor("b", time.Hour))
@@ -275,7 +279,8 @@ func TestReadingLeaseBounds(t *testing.T) {
 	}
 }
 
-// If the process of a reader is killed, its messages go at once to a waiter. While it is alive, they do not.
+// TestReadingLeaseOfAKilledProcess checks that a waiter gets the messages of a killed reader at once, and none while
+// the reader lives.
 func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -319,17 +324,18 @@ func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'released'`, id),
 		fmt.Sprintf("wait (process %d) has ended; unread again", reader.Process.Pid))
 
-	// A daemon notices this, too. Another process with the same number is not the reader.
+	// A daemon also detects the death of a reader, and does not mistake another process with the same number for the
+	// reader.
 	other := f.Send("a", "b")
 	want.IDs(t, f.TakeFor("b", time.Hour), other)
 	f.SQL(`UPDATE reading_lease SET pid = ?, host = (SELECT host FROM reading_lease), born = 'before'`, 1)
 	f.Clock.Advance(2 * time.Second)
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`), other) // a process on another machine is unknown
+	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`), other) // unknown if a remote process lives
 }
 
-// However many readers take messages under leases at once, with or without acknowledging them, no two have the same
-// one.
+// TestNeverTwoReadersUnderALease checks that no reader gets a message of another, however many readers take messages
+// under leases at the same time, and whether or not they acknowledge.
 func TestNeverTwoReadersUnderALease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

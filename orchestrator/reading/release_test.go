@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// Release returns a message that was read and not acknowledged to waiting readers, in its order, and changes nothing
-// else.
+// TestRelease checks that Release gives back messages that were read and not acknowledged, in their order, and
+// nothing else, and that a waiter gets them.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -53,8 +53,8 @@ func TestRelease(t *testing.T) {
 	want.Code(t, err, orchestrator.UnknownRecipient)
 }
 
-// Release also returns a message whose row in the inbox is marked as read although nobody has it, because somebody
-// changed the tables by hand.
+// TestReleaseWithoutALease checks that Release gives back a message whose inbox row looks read although no reader has
+// it, because the tables were changed by hand.
 func TestReleaseWithoutALease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -72,7 +72,7 @@ func TestReleaseWithoutALease(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), id)
 }
 
-// A released message wakes a waiter.
+// TestReleaseWakes checks that a released message wakes a waiter.
 func TestReleaseWakes(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -93,7 +93,7 @@ func TestReleaseWakes(t *testing.T) {
 	want.IDs(t, <-waiting, id)
 }
 
-// Releasing may take several transactions. A message that came through another transport than the inbox stays read.
+// TestReleaseMany checks a release that needs several transactions, and that messages of other transports stay read.
 func TestReleaseMany(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -119,7 +119,7 @@ func TestReleaseMany(t *testing.T) {
 	want.Equal(t, "unread", unread, 120)
 }
 
-// The same holds for a message that was read without a lease.
+// TestReleaseOfWhatWasReadWakes checks the same for messages that were read without a lease.
 func TestReleaseOfWhatWasReadWakes(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

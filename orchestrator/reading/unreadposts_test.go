@@ -14,8 +14,9 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// A wait for any post takes each post of the agent's threads once and in order, and mentions as the agent's own
-// copies. It takes no posts of the agent itself or of other threads. A limit loses no posts.
+// TestAnyPostIsTakenOnce checks that a wait for any post takes each post of the agent's threads once, in order.
+// Mentions arrive as the agent's own copies. The agent's own posts, and threads in which it takes no part, are left
+// out. A limit loses nothing.
 func TestAnyPostIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -63,7 +64,8 @@ func TestAnyPostIsTakenOnce(t *testing.T) {
 	}
 }
 
-// A post is unread until its reader has it, even if the copy for another mentioned agent is archived.
+// TestPostIsUnreadThoughACopyIsArchived checks that a post is unread until its reader has it, even if the copy of
+// another mentioned agent is archived.
 func TestPostIsUnreadThoughACopyIsArchived(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -77,7 +79,8 @@ func TestPostIsUnreadThoughACopyIsArchived(t *testing.T) {
 	want.IDs(t, ms)
 }
 
-// Posts that could not be written are unread again. In a wait without Posts, nobody gets a post that mentions nobody.
+// TestPostsAreUnreadAgain checks that posts whose answer could not be written are unread again. A wait that does not
+// ask for posts gets none that mentions no agent.
 func TestPostsAreUnreadAgain(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -109,7 +112,8 @@ func TestPostsAreUnreadAgain(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// A post wakes agents that wait for any post of its thread, also in another process. So does being added to a thread.
+// TestPostWakesThoseWhoWaitForAny checks that a post wakes the waits for any post of its thread, also in another
+// process, and that being added to a thread wakes such a wait too.
 func TestPostWakesThoseWhoWaitForAny(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -142,7 +146,8 @@ func TestPostWakesThoseWhoWaitForAny(t *testing.T) {
 	}
 }
 
-// A filtered wait takes the messages of the named agent and leaves all others unread.
+// TestFilteredWaitLeavesTheOthers checks that a wait with a filter takes the messages of its agent and leaves all
+// others unread.
 func TestFilteredWaitLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -187,8 +192,8 @@ func TestFilteredWaitLeavesTheOthers(t *testing.T) {
 	want.Code(t, err, orchestrator.UnknownRecipient)
 }
 
-// Mail that a filter excludes ends no wait, so that two agents that wait only for each other close a circle despite
-// such mail.
+// TestFilteredWaitsCloseACircle checks that a message that a filter skips ends no wait, so that two agents that wait
+// only for each other close a circle in spite of it.
 func TestFilteredWaitsCloseACircle(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -212,7 +217,7 @@ func TestFilteredWaitsCloseACircle(t *testing.T) {
 	if w := <-ended; w.err != nil || len(w.ms) != 1 {
 		t.Fatalf("%v, %v", w.ms, w.err)
 	}
-	// An agent that any post wakes is not stuck while there is one.
+	// An agent that any post wakes is not stuck while there is a post.
 	f.Take("b")
 	f.Take("a")
 	f.MustPost(th.ID, "c")

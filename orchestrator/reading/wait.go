@@ -1,5 +1,5 @@
-// Package reading hands out messages to readers. It contains Wait, unread messages, arrivals, and the use of reading
-// leases.
+// Package reading hands messages to readers. It contains wait, unread and arrivals, and the leases under which
+// messages are read.
 package reading
 
 import (
@@ -15,72 +15,76 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Options configures a call of Wait: whose messages to take, which of them, and how long to wait.
+// Options specifies whose messages Wait takes, which ones, and how long Wait waits for them.
 type Options struct {
 	Recipient string
-	Timeout   time.Duration // 0: do not wait, only take the messages that are there
+	Timeout   time.Duration // 0: do not wait, only take the available messages
 	Limit     int           // maximum number of messages, 1 to 1000
-	Filter    Filter        // the zero value selects all messages
+	Filter    Filter        // the zero value takes everything
 	Peek      bool          // leave the messages unread
-	Untold    string        // session of an agent host: omit messages that a digest mentioned there; see package cost
-	// also take posts of the recipient's threads that do not mention the recipient; not with a Filter
+	Untold    string        // session of an agent host: leave out what a digest has announced there; see package cost
+	// Posts also takes the posts of the recipient's threads that do not mention the recipient; not with a Filter
 	Posts bool
-	Lease messages.ReadingLease // hand them out under a lease
+	Lease messages.ReadingLease // hand the messages out under a lease
 
-	// Fits returns how many of the next messages, from the first on, the reader takes. The others stay unread. nil
-	// takes all.
+	// Fits returns how many of the next messages, counted from the first, the reader takes. The others stay unread.
+	// nil takes all.
 	Fits func(ms []orchestrator.Message) int
 
-	// Affords returns how many of the messages that fit are taken. It is called in the transaction that takes them.
-	// nil takes all.
+	// Affords is called with the messages that fit, in the transaction that takes them, and returns how many of them
+	// are taken. nil takes all.
 	Affords func(t *ledger.Tx, ms []orchestrator.Message) (int, error)
 
-	// Taken is called with the taken messages in the same transaction; nil does nothing.
+	// Taken is called in the same transaction with the messages taken. nil does nothing.
 	Taken func(t *ledger.Tx, ms []orchestrator.Message) error
 
-	// Waiting, unless nil, is called once before the wait if there are no messages yet.
+	// Waiting, unless it is nil, is called once before the wait if no message is there yet.
 	Waiting func()
 
-	// For lists agents for any of which the recipient waits. ReplyTo is a message of the recipient whose answer it
-	// waits for. Any message ends the wait nevertheless, unless Filter excludes it. The two fields declare on whom
-	// the wait depends, so that a wait that closes a circle is refused.
+	// For lists agents for which the recipient waits; any one of them can end the wait. ReplyTo is a message of the
+	// recipient whose answer it waits for. Unless Filter is set, any other message ends the wait too. For and ReplyTo
+	// declare on whom the recipient depends, so that a wait that closes a circle is refused.
 	For     []string
 	ReplyTo string
 
-	edges []string // records of declareWait; removed by the transaction that takes messages
+	edges []string // rows of declareWait; the transaction that takes messages deletes them
 }
 
 // Filter selects some of the unread messages. The zero value selects all.
 type Filter struct {
-	Sender      string // agent; a wait that names one also waits For that agent alone
+	Sender      string // agent; a wait with a Sender waits For that agent alone
 	Type        string // message_type
-	Target      string // the agent itself, or the group that the sender addressed
+	Target      string // the agent itself, or the group that the sender named
 	MinPriority *int
 	MaxPriority *int
-	// a message of the recipient, only whose answers are taken; for one to a group, the answers to each copy
+	// Answers is a message of the recipient: take only its answers. For a message to a group, the answers to any copy
+	// count.
 	Answers string
 }
 
-// selected is the condition of a filter. Its parameters ?3 to ?8 are the type, the target, both bounds of the
-// priority, the sender and the answered message.
+// selected is the SQL condition of a filter. The parameters ?3 to ?8 are the type, the target, the minimum and the
+// maximum priority, the sender, and the message that is answered.
 const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4)
 	AND (priority >= ?5 OR ?5 IS NULL) AND (priority <= ?6 OR ?6 IS NULL) AND (?7 = '' OR sender = ?7)
 	AND (?8 = '' OR reply_to = ?8 OR reply_to IN (SELECT message_id FROM agent_message WHERE multicast_id = ?8
 		UNION ALL SELECT message_id FROM agent_message_archive WHERE multicast_id = ?8))`
 
-// Wait takes the unread messages of a recipient: interrupts first, then by priority, then oldest first. It first
-// delivers the messages that are due to the recipient's inbox, and marks the messages that it takes as read. If there
-// are none, it waits for one until the timeout; if the timeout ends, it returns no messages and no error. more
-// reports whether other matching messages exist, beyond the limit or beyond 4 MiB of payload. Each message goes to
-// exactly one of several waiters, and to a second one if the first dies; among the waiters in one Line, the newest is
-// first. Under a lease, a message is not marked as read. If the lease has a Writer, call Written once the answer was
-// written; otherwise an acknowledgement ends the lease, or the message becomes unread again. If the caller cannot use
-// the messages, Unread gives them back.
+// Wait takes the unread messages of a recipient: interrupts first, then by priority, then the oldest first. It first
+// delivers the recipient's due messages to its inbox, and it marks what it takes as read. If there are no messages,
+// Wait waits until one arrives or the timeout ends. No messages and no error means that the timeout ended. more
+// reports whether further messages match, beyond the limit or beyond 4 MiB of payload.
 //
-// A recipient whose transport is not its inbox gets only messages that the transport has not delivered yet.
+// Of several waiters exactly one gets each message. After the death of that waiter, another one may get the message.
+// Of the waits in one Line the newest is first.
 //
-// Errors: unknown_recipient; busy; context.Cause(ctx) if ctx ended; conflict for a wait that nobody could end,
-// because all awaited agents wait for the recipient, directly or indirectly; not_found and permission_denied for
+// With a lease, a message is not marked as read. If the lease has a Writer, call Written once the answer was written.
+// Otherwise an acknowledgement ends the lease, or the message becomes unread again. If the caller cannot use the
+// messages, it gives them back with Unread.
+//
+// A recipient whose transport is not its inbox gets only the messages that the transport has not delivered yet.
+//
+// Errors: unknown_recipient; busy; context.Cause(ctx) if ctx ended; conflict for a wait that no agent could end,
+// because all awaited agents wait for this one, directly or through others; not_found and permission_denied for
 // ReplyTo.
 func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.Message, more bool, err error) {
 	recipient, err := orchestrator.CheckName("recipient", o.Recipient)
@@ -99,7 +103,8 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	if err != nil {
 		return nil, false, err
 	}
-	if o.Posts && o.Filter != (Filter{}) { // a thread's cursor cannot record which of its posts were skipped
+	// A thread has one cursor, so the posts that a filter skips could not be recorded.
+	if o.Posts && o.Filter != (Filter{}) {
 		return nil, false,
 			orchestrator.Errorf(orchestrator.InvalidParams, "a wait for posts in all your threads cannot use a filter")
 	}
@@ -143,8 +148,8 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	return waitOn(ctx, l, &o, here, rings, posts, deadline, silent)
 }
 
-// waitOn takes messages as soon as there are any, until the deadline. For an agent with a SilentAfter limit, it
-// records a heartbeat every half of that limit. posts rings for posts in threads; it is nil unless posts count.
+// waitOn takes messages as soon as there are any, until the deadline. If silent is not 0, waitOn records a heartbeat
+// of the agent after half that time at the latest. posts rings for posts in threads; it is nil unless posts count.
 func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, rings, posts <-chan bool,
 	deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
 	rung := false
@@ -192,7 +197,7 @@ func register(ctx context.Context, l *ledger.Ledger, name string) error {
 	})
 }
 
-// lookAndTake takes the available messages. Unless rung is true, it first checks whether there are any.
+// lookAndTake takes the available messages. Unless rung is set, it first looks whether there are any.
 func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) (ms []orchestrator.Message, more bool,
 	err error) {
 	if !rung {
@@ -203,8 +208,8 @@ func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) (
 	return take(ctx, l, o)
 }
 
-// look reports whether there may be messages to take. It does not use the write lock, so that a waiter without
-// messages does not delay writers.
+// look reports whether there may be something to take. It does not hold the write lock, so a waiter with nothing to
+// read delays no writer.
 func look(ctx context.Context, l *ledger.Ledger, o *Options) (there bool, err error) {
 	there, held, err := anythingFor(ctx, l, o.Recipient)
 	if err == nil && held {
@@ -221,8 +226,8 @@ func look(ctx context.Context, l *ledger.Ledger, o *Options) (there bool, err er
 	return there, err
 }
 
-// take takes the available messages without waiting. A first transaction delivers the usual share of a long backlog.
-// Messages to be read first may lie beyond that share; in that case take looks for them, and a second transaction
+// take reads the available messages without waiting. Of a long backlog, the first transaction delivers only the usual
+// share. The messages to be read first may be beyond that share. So take looks for them, and a second transaction
 // delivers and reads them.
 func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0
@@ -286,8 +291,8 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 	return ms, more, nil
 }
 
-// firstDue returns the due, undelivered messages that a reader gets first. It may examine all due messages, and
-// therefore runs without the write lock. The result is not nil.
+// firstDue finds those due and undelivered messages that a reader gets first. The search may walk along all of them,
+// so it runs without the write lock. The result is not nil.
 func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error) {
 	first := []int64{}
 	err := l.Look(ctx, func(c *store.Conn) error {
@@ -302,9 +307,9 @@ func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error
 	return first, err
 }
 
-// anythingFor reports whether taking could find messages, and whether a process holds messages of the recipient under
-// a lease. It is the first action of a waiter that wakes up. It is a single statement as long as the configuration
-// has not changed.
+// anythingFor reports whether take could find something, and whether a process holds messages of the recipient under
+// a lease. A waiter calls it first whenever it wakes up. So it is one statement, unless the configuration has
+// changed.
 func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there, held bool, err error) {
 	err = l.LookUnchecked(ctx, func(c *store.Conn) error {
 		var version string
@@ -341,9 +346,9 @@ func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there
 	return there, held, err
 }
 
-// deliverForReading delivers due messages to a recipient's inbox, whatever the recipient's transport is, because the
-// recipient now reads its messages itself. It takes the usual share, and behind reports whether more may be due. If
-// first is not nil, it takes the rows listed in first instead.
+// deliverForReading puts the due messages of a recipient into its inbox, whatever its transport, because the
+// recipient is reading now. With a nil first it takes the usual share; behind then reports whether more may be due.
+// Otherwise it takes the rows in first.
 func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bool, err error) {
 	inbox := t.Ledger.Inbox()
 	if inbox == nil {
@@ -368,7 +373,7 @@ func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bo
 	return batch.More, batch.Deliver()
 }
 
-// checkLease refuses an invalid lease.
+// checkLease refuses a lease that cannot be granted.
 func (o *Options) checkLease() error {
 	switch {
 	case o.Lease.For == 0:

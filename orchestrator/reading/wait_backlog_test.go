@@ -16,11 +16,11 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// An answer reports whether it contains all messages, whether its limit or its size cut it short, and by either path.
-// Repeated calls return every message once.
+// TestWaitSaysThatThereIsMore checks that more is correct, whether the limit or the size cuts an answer short, and
+// whichever path the messages take. Repeated waits return every message once.
 func TestWaitSaysThatThereIsMore(t *testing.T) {
 	t.Parallel()
-	const small, large = 10, 1_000_000 // bytes; four large ones fit into one answer
+	const small, large = 10, 1_000_000 // bytes; an answer has room for four large messages
 	for name, c := range map[string]struct {
 		messages, size, limit int
 		delivered, byHand     bool
@@ -72,8 +72,9 @@ func TestWaitSaysThatThereIsMore(t *testing.T) {
 	}
 }
 
-// Whatever is due and however much, a reader gets messages in reading order: interrupts, then by priority, then by
-// age, among the requested kind. For that, Wait delivers no more than a share and the messages that are read.
+// TestWaitReadsInOrderFromALongBacklog checks that a reader gets the matching messages in order: interrupts, then
+// priority, then age, however many messages are due. A read delivers at most the usual share and the messages that it
+// returns.
 func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -144,7 +145,8 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 	})
 }
 
-// Returning no messages writes nothing and wakes nobody: a wait that timed out has none to return.
+// TestUnreadOfNothing checks that Unread without messages writes nothing and wakes nobody, as after a wait that timed
+// out.
 func TestUnreadOfNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -15,8 +15,9 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// A message that arrives at the moment when the waiter gives up is not lost: Wait returns it, or it stays unread. The
-// end falls into every part of a wait: before it checks, while it waits to write, and after the commit.
+// TestWaitThatEndsLosesNothing checks that a message that arrives while the waiter gives up is not lost: Wait returns
+// it, or it stays unread. The end falls into every part of a wait: before the look, during the wait for the write
+// lock, and after the commit.
 func TestWaitThatEndsLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, names := range [][]string{nil, {"sender"}} {
@@ -25,14 +26,14 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 			f := enginetest.New(t, "sender", "a", "b", "c")
 			routers, ctx := f.OpenAll(2), enginetest.Deadline(t)
 			returned, left, later := 0, 0, 100
-			if f.OnServer() { // which takes longer to answer
+			if f.OnServer() { // a server takes longer to answer
 				later = 5000
 			}
 			for round := range 100 {
-				if round%10 == 9 && returned == 0 { // the machine is slow
+				if round%10 == 9 && returned == 0 { // because the machine is slow
 					later *= 2
 				}
-				got := map[string]string{} // agent by message
+				got := map[string]string{} // agent that got each message
 				var mu sync.Mutex
 				var all sync.WaitGroup
 				for _, agent := range []string{"a", "b", "c", "a"} { // a has two waiters
@@ -53,7 +54,7 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 						}
 					})
 					all.Go(func() {
-						for range round % 10 * later { // a little later each round
+						for range round % 10 * later { // a little later in each round
 							runtime.Gosched()
 						}
 						cancel()

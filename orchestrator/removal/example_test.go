@@ -12,8 +12,7 @@ import (
 	"mailroom/orchestrator/removal"
 )
 
-// An agent with mail is removed only with Force. The messages that it has not read fail, and their senders are
-// notified.
+// An agent with unread messages is removed only with Force. The messages fail, and their senders are notified.
 func ExampleRemove() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")

@@ -23,7 +23,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// succeed removes an agent, and adds another with the same name a moment later.
+// succeed removes an agent, and adds another one with its name a moment later.
 func succeed(f *enginetest.Fixture, name string) {
 	f.T.Helper()
 	f.Clock.Advance(time.Second)
@@ -33,8 +33,8 @@ func succeed(f *enginetest.Fixture, name string) {
 	f.Clock.Advance(time.Second)
 }
 
-// An agent with the name of a removed one sees none of the removed agent's messages, and can do nothing with them, in
-// the table or in the archive.
+// TestASuccessorHasNothingOfTheFormer checks that an agent with the name of a removed one sees none of the messages
+// that the removed agent sent and received, and cannot change them, in the table or in the archive.
 func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -120,11 +120,11 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 	}
 }
 
-// says1 returns the payload of a post.
+// says1 is the payload of a post.
 func says1([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }
 
-// Nobody is notified about the mail of a removed agent, and answers to it do not reach the agent that now has the
-// name.
+// TestASuccessorHearsNothingOfTheFormer checks that reports and answers about the messages of a removed agent do not
+// reach a later agent of its name.
 func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -136,13 +136,13 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 		f.Send("a", "b")
 	f.Deliver()
 	f.Take("b")
-	f.Clock.Advance(8 * 24 * time.Hour) // past the due acknowledgement of an archived message
+	f.Clock.Advance(8 * 24 * time.Hour) // the due acknowledgement of an archived message
 	if _, err := retention.ClearOld(ctx, f.Ledger, retention.ClearOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	failed := f.Send("b", "x")
 	f.Deliver()
-	f.Send("b", "a", func(d *orchestrator.Draft) { d.TTL = time.Hour }) // it expires unread
+	f.Send("b", "a", func(d *orchestrator.Draft) { d.TTL = time.Hour }) // this message expires unread
 	plan := f.MustAsk(orchestrator.PlanApproval, "b", "x")
 	th := f.Thread("b", "a")
 	post := f.MustPost(th.ID, "b").MessageID
@@ -154,7 +154,7 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	f.Clock.Advance(30 * 24 * time.Hour)
 	f.Deliver()
 	want.Equal(t, "status", f.Message(failed).Status, orchestrator.Failed)
-	for _, id := range []string{failed, plan.MessageID} { // replayed by a user
+	for _, id := range []string{failed, plan.MessageID} { // the administrator can send it again
 		if _, err := messages.Replay(ctx, f.Ledger, id, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,8 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	}
 }
 
-// A request of or to a removed agent is not a request of or to the agent that now has the name, answered or not.
+// TestASuccessorHasNoRequestsOfTheFormer checks that a request of a removed agent, or to one, does not belong to a
+// later agent of its name, whether or not it was answered.
 func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -223,7 +224,7 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	f.Clock.Advance(time.Second)
 	stranger("added again")
 	if _, err := messages.Replay(ctx, f.Ledger, unread.MessageID, ""); err != nil {
-		// it is now addressed to the new agent
+		// The replayed message is to the later agent.
 		t.Fatal(err)
 	}
 	if err := answer(unread, orchestrator.Shutdown); err != nil {
@@ -235,8 +236,8 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	}
 }
 
-// Messages that were held for a removed name, or replayed since the name was added again, belong to the new agent,
-// and so do its own actions.
+// TestASuccessorHasItsOwnMail checks that messages that were held for a removed name, or sent again since an agent
+// with that name was added, belong to that agent, and so do its own messages.
 func TestASuccessorHasItsOwnMail(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -279,8 +280,8 @@ func TestASuccessorHasItsOwnMail(t *testing.T) {
 		AND message_type = 'error_report'`), dead)
 }
 
-// The questions of a removed agent to the user belong to nobody, and so do later questions from its messages. No
-// answer goes to its name.
+// TestASuccessorHasNoQuestionsOfTheFormer checks that the questions of a removed agent to the user, and later
+// questions from its messages, belong to no agent, and that no answer goes to a later agent of its name.
 func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
@@ -324,7 +325,8 @@ func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 	}
 }
 
-// Messages placed for a removed agent are not shown to the next one, although their files may still exist.
+// TestASuccessorIsShownNothingThatWasPlacedForTheFormer checks that a later agent is not shown the messages that were
+// placed for a removed agent, although their files may still exist.
 func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -344,8 +346,8 @@ func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
 	}
 }
 
-// A seq out of range, written by hand, does not show the mail of a removed agent to the next one, or hide the next
-// agent's own mail.
+// TestASuccessorReadsNothingOfAnyNumber checks that a hand-written number that is out of range shows no message of a
+// removed agent to a later agent of its name, and hides none of the later agent's messages.
 func TestASuccessorReadsNothingOfAnyNumber(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{"9007199254740991", "9007199254740992", "9007199254740999", "4611686018427387999"} {

@@ -1,4 +1,4 @@
-// Package removal removes agents and gives up their mail.
+// Package removal removes agents, and gives up the messages that wait for them.
 package removal
 
 import (
@@ -16,21 +16,23 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Request identifies the agent to remove, and what to do with messages for it.
+// Request specifies which agent to remove, and what to do with messages that wait for it.
 type Request struct {
 	Name  string
-	Force bool   // give up undelivered and unread messages instead of refusing
-	By    string // caller; "" means the administrator
+	Force bool   // give up undelivered and unread messages, instead of refusing
+	By    string // who requests the removal; "" is the administrator
 
-	Expired string // reason with which its mail expires instead of failing; "" makes it fail
+	Expired string // reason why its messages expire; "": they fail instead
 }
 
 // Remove removes an agent. The agent leaves its groups, sessions and threads, its open questions to the user are
-// cancelled, and its tokens are revoked. A thread without other participants is closed. Messages that the agent has
-// sent or read are kept, but do not belong to a later agent with the same name. Only agents.Add gives the name to an
-// agent again. If there are undelivered or unread messages for the agent, the removal is refused with conflict unless
-// Force is set; with Force, these messages fail and their senders are notified. failed is the number of these
-// messages.
+// cancelled, and its tokens are revoked. A thread without any other participant is closed. Messages that the agent
+// has sent or read are kept, but belong to no later agent of that name. Only agents.Add can add an agent with that
+// name again.
+//
+// If there are messages that were not delivered to the agent, or that it has not read, Remove returns the error
+// conflict, unless Force is set. With Force these messages fail or expire, and their senders are notified. failed is
+// the number of these messages.
 func Remove(ctx context.Context, l *ledger.Ledger, r Request) (failed int, err error) {
 	r.Name = orchestrator.FoldName(r.Name)
 	target := ""
@@ -47,9 +49,10 @@ func Remove(ctx context.Context, l *ledger.Ledger, r Request) (failed int, err e
 	return failed, err
 }
 
-// RemoveIn removes an agent, as described for Remove, within a transaction.
+// RemoveIn removes an agent within a transaction, by the rules of Remove. It does not clear the files that attempts
+// left.
 func RemoveIn(t *ledger.Tx, r Request) (failed int, err error) {
-	if err := adoption.All(t); err != nil { // rows written by hand for the agent are also its mail
+	if err := adoption.All(t); err != nil { // rows that other programs wrote for the agent count, too
 		return 0, err
 	}
 	if orchestrator.IsBuiltIn(r.Name) {
@@ -82,7 +85,8 @@ func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) 
 	if err := forget(t, r.Name); err != nil {
 		return 0, err
 	}
-	if failed, err = r.giveUpMail(t); err != nil { // the name is free now, so that no report goes to it
+	// No agent has the name any more, so no report goes to it.
+	if failed, err = r.giveUpMail(t); err != nil {
 		return 0, err
 	}
 	for _, p := range t.Ledger.Parts {
@@ -96,7 +100,7 @@ func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) 
 	return failed, nil
 }
 
-// refuse returns the error for an agent that has mail, with a hint for each kind of mail.
+// refuse returns the error for an agent with waiting messages, with a hint for each kind of message.
 func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 	later, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+
 		` AND not_before > ? AND recipient = ?`, t.ClockText, name)
@@ -134,8 +138,8 @@ func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 			strings.Join(helps, ". "), name)
 }
 
-// keepRemoved records that an agent was removed. It deletes the agent's idempotency keys and the records of
-// acknowledgements that the agent expects.
+// keepRemoved records the removal of an agent. It deletes the idempotency keys of the agent's messages, and the
+// acknowledgements for which the agent waits.
 func keepRemoved(t *ledger.Tx, a *ledger.Agent, by string) error {
 	for _, statement := range []string{
 		`DELETE FROM idempotency WHERE sender = ?`,
@@ -153,7 +157,7 @@ func keepRemoved(t *ledger.Tx, a *ledger.Agent, by string) error {
 		a.Name, a.Role, t.Now, by)
 }
 
-// forget removes an agent, its membership in groups, sessions and the records of all parts, its inbox view and its
+// forget deletes an agent, its part in groups, in sessions and in the records of all parts, its inbox view and its
 // tokens.
 func forget(t *ledger.Tx, name string) error {
 	for _, p := range t.Ledger.Parts {
@@ -187,9 +191,9 @@ func forget(t *ledger.Tx, name string) error {
 	return t.ConfigChanged()
 }
 
-// giveUpMail makes dead letters of all undelivered messages to a name and of the unread messages in its inbox, and
-// notifies the senders. Messages that were archived meanwhile do not change; only their senders are notified. failed
-// is the number of these messages.
+// giveUpMail makes dead letters of all messages that wait for a name or are unread in its inbox, and notifies the
+// senders. For an unread message that was archived, it only notifies the sender. failed is the number of these
+// messages.
 func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 	name := r.Name
 	for _, waiting := range []struct{ ids, reason string }{
@@ -210,11 +214,11 @@ func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 			failed += n
 		}
 	}
-	// Rows that were read are deleted, too, because nobody else can hand them back.
+	// The rows that were read go too, because no other agent can hand them back.
 	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name)
 }
 
-// giveUp gives up one message. It returns 1, or 0 for a row of the inbox that is not a message.
+// giveUp gives up one message. It returns 1, or 0 for an inbox row of another program that has no message.
 func (r *Request) giveUp(t *ledger.Tx, id, reason string) (int, error) {
 	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message
 		WHERE message_id = ? AND recipient = ? AND status IN ('pending','retry','delivered')`, id, r.Name)

@@ -22,7 +22,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// remove removes an agent, whatever mail it has, and returns the number of messages given up.
+// remove removes an agent with Force, and returns the number of messages that were given up.
 func remove(f *enginetest.Fixture, name string) int {
 	f.T.Helper()
 	failed, err := removal.Remove(f.T.Context(), f.Ledger, removal.Request{Name: name, Force: true, By: "a"})
@@ -32,7 +32,7 @@ func remove(f *enginetest.Fixture, name string) int {
 	return failed
 }
 
-// wantRemoved fails the test unless an error states that b was removed, when, and how to add it again.
+// wantRemoved fails unless an error states that b was removed, when, and how to add it again.
 func wantRemoved(t *testing.T, err error, code orchestrator.Code) {
 	t.Helper()
 	want.Code(t, err, code)
@@ -43,8 +43,8 @@ func wantRemoved(t *testing.T, err error, code orchestrator.Code) {
 	}
 }
 
-// An agent with mail is removed only with Force. Then all senders are notified, both of undelivered and of unread
-// messages, and no later agent with the name gets any of the messages.
+// TestNobodyInheritsTheMailOfARemovedAgent checks that an agent with unread or undelivered messages is removed only
+// with Force. Then all senders are notified, and no later agent of the name gets any of the messages.
 func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -91,14 +91,14 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	}
 	_, _, err = messages.Release(t.Context(), f.Ledger, read, "b")
 	want.Code(t, err, orchestrator.NotFound)
-	if _, err := messages.Replay(t.Context(), f.Ledger, unread, ""); err != nil { // replayed by a user
+	if _, err := messages.Replay(t.Context(), f.Ledger, unread, ""); err != nil { // the administrator can send it again
 		t.Fatal(err)
 	}
 	f.Take("b")
 }
 
-// A refusal suggests remedies for the present mail: nobody can read messages that another reader has, or that are
-// scheduled for later.
+// TestRemovalRefusedSaysWhatHelps checks that the hint of a refusal fits the messages: nobody can read messages that
+// another reader has leased, or that are scheduled for later.
 func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 	t.Parallel()
 	const (
@@ -139,7 +139,8 @@ func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 	}
 }
 
-// Messages that a reader has under a lease and not confirmed, and messages archived unread, count as unread mail.
+// TestRemovedWithLentAndArchivedMail checks that messages under a lease that are not acknowledged, and messages that
+// were archived unread, count as unread.
 func TestRemovedWithLentAndArchivedMail(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -164,8 +165,8 @@ func TestRemovedWithLentAndArchivedMail(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_inbox UNION ALL SELECT message_id FROM reading_lease`))
 }
 
-// A removed name is free: only adding it registers it again, and every related error includes the time of the
-// removal.
+// TestRemovedNameIsNotRegisteredByActing checks that only adding an agent registers a removed name again, and that
+// every error about the name states when the agent was removed.
 func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -240,7 +241,8 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	}
 }
 
-// The questions of a removed agent to the user are withdrawn from the phones.
+// TestQuestionsOfARemovedAgent checks that the questions of a removed agent to the user are withdrawn from the
+// phones.
 func TestQuestionsOfARemovedAgent(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
@@ -256,7 +258,8 @@ func TestQuestionsOfARemovedAgent(t *testing.T) {
 		LIMIT 1`, answered.ID), "answered cancelled")
 }
 
-// A later agent with the name of a removed one gets no notifications about the removed agent's requests.
+// TestRequestsOfARemovedAgent checks that no later agent of the name gets the reports that a removed agent had
+// requested.
 func TestRequestsOfARemovedAgent(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -276,7 +279,7 @@ func TestRequestsOfARemovedAgent(t *testing.T) {
 	}
 }
 
-// A backlog of more than one batch is given up completely.
+// TestRemovedWithALongBacklog checks that a backlog of more than one batch is given up as a whole.
 func TestRemovedWithALongBacklog(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

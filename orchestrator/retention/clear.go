@@ -1,4 +1,4 @@
-// Package retention archives and deletes messages that ended long enough ago.
+// Package retention archives and deletes messages and traces that ended long enough ago.
 package retention
 
 import (
@@ -16,8 +16,8 @@ import (
 	"mailroom/tracing"
 )
 
-// clearBatch is the maximum number of rows that one transaction of retention changes. The limit keeps the waits of
-// senders short and the WAL small. Source: engine.md, "Growth".
+// clearBatch bounds the rows that one transaction of retention changes, so that senders never wait long and the WAL
+// stays small. Source: engine.md, "Growth".
 const clearBatch = 500
 
 // ClearOptions configures ClearOld.
@@ -26,20 +26,20 @@ type ClearOptions struct {
 	Progress  func(done, total int64)
 }
 
-// Cleared counts the rows that ClearOld removed.
+// Cleared counts what ClearOld removed.
 type Cleared struct {
-	Deleted        int64                         // rows that left agent_message, including archived ones
+	Deleted        int64                         // rows that left agent_message, archived ones included
 	Statuses       map[orchestrator.Status]int64 // the same by status
 	ArchiveDeleted int64                         // rows that left the archive
-	// bytes returned to the file system, measured after a checkpoint; never negative
+	// FreedBytes is the space given back to the file system, measured after a checkpoint; never negative.
 	FreedBytes int64
 }
 
-// ClearOld moves delivered messages that are old enough to the archive. It deletes failed, expired and cancelled
-// ones, recording each in the trace, and deletes messages that have been in the archive long enough. It also deletes
-// threads, requests, presences and tokens that are over, and files that attempts have left behind. Then it returns
-// free space to the file system. It works in small transactions, so that senders need not wait for it. It may be
-// interrupted and run again.
+// ClearOld moves delivered messages that are old enough to the archive, deletes failed, expired and cancelled ones
+// with a note of each in the trace, and deletes what has been in the archive for long enough. It also deletes
+// threads, requests, presences and tokens that are over, and the files that attempts have left behind. Then it gives
+// free space back to the file system. ClearOld works in small transactions, so that senders need not wait for it. It
+// can be interrupted and run again.
 func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, error) {
 	cleared := Cleared{Statuses: map[orchestrator.Status]int64{orchestrator.Delivered: 0, orchestrator.Failed: 0,
 		orchestrator.Expired: 0, orchestrator.Cancelled: 0}}
@@ -79,7 +79,8 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	if err != nil {
 		return cleared, err
 	}
-	idle := orchestrator.Stamp(l.Now().Add(-max(age, conf.Settings.KeepEnded) - orchestrator.Day)) // presence is by day
+	// Presence is recorded to the day.
+	idle := orchestrator.Stamp(l.Now().Add(-max(age, conf.Settings.KeepEnded) - orchestrator.Day))
 	beside, err := clearBeside(ctx, l, cutoff, idle)
 	if err != nil {
 		return cleared, err
@@ -95,7 +96,7 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	return cleared, nil
 }
 
-// countEnded returns the number of rows that clearMessages will remove.
+// countEnded returns how many rows clearMessages will remove.
 func countEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (int64, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) (int64, error) {
 		return c.Number(`SELECT (SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?1)
@@ -103,8 +104,8 @@ func countEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (int64, er
 	})
 }
 
-// inBatches runs step in successive transactions, with a pause between them, until a step changes fewer rows than a
-// batch holds.
+// inBatches runs step in one transaction after another, with a pause between them, until a transaction touches fewer
+// rows than a batch.
 func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (int64, error),
 	done func(n int64)) error {
 	for {
@@ -127,7 +128,7 @@ func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (i
 	}
 }
 
-// clearMessages removes messages that ended before cutoff, and the posts of threads that were closed before cutoff.
+// clearMessages removes the messages that ended before cutoff, and the posts of threads that were closed by then.
 func clearMessages(ctx context.Context, l *ledger.Ledger, cutoff string,
 	done func(n int64, removed map[orchestrator.Status]int64)) error {
 	var removed map[orchestrator.Status]int64
@@ -156,17 +157,17 @@ func clearEnded(t *ledger.Tx, cutoff string) (n int64, removed map[orchestrator.
 	return n, removed, err
 }
 
-// clearOneBatch removes the rows of temp.batch: it archives delivered messages and deletes the rest. removed counts
+// clearOneBatch removes the rows of temp.batch: it archives the delivered ones and deletes the rest. removed counts
 // the rows by status.
 func clearOneBatch(t *ledger.Tx) (removed map[orchestrator.Status]int64, err error) {
-	if d, ok := t.Driver.(interface{ RenumberArchived() error }); ok { // others may have chosen the numbers of rows
+	if d, ok := t.Driver.(interface{ RenumberArchived() error }); ok { // other programs may have used their seqs
 		if err := d.RenumberArchived(); err != nil {
 			return nil, err
 		}
 	}
 	removed = map[orchestrator.Status]int64{}
-	// The + in +? matters because SQLite compares a bare parameter with the condition of a partial index on one
-	// status, and then plans again for each value.
+	// SQLite compares a bare parameter with the condition of an index on one status, and prepares the statement again
+	// for each value. +? prevents that.
 	for _, status := range []orchestrator.Status{orchestrator.Delivered, orchestrator.Failed, orchestrator.Expired,
 		orchestrator.Cancelled} {
 		count, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch)
@@ -213,7 +214,7 @@ const archiveColumns = `message_id, sender, recipient, message_type, payload, st
 	multicast_target, idempotency_key, read_at, acknowledged_at, lease_token, lease_until, lease_owner, crashes,
 	delivery_marks, trace_id, span_id, origin, not_before, wake`
 
-// clearArchive removes one batch of rows that were archived before cutoff, and the rows that depend on them.
+// clearArchive removes one batch of rows that were archived before cutoff, and their inbox rows.
 func clearArchive(t *ledger.Tx, cutoff string) (int64, error) {
 	if err := t.SetBatch(); err != nil {
 		return 0, err
@@ -246,10 +247,10 @@ func clearArchive(t *ledger.Tx, cutoff string) (int64, error) {
 	return n, t.DropKeys(keys)
 }
 
-// ClearTraces deletes the traces of messages that have been gone, also from the archive, for at least olderThan. It
-// also deletes spans of commands and counts of package cost of that age. An olderThan of 0 means the setting
-// retention.trace. The trace of a message is deleted as a whole. The results are the numbers of deleted rows of
-// message_trace and command_trace.
+// ClearTraces deletes the traces of messages that have been gone for at least olderThan, from the archive too. It
+// also deletes the spans of commands, and the counts of package cost, that are as old. An olderThan of 0 means the
+// setting retention.trace. The trace of a message is deleted as a whole. ClearTraces returns how many rows of
+// message_trace and of command_trace it deleted.
 func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration) (messages, commands int64, err error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -257,7 +258,7 @@ func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration)
 	}
 	cutoff := orchestrator.Stamp(l.Now().Add(-cmp.Or(olderThan, conf.Settings.KeepTraces)))
 	if err := traffic.Count(ctx, l); err != nil && orchestrator.CodeOf(err) != orchestrator.Conflict {
-		// after a conflict, it is unknown which events are counted
+		// A conflict means that the setting traffic.counted is damaged. The traces are deleted all the same.
 		return 0, 0, err
 	}
 	var rows int64
@@ -281,11 +282,11 @@ func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration)
 	return messages, commands, err
 }
 
-// tracesPerBatch is the number of messages whose traces one transaction deletes. A message has about ten rows.
+// tracesPerBatch is how many messages' traces one transaction deletes; a message has about ten rows.
 const tracesPerBatch = clearBatch / 10
 
-// clearMessageTraces deletes the traces of one batch of deleted messages. If somebody has used the id of such a
-// message again by hand, its trace is kept.
+// clearMessageTraces deletes the traces of one batch of messages that are gone. If another program has used an id
+// again, the message with that id exists, and its trace is kept.
 func clearMessageTraces(t *ledger.Tx, cutoff string) (ids, rows int64, err error) {
 	gone, err := t.Texts(`
 		SELECT message_id FROM message_trace g WHERE event = 'deleted' AND at < ?1

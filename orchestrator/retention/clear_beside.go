@@ -15,8 +15,8 @@ const closedPosts = ` FROM threads h CROSS JOIN agent_message m ON m.thread_id =
 	WHERE h.closed_at <> '' AND h.closed_at < ?1 AND m.recipient = '` + orchestrator.ThreadPrefix + `' || h.thread_id
 	  AND m.status = 'delivered' AND m.ended_at = ''`
 
-// clearPosts archives the posts of threads that were closed before cutoff, because posts have no end of their own. It
-// searches for them without the write lock.
+// clearPosts archives the posts of threads that were closed before cutoff, because posts have no end time of their
+// own. It looks for them without the write lock.
 func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string,
 	done func(n int64, removed map[orchestrator.Status]int64)) error {
 	for ; ; orchestrator.Pause(ctx, orchestrator.ClearPause) {
@@ -46,14 +46,15 @@ func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string,
 	}
 }
 
-// numbers runs a query of one integer column without the write lock.
+// numbers runs a query for one column of numbers, without the write lock.
 func numbers(ctx context.Context, l *ledger.Ledger, query string, params ...any) ([]int64, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]int64, error) {
 		return store.List(c, func(row store.Row) int64 { return row.Int(0) }, query, params...)
 	})
 }
 
-// clearBeside deletes the rows of other record types that were over before cutoff, and returns their number.
+// clearBeside deletes the rows of other tables that were over before cutoff, and returns their number. For tables
+// with Idle rows, idle replaces cutoff.
 func clearBeside(ctx context.Context, l *ledger.Ledger, cutoff, idle string) (n int64, err error) {
 	for _, p := range l.Parts {
 		for _, rows := range p.Over {
@@ -71,8 +72,8 @@ func clearBeside(ctx context.Context, l *ledger.Ledger, cutoff, idle string) (n 
 	return n, nil
 }
 
-// clearRows deletes the rows of a table that satisfy a condition. It searches for them without the write lock and
-// checks the condition again under it.
+// clearRows deletes the rows of a table that meet a condition. It looks for them without the write lock, and checks
+// the condition again with the lock.
 func clearRows(ctx context.Context, l *ledger.Ledger, table, over, cutoff string) (n int64, err error) {
 	for last := int64(math.MinInt64); ; orchestrator.Pause(ctx, orchestrator.ClearPause) {
 		if ctx.Err() != nil {

@@ -18,8 +18,8 @@ import (
 
 const week = 7 * 24 * time.Hour
 
-// Closing a thread changes only its one row, however many posts it has. Retention archives the posts a week later, in
-// batches.
+// TestClosingChangesOneRow checks that closing a thread changes one row, however many posts it has, and that
+// retention moves the posts a week later, in batches.
 func TestClosingChangesOneRow(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -47,7 +47,7 @@ func TestClosingChangesOneRow(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT DISTINCT thread_id FROM agent_message`), open.ID)
 }
 
-// A post that somebody wrote by hand, without a time, is archived with its thread like any other.
+// TestPostsWithoutATimeGo checks that a hand-written post without a time is archived with its thread like any other.
 func TestPostsWithoutATimeGo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -62,7 +62,8 @@ func TestPostsWithoutATimeGo(t *testing.T) {
 	want.Equal(t, "posts", f.Count("agent_message"), "0")
 }
 
-// A closed thread is deleted with its last post, and so are its participants. An open thread is kept.
+// TestThreadsGoWithTheirPosts checks that a closed thread and its participants are deleted with its last post. An
+// open thread stays.
 func TestThreadsGoWithTheirPosts(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -84,7 +85,7 @@ func TestThreadsGoWithTheirPosts(t *testing.T) {
 	want.Equal(t, "participants", f.Count("thread_participants"), "2")
 }
 
-// Answered requests are deleted a week after their answer, others with their message.
+// TestRequestsGo checks that answered requests are deleted a week after their answer, and others with their message.
 func TestRequestsGo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
@@ -115,8 +116,9 @@ func TestRequestsGo(t *testing.T) {
 	want.Equal(t, "requests", f.Count("team_requests"), "0")
 }
 
-// A session without activity for a week is deleted, also by a run that clears all ended messages. A session with an
-// open thread, with members that are still active, or with activity within the last week is kept.
+// TestPresencesGo checks that the presences of a session without activity for a week are deleted, also by a run that
+// clears everything that has ended. A session with an open thread, with active members, or with activity within the
+// week stays.
 func TestPresencesGo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -131,10 +133,10 @@ func TestPresencesGo(t *testing.T) {
 		join(session, "a")
 		join(session, "b")
 	}
-	th := f.Thread("a", "b") // in room
+	th := f.Thread("a", "b") // in the session room
 	for range 9 {
 		f.Clock.Advance(24*time.Hour + time.Millisecond)
-		join("busy", "a") // which changes only the time it was last seen
+		join("busy", "a") // changes only the time of the presence
 		if err := teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: "read", Agent: "b"},
 			false); err != nil {
 			t.Fatal(err)
@@ -147,7 +149,7 @@ func TestPresencesGo(t *testing.T) {
 	f.Clock.Advance(week)
 	f.Clear(retention.ClearOptions{})
 	want.Rows(t, left(), "busy a", "busy b", "read a", "read b", "room a", "room b")
-	f.Clock.Advance(24 * time.Hour) // one more day, because presence is recorded by day
+	f.Clock.Advance(24 * time.Hour) // one more day, because presence is recorded to the day
 	f.Clear(retention.ClearOptions{})
 	want.Rows(t, left(), "busy a", "busy b", "read a", "read b")
 	f.Clock.Advance(time.Millisecond)
@@ -155,7 +157,7 @@ func TestPresencesGo(t *testing.T) {
 	want.Rows(t, left())
 }
 
-// A session of the last days is kept, however young the messages are that a run clears.
+// TestPresencesOfTheLastDaysStay checks that recent sessions stay, however young the messages are that a run clears.
 func TestPresencesOfTheLastDaysStay(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -170,7 +172,7 @@ func TestPresencesOfTheLastDaysStay(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT session_id, agent FROM presence`))
 }
 
-// Tokens are deleted a week after they ended, in whatever way they ended.
+// TestTokensGo checks that tokens are deleted a week after their end, whatever ended them.
 func TestTokensGo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -196,7 +198,8 @@ func TestTokensGo(t *testing.T) {
 	}
 }
 
-// More rows than one batch holds are deleted, too. A cancelled run starts no further batch.
+// TestClearingBesideGoesInBatches checks that more rows than one batch are deleted, and that a cancelled run begins
+// no further batch.
 func TestClearingBesideGoesInBatches(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -213,8 +216,8 @@ func TestClearingBesideGoesInBatches(t *testing.T) {
 	want.Equal(t, "tokens", f.Count("tokens"), "0")
 }
 
-// A thread is closed when its last participant is removed, so that its posts age. A thread with other participants
-// stays open.
+// TestRemovingTheLastParticipantClosesAThread checks that a thread is closed when its last participant is removed, so
+// that its posts age. A thread with other participants stays open.
 func TestRemovingTheLastParticipantClosesAThread(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

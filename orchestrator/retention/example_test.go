@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// ClearOld clears away messages that ended longer than OlderThan ago, and keeps messages that are still to be read.
-// Without OlderThan, the settings of the database apply.
+// ClearOld removes messages that ended longer ago than OlderThan. Unread messages stay. Without OlderThan, the
+// settings of the database apply.
 func ExampleClearOld() {
 	ctx := context.Background()
 	now := time.Now()

@@ -15,8 +15,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// TestRetention checks the retention rules on a fake clock: after exactly seven days, delivered messages are archived
-// and the others deleted. The archive is deleted after 90 days, and the trace 90 days later.
+// TestRetention checks the retention table, on a fake clock. After seven days and not before, delivered messages are
+// archived and the others deleted. The archive is deleted after 90 days, and the trace 90 days later.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -61,7 +61,7 @@ func TestRetention(t *testing.T) {
 		t.Errorf("reading from the archive: %v %v", ms, err)
 	}
 
-	// Somebody uses the id again by hand: both messages are kept, the second with its seq appended to the id.
+	// Another program uses the id again: both messages are kept, the second with its seq appended to the id.
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient) VALUES (?, 'a', 'b')`, delivered)
 	f.Deliver()
 	f.Clock.Advance(7*24*time.Hour + time.Millisecond)
@@ -90,8 +90,8 @@ func TestRetention(t *testing.T) {
 	want.Code(t, err, orchestrator.NotFound)
 }
 
-// An id that somebody uses again by hand, also of an archived message, keeps its trace, however long ago the first
-// message with that id was deleted.
+// TestTraceOfAnIDUsedAgain checks that the trace of an id that another program uses again is kept, also if the
+// message is in the archive, and however long ago the first message with that id was deleted.
 func TestTraceOfAnIDUsedAgain(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -114,7 +114,8 @@ func TestTraceOfAnIDUsedAgain(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT event FROM message_trace ORDER BY id LIMIT 1`), "created")
 }
 
-// Pages are returned to the file system, and the reported number of freed bytes is the decrease of the file sizes.
+// TestClearOldFreesSpace checks that pages are given back to the file system, and that the reported size equals the
+// decrease of the files.
 func TestClearOldFreesSpace(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server gives its space back by itself")

@@ -18,7 +18,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// Rows that cannot be adopted or changed fail or stay behind alone: all other messages continue.
+// TestBadRowsJamNobody checks that rows that cannot be adopted or changed fail or are skipped, and that all other
+// messages are delivered.
 func TestBadRowsJamNobody(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -58,7 +59,8 @@ func TestBadRowsJamNobody(t *testing.T) {
 	f.Clear(retention.ClearOptions{OlderThan: time.Millisecond})
 }
 
-// A message that may have arrived is not expired, cancelled or given to a fallback before its transport was asked.
+// TestNothingEndsBeforeItsTransportWasAsked checks that a message that may have arrived is not expired, cancelled or
+// handed to a fallback before its transport was asked.
 func TestNothingEndsBeforeItsTransportWasAsked(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -79,7 +81,8 @@ func TestNothingEndsBeforeItsTransportWasAsked(t *testing.T) {
 	want.Equal(t, "lines", len(enginetest.FileLines(t, path)), 1)
 }
 
-// A transport has written a message and does not return: the fallback must not write the message again.
+// TestFallbackAsksFirst checks that a fallback does not write a message again that a transport has written before it
+// failed to return.
 func TestFallbackAsksFirst(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

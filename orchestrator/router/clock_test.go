@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// onHost opens the engine of a host whose clock is wrong.
+// onHost opens the engine of a host with a wrong clock.
 func onHost(t *testing.T, address string, ahead time.Duration) (*delivery.Engine, *enginetest.Scripted) {
 	t.Helper()
 	wire := &enginetest.Scripted{}
@@ -34,7 +34,8 @@ func onHost(t *testing.T, address string, ahead time.Duration) (*delivery.Engine
 	return e, wire
 }
 
-// A host with a wrong clock uses the server's clock: it does not deliver early, sleep too long, or write wrong times.
+// TestWrongClocks checks that a host with a wrong clock uses the server's clock: it does not deliver early, does not
+// sleep too long, and does not write wrong times.
 func TestWrongClocks(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))

@@ -59,7 +59,7 @@ func ExampleOpen() {
 	// Output: architect spec_ready {"spec_id":"SPEC-031"}
 }
 
-// A test sets the clock of the engine, so that it need not sleep until something is due.
+// A test sets the clock of the engine, so that it need not sleep until a message is due.
 func ExampleOpen_clock() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "mailroom")

@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator/store/sqlite"
 )
 
-// State returns a text that changes with any commit to the database file, see sqlite.State.
+// State returns a text that changes with every commit to the database in a file; see sqlite.State.
 func State(path string) (state string, known bool) { return sqlite.State(path) }
 
 func openFile(o ledger.Options, l *ledger.Ledger) (store.Store, error) {

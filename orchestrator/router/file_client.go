@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// State returns known as false, because the client has no SQLite.
+// State reports no state for a file, because the client has no SQLite.
 func State(string) (state string, known bool) { return "", false }
 
 func openFile(o ledger.Options, _ *ledger.Ledger) (store.Store, error) {

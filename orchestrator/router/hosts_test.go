@@ -24,7 +24,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// host opens the database as a host with the given name.
+// host opens the database as a host with the given name does.
 func host(t *testing.T, name, path string) *delivery.Engine {
 	t.Helper()
 	e := enginetest.OpenWith(t, ledger.Options{
@@ -40,8 +40,8 @@ func host(t *testing.T, name, path string) *delivery.Engine {
 	return e
 }
 
-// A host that does not trust the database reports nothing about agents of another host, to which only that host
-// delivers.
+// TestTrustIsOfOneHost checks that a host that does not trust the database does not report that for agents of another
+// host, because only the other host delivers to them.
 func TestTrustIsOfOneHost(t *testing.T) {
 	t.Parallel()
 	address, file := postgrestest.Place(postgrestest.Start(t)), "jsonl:"+filepath.Join(t.TempDir(), "in")
@@ -72,7 +72,8 @@ func TestTrustIsOfOneHost(t *testing.T) {
 	}
 }
 
-// The resources of an agent that belong to one machine determine which host delivers to the agent.
+// TestAgentsBelongToHosts checks that the attributes of an agent that need a machine decide which host delivers to
+// it.
 func TestAgentsBelongToHosts(t *testing.T) {
 	t.Parallel()
 	address, folder := postgrestest.Place(postgrestest.Start(t)), t.TempDir()
@@ -121,8 +122,8 @@ func TestAgentsBelongToHosts(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// Two hosts have a file with the same name. Each writes the messages for its own agents, and does not deliver to
-// agents of the other host.
+// TestEachHostDeliversItsOwn checks two hosts with files of the same name. Each host writes only the messages for its
+// own agents to its file, and delivers messages for other agents only to inboxes.
 func TestEachHostDeliversItsOwn(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -190,7 +191,8 @@ func TestEachHostDeliversItsOwn(t *testing.T) {
 	}
 }
 
-// saysNoRouter checks the reports about a message to an agent of host beta, without and with a daemon there.
+// saysNoRouter checks what is reported about a message to an agent of host beta, without a daemon on beta and with
+// one.
 func saysNoRouter(t *testing.T, alpha *delivery.Engine, id string) {
 	t.Helper()
 	look := func(rule, fix, level string) {

@@ -29,8 +29,9 @@ import (
 	"mailroom/orchestrator/sessions"
 )
 
-// FuzzOddValues writes values of unexpected types into arbitrary columns while others send. The mail of the others
-// arrives once and in order, every loop ends, and no request fails with an internal error.
+// FuzzOddValues writes values of odd types by hand, any value into any column, while others send messages. It checks
+// that each of their messages arrives once and in order, that every loop ends, and that no request fails with an
+// internal error.
 func FuzzOddValues(f *testing.F) {
 	for seed := range uint64(4) {
 		script := make([]byte, 400)
@@ -45,23 +46,23 @@ func FuzzOddValues(f *testing.F) {
 	})
 }
 
-// oddRun is one run. Rows whose names start with good must not be harmed; all other rows may be changed.
+// oddRun is one run. Rows with good in their names must not be harmed. All other rows may be changed in any way.
 type oddRun struct {
 	*enginetest.Fixture
-	routers []*delivery.Engine // as of several processes
-	db      *sql.DB            // connection that writes the odd values
+	routers []*delivery.Engine // act as several processes
+	db      *sql.DB            // connection that writes odd values
 	tables  []oddTable
-	script  []byte // source of the odd changes
+	script  []byte // input of the run: decides what is written
 	good    goodThings
 
 	mu   sync.Mutex
 	sent map[string][]string // ids by recipient, in the order of sending
 
 	reading sync.Mutex
-	read    []string // messages that the good reader received
+	read    []string // ids that the good reader got
 	posts   []string // posts that it found in the good thread
 
-	wrote []string // the statements, for error reports
+	wrote []string // the statements, for the report of a failure
 }
 
 const goodType = "good"
@@ -93,7 +94,7 @@ func (o *oddRun) run(ctx context.Context) {
 		}
 	})
 	all.Wait()
-	for range 10 { // for messages that were postponed, or delayed by a lease
+	for range 10 { // for messages that were put off, or delayed by a lease
 		o.Clock.Advance(2 * time.Minute)
 		o.engine(ctx, o.routers[0])
 	}
@@ -105,7 +106,7 @@ func (o *oddRun) run(ctx context.Context) {
 	}
 }
 
-// sendGood sends a message that must arrive exactly once.
+// sendGood sends a message that must arrive once.
 func (o *oddRun) sendGood(ctx context.Context, r *delivery.Engine, recipient string, lane int) {
 	// The lock keeps the record in the order of sending.
 	o.mu.Lock()
@@ -122,7 +123,7 @@ func (o *oddRun) sendGood(ctx context.Context, r *delivery.Engine, recipient str
 	}
 }
 
-// engine performs each recurring action of an engine once.
+// engine performs each recurring task of the engine once.
 func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 	done := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
@@ -150,7 +151,7 @@ func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 	done("looking what is due next", err)
 }
 
-// ask calls all queries. A refusal is acceptable; an internal error is not.
+// ask makes all queries. A refusal is a valid answer; an internal error is not.
 func (o *oddRun) ask(ctx context.Context) {
 	fine := func(what string, err error) {
 		if err != nil && orchestrator.CodeOf(err) == orchestrator.Internal {
@@ -220,7 +221,7 @@ func (o *oddRun) ask(ctx context.Context) {
 	o.engine(ctx, o.routers[1])
 }
 
-// check compares the good messages with the guarantees.
+// check checks that the good messages were delivered as promised.
 func (o *oddRun) check() {
 	same := func(what string, got, want []string) {
 		if !slices.Equal(got, want) {
@@ -279,13 +280,14 @@ func (o *oddRun) next(n int) int {
 
 // oddTable is a table into which odd values are written.
 type oddTable struct {
-	name, fair string   // condition for the rows that may be harmed
-	columns    []string // names
-	number     string   // the column that SQLite numbers, if any
+	name, fair string   // fair is the condition for rows that may be harmed
+	columns    []string // names of the columns
+	number     string   // the column that SQLite numbers, if there is one
 	keys       []string // one column of each unique index
 }
 
-// fairRows holds conditions for the rows of a table that may be harmed. In all other tables, all rows may be harmed.
+// fairRows holds, by table, the condition for the rows that may be harmed. All rows of tables without an entry may
+// be.
 var fairRows = map[string]string{
 	"agent_message":         `message_type IS DISTINCT FROM 'good'`,
 	"agent_message_archive": `message_type IS DISTINCT FROM 'good'`,
@@ -306,11 +308,11 @@ var fairRows = map[string]string{
 	"signal_subscriptions": `device_id NOT IN (SELECT device_id FROM signal_devices WHERE name LIKE 'good%')`,
 }
 
-// notOf returns a condition for rows that do not concern good names.
+// notOf returns the condition for rows that are not about a good name.
 func notOf(column string) string { return `coalesce(` + column + `, '') NOT LIKE 'good%'` }
 
-// readTables reads the list of tables, so that new tables are covered, too. agent_message, where most can go wrong,
-// is the first.
+// readTables lists the tables, so that new tables are written into too. agent_message, which has the most ways to be
+// wrong, is the first.
 func (o *oddRun) readTables() {
 	asks := catalogue
 	if o.OnServer() {
@@ -346,12 +348,12 @@ var serversCatalogue = struct{ tables, columns, numbers, keys string }{
 		WHERE i.indisunique AND i.indrelid = to_regclass(?)`,
 }
 
-// decisive lists the columns by which rows of agent_message are found, told apart and planned.
+// decisive lists the columns by which rows of agent_message are found, distinguished and scheduled.
 var decisive = []string{"message_id", "sender", "recipient", "status", "traced_status", "seq", "retry_count",
 	"next_attempt_at", "review_at",
 	"expires_at", "ended_at", "lease_token", "lease_until", "held", "crashes", "delivery_marks"}
 
-// writeOdd makes one change by hand. The database may refuse it.
+// writeOdd makes one change by hand. It ignores changes that SQLite itself refuses.
 func (o *oddRun) writeOdd(ctx context.Context) {
 	table := o.tables[0]
 	if n := o.next(2 * len(o.tables)); n < len(o.tables) {
@@ -365,7 +367,7 @@ func (o *oddRun) writeOdd(ctx context.Context) {
 	value := o.value()
 	if table.name == "settings" && column == "value" {
 		if _, isNumber := value.(int64); isNumber {
-			value = "odd" // a number may be a valid setting
+			value = "odd" // a number could be a valid setting
 		}
 	}
 	id := "rowid"
@@ -387,7 +389,8 @@ func (o *oddRun) writeOdd(ctx context.Context) {
 	}
 }
 
-// copyOf returns an INSERT of a copy of a row, except for one column, which is ?1, and its keys, which are ?2.
+// copyOf returns the statement that inserts a copy of a row, with another value for one column, ?1, and for its keys,
+// ?2.
 func (o *oddRun) copyOf(table *oddTable, column, row string) string {
 	values := make([]string, len(table.columns))
 	for i, name := range table.columns {
@@ -433,7 +436,7 @@ func (o *oddRun) value() any {
 	}
 	kind := o.next(4)
 	if o.OnServer() && kind >= 2 {
-		kind = 0 // a server has no BLOBs
+		kind = 0 // this database has no BLOBs
 	}
 	switch kind {
 	case 0:

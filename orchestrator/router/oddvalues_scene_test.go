@@ -33,16 +33,16 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// goodThings must be unchanged at the end of a run.
+// goodThings holds values that must be unchanged at the end of a run.
 type goodThings struct {
-	token    string // token of good_sender
+	token    string // of good_sender
 	device   questions.Device
 	thread   threads.Thread
-	question string // open question of good_sender
+	question string // question of good_sender that nobody has answered
 	lent     string // message that good_taker has under a lease
 }
 
-// newOddRun creates a database with at least one row in every table, so that there are rows to overwrite.
+// newOddRun makes a database with at least one row in every table, so that every table has a row to overwrite.
 func newOddRun(t *testing.T, script []byte) *oddRun {
 	f := enginetest.New(t, "good_sender", "good_reader", "good_taker", "odd1", "odd3", "gone")
 	o := &oddRun{Fixture: f, routers: []*delivery.Engine{f.Engine, f.Open()}, db: enginetest.Plain(t, f.Path),
@@ -75,7 +75,7 @@ func (o *oddRun) no(err error) {
 	}
 }
 
-// approved pairs and approves a device that can receive pushes.
+// approved pairs and approves a device that gets pushes.
 func (o *oddRun) approved(ctx context.Context, name string) questions.Device {
 	d, _ := o.Pair(name)
 	d, err := questions.ActivateDevice(ctx, o.Ledger, d.ID, d.Recipient)
@@ -114,7 +114,7 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.Send("odd3", "odd1")
 	o.Deliver()
 	o.Clock.Advance(time.Minute)
-	o.Clear(retention.ClearOptions{OlderThan: time.Second}) // into the archive
+	o.Clear(retention.ClearOptions{OlderThan: time.Second}) // move to the archive
 	o.Send("odd3", "odd1", func(d *orchestrator.Draft) { d.AckWithin, d.IdempotencyKey = time.Hour, "key" })
 	o.Send("odd1", "odd3", func(d *orchestrator.Draft) { d.TTL = time.Hour })
 	o.Send("odd1", "user")
@@ -124,7 +124,7 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	shown, err := hosts.Happened(ctx, o.Ledger, hosts.Event{Agent: "odd3", Program: "claude", Session: "one", Kind: hosts.Prompted,
 		Size: func(*orchestrator.Message) int { return 5000 }, Line: func(*hosts.Group) string { return "named" }})
 	o.no(err)
-	o.no(hosts.Written(ctx, o.Ledger, &shown)) // in a digest
+	o.no(hosts.Written(ctx, o.Ledger, &shown)) // shown in a digest
 	_, err = hosts.Happened(ctx, o.Ledger,
 		hosts.Event{Agent: "odd3", Program: "claude", Session: "one", Kind: hosts.Ended})
 	o.no(err)
@@ -172,12 +172,12 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.SQL(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES ('odd2', 'whsec_eA==', '')`)
 	o.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at)
 		VALUES ('1', '2', 'send', 'PRODUCER', '2026-01-01T00:00:00.000Z')`)
-	o.SQL(`INSERT INTO exports (name) VALUES ('otlp')`) // package exports tests others' writes to this table
+	o.SQL(`INSERT INTO exports (name) VALUES ('otlp')`) // the package's own tests check hand-written values there
 	_, err = removal.Remove(ctx, o.Ledger, removal.Request{Name: "gone"})
 	o.no(err)
 }
 
-// postGood posts a message that must be in the thread exactly once.
+// postGood makes a post that must be in the thread once.
 func (o *oddRun) postGood(ctx context.Context, r *delivery.Engine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -222,8 +222,8 @@ func (o *oddRun) checkGood(ctx context.Context) {
 	must("reading the good answer", questions.AnswerRead(ctx, o.Ledger, o.good.question))
 }
 
-// askBeside calls all queries of other records. must is for queries that an odd row must not make fail, and fine for
-// queries that may return an error such as not_found.
+// askBeside makes all queries about tables other than those of messages. An odd row must not make the queries of must
+// fail. The queries of fine may fail with an error that something does not exist.
 func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err error)) {
 	_, err := overview.RemovedAgents(ctx, o.Ledger)
 	must("removed agents", err)

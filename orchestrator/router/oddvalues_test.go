@@ -24,8 +24,8 @@ import (
 	"mailroom/tracing"
 )
 
-// inTime runs f. If f does not return in time, it prints the test's name and all goroutines and ends the program: an
-// endless loop ignores its context, and closing the database would wait for it.
+// inTime runs f. If f does not return in time, inTime prints the test's name and all goroutines, and ends the
+// program: an endless loop does not check its context, and closing the database would wait for it.
 func inTime(t *testing.T, what string, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -49,8 +49,9 @@ func inTime(t *testing.T, what string, f func(ctx context.Context)) {
 	}
 }
 
-// A BLOB is greater than every text and equals none. A row with a BLOB as a name, an id or a status is adopted like
-// any row of others, whatever its traced_status, and all other mail continues.
+// TestBlobsAreAdopted checks rows with a BLOB for a name, an id or a status. A BLOB is greater than every text, and
+// equals none. Such rows are adopted like other hand-written rows, whatever their traced_status, and all other
+// messages are delivered.
 func TestBlobsAreAdopted(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server takes no value of another type")
@@ -76,15 +77,15 @@ func TestBlobsAreAdopted(t *testing.T) {
 			OR status >= x''`)), 0)
 }
 
-// TestRecipientsThatNobodyCanBe checks that a message written by hand to an impossible name is retried and becomes a
-// dead letter like a message to an unknown name, and that why never suggests adding such an agent.
+// TestRecipientsThatNobodyCanBe checks that a hand-written message for a name that no agent can have is retried and
+// becomes a dead letter, like one for an unknown name, and that why never advises to add such an agent.
 func TestRecipientsThatNobodyCanBe(t *testing.T) {
 	t.Parallel()
 	for recipient, traced := range map[string]string{"''": "pending", "x''": "", "' '": "", "x'ff'": "", "7": "",
 		"'No Name'": "", "'system'": "", "char(0)": ""} {
 		f := enginetest.New(t, "a", "b")
 		if f.OnServer() && (strings.HasPrefix(recipient, "x") || recipient == "char(0)") {
-			continue // a server has none
+			continue // no such value exists there
 		}
 		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status,
 			max_retries) VALUES
@@ -110,7 +111,7 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 		want.Equal(t, "status of the one to "+recipient, failed.Status, orchestrator.Failed)
 		want.Equal(t, "its error", failed.Error, fmt.Sprintf("unknown agent %q", failed.Recipient))
 		cannot("given up", "If the message is still needed, send it again")
-		if recipient != "'system'" { // which sends the answering report, and whose name is reported as reserved
+		if recipient != "'system'" { // system also sends the report about the failure, and its name is reserved
 			for _, receipt := range f.Why("given up").Receipts {
 				want.Equal(t, "receipt of the one to "+recipient, receipt.What, "created")
 			}
@@ -126,7 +127,8 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 	}
 }
 
-// Rows that cannot be changed do not prevent the adoption, review and release of later rows, however many they are.
+// TestStuckRowsAreWalkedPast checks that rows that cannot be changed do not keep the rows after them from adoption,
+// review or the end of their leases, however many there are.
 func TestStuckRowsAreWalkedPast(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -151,13 +153,14 @@ func TestStuckRowsAreWalkedPast(t *testing.T) {
 	want.Equal(t, "the one whose lease is over", f.Message("lease-good").Status, orchestrator.Delivered)
 }
 
-// Records for messages, agents and questions with impossible names do not keep a loop running.
+// TestOddRowsBesideMessages checks that rows that refer to messages, agents and questions with invalid names do not
+// keep any loop running.
 func TestOddRowsBesideMessages(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	kind := "BLOB"
 	if f.OnServer() {
-		kind = "TEXT" // a server has no other type
+		kind = "TEXT" // the only type
 	}
 	for table, insert := range map[string]string{
 		"acknowledgement_due": `(message_id, due_at, within_seconds) SELECT CAST('m' || i AS ` + kind + `), '', 1`,
@@ -181,7 +184,7 @@ func TestOddRowsBesideMessages(t *testing.T) {
 	}
 }
 
-// Ending the context of a run ends the run, whatever it is doing.
+// TestRunsEndWithTheirContext checks that every run ends with its context, whatever it is doing.
 func TestRunsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -197,8 +200,8 @@ func TestRunsEndWithTheirContext(t *testing.T) {
 	want.Equal(t, "attempts", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'attempt_failed'`)), 0)
 }
 
-// The largest possible seq, written by hand, does not prevent sending. A seq that an archived message has does not
-// prevent archiving.
+// TestNumbersWrittenByHand checks that the largest possible number, written by hand into seq, does not prevent
+// sending, and that the seq of an archived message does not keep another message out of the archive.
 func TestNumbersWrittenByHand(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server counts on, whatever numbers others write")
@@ -233,7 +236,7 @@ func TestNumbersWrittenByHand(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message_archive WHERE seq = 1`), archived)
 }
 
-// A message to which somebody gives the seq of an archived message is archived, too, beside the other.
+// TestNumberOfAnArchivedMessage checks that a message that was given the seq of an archived one is archived, too.
 func TestNumberOfAnArchivedMessage(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -254,7 +257,7 @@ func TestNumberOfAnArchivedMessage(t *testing.T) {
 	want.Equal(t, "left", len(f.Rows(`SELECT 1 FROM agent_message`)), 0)
 }
 
-// Rows written by hand with the next seqs do not prevent sending, of one message or several.
+// TestNumbersThatComeNext checks that hand-written next numbers do not prevent sending, of one message or several.
 func TestNumbersThatComeNext(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -273,7 +276,8 @@ func TestNumbersThatComeNext(t *testing.T) {
 	want.Equal(t, "delivered", f.Deliver().Delivered, 33)
 }
 
-// The same holds for the largest id in a trace, in which nearly all actions leave a row.
+// TestNumbersOfTracesWrittenByHand checks the same for the largest number in a trace, into which nearly every action
+// writes.
 func TestNumbersOfTracesWrittenByHand(t *testing.T) {
 	t.Parallel()
 	for table, insert := range map[string]string{
@@ -303,7 +307,8 @@ func TestNumbersOfTracesWrittenByHand(t *testing.T) {
 	}
 }
 
-// Values that somebody wrote over the keys for pushes, or into a count, do not prevent pushes and status queries.
+// TestOddRowsOfKeysAndCounts checks that hand-written values in the keys for pushes, or in a count, do not prevent
+// pushes and status queries.
 func TestOddRowsOfKeysAndCounts(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
@@ -319,12 +324,12 @@ func TestOddRowsOfKeysAndCounts(t *testing.T) {
 	}
 	for _, b := range s.Recipients {
 		if b.Recipient == "reviewer" {
-			want.Equal(t, "held", b.Held, 0) // a known agent has no held messages
+			want.Equal(t, "held", b.Held, 0) // nothing is held for an existing agent
 		}
 	}
 }
 
-// The same holds for several sends in one transaction, which SQLite undoes as a whole.
+// TestNumbersRunOutInABatch checks the same for several messages in one transaction, which SQLite undoes as a whole.
 func TestNumbersRunOutInABatch(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -338,14 +343,14 @@ func TestNumbersRunOutInABatch(t *testing.T) {
 		}
 	}
 	rows := len(f.Rows(`SELECT 1 FROM agent_message WHERE seq < 100`))
-	if f.OnServer() { // which continues its numbers, whatever numbers others write
+	if f.OnServer() { // where numbers continue regardless of written ones
 		rows++
 	}
 	want.Equal(t, "rows", rows, 4)
 }
 
-// A problem of one message does not affect others: a NULL where its trace counts attempts, and invalid times that
-// hide due ones.
+// TestOddColumnsOfLiveRows checks that a fault in one message does not affect others: a NULL where its trace counts
+// attempts, and invalid times that hide that it is due.
 func TestOddColumnsOfLiveRows(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -364,7 +369,8 @@ func TestOddColumnsOfLiveRows(t *testing.T) {
 	want.Equal(t, "next run", f.NextDue(), f.Stamp())
 }
 
-// The configuration tables refuse values of other types than their columns', and impossible names.
+// TestOddConfigurationIsRefused checks that the configuration tables accept no value of another type than that of its
+// column, and no invalid name.
 func TestOddConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -400,7 +406,8 @@ func TestOddConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// Invalid configuration is ignored and reported by the doctor; the rest remains in force.
+// TestOddConfiguration checks that invalid configuration is ignored and reported by the doctor, and that the rest
+// applies.
 func TestOddConfiguration(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -413,7 +420,7 @@ func TestOddConfiguration(t *testing.T) {
 	f.SQL(`UPDATE agents SET concurrency = 9223372036854775807, timeout_seconds = 9223372036854775807, batch = -1,
 		silent_after_seconds = -1, deliver = ?
 		WHERE name = 'w'`, "jsonl:"+f.Ledger.FilePrefix())
-	f.Set("retry.max_retries", "2") // makes everybody read the configuration again
+	f.Set("retry.max_retries", "2") // makes every process read the configuration again
 
 	names, err := agents.List(t.Context(), f.Ledger)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// legal lists the permitted changes of status. Source: contract, "The table".
+// legal lists the allowed changes of status. Source: contract, "The table".
 var legal = map[string][]string{
 	"":          {"pending", "failed"},
 	"pending":   {"pending", "delivered", "retry", "failed", "expired", "cancelled"},
@@ -28,13 +28,13 @@ var legal = map[string][]string{
 	"cancelled": {"cancelled"},
 }
 
-// TestStateMachine makes random sends, failures, crashes, cancellations, replays, readings and steps of the clock,
-// and checks the guarantees of the contract after every step.
+// TestStateMachine runs random sends, failures, crashes, cancellations, replays, readings and clock changes, and
+// checks the promises of the contract after every step.
 func TestStateMachine(t *testing.T) {
 	t.Parallel()
 	fewerChecks(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		t.Log("another history") // a sign of progress
+		t.Log("another history") // shows that the test is running
 		m := &machine{Fixture: enginetest.New(t, "a", "c", "inboxed"), rt: rt, replayed: map[string]int{},
 			read: map[string]int{}}
 		m.AddWired("wired")
@@ -50,7 +50,7 @@ func TestStateMachine(t *testing.T) {
 	})
 }
 
-// fewerChecks keeps the ordinary test run short; -rapid.checks requests more.
+// fewerChecks keeps the ordinary test run short; -rapid.checks asks for more.
 func fewerChecks(t *testing.T) {
 	t.Helper()
 	asked := false
@@ -63,13 +63,13 @@ func fewerChecks(t *testing.T) {
 	}
 }
 
-// machine is the engine under test with the history of the test.
+// machine is the router under test, and the test's record of its history.
 type machine struct {
 	*enginetest.Fixture
 	rt       *rapid.T
 	ids      []string
-	replayed map[string]int // number of replays by message
-	read     map[string]int // number of readings by message
+	replayed map[string]int // how often each was replayed
+	read     map[string]int // how often each was read
 	hands    int
 	back     bool // the clock was set back at some time
 }
@@ -80,8 +80,8 @@ var answers = map[string]error{
 	"busy": &orchestrator.RetryAfter{Wait: 45 * time.Second, Err: errors.New("busy")},
 }
 
-// attempt is the transport: each message arrives or fails, as drawn. It does not accept messages behind a postponed
-// one of the same sender and priority.
+// attempt is the transport: each message arrives or fails, as drawn. If it puts off a message, it does not accept
+// later messages of the same sender and priority.
 func (m *machine) attempt(_ context.Context, a orchestrator.Attempt) []error {
 	errs := make([]error, len(a.Messages))
 	put := map[string]bool{}
@@ -98,7 +98,7 @@ func (m *machine) attempt(_ context.Context, a orchestrator.Attempt) []error {
 	return errs
 }
 
-// doEnable sets the transport of the agent again, whether it is disabled or not.
+// doEnable sets the agent's transport again, whether or not the agent is disabled.
 func (m *machine) doEnable(*rapid.T) { m.AddWired("wired") }
 
 func (m *machine) doSend(rt *rapid.T) {
@@ -129,7 +129,7 @@ func (m *machine) doClock(rt *rapid.T) {
 	m.Clock.Advance(step)
 }
 
-// doCrash changes a row as if a process had claimed it and died.
+// doCrash leaves a row as a process does that claims it and dies.
 func (m *machine) doCrash(*rapid.T) {
 	m.SQL(`UPDATE agent_message SET lease_token = 'dead-' || seq, lease_owner = 'gone', lease_until = ?1
 		WHERE seq = (SELECT min(seq) FROM agent_message WHERE recipient = 'wired' AND status IN ('pending','retry')
@@ -146,7 +146,7 @@ func (m *machine) pick(rt *rapid.T) string {
 	return rapid.SampledFrom(m.ids).Draw(rt, "id")
 }
 
-// tolerate accepts an error with one of the codes, and no other error.
+// tolerate accepts an error with one of the codes, and no other.
 func (m *machine) tolerate(rt *rapid.T, err error, codes ...orchestrator.Code) bool {
 	if err == nil {
 		return true
@@ -185,7 +185,7 @@ func (m *machine) doRead(rt *rapid.T) {
 	}
 }
 
-// doByHand sends as a program that knows only the document.
+// doByHand sends a message as a program does that knows only the document.
 func (m *machine) doByHand(*rapid.T) {
 	m.hands++
 	id := fmt.Sprintf("hand-%d", m.hands)
@@ -193,14 +193,14 @@ func (m *machine) doByHand(*rapid.T) {
 	m.ids = append(m.ids, id)
 }
 
-// check compares the whole history with the guarantees.
+// check checks the whole history against the promises.
 func (m *machine) check(rt *rapid.T) {
 	for _, row := range m.Rows(`SELECT message_id,
 		coalesce(lag(new_status) OVER (PARTITION BY message_id ORDER BY id), ''), coalesce(old_status, ''), new_status
 		FROM message_trace WHERE event <> 'adopted'`) {
 		var id, before, old, now string
 		if n, _ := fmt.Sscanf(row, "%s %s %s", &id, &old, &now); n < 3 {
-			continue // the first event of a message: it has no previous status
+			continue // the first event of a message
 		} else if _, err := fmt.Sscanf(row, "%s %s %s %s", &id, &before, &old, &now); err != nil {
 			continue
 		}
@@ -239,7 +239,7 @@ func (m *machine) check(rt *rapid.T) {
 }
 
 // checkArrivals checks that nothing arrives twice, and that messages that never failed arrive in the order of
-// sending, per sender and priority, even if they were postponed.
+// sending, per sender and priority, also if they were put off.
 func (m *machine) checkArrivals(rt *rapid.T) {
 	times := map[string]int{}
 	last := map[string]string{}
@@ -264,11 +264,11 @@ func (m *machine) checkArrivals(rt *rapid.T) {
 	}
 }
 
-// checkLadder checks that the time between a failed attempt and the next one of the same message is exactly the wait
-// of the retry schedule, to the millisecond.
+// checkLadder checks that the time between a failed attempt and the next one of the same message is the delay of the
+// retry schedule, to the millisecond.
 func (m *machine) checkLadder(rt *rapid.T) {
 	if m.back {
-		return // times in the trace do not go backwards then, but the waits are measured with the clock
+		return // after a set-back clock, the delays cannot be measured
 	}
 	rungs := map[int]float64{1: 30, 2: 60, 3: 120}
 	for _, row := range m.Rows(`SELECT message_id, attempt, event,

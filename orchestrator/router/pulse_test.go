@@ -23,7 +23,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// pulse is the interval at which the processes of these tests show that they are alive.
+// pulse is the interval at which the processes of these tests show that they live.
 const pulse = 500 * time.Millisecond
 
 func TestHelperProcess(t *testing.T) {
@@ -52,7 +52,7 @@ func onServer(address string, wire *enginetest.Scripted) ledger.Options {
 	}
 }
 
-// scene returns an engine on a server, with agent a, and agent b with a scripted transport.
+// scene opens an engine on a server, with agent a, and with agent b behind a test transport.
 func scene(t *testing.T, address string) (e *delivery.Engine, wire *enginetest.Scripted) {
 	t.Helper()
 	wire = &enginetest.Scripted{}
@@ -78,8 +78,8 @@ func send(t *testing.T, e *delivery.Engine) (id string) {
 	return sent.MessageID
 }
 
-// Messages that a killed process of another host was delivering are delivered by this host long before their leases
-// expire.
+// TestKilledOnAServer checks that this process delivers the messages that a killed process of another host was
+// delivering, long before their leases expire.
 func TestKilledOnAServer(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -97,8 +97,8 @@ func TestKilledOnAServer(t *testing.T) {
 	want.Equal(t, "arrived", strings.Join(wire.IDs(), " "), id)
 }
 
-// A delivery whose process cannot reach the server is ended, because other hosts consider the process dead. Its
-// messages are due again as if the delivery had not begun.
+// TestCutOffFromTheServer checks that a delivery ends if its process cannot reach the server, because other hosts
+// take the process for dead. Its messages are due again, as if the delivery had not begun.
 func TestCutOffFromTheServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -112,7 +112,7 @@ func TestCutOffFromTheServer(t *testing.T) {
 		return []error{context.Cause(ctx)}
 	})
 	did, err := e.DeliverAll(t.Context(), delivery.Options{})
-	if err == nil && did.Delivered == 0 { // the process may not be known again when its attempt is settled
+	if err == nil && did.Delivered == 0 { // the process may be unknown again when its attempt is settled
 		known(t, e)
 		did, err = e.DeliverAll(t.Context(), delivery.Options{})
 	}
@@ -122,7 +122,7 @@ func TestCutOffFromTheServer(t *testing.T) {
 	want.Equal(t, "arrived", strings.Join(wire.IDs(), " "), id)
 }
 
-// known waits until other hosts know that this process is alive.
+// known waits until other hosts can see that this process lives.
 func known(t *testing.T, e *delivery.Engine) {
 	t.Helper()
 	for e.Store.Alive().Err() != nil {
@@ -133,7 +133,8 @@ func known(t *testing.T, e *delivery.Engine) {
 	}
 }
 
-// A process that cannot show that it is alive begins no attempt, because each would be cut off at once.
+// TestNothingIsClaimedWhileUnknown checks that a process that cannot show that it lives begins no attempt, because
+// each attempt would be cut off at once.
 func TestNothingIsClaimedWhileUnknown(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))

@@ -1,4 +1,4 @@
-// Package router opens an engine: it lists the parts of all record types and selects the store for an address.
+// Package router opens an engine: it assembles the engine's parts, and selects the store for an address.
 package router
 
 import (
@@ -20,9 +20,9 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// Open prepares an Engine for the database at a path: a file, or the address of a PostgreSQL server. It accesses the
+// Open prepares an Engine for the database at a path: a file, or the address of a PostgreSQL server. It reads the
 // disk only as far as needed to refuse a path that cannot be a database. The first command that needs the database
-// opens it. A file is created by the first command that writes, or by Create.
+// opens it. A database file is created by the first command that writes, or by Create.
 func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 	if o.Host != "" && !ledger.IsHostName(o.Host) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
@@ -60,8 +60,8 @@ func openStore(o ledger.Options, l *ledger.Ledger) (store.Store, error) {
 	return openFile(o, l)
 }
 
-// newParts returns the parts of one database, in the order in which the engine calls them. Teams precede threads,
-// because an answer to a team's request does not join a thread.
+// newParts lists the parts of the engine of one database, in the order in which the engine calls them. Teams come
+// before threads, because an answer to a team's request joins no thread.
 func newParts() []*ledger.Part {
 	return []*ledger.Part{teams.Part(), threads.Part(), agents.Part(), sessions.Part(), questions.Part(),
 		reading.Part(), hosts.Part(), traffic.Part()}

@@ -10,7 +10,8 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// `mailroom serve` runs the schedules of a database. A new database has the schedules for delivery and cleanup.
+// `mailroom serve` runs the schedules of a database. A new database has the schedules that deliver messages and clean
+// up.
 func ExampleAdd() {
 	ctx := context.Background()
 	e, done := example.Open()

@@ -16,21 +16,22 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TrustState describes whether a database is trusted on this machine, and what it may do if it is.
+// TrustState states whether a database is trusted on this machine, and what it does outside of itself.
 type TrustState struct {
 	Database string    `json:"database"`
 	Trusted  bool      `json:"trusted"`
 	Reason   string    `json:"reason,omitempty"` // why it is not trusted
-	Gone     bool      `json:"gone,omitempty"`   // its file no longer exists; it is off the list
+	Gone     bool      `json:"gone,omitempty"`   // no file at its path any more; it was taken off the list
 	Outside  []Outside `json:"outside"`
 }
 
-// Outside is one way in which a database acts outside of itself, such as running a command, or gives others access.
+// Outside is one way in which a database acts outside of itself, such as a command that it runs, or gives access to
+// others.
 type Outside struct {
 	What string `json:"what"` // deliver, fallback, start, environment, schedule, setting, tokens, phones, trigger
-	Name string `json:"name"` // name of the agent, schedule, setting or trigger
+	Name string `json:"name"` // agent, schedule, setting or trigger
 	Does string `json:"does"`
-	// Folder is the working directory of a command. A copy of the database elsewhere keeps it.
+	// Folder is where a command runs. A copy of the database in another place keeps it.
 	Folder string `json:"folder,omitempty"`
 }
 
@@ -44,7 +45,7 @@ func Trusted(ctx context.Context, l *ledger.Ledger) (s TrustState, err error) {
 	return s, err
 }
 
-// OutsideOf lists the ways in which a database acts outside of itself or gives others access.
+// OutsideOf lists the ways in which a database acts outside of itself or gives access to others.
 func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside, error) {
 	list := []Outside{}
 	add := func(what, name, does, folder string) {
@@ -90,7 +91,7 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 		Triggers(each func(name, text string)) error
 	}); ok && err == nil {
 		err = d.Triggers(func(name, text string) {
-			if !strings.Contains(mailroom.Schema, text+";\n") { // the triggers of the schema itself are omitted
+			if !strings.Contains(mailroom.Schema, text+";\n") { // ignore the triggers of the schema
 				add("trigger", name, text, "")
 			}
 		})
@@ -98,15 +99,15 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 	return list, err
 }
 
-// SetTrusted trusts the database in its present state, or withdraws the trust. Withdrawing also works if the file no
-// longer exists. Every process uses the new state from its next transaction on. Errors: unavailable if the state
-// cannot be stored; those of the database.
+// SetTrusted trusts the database in its present state, or withdraws the trust. Withdrawing also works if there is no
+// file at its path any more. Every process applies the change from its next transaction on. Errors: unavailable if
+// the trust cannot be stored; those of the database.
 func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState, error) {
 	if l.Trust == nil {
 		return TrustState{},
 			orchestrator.Errorf(orchestrator.Unavailable, "this program does not check whether databases are trusted")
 	}
-	if _, err := Trusted(ctx, l); err != nil { // no database is created merely to be trusted
+	if _, err := Trusted(ctx, l); err != nil { // a missing database is not created only to be trusted
 		if _, missing := os.Stat(l.Path()); !trusted && errors.Is(missing, fs.ErrNotExist) {
 			return forgetGone(l, err)
 		}
@@ -123,7 +124,7 @@ func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState
 				return err
 			}
 		}
-		// Add or remove before the commit, so that readers of the new configuration find the change.
+		// Before the commit, so that a process that reads the new configuration also finds the new trust.
 		if trusted {
 			err = l.Trust.Add(ledger.TrustedDatabase{ID: id, Path: l.TrustedPath(), Since: t.Now})
 		} else {
@@ -140,8 +141,8 @@ func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState
 	return Trusted(ctx, l)
 }
 
-// forgetGone withdraws the trust in all databases at the path of a database that no longer exists, whatever their
-// ids. It returns err if nothing is trusted at the path.
+// forgetGone withdraws the trust in any database at the path of a database whose file is gone. err is the error to
+// return if no database at the path is trusted.
 func forgetGone(l *ledger.Ledger, err error) (TrustState, error) {
 	n, problem := l.Trust.RemoveAt(l.TrustedPath())
 	switch {
@@ -160,7 +161,7 @@ func trustNotKept(l *ledger.Ledger, err error) error {
 		Hint: "Check the folder " + l.Trust.Folder}
 }
 
-// TrustedDatabases returns the databases that this user created or trusts on this machine, sorted by path.
+// TrustedDatabases returns the databases that this user has created or trusts on this machine, sorted by path.
 func TrustedDatabases(l *ledger.Ledger) ([]ledger.TrustedDatabase, error) {
 	if l.Trust == nil {
 		return []ledger.TrustedDatabase{}, nil
@@ -173,7 +174,7 @@ func TrustedDatabases(l *ledger.Ledger) ([]ledger.TrustedDatabase, error) {
 	return list, err
 }
 
-// isPreset reports whether a schedule is one that every new database has.
+// isPreset reports whether a schedule is one of those of every new database.
 func isPreset(s *orchestrator.Schedule) bool {
 	return slices.ContainsFunc(orchestrator.PresetSchedules, func(p orchestrator.Schedule) bool {
 		return p.Name == s.Name && p.Spec == s.Spec && p.Command == s.Command && string(p.Params) == string(s.Params)
@@ -181,7 +182,7 @@ func isPreset(s *orchestrator.Schedule) bool {
 }
 
 // Runnable returns the schedules that a daemon may run. If the database is not trusted, untrusted is the reason, and
-// the list contains only the schedules that every new database has for delivery and cleanup.
+// the list contains only the preset schedules, which deliver messages and clean up.
 func Runnable(ctx context.Context, l *ledger.Ledger) (list []orchestrator.Schedule, untrusted string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		untrusted = conf.Untrusted

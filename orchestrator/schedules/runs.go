@@ -10,24 +10,24 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Run is a run of a schedule's command, as recorded in the trace.
+// Run is a run of a schedule's command, from the trace.
 type Run struct {
 	StartedAt string `json:"started_at"`
-	EndedAt   string `json:"ended_at,omitempty"` // "" while it is running, and if it was killed
+	EndedAt   string `json:"ended_at,omitempty"` // "" while the command runs, and if it was killed
 	Failed    bool   `json:"failed,omitempty"`
 	Error     string `json:"error,omitempty"`
 }
 
-// recentRuns is the number of newest rows of command_trace that LastRuns examines. For a schedule that is not among
-// them, LastRuns examines at most as many rows from the schedule's last run on, with noted as a margin. A daemon starts
-// a run a moment after the time that it records.
+// recentRuns bounds the rows of command_trace that LastRuns reads: the newest ones, and for a schedule without a run
+// among those, the rows since its last recorded run. noted allows for the difference between the recorded time and
+// the start of the run.
 const (
 	recentRuns = 5000
 	noted      = 2 * time.Second
 )
 
 // LastRuns returns the last run of each schedule's command in the trace, by the schedule's name. A run that changed
-// nothing leaves no trace. A run that somebody requested is not distinguished from a run of the schedule.
+// nothing is not in the trace. A run that somebody requested cannot be told from a scheduled one.
 func LastRuns(ctx context.Context, l *ledger.Ledger, list []orchestrator.Schedule) (last map[string]Run, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
 		last = map[string]Run{}
@@ -59,7 +59,7 @@ func LastRuns(ctx context.Context, l *ledger.Ledger, list []orchestrator.Schedul
 	return last, err
 }
 
-// lastOfEach returns the latest of the runs that a query selects, by command.
+// lastOfEach returns, for each command, the latest of the runs that a statement selects.
 func lastOfEach(c *store.Conn, query string, args ...any) (map[string]Run, error) {
 	last := map[string]Run{}
 	err := c.Query(query, func(row store.Row) error {
@@ -73,7 +73,7 @@ func lastOfEach(c *store.Conn, query string, args ...any) (map[string]Run, error
 }
 
 // Get returns a schedule that may be run. Errors: not_found; conflict if the database is not trusted and the schedule
-// is not one that every new database has.
+// is not one of those of every new database.
 func Get(ctx context.Context, l *ledger.Ledger, name string) (s orchestrator.Schedule, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		list, err := schedules(c)

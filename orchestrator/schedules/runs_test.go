@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// The last run of a command is found among the newest rows of the trace, or else among the rows since the schedule's
-// recorded last run.
+// TestLastRuns checks that the last run of a command is found among the newest rows of the trace, or else from the
+// time that the schedule records.
 func TestLastRuns(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -46,8 +46,8 @@ func TestLastRuns(t *testing.T) {
 	}
 }
 
-// An identical schedule that is added again keeps its times, so that adding it at each start of a machine does not
-// postpone infrequent runs.
+// TestAddedAgain checks that adding an identical schedule again keeps its times, so that a program that adds its
+// schedules at each start of a machine does not delay rare runs.
 func TestAddedAgain(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -77,7 +77,7 @@ func TestAddedAgain(t *testing.T) {
 	}
 }
 
-// If a database is not trusted, only the schedules that every new database has can be run.
+// TestGet checks that a database that is not trusted runs only the schedules of every new database.
 func TestGet(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

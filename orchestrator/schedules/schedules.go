@@ -1,5 +1,5 @@
-// Package schedules manages the schedules of a database: the commands that a daemon runs at set times. It also lists
-// what a database does outside of itself, and reports whether the database is trusted to do so.
+// Package schedules stores the schedules of a database: the commands that a daemon runs at set times. It also lists
+// what a database does outside of itself, and decides whether the database is trusted to do so.
 package schedules
 
 import (
@@ -26,14 +26,14 @@ func schedules(c *store.Conn) ([]orchestrator.Schedule, error) {
 			Enabled: row.Int(4) != 0, LastRunAt: row.Text(5), CreatedAt: row.Text(6),
 		}
 		if !json.Valid(s.Params) || !utf8.Valid(s.Params) {
-			// shown as text, because they would make the list of schedules invalid JSON
+			// Invalid params become a JSON string, because otherwise the list of schedules would not be valid JSON.
 			s.Params, s.Problem = orchestrator.JSONString(string(s.Params)), "the schedule does not run: its params are not valid JSON"
 		}
 		return s
 	}, `SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`)
 }
 
-// Own returns the number of enabled schedules that a new database does not have.
+// Own counts the enabled schedules that a new database does not have.
 func Own(c *store.Conn) (n int64, err error) {
 	list, err := schedules(c)
 	for i := range list {
@@ -44,8 +44,8 @@ func Own(c *store.Conn) (n int64, err error) {
 	return n, err
 }
 
-// Add stores a schedule, replacing one with the same name. An identical schedule is enabled and keeps its times. The
-// caller must have checked the spec, command and params.
+// Add stores a schedule. It replaces a schedule with the same name. If the stored schedule is identical, Add enables
+// it and keeps its times. The caller must have checked the spec, the command and the params.
 func Add(ctx context.Context, l *ledger.Ledger, s orchestrator.Schedule) (orchestrator.Schedule, error) {
 	name, err := orchestrator.CheckName("schedule", s.Name)
 	if err != nil {
@@ -100,7 +100,7 @@ func unknown(c *store.Conn, name string) error {
 }
 
 // ClaimRun records that this daemon runs a schedule for the time at. mine is false if another daemon has recorded
-// that time or a later one, so that only one of several daemons runs the schedule.
+// that time or a later one, so only one of several daemons runs the schedule.
 func ClaimRun(ctx context.Context, l *ledger.Ledger, name string, at time.Time) (mine bool, err error) {
 	slot := orchestrator.Stamp(at)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -112,8 +112,8 @@ func ClaimRun(ctx context.Context, l *ledger.Ledger, name string, at time.Time) 
 	return mine, err
 }
 
-// ConfigVersion returns a text that changes whenever agents, groups, settings or schedules change. Compare it with
-// the previous one to decide whether to read them again.
+// ConfigVersion returns a text that changes whenever agents, groups, settings or schedules change. If it differs from
+// the previous one, read them again.
 func ConfigVersion(ctx context.Context, l *ledger.Ledger) (string, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) (string, error) {
 		version, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`)

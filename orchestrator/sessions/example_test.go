@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/sessions"
 )
 
-// Look says which agents want to be started. An agent that has a start command wants to be when it has mail.
+// Look returns which agents need a session. An agent with a start command needs one when it has messages.
 func ExampleSessions_Look() {
 	ctx := context.Background()
 	e, done := example.Open("architect")

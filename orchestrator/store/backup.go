@@ -7,41 +7,42 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Backup is a copy of the database in one file.
+// Backup describes a copy of the database in one file.
 type Backup struct {
 	File     string
 	Bytes    int64
-	Messages int64 // in it, archived ones among them
+	Messages int64 // including archived ones
 }
 
-// Outdated is something that a backup says and that is not true any more: it is ended in a copy of the backup, before
-// that replaces the database.
+// Outdated describes records of a backup that may no longer be true. A restore ends these records in a copy of the
+// backup before that copy replaces the database.
 type Outdated struct {
-	Kind string // of what is counted, see Restored.Ended
-	// Valid lists the ids of what is valid at the time ?1, in the backup and in the database; what is in the first list
-	// alone has ended since. End ends at the time ?1 what has the id ?2. Without Valid it ends everything that there
-	// is.
+	Kind string // of the counted records, see Restored.Ended
+	// Valid is a query for the ids of the records that are valid at the time ?1. It runs on the backup and on the
+	// database; an id that only the backup returns has ended since. End is a statement that ends the record with the
+	// id ?2 at the time ?1. If Valid is empty, End ends all records of this kind.
 	Valid, End string
 }
 
-// InBackup is what a restore must know of the records in a backup.
+// InBackup describes the records of a backup that a restore must handle.
 type InBackup struct {
 	Outdated []Outdated
-	// Outside are queries, each of which lists what its records have the database do outside of itself, as sentences.
+	// Outside holds queries. Each returns sentences that describe what its records make the database do outside of
+	// itself.
 	Outside []string
 }
 
-// Compared says what a backup has and the database has not, and the other way round.
+// Compared is the comparison of a backup with the database.
 type Compared struct {
 	Messages int64 // in the backup
-	Missing  int64 // messages of the database that the backup has not, archived ones among both
-	// what the backup does outside of itself and the database does not: commands, addresses, schedules
+	Missing  int64 // messages of the database that are not in the backup; archived messages of both are compared, too
+	// Adds lists what the backup does outside of itself and the database does not: commands, addresses, schedules.
 	Adds []string
 
 	Undelivered int64 // messages of the database
 }
 
-// KeepsUndelivered returns why a database with so many undelivered messages is not replaced; nil for none.
+// KeepsUndelivered returns an error if the database has undelivered messages, since a restore would replace them.
 func KeepsUndelivered(messages int64) error {
 	if messages == 0 {
 		return nil
@@ -51,17 +52,17 @@ func KeepsUndelivered(messages int64) error {
 		WithHint("Deliver these messages first, or repeat the command with --force. Before the restore, Mailroom saves the current database in the same folder")
 }
 
-// Restored is what a restore did.
+// Restored is the result of a restore.
 type Restored struct {
 	Compared
-	Ended map[string]int64 // how much of each kind is valid in the backup, and no more now
-	// Untrusted is why the database does nothing outside of itself from now on: the backup is of another one. "" if it
-	// may.
+	Ended map[string]int64 // by kind, the number of records that are valid in the backup but not any more
+	// Untrusted is the reason why the database does nothing outside of itself from now on: the backup is from
+	// another database. It is "" if the database may act.
 	Untrusted string
-	Previous  string // where the database as it was before has been saved; "" when it was empty
+	Previous  string // path of the copy of the previous database; "" if that database was empty
 }
 
-// NamePrevious returns the error of a restore with the place where the database as it was is saved.
+// NamePrevious adds to the error of a restore the path of the copy of the previous database.
 func (r *Restored) NamePrevious(err error) error {
 	if err == nil || r.Previous == "" {
 		return err
@@ -75,9 +76,9 @@ func (r *Restored) NamePrevious(err error) error {
 	return named
 }
 
-// Checkpointed is what a checkpoint did.
+// Checkpointed is the result of a checkpoint.
 type Checkpointed struct {
 	WALBefore int64 // bytes
 	WALAfter  int64
-	Complete  bool // false: readers or writers were in the way; the next one goes on
+	Complete  bool // false: readers or writers blocked it; the next checkpoint continues
 }

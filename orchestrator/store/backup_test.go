@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// An error after the database was saved names the copy, and stays what it is.
+// An error after the database was saved names the copy, and keeps its code and cause.
 func TestErrorsNameTheSavedCopy(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("no space")

@@ -11,34 +11,35 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Batch is the requests that share a transaction, with one outcome each.
+// Batch holds the requests that share one transaction, and one outcome for each request.
 type Batch struct {
 	w        *Writer
 	Requests []*Request
 	outcomes []error
-	t        Transaction // of the present run
+	t        Transaction // of the current run
 }
 
 // Control begins and ends the transaction of a batch.
 type Control interface {
-	// Begin begins it and takes the locks that a scope asks for. It tries at least once, until a certain time or until
-	// ctx ends.
+	// Begin begins the transaction and takes the locks of the scope. It tries at least once, and gives up at the
+	// time until or when ctx ends.
 	Begin(ctx context.Context, until time.Time, scope Scope) error
-	// Alone reports whether nobody else writes until it ends.
+	// Alone reports whether nobody else can write until the transaction ends.
 	Alone() bool
-	// Hold takes the lock of a recipient, see Of, and reports whether it has it: it does not wait for another request.
+	// Hold takes the lock of a recipient, see Of, and reports whether it got the lock. It does not wait for other
+	// requests.
 	Hold(recipient string) (bool, error)
-	// Commit runs what is still to be run and commits, or returns why it did not. Later is the failure of one of these
-	// statements.
+	// Commit runs the statements that were put off and commits. A Later error means that one of these statements
+	// failed.
 	Commit() error
-	// Rollback undoes it, unless the database has by itself.
+	// Rollback undoes the transaction, unless the database has already done so.
 	Rollback() error
-	// Again reports whether the transaction can succeed when it is run again after a failure.
+	// Again reports whether the transaction can succeed if it runs again after the failure.
 	Again(failure error) bool
 }
 
-// commit writes a batch. It returns nil when there is nothing that must be made durable before it is answered. It never
-// panics: a leader that did would leave all later requests waiting.
+// commit writes a batch. It returns nil if nothing must be made durable before the requests are answered. It never
+// panics, because a leader that panicked would leave all later requests waiting.
 func (w *Writer) commit(b *Batch) (c Commit) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -59,8 +60,9 @@ func (w *Writer) commit(b *Batch) (c Commit) {
 	return c
 }
 
-// makeDurable waits until a batch is on the disk. Whoever is rung looks while the disk is still at it: what a listener
-// does with what it finds waits for a later sync of the same file, and so for this one.
+// makeDurable waits until a batch is on the disk. It wakes the listeners before the sync, so that they look for
+// their messages meanwhile. Whatever a listener writes waits for a later sync of the same file, and so also for this
+// sync.
 func (w *Writer) makeDurable(b *Batch, c Commit) {
 	w.guard(b.ring)
 	if err := c.Sync(); err != nil {
@@ -70,8 +72,9 @@ func (w *Writer) makeDurable(b *Batch, c Commit) {
 	w.guard(b.durable)
 }
 
-// patientUntil is when the batch gives up waiting for the database: after the busy timeout, or with the last context of
-// its requests if all of them end before. It is one time for all that is waited for, so that nobody waits for it twice.
+// patientUntil returns the time at which the batch gives up waiting for the database: after the busy timeout, or at
+// the last deadline of its requests if all of them have one before that. All waits of the batch share this one
+// limit, so that no request waits twice as long.
 func (b *Batch) patientUntil(busy time.Duration) time.Time {
 	now := time.Now()
 	limit, until := now.Add(busy), now
@@ -87,7 +90,8 @@ func (b *Batch) patientUntil(busy time.Duration) time.Time {
 	return until
 }
 
-// context returns what ends the wait for the write lock before its time: the context of a request that is alone.
+// context returns the context that can end the wait for the write lock early: that of the request, if it is alone in
+// the batch.
 func (b *Batch) context() context.Context {
 	if len(b.Requests) == 1 {
 		return b.Requests[0].Ctx
@@ -95,7 +99,7 @@ func (b *Batch) context() context.Context {
 	return context.Background()
 }
 
-// fail gives every request that has not failed by itself the failure of all.
+// fail sets err as the outcome of every request that has not failed by itself.
 func (b *Batch) fail(err error) {
 	for i := range b.outcomes {
 		if b.outcomes[i] == nil {
@@ -104,10 +108,11 @@ func (b *Batch) fail(err error) {
 	}
 }
 
-// writesNothing reports whether there is nothing to run, since the request that closes the writer is alone.
+// writesNothing reports whether the batch has nothing to run because its only request is the one that closes the
+// writer.
 func (b *Batch) writesNothing() bool { return len(b.Requests) == 1 && b.Requests[0].closes }
 
-// allFailed reports whether there is nothing to commit.
+// allFailed reports whether every request failed, so that there is nothing to commit.
 func (b *Batch) allFailed() bool {
 	for _, err := range b.outcomes {
 		if err == nil {
@@ -117,8 +122,8 @@ func (b *Batch) allFailed() bool {
 	return true
 }
 
-// Answers reports whether a caller will be told something that its request read. That may rest on another process's
-// commit which is not on the disk yet, so the batch is synced even if it changed nothing.
+// Answers reports whether a caller gets data that its request read. That data may come from a commit of another
+// process that is not on the disk yet, so the batch is synced even if it changed nothing.
 func (b *Batch) Answers() bool {
 	for i, q := range b.Requests {
 		if b.outcomes[i] == nil && !q.closes && !q.Work.Quiet() && !q.Work.Lazy() {
@@ -128,13 +133,13 @@ func (b *Batch) Answers() bool {
 	return false
 }
 
-// Lazy reports whether all requests are lazy: the batch is not synced. One that has failed counts as well, since it may
-// run again.
+// Lazy reports whether all requests are lazy, so that the batch is not synced. Failed requests count as well, since
+// they may run again.
 func (b *Batch) Lazy() bool {
 	return !slices.ContainsFunc(b.Requests, func(q *Request) bool { return q.closes || !q.Work.Lazy() })
 }
 
-// ring rings once for all requests that made work due.
+// ring rings the bell once for all requests that made work due.
 func (b *Batch) ring() {
 	var sum Ring
 	for i, q := range b.Requests {
@@ -151,7 +156,7 @@ func (b *Batch) ring() {
 	}
 }
 
-// durable tells the requests that succeeded that what they did is on the disk.
+// durable notifies the requests that succeeded that their work is on the disk.
 func (b *Batch) durable() {
 	for i, q := range b.Requests {
 		if b.outcomes[i] == nil && !q.closes {
@@ -160,12 +165,12 @@ func (b *Batch) durable() {
 	}
 }
 
-// Run runs the batch in a transaction, first without savepoints: they cost more than anything else in a send. When a
-// request has failed and left something to undo, everything is rolled back and run again with them; when a statement's
-// failure ended the whole transaction (a full disk does), the requests that are left run again from its beginning. Its
-// error fails all requests without an outcome.
+// Run runs the batch in a transaction. The first run has no savepoints, because they cost more than anything else in
+// a send. If a request fails and leaves something to undo, everything is rolled back and run again with savepoints.
+// If the failure of a statement ends the whole transaction (a full disk does), the remaining requests run again from
+// the beginning. An error of Run fails all requests that have no outcome yet.
 func (b *Batch) Run(c *Conn, control Control, until time.Time) error {
-	final := make([]bool, len(b.Requests)) // has failed together with a transaction, and does not run again
+	final := make([]bool, len(b.Requests)) // failed together with a transaction, and must not run again
 	for careful := false; ; {
 		if err := control.Begin(b.context(), until, b.scope()); err != nil {
 			return err
@@ -192,7 +197,7 @@ func (b *Batch) Run(c *Conn, control Control, until time.Time) error {
 		}
 		again := control.Again(err)
 		if !again && !careful && (isLater(err) || IsRefused(b.w.Backend.Explain(err))) {
-			// it is the failure of one of the requests
+			// One of the requests caused the failure.
 			careful, again = true, true
 		}
 		control.Rollback()
@@ -202,7 +207,7 @@ func (b *Batch) Run(c *Conn, control Control, until time.Time) error {
 	}
 }
 
-// runAll runs every request that is not final, and stops when the transaction is spoiled or lost.
+// runAll runs every request that is not final. It stops when the transaction is spoiled or lost.
 func (b *Batch) runAll(control Control, final []bool) error {
 	t := &b.t
 	for i, q := range b.Requests {
@@ -218,7 +223,7 @@ func (b *Batch) runAll(control Control, final []bool) error {
 		} else {
 			failure = call(q.Work, t)
 		}
-		if failure != nil && !t.careful && !t.spoiled { // perhaps only since it did not learn of an earlier failure
+		if failure != nil && !t.careful && !t.spoiled { // an earlier put-off statement may have failed
 			t.spoiled = isLater(failure) || t.Flush() != nil
 		}
 		if t.spoiled {
@@ -226,7 +231,7 @@ func (b *Batch) runAll(control Control, final []bool) error {
 		}
 		b.outcomes[i] = b.w.Backend.Explain(failure)
 		if failure != nil && control.Again(failure) {
-			t.lost, b.outcomes[i] = true, nil // it runs again
+			t.lost, b.outcomes[i] = true, nil // the request runs again
 			return nil
 		}
 		if failure != nil && t.Broken() {
@@ -238,12 +243,12 @@ func (b *Batch) runAll(control Control, final []bool) error {
 		}
 	}
 	if b.allFailed() {
-		return nil // all of it is about to be undone
+		return nil // everything is about to be rolled back
 	}
 	return b.w.End(t)
 }
 
-// call runs one request's work and turns its panic into an error, so that it fails alone.
+// call runs the work of one request and turns a panic into an error, so that only this request fails.
 func call(work Work, t *Transaction) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -254,7 +259,7 @@ func call(work Work, t *Transaction) (err error) {
 	return work.Run(t)
 }
 
-// guard runs f after a commit: its panic must not pass for a failed commit.
+// guard runs f after a commit and recovers from a panic, which must not be taken for a failed commit.
 func (w *Writer) guard(f func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -264,37 +269,37 @@ func (w *Writer) guard(f func()) {
 	f()
 }
 
-// GaveUp is the error of a request whose context ended while it waited for the database.
+// GaveUp returns the error of a request whose context ended while the request waited for the database.
 func GaveUp(ctx context.Context) error {
 	return &orchestrator.Error{Code: orchestrator.Busy,
 		Message: "stopped waiting for the database; nothing was written", Err: context.Cause(ctx)}
 }
 
-// refusal is the cause of an error about a row that the database does not take.
+// refusal is the cause of an error about a row that the database rejected.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// IsRefused reports whether an error, as Explain returns it, is about a row that the database does not take.
+// IsRefused reports whether an error, as returned by Explain, is about a row that the database rejected.
 func IsRefused(err error) bool {
 	_, is := errors.AsType[refusal](err)
 	return is
 }
 
-// Refused is the error of a request with a row that the database does not take, and cause says why not.
+// Refused returns the error of a request with a row that the database rejected for the given cause.
 func Refused(cause error) error {
 	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the database rejected the row",
 		Err:  refusal{cause},
 		Hint: "A trigger rejected the row, or a value is too long or has a character that the database does not support. Change the value, or change the database so that it accepts the row"}
 }
 
-// Ring is whom to wake after a commit. The zero value wakes nobody.
+// Ring lists the recipients to wake after a commit. The zero value wakes nobody.
 type Ring struct {
 	All   bool
-	names []string // recipients, each once
+	names []string // recipients, without duplicates
 }
 
-// Names returns the recipients to be woken; none where everybody is.
+// Names returns the recipients to wake. It returns nil if all recipients are to be woken.
 func (r *Ring) Names() []string {
 	if r.All {
 		return nil
@@ -302,10 +307,10 @@ func (r *Ring) Names() []string {
 	return r.names
 }
 
-// maxNames bounds the recipients that a ring names; with more of them it wakes everybody.
+// maxNames is the maximum number of recipients that a ring names. A ring with more recipients wakes everybody.
 const maxNames = 16
 
-// Add adds recipients to be woken.
+// Add adds recipients to wake.
 func (r *Ring) Add(recipients []string) {
 	for _, recipient := range recipients {
 		if r.All || slices.Contains(r.names, recipient) {
@@ -323,31 +328,32 @@ func (r *Ring) Add(recipients []string) {
 type Transaction struct {
 	*Conn
 
-	// Shared is what the requests of this transaction share: the writer's begin sets it.
+	// Shared holds data that the requests of this transaction share. Writer.Begin sets it.
 	Shared any
 
 	control Control
 	careful bool // failures are undone with savepoints
-	spoiled bool // a failure has left something behind: all of it must be rolled back
-	lost    bool // the database has rolled it back, or there was no number left for a row
+	spoiled bool // a failure left changes behind: the whole transaction must be rolled back
+	lost    bool // the database rolled back the transaction, or had no number left for a row
 }
 
-// Careful reports whether failures are undone one by one, with savepoints, since something has failed without them. The
-// rows of each request are then to be written at once.
+// Careful reports whether each failure is undone separately, with savepoints, because a run without them has failed.
+// The rows of each request must then be written at once.
 func (t *Transaction) Careful() bool { return t.careful }
 
-// IsAlone reports whether nobody else writes until the transaction ends, whatever scope its requests have.
+// IsAlone reports whether nobody else can write until the transaction ends, whatever the scope of its requests is.
 func (t *Transaction) IsAlone() bool { return t.control.Alone() }
 
 // Hold keeps others from changing messages of a recipient, see Of, until the transaction ends. It reports whether it
-// does: false if another request does so now. It does not wait for that, since that might wait for this one.
+// got the lock; it returns false if another request holds the lock. It does not wait for that request, which might
+// wait for this one.
 func (t *Transaction) Hold(recipient string) (bool, error) { return t.control.Hold(recipient) }
 
-// errSpoiled ends a request whose transaction is about to be run again.
+// errSpoiled ends a request whose transaction is about to run again.
 var errSpoiled = errors.New("the request must run again with savepoints")
 
-// Savepoint runs fn so that its failure undoes what fn has done and nothing else. err ends the request. A transaction's
-// first run has no savepoints and hopes for the best, see Batch.Run.
+// Savepoint runs fn and, if fn fails, undoes the changes of fn and nothing else. The failure of fn is returned in
+// failure; an error in err must end the request. The first run of a transaction has no savepoints, see Batch.Run.
 func (t *Transaction) Savepoint(fn func() error) (failure, err error) {
 	if !t.careful {
 		before := t.Writes
@@ -365,7 +371,7 @@ func (t *Transaction) Savepoint(fn func() error) (failure, err error) {
 	}
 	if failure != nil {
 		if _, err := t.Exec("ROLLBACK TO apart"); err != nil {
-			return failure, failure // the database has undone all of it
+			return failure, failure // the database has rolled back the whole transaction
 		}
 	}
 	_, err = t.Exec("RELEASE apart")

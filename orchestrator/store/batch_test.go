@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestPatientUntil: a batch waits for the database as long as the most patient of its requests, and no longer than the
-// busy timeout.
+// TestPatientUntil checks that a batch waits for the database as long as the most patient of its requests, but no
+// longer than the busy timeout.
 func TestPatientUntil(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestPatientUntil(t *testing.T) {
 	})
 }
 
-// TestRingNamesFewOrAll: what a batch rings for is bounded.
+// TestRingNamesFewOrAll checks that the number of recipients for which a batch rings is limited.
 func TestRingNamesFewOrAll(t *testing.T) {
 	t.Parallel()
 	var r Ring

@@ -7,15 +7,15 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Listeners are the channels of those who listen in this process, by the recipient for whom they do. The zero value has
-// none. Safe for concurrent use.
+// Listeners holds the channels of the listeners of this process, by recipient. The zero value has no listeners. It
+// is safe for concurrent use.
 type Listeners struct {
 	mu   sync.Mutex
 	open map[string]map[chan bool]bool
 	n    int
 }
 
-// Add makes a channel on which rings for a recipient arrive.
+// Add returns a new channel that receives the rings for a recipient.
 func (l *Listeners) Add(recipient string) chan bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,7 +31,7 @@ func (l *Listeners) Add(recipient string) chan bool {
 	return rings
 }
 
-// Remove returns how many are left.
+// Remove removes a channel and returns the number of channels that are left.
 func (l *Listeners) Remove(recipient string, rings chan bool) (left int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,14 +43,15 @@ func (l *Listeners) Remove(recipient string, rings chan bool) (left int) {
 	return l.n
 }
 
-// Count returns how many listen.
+// Count returns the number of listeners.
 func (l *Listeners) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.n
 }
 
-// Wake wakes those whom a ring for the recipients concerns; without recipients, everybody.
+// Wake wakes the listeners of the recipients, and those that listen for all. Without recipients, it wakes every
+// listener.
 func (l *Listeners) Wake(recipients ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +71,7 @@ func wakeThese(open map[chan bool]bool, named bool) {
 	for rings := range open {
 		select {
 		case rings <- named:
-		default: // has a ring that it has not heard yet
+		default: // a ring is already waiting in the channel
 		}
 	}
 }
@@ -85,8 +86,8 @@ func StopOnce(ctx context.Context, end func()) (stop func()) {
 	}
 }
 
-// NewLocalBell returns a bell that is heard in this process alone. It is made of channels only, so it works inside a
-// testing/synctest bubble.
+// NewLocalBell returns a bell that reaches only the listeners of this process. It uses channels only, so it works
+// inside a testing/synctest bubble.
 func NewLocalBell() orchestrator.Bell { return &localBell{} }
 
 type localBell struct{ listeners Listeners }

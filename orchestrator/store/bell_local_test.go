@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// heard says whether a ring is waiting on the channel.
+// heard reports whether a ring is waiting in the channel.
 func heard(rings <-chan bool) bool {
 	select {
 	case <-rings:

@@ -12,54 +12,53 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Conn is one connection to the database, for statements that are written once for every database. It is not safe for
-// concurrent use.
+// Conn is one connection to the database. It takes the same statements for every kind of database. It is not safe
+// for concurrent use.
 //
-// Arguments are nil, bool, int, int64, *int, *int64, float64, string, []byte or Status. A time.Time is never one: each
-// driver would write it its own way.
+// Arguments are nil, bool, int, int64, *int, *int64, float64, string, []byte or Status. A time.Time is not allowed,
+// because each driver would write it differently.
 type Conn struct {
 	Driver Driver
 	args   []driver.NamedValue
 
-	Writes int // statements run that may have changed something that could be lost or undone; the driver counts them
+	Writes int // statements that may have changed something that could be lost or undone; counted by the driver
 }
 
-// Driver is a connection as its own database has it. Arguments are only valid during the call. What only some databases
-// can do with some rows are further methods, such as those of remote; whoever needs one asks for it by a type
-// assertion.
+// Driver is a connection of one kind of database. Arguments are valid only during the call. Operations that only
+// some databases support are additional methods, such as those of remote; callers use a type assertion to find them.
 type Driver interface {
 	// ExecBound runs one statement.
 	ExecBound(query string, args []driver.NamedValue) (driver.Result, error)
-	// QueryBound runs one statement that returns rows, of so many columns.
+	// QueryBound runs one statement that returns rows, and returns the number of columns.
 	QueryBound(query string, args []driver.NamedValue) (rows driver.Rows, columns int, err error)
 	// Script runs statements that are separated by semicolons and take no arguments.
 	Script(text string) error
 	// Broken reports whether no transaction is open, or an error has ended it.
 	Broken() bool
-	// RenumberMessages gives messages, also archived ones, whose numbers are out of range those that come next, in
-	// their order.
+	// RenumberMessages gives new numbers to messages, including archived ones, whose numbers are out of range. They
+	// get the next numbers, in their order.
 	RenumberMessages() error
-	// Admit refuses tables that a newer program has made unfit for this one, and a database that is another program's.
+	// Admit refuses tables that a newer program has made unusable for this one, and a database of another program.
 	Admit() error
-	// CheckConfigured refuses tables of what is configured that do not have the constraints of schema.sql, and rows
-	// that those keep out: such a file was made by somebody else. A server's user who can change its tables can do all
-	// that.
+	// CheckConfigured refuses configuration tables without the constraints of schema.sql, and rows that violate
+	// these constraints: somebody else made such a file. On a server, any user who can change the tables can do the
+	// same.
 	CheckConfigured() error
 }
 
 // remote is a Driver of a database on a server, where each statement costs a round trip.
 type remote interface {
-	// RunLater runs a statement together with the next one, or with the commit. RunRest runs what is still to be run.
+	// RunLater runs a statement together with the next one, or with the commit. RunRest runs the statements that
+	// were put off.
 	RunLater(query string, args []driver.NamedValue) error
 	RunRest() error
-	// InsertBound runs an INSERT of one row into a table whose rows are numbered by seq, and returns the number that it
-	// got.
+	// InsertBound runs an INSERT of one row into a table that is numbered by seq, and returns the number of the row.
 	InsertBound(query string, args []driver.NamedValue) (int64, error)
-	// SetBatch sets the rows at hand, which are no table there.
+	// SetBatch sets the rows of the current batch. On a server they are not kept in a table.
 	SetBatch(seqs []int64)
 }
 
-// Bind turns arguments into what a driver takes.
+// Bind converts arguments to the form that a driver takes.
 func (c *Conn) Bind(args []any) []driver.NamedValue {
 	c.args = c.args[:0]
 	for i, a := range args {
@@ -82,7 +81,7 @@ func (c *Conn) Bind(args []any) []driver.NamedValue {
 	return c.args
 }
 
-// Exec runs one statement and returns how many rows it changed.
+// Exec runs one statement and returns the number of rows that it changed.
 func (c *Conn) Exec(query string, args ...any) (int64, error) {
 	res, err := c.Driver.ExecBound(query, c.Bind(args))
 	if err != nil {
@@ -91,9 +90,9 @@ func (c *Conn) Exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-// Run is Exec for a statement of which nothing but its failure counts. A database on a server may run it later,
-// together with the next one, whose error is then that of either, see Later. It has the shape that package tracing and
-// a SetTransport write through.
+// Run runs one statement whose result is not needed. A database on a server may run it later, together with the next
+// statement; the error of that statement is then the error of either, see Later. Package tracing and SetTransport
+// take a function of this signature.
 func (c *Conn) Run(query string, args ...any) error {
 	if d, ok := c.Driver.(remote); ok {
 		return d.RunLater(query, c.Bind(args))
@@ -102,7 +101,7 @@ func (c *Conn) Run(query string, args ...any) error {
 	return err
 }
 
-// Later is the failure of a statement that was to be run earlier, see Conn.Run.
+// Later is the failure of a statement that was put off, see Conn.Run.
 type Later struct{ Err error }
 
 func (l *Later) Error() string { return l.Err.Error() }
@@ -113,7 +112,7 @@ func isLater(err error) bool {
 	return errors.As(err, &later)
 }
 
-// Flush runs what is still to be run.
+// Flush runs the statements that were put off.
 func (c *Conn) Flush() error {
 	if d, ok := c.Driver.(remote); ok {
 		return d.RunRest()
@@ -121,7 +120,7 @@ func (c *Conn) Flush() error {
 	return nil
 }
 
-// SetBatch fills the temporary table batch, the rows at hand.
+// SetBatch fills the temporary table batch with the numbers of the current rows.
 func (c *Conn) SetBatch(seqs ...int64) error {
 	if d, ok := c.Driver.(remote); ok {
 		d.SetBatch(seqs)
@@ -138,11 +137,11 @@ func (c *Conn) SetBatch(seqs ...int64) error {
 	return nil
 }
 
-// ErrDropped is the cause of a refused row that a trigger of somebody else kept from being stored, without an error.
+// ErrDropped is the cause of an error about a row that a foreign trigger discarded without an error.
 var ErrDropped = errors.New("a trigger dropped the row")
 
-// InsertRow runs an INSERT of one row and returns the number that the database gave it. It fails if the row was
-// dropped, see ErrDropped.
+// InsertRow runs an INSERT of one row and returns the number that the database gave to the row. It fails if the row
+// was discarded, see ErrDropped.
 func (c *Conn) InsertRow(query string, args ...any) (int64, error) {
 	if d, ok := c.Driver.(remote); ok {
 		return d.InsertBound(query, c.Bind(args))
@@ -160,29 +159,29 @@ func (c *Conn) InsertRow(query string, args ...any) (int64, error) {
 // Script runs statements that are separated by semicolons and take no arguments.
 func (c *Conn) Script(text string) error { return c.Driver.Script(text) }
 
-// Numbered are the tables whose rows the database numbers, each one more than the largest there ever was, and the
-// column that has the numbers.
+// Numbered lists the tables whose rows the database numbers, with the column that holds the numbers. Each number is
+// one more than the largest that was ever used.
 var Numbered = []struct{ Table, Column string }{{"agent_message", "seq"}, {"message_trace", "id"},
 	{"command_trace", "id"}}
 
-// Somebody may write a row of any number by hand.
+// Limits for row numbers, since anybody can write a row with any number by hand.
 const (
-	MaxNumber     = 1 << 53                                          // the largest that is believed
-	Believed      = `BETWEEN -9007199254740992 AND 9007199254740992` // the numbers that are believed, as a condition
-	AlarmedNumber = 1 << 62                                          // from here on rows are numbered anew
+	MaxNumber     = 1 << 53                                          // the largest number that is accepted
+	Believed      = `BETWEEN -9007199254740992 AND 9007199254740992` // the accepted numbers, as a condition
+	AlarmedNumber = 1 << 62                                          // from this number on, rows are renumbered
 )
 
 // Broken reports whether no transaction is open, or an error has ended it.
 func (c *Conn) Broken() bool { return c.Driver.Broken() }
 
-// Admit refuses tables that a newer program has made unfit for this one.
+// Admit refuses tables that a newer program has made unusable for this one.
 func (c *Conn) Admit() error { return c.Driver.Admit() }
 
-// CheckConfigured is that of Driver.
+// CheckConfigured refuses configuration tables that do not match schema.sql, see Driver.
 func (c *Conn) CheckConfigured() error { return c.Driver.CheckConfigured() }
 
-// Query runs one statement and calls each with every row. The values are only valid during the call, but strings may be
-// kept. each may run other statements, not the same one.
+// Query runs one statement and calls each with every row. The values of a row are valid only during the call, but
+// strings may be kept. The function each may run other statements, but not the same one.
 func (c *Conn) Query(query string, each func(row Row) error, args ...any) (err error) {
 	rows, columns, err := c.Driver.QueryBound(query, c.Bind(args))
 	if err != nil {
@@ -206,7 +205,7 @@ func (c *Conn) Query(query string, each func(row Row) error, args ...any) (err e
 	}
 }
 
-// List runs one statement and returns what scan makes of each row; the list is never nil.
+// List runs one statement, calls scan for each row and returns the results. The list is never nil.
 func List[T any](c *Conn, scan func(row Row) T, query string, args ...any) ([]T, error) {
 	list := []T{}
 	err := c.Query(query, func(row Row) error {
@@ -216,7 +215,7 @@ func List[T any](c *Conn, scan func(row Row) T, query string, args ...any) ([]T,
 	return list, err
 }
 
-// First runs one statement and returns what scan makes of its first row; found is false when there is no row.
+// First runs one statement and returns the result of scan for the first row. found is false if there is no row.
 func First[T any](c *Conn, scan func(row Row) T, query string, args ...any) (value T, found bool, err error) {
 	err = c.Query(query, func(row Row) error {
 		if !found {
@@ -227,12 +226,12 @@ func First[T any](c *Conn, scan func(row Row) T, query string, args ...any) (val
 	return value, found, err
 }
 
-// Text returns the first column of the first row as text; found is false when there is no row.
+// Text returns the first column of the first row as text. found is false if there is no row.
 func (c *Conn) Text(query string, args ...any) (value string, found bool, err error) {
 	return First(c, func(row Row) string { return row.Text(0) }, query, args...)
 }
 
-// Number returns the first column of the first row as an integer, 0 when there is no row.
+// Number returns the first column of the first row as an integer, or 0 if there is no row.
 func (c *Conn) Number(query string, args ...any) (n int64, err error) {
 	err = c.Query(query, func(row Row) error {
 		n = row.Int(0)
@@ -250,17 +249,17 @@ func (c *Conn) Texts(query string, args ...any) (values []string, err error) {
 	return values, err
 }
 
-// Row is a row of a query's result, one value a column: nil, an int64, a float64, a string, a []byte or a bool. It is
-// only valid until the next one is read, but its strings may be kept.
+// Row is a row of a query result with one value per column: nil, an int64, a float64, a string, a []byte or a bool.
+// It is valid only until the next row is read, but its strings may be kept.
 type Row []driver.Value
 
-// Text returns a column as text, "" for NULL.
+// Text returns a column as text. NULL becomes "".
 func (r Row) Text(column int) string { return Text(r[column]) }
 
 // Int returns a column as an integer, see [Int].
 func (r Row) Int(column int) int64 { return Int(r[column]) }
 
-// Text returns a value that should be text, as text: others may have written a number or a BLOB in its place.
+// Text converts a value to text. Columns of text can hold numbers or BLOBs, because other programs may write them.
 func Text(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -273,7 +272,8 @@ func Text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// Int returns a value that should be an integer: the nearest one to a number, 0 for anything else.
+// Int converts a value to an integer. A number that is too large or too small becomes the nearest integer, true
+// becomes 1, and a text that is an integer becomes that integer. Any other value becomes 0.
 func Int(value any) int64 {
 	switch v := value.(type) {
 	case int64:
@@ -284,7 +284,7 @@ func Int(value any) int64 {
 		if v {
 			return 1
 		}
-	case string: // that does not begin with a number, of which SQLite would have made one
+	case string: // SQLite has already converted most numbers; this text is a number only if all of it is one
 		n, _ := strconv.ParseInt(v, 10, 64)
 		return n
 	}

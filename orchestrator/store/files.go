@@ -9,10 +9,11 @@ import (
 	"syscall"
 )
 
-// SyncFolders syncs a folder and all above it: a new folder lasts only once the one above is synced, and a power cut
-// must not take the database with all that was answered since. Nothing is answered before the file has the version of
-// its tables, so the process that gives it that syncs the folders first, whichever process made them. A folder that we
-// may not open was not made by us, and some file systems cannot sync folders; only an error of the disk counts.
+// SyncFolders syncs a folder and all folders above it. A new folder is durable only after its parent has been
+// synced, and a power cut must not remove the database after requests were answered. No request is answered before
+// the file has its table version, so the process that sets the version syncs the folders first, whichever process
+// created them. Errors other than I/O errors of the disk are ignored: a folder that this user may not open was
+// created by somebody else, and some file systems cannot sync folders.
 func SyncFolders(path string) error {
 	for {
 		if err := SyncFolder(path); errors.Is(err, syscall.EIO) {
@@ -26,7 +27,8 @@ func SyncFolders(path string) error {
 	}
 }
 
-// SyncFolder syncs one folder. On Windows it does nothing: a folder cannot be synced there, and NTFS keeps a journal of names.
+// SyncFolder syncs one folder. On Windows it does nothing, because folders cannot be synced there and NTFS keeps a
+// journal of names.
 func SyncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -39,8 +41,8 @@ func SyncFolder(path string) error {
 	return d.Sync()
 }
 
-// ReplaceFile writes a file so that it is there whole or not at all, on disk when it returns. Folders that are missing
-// are made.
+// ReplaceFile writes a file so that it exists either completely or not at all. The file is on the disk when
+// ReplaceFile returns. Missing folders are created.
 func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o755); err != nil {

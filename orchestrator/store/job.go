@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Job is work that a store itself does within a write transaction. It wakes nobody.
+// Job is work of the store itself within a write transaction. It wakes nobody.
 type Job func(t *Transaction) error
 
 // Prepare does nothing.
@@ -17,27 +17,28 @@ func (j Job) Prepare(*Transaction) error { return nil }
 // Run does the job.
 func (j Job) Run(t *Transaction) error { return j(t) }
 
-// Quiet reports false: whoever asked for the job learns how it ended.
+// Quiet returns false, since the caller of the job needs its outcome.
 func (j Job) Quiet() bool { return false }
 
-// Lazy reports false: the job waits for the disk.
+// Lazy returns false, since the job waits for the disk.
 func (j Job) Lazy() bool { return false }
 
-// Rings returns nobody.
+// Rings returns an empty Ring.
 func (j Job) Rings() *Ring { return &Ring{} }
 
 // Durable does nothing.
 func (j Job) Durable() {}
 
-// LockPatience is how long IsLocked waits for its turn to write: many times what a transaction takes.
+// LockPatience is how long IsLocked waits for its turn to write. It is many times the duration of a transaction.
 const LockPatience = 2 * time.Second
 
-// IsLocked reports whether a transaction of somebody keeps all others from writing, which it finds out by beginning to
-// write. If it can, it reports so. What else keeps from writing, other checks name.
+// IsLocked reports whether another program's transaction keeps everybody else from writing. It tries to begin a
+// write transaction, and reports the finding "ok" if it can. Other causes that prevent writing are found by other
+// checks.
 func IsLocked(ctx context.Context, write func(q *Request) error, report Report) bool {
 	short, cancel := context.WithTimeout(ctx, LockPatience)
 	defer cancel()
-	looked := errors.New("looked") // which undoes the transaction
+	looked := errors.New("looked") // this error rolls the transaction back
 	err := write(&Request{Ctx: short, Scope: Shared, Work: Job(func(*Transaction) error { return looked })})
 	if errors.Is(err, looked) {
 		report("lock", Fine, "no program blocks other writers", "")

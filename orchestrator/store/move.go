@@ -9,39 +9,39 @@ import (
 	"mailroom/orchestrator"
 )
 
-// The rows of settings that a move from one place to another leaves. A database that has one of them is read, and not
-// written.
+// The rows of settings that a move from one place to another leaves behind. A database with one of these rows can be
+// read but not written.
 const (
-	// MovedTo is the address to which the database has moved. The one that has it is what was left behind.
+	// MovedTo holds the address to which the database has moved. The old database has this row.
 	MovedTo = "moved_to"
-	// MovingFrom says from where a database is moving in. The one that has it is not whole, or what it comes from can
-	// be written still.
+	// MovingFrom holds the address of the database that is being moved here. A database with this row is incomplete,
+	// or the old database can still be written.
 	MovingFrom = "moving_from"
 )
 
-// The rows of settings that belong to a place, and do not move: those of this prefix, and these.
+// Some rows of settings belong to a place and do not move: those with this prefix, and those in ownSettings.
 const ownPrefix = "schema."
 
 var ownSettings = []string{DatabaseID, ConfigVersion, MovedTo, MovingFrom}
 
-// OwnSetting is the condition for these rows.
+// OwnSetting is the SQL condition for rows of settings that belong to a place.
 var OwnSetting = `(key LIKE '` + ownPrefix + `%' OR key IN ('` + strings.Join(ownSettings, `', '`) + `'))`
 
-// IsOwnSetting reports whether the row of a key is one of them.
+// IsOwnSetting reports whether the row of settings with this key belongs to a place.
 func IsOwnSetting(key string) bool {
 	return strings.HasPrefix(key, ownPrefix) || slices.Contains(ownSettings, key)
 }
 
-// ErrMoved is the cause of an error about a database that has moved, or is moving in. It is an ErrOutdated, too:
-// whoever has the database open must end.
+// ErrMoved is the cause of an error about a database that has moved, or that is being moved in. It also matches
+// ErrOutdated, because a program that has the database open must end.
 var ErrMoved error = moved{errors.New("the database has moved")}
 
 type moved struct{ error }
 
 func (moved) Is(target error) bool { return target == ErrOutdated }
 
-// Closed refuses to write the database of a path if its settings say that it has moved to another place, or is still
-// moving in.
+// Closed returns an error if the settings of the database at path show that it has moved to another place, or that a
+// move into it has not finished. Such a database must not be written.
 func Closed(path string, settings map[string]string) error {
 	if to := settings[MovedTo]; to != "" {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved,
@@ -56,10 +56,10 @@ func Closed(path string, settings map[string]string) error {
 	return nil
 }
 
-// WrittenByHand are the tables that programs write which know nothing of mailroom.
+// WrittenByHand lists the tables that other programs write with SQL of their own, without this program.
 var WrittenByHand = []string{"agent_message", "agent_inbox"}
 
-// ClosedByHand is what such a program is told by a database that is Closed, "" by any other.
+// ClosedByHand returns the error message for such a program if the database is closed, and "" otherwise.
 func ClosedByHand(settings map[string]string) string {
 	if to := settings[MovedTo]; to != "" {
 		return "this database has moved to " + to + "; nothing was written. Write to the new database"
@@ -70,7 +70,7 @@ func ClosedByHand(settings map[string]string) string {
 	return ""
 }
 
-// MoveSettings returns the rows of settings by which a database is Closed.
+// MoveSettings returns the rows of settings that Closed examines.
 func MoveSettings(c *Conn) (map[string]string, error) {
 	settings := map[string]string{}
 	err := c.Query(`SELECT key, value FROM settings WHERE key IN ('`+MovedTo+`', '`+MovingFrom+`')`,
@@ -81,17 +81,17 @@ func MoveSettings(c *Conn) (map[string]string, error) {
 	return settings, err
 }
 
-// MovedTable is a table of a database that moves.
+// MovedTable describes a table of a database that moves.
 type MovedTable struct {
 	Name    string
-	Columns []MovedColumn // without those that only this kind of database has
-	Foreign bool          // another program's
-	Ordered bool          // Each goes through its rows in the order in which they were inserted
-	Keys    [][]string    // the columns that no two rows may have the same values in, but for those that number them
+	Columns []MovedColumn // without the columns that exist only in this kind of database
+	Foreign bool          // the table belongs to another program
+	Ordered bool          // Each returns the rows in the order in which they were inserted
+	Keys    [][]string    // sets of columns whose values are unique together, except for keys that number the rows
 }
 
-// TablesMade returns the names of the tables that a script makes. In it each begins a line, and its name can stand in
-// SQL as it is.
+// TablesMade returns the names of the tables that a script creates. Each CREATE TABLE must begin a line, and its
+// name must need no quotes.
 func TablesMade(script string) map[string]bool {
 	made := map[string]bool{}
 	for line := range strings.Lines(script) {
@@ -103,7 +103,7 @@ func TablesMade(script string) map[string]bool {
 	return made
 }
 
-// ColumnList returns the names of the columns as a statement lists them.
+// ColumnList returns the names of the columns, quoted and separated by commas.
 func (t MovedTable) ColumnList() string {
 	names := make([]string, len(t.Columns))
 	for i, column := range t.Columns {
@@ -112,34 +112,36 @@ func (t MovedTable) ColumnList() string {
 	return strings.Join(names, ", ")
 }
 
-// MovedColumn is a column of such a table.
+// MovedColumn describes a column of a MovedTable.
 type MovedColumn struct {
 	Name   string
-	Number bool // it holds integers and nothing else; any other holds text
-	Never  bool // it holds no NULL
+	Number bool // it holds only integers; other columns hold text
+	Never  bool // it never holds NULL
 }
 
-// Mover is a Driver whose database can move to another place. All but Tables is called in a transaction that is alone.
+// Mover is a Driver whose database can move to another place. All methods except Tables are called in a transaction
+// whose scope is Alone.
 type Mover interface {
-	// HoldStill keeps out those, too, who write by hand, and lets the transaction do nothing for a long time. Return
-	// its error from the transaction: when that is run again, it is called with again, and waits longer for them.
+	// HoldStill also keeps out programs that write by hand, and allows the transaction to be idle for a long time.
+	// The transaction must return the error of HoldStill. When the transaction runs again, again is true and
+	// HoldStill waits longer for these programs.
 	HoldStill(again bool) error
-	// Tables lists the tables that there are. The methods that take one are for those that are not Foreign.
+	// Tables lists the existing tables. The methods that take a table accept only tables that are not Foreign.
 	Tables() ([]MovedTable, error)
-	// Each calls each with every row of a table. The values are only valid during the call.
+	// Each calls each with every row of a table. The values are valid only during the call.
 	Each(t MovedTable, each func(row Row) error) error
-	// Fill adds rows to a table, and returns the first error among them.
+	// Fill adds rows to a table. It returns the first error, including the errors in rows.
 	Fill(t MovedTable, rows iter.Seq2[Row, error]) error
-	// Numbers returns the last number that was given to a row, by table.
+	// Numbers returns, by table, the last number that was given to a row.
 	Numbers() (map[string]int64, error)
-	// Filled is called once all tables are filled. The next row of a table gets a number behind its last one, and those
-	// that are there.
+	// Filled is called after all tables are filled. It makes the next row of each table get a number after the last
+	// number given to a row and after the numbers of the existing rows.
 	Filled(last map[string]int64) error
-	// InboxViews returns the agents that have a view of their inbox.
+	// InboxViews returns the agents that have an inbox view.
 	InboxViews() ([]string, error)
-	// MakeInboxView makes the view of an agent's inbox, once all tables are filled.
+	// MakeInboxView creates the inbox view of an agent. It is called after all tables are filled.
 	MakeInboxView(agent, at string) error
-	// Shut keeps out of a database that is Closed who knows nothing of that: programs that write its messages by hand,
-	// and older ones. It lets them into any other.
+	// Shut locks programs that do not check for Closed out of a closed database: older versions of this program, and
+	// programs that write messages by hand. If the database is not closed, Shut lets these programs in.
 	Shut() error
 }

@@ -5,16 +5,17 @@ import (
 	"os"
 )
 
-// On Windows the rights to a file are a list that os.FileInfo does not have. The folder of a user is closed to others there.
+// On Windows the access rights of a file are a list, which os.FileInfo does not have. A user's folder is closed to
+// other users there.
 
-// IsOwn reports true.
+// IsOwn always returns true.
 func IsOwn(fs.FileInfo) bool { return true }
 
-// IsPrivate reports true.
+// IsPrivate always returns true.
 func IsPrivate(fs.FileInfo) bool { return true }
 
-// HasOtherNames reports false: os.FileInfo does not tell.
+// HasOtherNames always returns false, because os.FileInfo does not have the number of names.
 func HasOtherNames(fs.FileInfo) bool { return false }
 
-// OpenFound opens a file to read it.
+// OpenFound opens a file for reading.
 func OpenFound(path string) (*os.File, error) { return os.Open(path) }

@@ -6,7 +6,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Seed writes what a new database begins with.
+// Seed writes the initial rows of a new database.
 func Seed(c *Conn) error {
 	now := orchestrator.Stamp(time.Now())
 	for _, s := range orchestrator.PresetSchedules {

@@ -18,37 +18,37 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// Bound is the most that the answer of an audit query may have.
+// Bound limits the result of an audit query.
 type Bound struct {
 	Rows  int
-	Bytes int // of the rows as JSON; 0: maxAnswer
+	Bytes int // of the rows as JSON; 0 means maxAnswer
 }
 
-// maxAnswer bounds an answer, in bytes. It is in memory until it was written.
+// maxAnswer limits a result, in bytes. A result is kept in memory until it has been sent.
 const maxAnswer = 32 << 20
 
-// Most returns the bytes that the rows may take.
+// Most returns the maximum number of bytes of the rows.
 func (b Bound) Most() int { return cmp.Or(b.Bytes, maxAnswer) }
 
-// Table is the answer of an audit query. NewTable makes one, and Add fills it.
+// Table is the result of an audit query. NewTable creates a table, and Add fills it.
 type Table struct {
 	Columns   []string
 	Rows      Rows
 	Truncated bool // there are more rows than the bound allows
 
 	bound Bound
-	keys  [][]byte // what stands before the value of each column
-	n     int      // rows
+	keys  [][]byte // the text before the value of each column
+	n     int      // number of rows
 }
 
-// Rows are the rows of a Table: a JSON list of objects whose keys are the columns, in their order. They are encoded as
-// they come, and sent in the pieces in which they are kept, so that no answer is in memory twice.
+// Rows holds the rows of a Table as a JSON list of objects, whose keys are the columns in their order. The rows are
+// encoded as they arrive, and sent in the pieces in which they are stored, so that no result is in memory twice.
 type Rows struct {
 	pieces net.Buffers
-	size   int // of all, in bytes
+	size   int // of all pieces, in bytes
 }
 
-// pieceSize is how long a piece is that is full, in bytes.
+// pieceSize is the maximum length of a piece, in bytes, unless a single text is longer.
 const pieceSize = 1 << 20
 
 // NewTable returns a table without rows.
@@ -62,8 +62,8 @@ func NewTable(columns []string, bound Bound) *Table {
 	return t
 }
 
-// Add adds a row, whose values may also be of type time.Time. It reports whether there may be another one: if not, the
-// row was one too many. Error: invalid_params for a first row that is too long by itself.
+// Add adds a row. The values may also be of type time.Time. Add reports whether another row may be added; if not,
+// the table was full and this row was not added. The error is invalid_params if the first row is too long by itself.
 func (t *Table) Add(values Row) (more bool, err error) {
 	if t.Truncated = t.n >= t.bound.Rows; t.Truncated {
 		return false, nil
@@ -90,10 +90,10 @@ func (t *Table) Add(values Row) (more bool, err error) {
 	return true, nil
 }
 
-// inboxMissing finds the agent in the error of a query that asks for the view of its inbox, which it does not have.
+// inboxMissing finds the agent in the error of a query that uses an inbox view that does not exist.
 var inboxMissing = pattern.New(`(?:no such table: |relation ")([a-z][a-z0-9_-]*)_inbox\b`)
 
-// InvalidQuery is the error of a query that the database does not take; tables is one that lists its tables.
+// InvalidQuery returns the error of a query that the database rejected. tables is a query that lists the tables.
 func InvalidQuery(err error, tables string) error {
 	hint := "To list the tables, run `mailroom sql \"" + tables + "\"`. For a description of the tables, see schema.sql"
 	if agent := inboxMissing().FindStringSubmatch(err.Error()); agent != nil {
@@ -102,20 +102,20 @@ func InvalidQuery(err error, tables string) error {
 	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query is not valid", Err: err, Hint: hint}
 }
 
-// TooLong is the error of a query one of whose rows takes more than a number of bytes.
+// TooLong returns the error of a query with a row that is longer than the given number of bytes.
 func TooLong(bytes int) error {
 	return orchestrator.Errorf(orchestrator.InvalidParams, "a row of the result is larger than %d bytes", bytes).
 		WithHint("Select fewer columns, or only a part of a long text, for example substr(payload, 1, 1000)")
 }
 
-// TooSlow is the error of a query that was ended after a time.
+// TooSlow returns the error of a query that was stopped after the given time.
 func TooSlow(after time.Duration) error {
 	return orchestrator.Errorf(orchestrator.Unavailable, "the query was stopped because it ran for more than %s",
 		orchestrator.FormatDuration(after)).
 		WithHint("Restrict the query, for example by message_id or by time")
 }
 
-// write appends a text.
+// write appends text.
 func (r *Rows) write(text []byte) {
 	r.size += len(text)
 	if last := len(r.pieces) - 1; last >= 0 && len(r.pieces[last])+len(text) <= pieceSize {
@@ -125,7 +125,7 @@ func (r *Rows) write(text []byte) {
 	r.pieces = append(r.pieces, slices.Clone(text))
 }
 
-// cut leaves the first size bytes.
+// cut removes everything after the first size bytes.
 func (r *Rows) cut(size int) {
 	for r.size > size {
 		last := len(r.pieces) - 1
@@ -137,7 +137,8 @@ func (r *Rows) cut(size int) {
 	}
 }
 
-// value appends a value as JSON, and reports whether there is still room: it stops once there are more than most bytes.
+// value appends a value as JSON and reports whether there is room for more. It stops once there are more than most
+// bytes.
 func (r *Rows) value(value any, most int) bool {
 	switch v := value.(type) {
 	case string:
@@ -149,7 +150,7 @@ func (r *Rows) value(value any, most int) bool {
 	case time.Time:
 		r.write(orchestrator.JSONString(orchestrator.Stamp(v)))
 	case float64:
-		if math.IsInf(v, 0) || math.IsNaN(v) { // which JSON does not know
+		if math.IsInf(v, 0) || math.IsNaN(v) { // JSON has no such numbers
 			r.write(orchestrator.JSONString(fmt.Sprint(v)))
 			break
 		}
@@ -163,15 +164,15 @@ func (r *Rows) value(value any, most int) bool {
 func (r *Rows) json(value any) {
 	encoded, err := orchestrator.JSON(value)
 	if err != nil {
-		panic(err) // a number or a truth value always encodes
+		panic(err) // numbers and booleans can always be encoded
 	}
 	r.write(encoded)
 }
 
-// textPart is how much of a text is encoded at a time, in bytes: that may take six times as much.
+// textPart is the number of bytes of text that are encoded at a time. Encoded text can be six times as long.
 const textPart = 32 << 10
 
-// text appends a text, in parts that end where a character does.
+// text appends a text in parts that end at a character boundary.
 func text[T string | []byte](r *Rows, v T, most int) bool {
 	r.write([]byte{'"'})
 	for len(v) > 0 && r.size <= most {
@@ -187,24 +188,25 @@ func text[T string | []byte](r *Rows, v T, most int) bool {
 	return r.size <= most
 }
 
-// MarshalJSON puts the rows together. Whoever can writes Pieces instead.
+// MarshalJSON joins the rows. Code that can should write Pieces instead.
 func (r Rows) MarshalJSON() ([]byte, error) {
 	return bytes.Join(slices.Concat([][]byte{{'['}}, r.pieces, [][]byte{{']'}}), nil), nil
 }
 
-// Pieces are the rows as JSON, one after the other, without the brackets around them. They must not be changed.
+// Pieces returns the rows as JSON, in pieces that follow each other, without the enclosing brackets. The caller must
+// not change them.
 func (r Rows) Pieces() [][]byte { return r.pieces }
 
 // Values returns the values of each row: nil, a json.Number, a string or a bool.
 func (r Rows) Values() (rows [][]any) {
-	left := slices.Clone(r.pieces) // reading takes from it
+	left := slices.Clone(r.pieces) // reading removes the pieces
 	decoder := json.NewDecoder(io.MultiReader(strings.NewReader("["), &left, strings.NewReader("]")))
 	decoder.UseNumber()
 	next := func() any {
-		token, _ := decoder.Token() // what was encoded here can be decoded
+		token, _ := decoder.Token() // text that this package encoded can be decoded
 		return token
 	}
-	for next(); decoder.More(); next() { // from bracket to bracket
+	for next(); decoder.More(); next() { // skip the opening and closing brackets
 		row := []any{}
 		for next(); decoder.More(); {
 			next() // the key
@@ -215,7 +217,7 @@ func (r Rows) Values() (rows [][]any) {
 	return rows
 }
 
-// UniqueColumns makes column names usable as JSON keys: a repeated one gets a number.
+// UniqueColumns makes column names usable as JSON keys: a repeated name gets a number.
 func UniqueColumns(columns []string) []string {
 	taken := map[string]bool{}
 	names := make([]string, len(columns))

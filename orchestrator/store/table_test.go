@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Columns of one name get numbers, however many there are, and whatever others are called.
+// Columns with the same name get numbers, however many there are, and whatever the names of the others are.
 func TestUniqueColumns(t *testing.T) {
 	t.Parallel()
 	many := make([]string, 30)
@@ -25,7 +25,7 @@ func TestUniqueColumns(t *testing.T) {
 	want.Equal(t, "one whose number is taken", names[32], "m_3")
 }
 
-// Rows are JSON, whatever their values are, and can be read from it again.
+// Rows are valid JSON, whatever their values are, and can be read back.
 func TestTableIsJSON(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("né", 100_000)
@@ -64,7 +64,8 @@ func TestTableWithoutColumns(t *testing.T) {
 	want.Equal(t, "rows", len(table.Rows.Values()), 2)
 }
 
-// A table ends with the last row that fits, and has no part of another one. A first row that does not fit is an error.
+// A table ends with the last row that fits, and contains no part of another one. A first row that does not fit is an
+// error.
 func TestTableIsBounded(t *testing.T) {
 	t.Parallel()
 	const most = 3 << 20
@@ -88,7 +89,7 @@ func TestTableIsBounded(t *testing.T) {
 			fmt.Sprint(c.rows, c.rows, true))
 	}
 	for _, long := range []any{strings.Repeat("\x01", most/5), make([]byte, most/5), strings.Repeat("x", most)} {
-		// the first two as six bytes each
+		// each byte of the first two is encoded as six bytes
 		table := store.NewTable([]string{"x", "y"}, store.Bound{Rows: 1, Bytes: most})
 		_, err := table.Add(store.Row{int64(1), long})
 		want.Code(t, err, orchestrator.InvalidParams)

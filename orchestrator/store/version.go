@@ -6,14 +6,14 @@ import (
 	"mailroom/orchestrator"
 )
 
-// SchemaOldest is the row of settings that says which programs may go on using tables that a newer one has changed:
-// "VERSION: OLDEST", of which the first is the version for which it was written, and the second the oldest whose
-// programs may.
+// SchemaOldest is the key of the row of settings that determines which older programs may use tables that a newer
+// program has changed. Its form is "VERSION: OLDEST". VERSION is the table version for which the row was written,
+// and OLDEST is the oldest table version whose programs may use the tables.
 const SchemaOldest = "schema.oldest"
 
-// Outgrown refuses tables of a version that is newer than the one that a program knows, unless noted, the row
-// SchemaOldest, says that it may use them. Where there is no such row, or it was written for another version, nobody
-// knows.
+// Outgrown returns an error if the version of the tables is newer than the known version of this program, unless
+// noted, the value of SchemaOldest, permits this program. A missing value, or one that was written for another
+// version, permits no older program.
 func Outgrown(version, known int, noted string) error {
 	var of, oldest int
 	if n, _ := fmt.Sscanf(noted, "%d: %d", &of, &oldest); version <= known || n == 2 && of == version &&

@@ -11,57 +11,58 @@ import (
 	"mailroom/orchestrator"
 )
 
-// maxBatch bounds the requests that share one transaction.
+// maxBatch is the maximum number of requests that share one transaction.
 const maxBatch = 512
 
-// overlapFrom is how many requests must wait for leadership to pass on before the disk has the last batch. With fewer
-// it pays to let them gather: a batch costs as much as five messages in it.
+// overlapFrom is the number of waiting requests at which a leader passes leadership on before the last batch is on
+// the disk. With fewer requests it pays to let them gather, since a batch costs as much as five messages in it.
 const overlapFrom = 16
 
-// Writer runs what one process writes. Requests that queue up while a commit is under way share the next transaction
-// and its sync (group commit): the first that finds no leader leads, writes for all that wait, waits for the disk,
-// answers them and passes leadership on. It passes it on before it waits for the disk if overlapFrom requests wait
-// already. No timer is set; a leader only yields, for microseconds, to those that can run at once, see gather. Safe for
-// concurrent use.
+// Writer runs the write requests of one process. Requests that arrive during a commit share the next transaction and
+// its sync (group commit). The first request that finds no leader becomes the leader: it writes for all that wait,
+// waits for the disk, answers them and passes leadership on. It passes leadership on before it waits for the disk if
+// overlapFrom requests are already waiting. No timer is set; a leader only yields for microseconds to goroutines
+// that can run at once, see gather. Writer is safe for concurrent use.
 type Writer struct {
 	Backend Backend
 	Bell    orchestrator.Bell
 	Log     *slog.Logger
 	Busy    time.Duration // how long a batch waits for the database
 
-	// Begin is called at the beginning of each transaction, and End before it is committed. An error ends it.
+	// Begin is called at the beginning of each transaction, and End before its commit. An error ends the
+	// transaction.
 	Begin, End func(t *Transaction) error
 
 	mu      sync.Mutex
 	queue   []*Request
 	leading bool
-	closed  bool // no request is taken any more
+	closed  bool // no more requests are accepted
 
-	last int // size of the last batch; the leader's, of whom there is one
+	last int // size of the last batch; only the leader uses it, and there is one leader
 }
 
-// Backend is what a database does for its writer. Leaders call it, and so one at a time, but for Note and Explain.
+// Backend is the database of a writer. Only leaders call it, so one call runs at a time, except for Note and
+// Explain.
 type Backend interface {
 	Control
-	// Write runs b, with Batch.Run, and waits for the database until a certain time. The commit is what makes the
-	// outcome durable, nil when nothing must be.
+	// Write runs b with Batch.Run, and waits for the database until the given time. The returned commit makes the
+	// outcome durable. It is nil if nothing must be made durable.
 	Write(b *Batch, until time.Time) (Commit, error)
-	// Explain gives an error of the database its code and the advice what to do. Others pass through.
+	// Explain adds to an error of the database its code and a hint what to do. Other errors are returned unchanged.
 	Explain(err error) error
-	// Note hears of every outcome.
+	// Note is called with every outcome.
 	Note(err error)
-	// Abandon gives the connection up after a panic.
+	// Abandon closes the connection after a panic.
 	Abandon()
 }
 
 // Commit is a commit that may not be on the disk yet.
 type Commit interface {
-	// Sync returns when it is. Other leaders may write meanwhile.
+	// Sync returns when the commit is on the disk. Other leaders may write at the same time.
 	Sync() error
 }
 
-// NothingToSync is a commit for which nothing is left to be synced: that of a batch that is Lazy, or one that is on the
-// disk already.
+// NothingToSync is a commit that needs no sync: the batch is lazy, or the commit is already on the disk.
 var NothingToSync Commit = nothingToSync{}
 
 type nothingToSync struct{}
@@ -73,50 +74,52 @@ type requestState int
 const (
 	queued requestState = iota
 	taken               // in a batch: the outcome must be awaited
-	leads               // was made leader, and is still in the queue
+	leads               // became the leader, and is still in the queue
 )
 
-// Request is work to be done in a write transaction, which it may share with others. It is used once.
+// Request is work for a write transaction, which it may share with other requests. A request is used once.
 type Request struct {
 	Ctx    context.Context
 	Scope  Scope
 	Work   Work
-	closes bool // does nothing at all, but is the last
+	closes bool // does nothing, but is the last request
 	state  requestState
 	done   chan error
 }
 
-// Work is what a request does. Its methods are called by one goroutine at a time.
+// Work is the work of a request. Its methods are called by one goroutine at a time.
 type Work interface {
-	// Prepare runs before Run; its failure is that of the whole transaction.
+	// Prepare runs before Run. If it fails, the whole transaction fails.
 	Prepare(t *Transaction) error
-	// Run may run more than once, so it sets, and does not add to, what it hands out.
+	// Run may run more than once, so it must overwrite its results rather than append to them.
 	Run(t *Transaction) error
-	// Quiet reports whether the caller learns nothing if nothing changed: a batch of such requests skips the sync.
+	// Quiet reports whether the caller gets no data if nothing changed. A batch of such requests skips the sync.
 	Quiet() bool
-	// Lazy reports whether a power cut may undo what it did though the caller was answered: a batch of such requests
-	// alone is committed without waiting for the disk. It is the same before Run and after.
+	// Lazy reports whether a power cut may undo the work although the caller was answered. A batch that contains
+	// only such requests is committed without waiting for the disk. Lazy returns the same value before and after
+	// Run.
 	Lazy() bool
-	// Rings returns whom to wake once it is committed.
+	// Rings returns the recipients to wake after the commit.
 	Rings() *Ring
-	// Durable is called when what it did is on the disk, or committed if it is Lazy.
+	// Durable is called when the work is on the disk, or committed if the work is lazy.
 	Durable()
 }
 
-// errLead tells a waiting request that it is the leader now.
+// errLead makes a waiting request the leader.
 var errLead = errors.New("lead")
 
-// ErrClosed refuses a request that comes after the last.
+// ErrClosed is the error of a request that comes after the last one.
 var ErrClosed = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the database is closed"}
 
-// Finish waits for the last batch. No work is taken any more.
+// Finish waits for the last batch. The writer accepts no more work.
 func (w *Writer) Finish() error {
 	return w.Submit(&Request{Ctx: context.Background(), closes: true})
 }
 
-// Submit runs a request in a write transaction and returns when that is on the disk. It may share the transaction with
-// others: an error of its work undoes what that did and nothing else. A context that ends before the request is taken
-// withdraws it, with code busy; afterwards the outcome is awaited. An error of the work is returned as it is.
+// Submit runs a request in a write transaction and returns when the transaction is on the disk. The request may
+// share the transaction with others: an error of its work undoes its own changes and nothing else, and Submit
+// returns that error unchanged. If ctx ends before a leader takes the request, the request is withdrawn with the
+// code busy; after that, Submit waits for the outcome.
 func (w *Writer) Submit(q *Request) error {
 	ctx := q.Ctx
 	if ctx.Err() != nil {
@@ -155,7 +158,8 @@ func (w *Writer) answered(q *Request, err error) error {
 	return err
 }
 
-// withdraw takes q out of the queue, unless a leader has it or it became the leader itself.
+// withdraw removes q from the queue, and reports whether it did. It fails if a leader has taken q or q is the
+// leader.
 func (w *Writer) withdraw(q *Request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,9 +175,10 @@ func (w *Writer) withdraw(q *Request) bool {
 	return false
 }
 
-// lead writes one batch, q among it, makes it durable and answers the others. It passes leadership on when all that is
-// done, or right after the commit if many wait: then the next leader writes while this one waits for the disk. q is in
-// the batch because a leader stands first in the queue and cannot be withdrawn.
+// lead writes one batch that contains q, makes the batch durable and answers the other requests. It passes
+// leadership on at the end. If many requests wait, it does so right after the commit, so that the next leader writes
+// while this one waits for the disk. The batch contains q because a leader is first in the queue and cannot be
+// withdrawn.
 func (w *Writer) lead(q *Request) error {
 	w.gather()
 	w.mu.Lock()
@@ -209,15 +214,16 @@ func (w *Writer) lead(q *Request) error {
 	return own
 }
 
-// gatherFor bounds how long a leader yields, a few times what those need that it has just answered.
+// gatherFor is the maximum time for which a leader yields. It is a few times as long as requests that have just been
+// answered need to come back.
 const gatherFor = 20 * time.Microsecond
 
-// gatherYields is more than fit into that time. In a bubble of testing/synctest, time stands still while anybody can
-// run.
+// gatherYields is more than the number of yields that fit into gatherFor. The limit is needed in a bubble of
+// testing/synctest, where time does not advance while a goroutine can run.
 const gatherYields = 1000
 
-// gather lets whoever is runnable join, until the batch is as big as the last one: of those that were just answered
-// most come back at once. Worth it only when the last batch had company.
+// gather lets runnable goroutines join until the batch is as large as the last one, because most of the requests
+// that were just answered come back at once. It does nothing if the last batch had only one request.
 func (w *Writer) gather() {
 	if w.last <= 1 {
 		return
@@ -237,7 +243,7 @@ func (w *Writer) waiting() int {
 	return len(w.queue)
 }
 
-// passOn ends the leadership.
+// passOn ends this leadership, and makes the first waiting request the leader.
 func (w *Writer) passOn() {
 	w.mu.Lock()
 	if len(w.queue) == 0 {

@@ -14,8 +14,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A request is open until its responder has approved or rejected it. One whose message was cancelled, expired or failed
-// reached nobody: it is void, though its status may still say open, until the message is replayed.
+// A request is open until its responder has approved or rejected it. A request whose message was cancelled, expired
+// or failed never reached the responder. It is void until the message is replayed, though its stored status may still
+// be open.
 const (
 	requestOpen     = "open"
 	requestVoid     = "void"
@@ -26,18 +27,18 @@ const (
 // Request is a request for a teammate's approval.
 type Request struct {
 	Kind  orchestrator.RequestKind
-	Draft orchestrator.Draft // its SessionID is the session; its Payload is Payload's
-	// Payload makes the message's payload, compact JSON that says under which id the request is answered. It may be
-	// called more often than once; ids are all of one length.
+	Draft orchestrator.Draft // SessionID is the session; the field Payload below returns the payload
+	// Payload returns the message's payload: compact JSON that contains the id with which the request is answered. It
+	// may be called more than once. All ids have the same length.
 	Payload func(requestID string) (json.RawMessage, error)
 }
 
 // Reply approves or rejects a Request.
 type Reply struct {
-	Kind      orchestrator.RequestKind // of the request
+	Kind      orchestrator.RequestKind // the kind of the request
 	RequestID string
 	Approve   bool
-	// its SessionID is the session, its Sender the agent that was asked, its Recipient the one that asked
+	// SessionID is the session, Sender the agent that was asked, and Recipient the agent that asked.
 	Draft orchestrator.Draft
 }
 
@@ -45,14 +46,14 @@ type Reply struct {
 type requestOf struct {
 	id, session, requester, responder, messageID, status, answeredAt string
 	kind                                                             orchestrator.RequestKind
-	void                                                             bool // unanswered, but its message reached nobody
+	void                                                             bool // not answered, message not delivered
 }
 
-// reachedNobody is the condition for a request, of team_requests as q, whose message ended undelivered.
+// reachedNobody is the condition that the message of a request ended undelivered. The request is team_requests as q.
 const reachedNobody = `NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = q.message_id AND m.status IN ('pending','retry','delivered'))
 	AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = q.message_id)`
 
-// requestColumns are what scanRequest reads, of team_requests as q.
+// requestColumns lists the columns that scanRequest reads, of team_requests as q.
 const requestColumns = `q.request_id, q.kind, q.session_id, q.requester, q.responder, q.message_id, q.status, q.answered_at,
 	` + reachedNobody
 
@@ -64,7 +65,7 @@ func scanRequest(row store.Row) requestOf {
 	}
 }
 
-// openRequests lists what a responder was asked in a session and has not answered, oldest first.
+// openRequests returns the requests that a responder received in a session and has not answered, oldest first.
 func openRequests(c *store.Conn, session, responder string) ([]requestOf, error) {
 	list, err := store.List(c, scanRequest, `
 		SELECT `+requestColumns+` FROM team_requests q
@@ -72,17 +73,18 @@ func openRequests(c *store.Conn, session, responder string) ([]requestOf, error)
 	return slices.DeleteFunc(list, func(q requestOf) bool { return q.void }), err
 }
 
-// requestBy finds a request by one of its columns that names one.
+// requestBy returns the request with the given value in a column that identifies requests.
 func requestBy(c *store.Conn, column, id string) (q requestOf, found bool, err error) {
 	return store.First(c, scanRequest, `SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, id)
 }
 
-// Ask sends a request to a teammate. It is open until that teammate, and nobody else, has answered. A request to a name
-// that nobody has is kept as a dead letter, and opens when that is replayed. Errors: those of Send; invalid_params for
-// a broadcast; conflict if the last request of the kind from this sender to this teammate is still open, and for a
-// request to shut down to a teammate that has stopped.
+// Ask sends a request to a teammate. The request is open until that teammate answers it; no other agent can. A
+// request to an unknown name is kept as a dead letter, and opens when the dead letter is replayed. Errors: those of
+// Send; invalid_params for a broadcast; conflict if the last request of the kind from this sender to this teammate is
+// still open, and for a shutdown request to a teammate that has stopped.
 func Ask(ctx context.Context, l *ledger.Ledger, q Request) (sent Sent, err error) {
-	const anyID = "req-00000000000000000000000000" // as long as the real one, so that what is checked is as long
+	// anyID is as long as the real id, so the checked payload has its final length.
+	const anyID = "req-00000000000000000000000000"
 	if q.Draft.Payload, err = q.Payload(anyID); err != nil {
 		return sent, err
 	}
@@ -92,8 +94,8 @@ func Ask(ctx context.Context, l *ledger.Ledger, q Request) (sent Sent, err error
 	return writeToTeam(ctx, l, func(t *ledger.Tx) (outcome, error) { return ask(t, q) })
 }
 
-// CheckProtocol checks the draft of a request or an answer, which goes to one teammate, and returns it in the form in
-// which it is stored.
+// CheckProtocol checks the draft of a request or an answer, which must go to one teammate, and returns the draft in
+// its stored form.
 func CheckProtocol(d orchestrator.Draft) (orchestrator.Draft, error) {
 	if toSeveralInTeam(&d) {
 		return d, orchestrator.Errorf(orchestrator.InvalidParams,
@@ -104,7 +106,7 @@ func CheckProtocol(d orchestrator.Draft) (orchestrator.Draft, error) {
 
 func ask(t *ledger.Tx, q Request) (out outcome, err error) {
 	d := q.Draft
-	d.Direct = true // it is one teammate's to answer
+	d.Direct = true // only this teammate can answer
 	if err := mayAsk(t, q.Kind, &d); err != nil {
 		return out, err
 	}
@@ -130,14 +132,14 @@ func ask(t *ledger.Tx, q Request) (out outcome, err error) {
 	return out, err
 }
 
-// reopenRequest opens a void request whose message is sent again.
+// reopenRequest opens a void request whose message was replayed.
 func reopenRequest(t *ledger.Tx, messageID string) error {
 	return t.Run(`UPDATE team_requests SET status = 'open' WHERE status = 'void' AND message_id = ?`, messageID)
 }
 
-// mayAsk refuses a request that is open already, and one that asks a stopped agent to stop.
+// mayAsk returns an error if the same request is already open, or if a stopped agent is asked to shut down.
 func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) error {
-	// What became void is noted here, so that it is not looked at with every request.
+	// Void requests are marked here, so that later calls need not examine them again.
 	if err := t.Run(`UPDATE team_requests AS q SET status = 'void' WHERE q.responder = ? AND q.status = 'open' AND `+
 		reachedNobody, d.Recipient); err != nil {
 		return err
@@ -163,17 +165,17 @@ func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) 
 	return orchestrator.Errorf(orchestrator.Conflict, "%s has already stopped", d.Recipient)
 }
 
-// request is the message_type of a request, and response that of its answer.
+// request returns the message_type of a request, and response that of its answer.
 func request(k orchestrator.RequestKind) string  { return string(k) + "_request" }
 func response(k orchestrator.RequestKind) string { return string(k) + "_response" }
 
-// Answer approves or rejects a request, and sends the message that says so, in one transaction. If a shutdown is
-// approved, the agent that was asked has stopped: broadcasts leave it out until it sends again. If a plan is approved,
-// the agent that asked leaves plan mode. Of several answers only the first counts. The answer belongs to the session of
-// the request, whatever the draft says. Errors: those of Send; invalid_params for a broadcast, for another recipient
-// than the agent that asked, or for another kind than the request's; not_found for a request that does not exist or is
-// between others; permission_denied for the sender's own request; conflict if it is answered already, or its message
-// reached nobody.
+// Answer approves or rejects a request and sends the answer message, in one transaction. If a shutdown is approved,
+// the agent that was asked has stopped: broadcasts skip it until it sends again. If a plan is approved, the agent
+// that asked leaves plan mode. Only the first of several answers counts. The answer belongs to the session of the
+// request, whatever session the draft names. Errors: those of Send; invalid_params for a broadcast, for a recipient
+// other than the agent that asked, or for a kind other than the request's; not_found for a request that does not
+// exist or is between other agents; permission_denied for the sender's own request; conflict if the request is
+// already answered, or its message did not reach the responder.
 func Answer(ctx context.Context, l *ledger.Ledger, a Reply) (sent Sent, err error) {
 	if a.Draft, err = CheckProtocol(a.Draft); err != nil {
 		return sent, err
@@ -184,7 +186,8 @@ func Answer(ctx context.Context, l *ledger.Ledger, a Reply) (sent Sent, err erro
 	})
 }
 
-// AnswerIn does what Answer does, within a transaction. The draft must have been checked with CheckProtocol.
+// AnswerIn answers a request within a transaction, with the rules and errors of Answer. The draft must have been
+// checked with CheckProtocol.
 func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 	d := a.Draft
 	q, err := answerable(t, &a)
@@ -195,7 +198,8 @@ func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 		return sent, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: must be %s, the message of the request %s",
 			q.messageID, q.id).WithHint("Omit reply_to: request_id identifies the request")
 	}
-	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true // a request is read in any session, so it can be answered from any
+	// A request can be read in any session, so it can be answered from any session.
+	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true
 	out, err := sendToTeam(t, &d)
 	if err == nil {
 		err = messages.Undone(out.refused)
@@ -206,7 +210,7 @@ func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 	return out.sent, decide(t, &q, a.Approve, &out.sent.Sent)
 }
 
-// answerable returns the request that an answer is for, if the answer may be given.
+// answerable returns the request that an answer is for. It returns an error if the sender may not give the answer.
 func answerable(t *ledger.Tx, a *Reply) (requestOf, error) {
 	d := &a.Draft
 	q, found, err := requestBy(t.Conn, "request_id", a.RequestID)
@@ -234,7 +238,8 @@ func answerable(t *ledger.Tx, a *Reply) (requestOf, error) {
 	return q, q.refuses(d.Sender, d.Recipient)
 }
 
-// takesPart reports whether an agent made a request or was asked, and not a removed one that had its name.
+// takesPart reports whether an agent made the request or received it. A removed agent that had the same name does not
+// count.
 func takesPart(t *ledger.Tx, q *requestOf, agent string) (bool, error) {
 	conf := t.Config()
 	if agent != q.responder && agent != q.requester || conf.Agents[agent] == nil {
@@ -250,7 +255,7 @@ func takesPart(t *ledger.Tx, q *requestOf, agent string) (bool, error) {
 	return err == nil, err
 }
 
-// hintOpen says which requests an agent could answer.
+// hintOpen returns a hint that lists up to 10 open requests of a responder.
 func hintOpen(responder string, open []requestOf) string {
 	if len(open) == 0 {
 		return "There are no open requests to " + responder
@@ -262,9 +267,9 @@ func hintOpen(responder string, open []requestOf) string {
 	return "Open requests to " + responder + ": " + strings.Join(list, ", ")
 }
 
-// answerByReply turns a plain answer to a message that carries a request into the answer that a teammate would have
-// sent, if its sender says whether it approves. An answer that says nothing of it stays as it is, unless its sender is
-// the one asked: that is an error.
+// answerByReply turns a plain reply to a message that carries a request into the answer to that request, if the reply
+// states a verdict. A reply without a verdict stays as it is. An unclear verdict is an error if the sender could
+// answer the request; otherwise the reply stays as it is.
 func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
 	d := &re.Draft
 	if d.Verdict == nil {
@@ -292,7 +297,7 @@ func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
 	return nil
 }
 
-// refuses returns why an agent cannot answer the request with a message to another; nil if it can.
+// refuses returns the reason why an agent cannot answer the request with a message to recipient, or nil if it can.
 func (q *requestOf) refuses(sender, recipient string) error {
 	switch {
 	case q.responder != sender:
@@ -312,8 +317,8 @@ func (q *requestOf) refuses(sender, recipient string) error {
 	return nil
 }
 
-// decide stores how a request was answered by the message that was just sent, and does what was asked: it ends plan
-// mode, or notes that the agent has stopped.
+// decide stores how the message that was just sent answers a request. If the request was approved, decide also ends
+// plan mode or records that the agent has stopped.
 func decide(t *ledger.Tx, q *requestOf, approve bool, sent *orchestrator.Sent) error {
 	sent.RequestID, sent.Type = q.id, response(q.kind)
 	status := requestRejected
@@ -332,7 +337,7 @@ func decide(t *ledger.Tx, q *requestOf, approve bool, sent *orchestrator.Sent) e
 	return err
 }
 
-// endPlanMode lets an agent act without having its plans approved.
+// endPlanMode lets an agent act without approval of its plans.
 func endPlanMode(t *ledger.Tx, agent string) error {
 	if a := t.Config().Agents[agent]; a == nil || !a.PlanModeRequired {
 		return nil

@@ -13,33 +13,34 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// AllOptions selects threads of all agents for All. Threads with recent posts come first, ordered by their last post,
-// followed by the others, newest first.
+// AllOptions selects threads of all agents: first the threads with recent posts, in the order of their last post, the
+// newest first, and then all others, newest first.
 type AllOptions struct {
-	Status Status // "" means any
-	Search string // part of the name, ignoring case; "" means any
-	After  string // next value of the previous call; "" means from the beginning
+	Status Status // "" is any
+	Search string // part of the name, ignoring case; "" is any
+	After  string // where the previous call ended, its next; "" is the beginning
 	Limit  int
 }
 
 const (
-	lately    = 5000 // number of newest messages in which the last posts are searched
-	maxLooked = 2000 // number of other threads that one call of All examines
+	lately    = 5000 // the newest messages, which are searched for the last posts
+	maxLooked = 2000 // the other threads that one call of All examines
 )
 
-// postedLately selects the threads of the posts after the seq ?1, in descending order of posts.
+// postedLately selects the threads of the posts after the seq ?1, the thread with the last post first.
 const postedLately = `SELECT t.thread_id, t.status, t.name, m.seq FROM agent_message AS m CROSS
 	JOIN threads AS t ON t.thread_id = substr(m.recipient, 8)
 	WHERE m.seq > ?1 AND m.recipient LIKE '` + orchestrator.ThreadPrefix + `%' ORDER BY m.seq DESC`
 
-// allThreads selects threads that were created before ?1, newest first. The order of ids is the order of creation.
+// allThreads selects threads that were created before ?1, newest first. An id contains the time when its thread was
+// created.
 const allThreads = `SELECT thread_id, status, name FROM threads WHERE thread_id < ?1 ORDER BY thread_id DESC LIMIT +?2`
 
 // place is the position of a thread in the list of all threads.
 type place struct{ id, status, name, after string }
 
 // placesAfter returns the threads after a position, in the order of All. next is the position after which there are
-// more, or "" if there are none.
+// more threads, or "" at the end.
 func placesAfter(c *store.Conn, after string) (list []place, next string, err error) {
 	text, isLate := strings.CutPrefix(after, "@")
 	before := int64(math.MaxInt64)
@@ -69,7 +70,7 @@ func placesAfter(c *store.Conn, after string) (list []place, next string, err er
 		return nil, "", err
 	}
 	if after == "" || isLate {
-		after = "~" // greater than every id
+		after = "~" // after every id
 	}
 	others, err := store.List(c,
 		func(row store.Row) place { return place{row.Text(0), row.Text(1), row.Text(2), row.Text(0)} }, allThreads,
@@ -81,9 +82,10 @@ func placesAfter(c *store.Conn, after string) (list []place, next string, err er
 	return append(list, others...), next, err
 }
 
-// All returns at most o.Limit threads for the administrator. next is the position at which the next call continues,
-// or "" at the end. One call examines a limited number of threads, and may return fewer than the limit. No post
-// counts as unread for the administrator. Error: invalid_params for a position that no call returned.
+// All returns threads for the administrator, at most limit of them. next is the position at which the next call
+// continues, or "" at the end. One call examines a limited number of threads, so it may return fewer than limit
+// although there are more. No thread is unread for the administrator. Error: invalid_params for a position that no
+// call returned.
 func All(ctx context.Context, l *ledger.Ledger, o AllOptions) (list []Overview, next string, err error) {
 	search := strings.ToLower(o.Search)
 	err = l.Read(ctx, func(c *store.Conn) error {
@@ -112,7 +114,7 @@ func All(ctx context.Context, l *ledger.Ledger, o AllOptions) (list []Overview, 
 	return list, next, err
 }
 
-// fromOutside returns a thread with its last post, as shown to the administrator in a list.
+// fromOutside returns a thread with its last post, as the administrator sees it in a list.
 func fromOutside(c *store.Conn, id string) (o Overview, err error) {
 	if o.Thread, _, err = thread(c, id); err != nil {
 		return o, err

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// The administrator sees all threads, those with recent posts first and then the newest, for any page size, and the
-// posts of each thread from the newest back.
+// TestAllThreads checks that the administrator sees all threads, those with recent posts first and then the newest,
+// by any way of paging, and the posts of each thread from the newest backwards.
 func TestAllThreads(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// In a thread, every participant reads every post. Mentioned participants also get the post as a message.
+// All participants of a thread read every post. A mentioned participant also gets the post as a message.
 func ExamplePost() {
 	ctx := context.Background()
 	e, done := example.Open("ada", "grace", "linus")

@@ -14,20 +14,20 @@ import (
 type MessageView struct {
 	Message  orchestrator.Message
 	Receipts []messages.Receipt
-	Copies   []MessageCopy // of a send to a group, or of a post in a thread: one per recipient
-	Thread   Thread        // thread of the message, if the agent takes part in it; otherwise the zero value
+	Copies   []MessageCopy // of a message to a group, or of a post in a thread: one for each agent that gets it
+	Thread   Thread        // the message's thread, if the agent takes part in it; otherwise zero
 }
 
-// MessageCopy is one recipient's copy of a message to several recipients.
+// MessageCopy is one recipient's copy of a message.
 type MessageCopy struct {
 	Message  orchestrator.Message
 	Receipts []messages.Receipt
 }
 
 // OwnMessage returns a message that an agent has sent or received, or a post in a thread in which it takes part,
-// whatever the message's present state. An empty agent means the administrator, who sees all messages. For a send to
-// a group, a member sees its own copy, and the sender sees all copies. OwnMessage does not mark messages as read.
-// Error: not_found, also for messages of others, so that a stranger cannot learn that an id exists.
+// whatever the message's state is now. An agent of "" is the administrator, who sees all messages. Of a message to a
+// group, a member sees its own copy, and the sender sees all copies. Nothing is marked as read. Error: not_found,
+// also for the messages of others, so that the error does not reveal to a stranger that an id exists.
 func OwnMessage(ctx context.Context, l *ledger.Ledger, id, agent string) (view MessageView, err error) {
 	agent = orchestrator.FoldName(agent)
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {

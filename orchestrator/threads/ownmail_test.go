@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// An agent sees the messages that it sent and received, in the table or in the archive, and the posts of its threads.
-// For others they do not exist.
+// TestOwnMessage checks that an agent sees the messages that it sent and received, in the table or in the archive,
+// and the posts of its threads. For other agents these messages do not exist.
 func TestOwnMessage(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -57,7 +57,7 @@ func readThread(f *enginetest.Fixture, o threads.ReadOptions) threads.ReadPosts 
 	return read
 }
 
-// unreadPosts returns the number of unread posts for an agent in its only thread.
+// unreadPosts returns the number of unread posts of an agent in its only thread.
 func unreadPosts(f *enginetest.Fixture, agent string) int {
 	f.T.Helper()
 	list, more, err := threads.Own(f.T.Context(), f.Ledger, agent, "", 0, 9)
@@ -67,8 +67,8 @@ func unreadPosts(f *enginetest.Fixture, agent string) int {
 	return list[0].Unread
 }
 
-// Every post is read once and in order, for any page size, even if a part of the thread is archived. Only the
-// reader's cursor moves, and it moves back if the posts could not be shown.
+// TestReadThread checks that every post is read once and in order, in pieces of any size, and also when a part of the
+// thread is in the archive. Only the reader's cursor moves, and it moves back if the posts could not be shown.
 func TestReadThread(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -115,7 +115,8 @@ func TestReadThread(t *testing.T) {
 	want.Code(t, err, orchestrator.NotFound)
 }
 
-// An agent that has read its copy of a post has read the post, even if the copy is archived.
+// TestUnreadPostsAfterRetention checks that an agent that has read its copy of a post has read the post, also when
+// the copy is archived.
 func TestUnreadPostsAfterRetention(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -128,7 +129,7 @@ func TestUnreadPostsAfterRetention(t *testing.T) {
 	want.Equal(t, "unread for b", unreadPosts(f, "b"), 1)
 }
 
-// A new name is announced once in the thread, and to nobody by a message.
+// TestRenameThread checks that a new name is posted once in the thread, and sent to no agent as a message.
 func TestRenameThread(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

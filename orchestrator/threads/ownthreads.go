@@ -11,19 +11,20 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// maxUnreadPosts is the number up to which the unread posts of a thread are counted.
+// maxUnreadPosts bounds the counting of a thread's unread posts.
 const maxUnreadPosts = 1000
 
-// Overview is a thread in a list of threads, as seen by one of its participants.
+// Overview is a thread in a list of threads, as one of its participants sees it.
 type Overview struct {
 	Thread Thread
-	// posts of others since the agent last read the thread, except posts of which it read a copy; at most 1000
+	// Unread counts the posts of others since the agent last read the thread, without those of which it read a copy;
+	// at most 1000.
 	Unread int
 	Last   []orchestrator.Message // the last post; empty if there is none
 }
 
-// threadsOf selects the threads of the agent ?1, with the status ?2 unless ?2 is empty. The thread with the newest
-// post comes first.
+// threadsOf selects the threads of the agent ?1 with the status ?2, or with any status if ?2 is empty. The thread
+// with the newest post comes first.
 const threadsOf = `SELECT p.thread_id, p.read_seq, coalesce(
 		(SELECT seq FROM agent_message m WHERE m.thread_id = p.thread_id AND m.recipient = '` +
 	orchestrator.ThreadPrefix + `' || p.thread_id ORDER BY seq DESC LIMIT 1), 0)
@@ -31,7 +32,7 @@ const threadsOf = `SELECT p.thread_id, p.read_seq, coalesce(
 	WHERE p.agent = ?1 AND (?2 = '' OR t.status = ?2)
 	ORDER BY 3 DESC, t.created_at DESC, p.thread_id DESC LIMIT +?3 OFFSET +?4`
 
-// unreadIn counts the posts in the thread ?1 that are unread for the agent ?2, whose cursor is at ?3.
+// unreadIn counts the posts in the thread ?1 that are unread for the agent ?2, whose cursor is ?3.
 const unreadIn = `SELECT count(*) FROM (SELECT 1 FROM agent_message m
 	WHERE m.thread_id = ?1 AND m.seq > ?3 AND m.recipient = '` + orchestrator.ThreadPrefix + `' || ?1 AND m.sender <> ?2
 	  AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?2 AND c.read_at <> '')
@@ -46,7 +47,7 @@ const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq >
 	orchestrator.ThreadPrefix + `' || ?1
 	ORDER BY seq LIMIT +?3`
 
-// newestPosts selects the posts in the thread ?1 before the seq ?2, newest first.
+// newestPosts selects the posts in the thread ?1 before the seq ?2, the newest first.
 const newestPosts = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq < ?2 AND recipient = '` +
 	orchestrator.ThreadPrefix + `' || ?1
 	UNION ALL
@@ -54,9 +55,9 @@ const newestPosts = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND s
 	orchestrator.ThreadPrefix + `' || ?1
 	ORDER BY seq DESC LIMIT +?3`
 
-// Own returns the threads in which an agent takes part, the one with the newest post first. It skips the first skip
-// threads and returns at most limit; more reports whether there are others. An empty status selects open and closed
-// threads. Own does not mark posts as read.
+// Own returns the threads in which an agent takes part, the one with the newest post first. It leaves out the first
+// skip threads and returns at most limit. more reports whether there are others. The status "" selects open and
+// closed threads. Nothing is marked as read.
 func Own(ctx context.Context, l *ledger.Ledger, agent string, status Status, skip, limit int) (list []Overview,
 	more bool, err error) {
 	agent = orchestrator.FoldName(agent)
@@ -98,33 +99,33 @@ func overview(c *store.Conn, id, agent string, read, last int64) (o Overview, er
 	return o, err
 }
 
-// ReadOptions selects the posts of a thread that Read returns, and their reader.
+// ReadOptions specifies which posts of a thread Read returns, and to whom.
 type ReadOptions struct {
 	Thread string
-	Agent  string // a participant; "" means the administrator, who has no cursor and reads from the beginning
-	All    bool   // from the beginning, not from the agent's first unread post
-	After  int64  // from the post after this position, see ReadPosts.Next; 0 means none
+	Agent  string // a participant; "" is the administrator, who has no cursor and reads from the beginning
+	All    bool   // from the beginning, not from the first post that the agent has not read
+	After  int64  // start after this position, see ReadPosts.Next; 0 is none
 	Limit  int    // maximum number of posts; fewer if their payloads exceed 4 MiB together
 	Peek   bool   // do not move the cursor
-	Newest bool   // the newest posts, and with After those before that position; only for the administrator
+	Newest bool   // the newest posts, or with After the posts before that position; only for the administrator
 
 	Lease messages.ReadingLease // only the Writer is used, see messages.MarkPostsRead
 
-	// Fits returns how many of the posts, from the first one read on, the reader takes. nil takes all.
+	// Fits returns how many of the posts, counted from the first, the reader takes; nil takes all.
 	Fits func(posts []orchestrator.Message) int
 }
 
-// ReadPosts is the result of Read, with the posts oldest first.
+// ReadPosts holds the posts that Read returns, oldest first.
 type ReadPosts struct {
 	Thread Thread
-	Posts  []orchestrator.Message // pass them to reading.Written, or to reading.Unread if they cannot be shown
+	Posts  []orchestrator.Message // for reading.Written, or for reading.Unread if they cannot be shown
 	More   bool
-	Next   int64 // position of the last post, or of the first if the newest were requested
+	Next   int64 // position of the last post, or of the first one if Newest was set
 }
 
-// Read returns posts of a thread and marks them as read by the agent, by moving the agent's cursor in the thread past
-// them. It does not affect the messages by which mentions reach the agent: Wait still returns those. Error:
-// not_found, also for an agent that does not take part.
+// Read returns posts of a thread and marks them as read by the agent: it moves the agent's cursor in the thread past
+// them. The messages by which mentions reach the agent are not affected: Wait still returns them. Error: not_found,
+// also for an agent that does not take part.
 func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts, err error) {
 	o.Agent = orchestrator.FoldName(o.Agent)
 	if o.Agent != "" {
@@ -185,14 +186,15 @@ func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts,
 	return read, err
 }
 
-// noThread returns the error for an id of a thread that does not exist or that the caller may not see.
+// noThread returns the error for an id that no thread has, or only a thread in which the requester does not take
+// part.
 func noThread(id string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no thread %q that you take part in",
 		orchestrator.Clip(id)).WithHint("To list your threads, run `mailroom thread list`. To join another thread, ask one of its participants to add you")
 }
 
-// Rename changes the name of a thread. orchestrator.SystemSender posts the notice in the thread, without mentions, to
-// inform the participants. renamed is false if the thread already had the name. Errors: invalid_params for an invalid
+// Rename gives a thread another name. orchestrator.SystemSender posts the notice to inform the participants; the
+// notice mentions nobody. renamed is false if the thread already had the name. Errors: invalid_params for an invalid
 // name; those of AddParticipant.
 func Rename(ctx context.Context, l *ledger.Ledger, c Change, name string, notice Notice) (th Thread, renamed bool,
 	err error) {

@@ -2,8 +2,8 @@ package threads
 
 import "mailroom/orchestrator/ledger"
 
-// Part returns the part of threads: answers join the thread of the answered message, and a removed agent leaves its
-// threads.
+// Part returns the part of the ledger that package threads adds: answers join the thread of the message that they
+// answer, and an agent that is removed leaves its threads.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:     "threads",
@@ -19,8 +19,8 @@ func Part() *ledger.Part {
 	}
 }
 
-// leaveThreads removes an agent from its threads when the agent is removed. A thread without other participants is
-// closed, because nobody else could close it and its posts would never age.
+// leaveThreads removes an agent from its threads. A thread without any other participant is closed, because no
+// participant could close it later, and its posts would never age.
 func leaveThreads(t *ledger.Tx, agent string) error {
 	if err := t.Run(`
 		UPDATE threads SET status = 'closed', summary = 'its last participant was removed', closed_at = ?2

@@ -15,50 +15,52 @@ import (
 	"mailroom/tracing"
 )
 
-// PostDraft is a post to be made in a thread.
+// PostDraft describes a post that is about to be made in a thread.
 type PostDraft struct {
-	Session  string   // session of the sender; a participant may post from any session
-	Thread   string   // "" means the thread of the message that ReplyTo names
-	ReplyTo  string   // id of the answered message; "" means none
+	Session  string   // session of the sender; a participant may post from any
+	Thread   string   // "" is the thread of the message in ReplyTo
+	ReplyTo  string   // message that this one answers; "" is none
 	Sender   string   // a participant
-	Mentions []string // agents that receive the post as a message; see Posted.Ignored
+	Mentions []string // agents that get the post as a message of their own; see Posted.Ignored
 	Type     string   // any word, at most 64 bytes
-	// Payload returns the payload, one JSON value of at most MaxPayload bytes, for the valid mentions. It may be
-	// called several times.
+	// Payload returns the payload, one JSON value of at most MaxPayload bytes. Its argument is the list of the
+	// mentions that are participants. It may be called several times.
 	Payload func(mentions []string) (json.RawMessage, error)
 
-	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error) // for an answer to one agent; see Draft.Verdict
+	// Verdict is for an answer that goes to one agent; see orchestrator.Draft.Verdict.
+	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error)
 }
 
-// Posted is the result of Post.
+// Posted is the result of Post: the id and the thread of the post, and the agents that get it.
 type Posted struct {
-	MessageID string   // id of the post, and multicast id of all its rows
-	Thread    string   // thread of the post; "" for an answer that went only to the agent in Mentions
-	Mentions  []string // participants that receive the post as a message
-	Ignored   []string // mentioned, but not participants; some may be invalid names
+	MessageID string   // of the post, and also the multicast id of all its rows
+	Thread    string   // "" for an answer that went to one agent, the only one in Mentions
+	Mentions  []string // participants that get the post
+	Ignored   []string // mentioned, but not participants; some may not be valid names
 	Parties   []string // all participants of the thread
 	CreatedAt string
-	Withheld  []string // those of Mentions whose messages stay here until the database is trusted
+	Withheld  []string // those of Mentions whose messages are withheld until the database is trusted
 	Note      string   // see orchestrator.Sent
 
-	Outside   string                      // why an answer is not in the thread of the answered message
-	RequestID string                      // id of the team's request that the post answers
-	Presence  orchestrator.PresenceStatus // new presence of the sender in the team's session, if the post changed it
+	Outside   string                      // why an answer is not in the thread of the message that it answers
+	RequestID string                      // the team's request that the post answers
+	Presence  orchestrator.PresenceStatus // presence of the sender in the team's session, if the answer changed it
 }
 
 // Post stores a post in a thread and sends it to the participants that it mentions, in one transaction. The post is
-// on disk when Post returns. All participants can read it in the thread. Those mentioned, except the sender, also
-// receive it as a message.
+// on disk when Post returns. All participants can read it in the thread. The mentioned participants, except the
+// sender, also get it as a message.
 //
-// With ReplyTo, the post also goes to the writer of the answered message. Without Thread, it joins the thread of that
-// message. If it cannot, because there is no thread, the thread is closed or the sender does not take part, the post
-// goes only to the writer, as a plain message.
+// With ReplyTo, the post also goes to the writer of the message that it answers. Without Thread, it joins the thread
+// of that message. If there is no such thread, the thread is closed, or the sender does not take part, the post goes
+// to the writer alone, as a plain message.
 //
-// The thread's own copy is a row of agent_message whose recipient is orchestrator.ThreadPrefix and the thread's id.
+// The thread's own copy is a row of agent_message. Its recipient is orchestrator.ThreadPrefix followed by the
+// thread's id.
 //
 // Errors: invalid_params; unknown_sender; not_found for the answered message or the thread, also if the sender does
-// not take part in it; unknown_recipient if only the writer would receive the post and was removed; conflict for a
-// closed thread, and for a chain of answers that is too long; unavailable if a mentioned participant has too many
+// not take part in it; unknown_recipient if only the writer would get the post, and was removed; conflict for a
+// closed thread, and for a chain of answers that is too long; unavailable if a mentioned agent has too many
 // undelivered messages; busy.
 func Post(ctx context.Context, l *ledger.Ledger, p PostDraft) (posted Posted, err error) {
 	if p.Sender, err = orchestrator.CheckName("sender", p.Sender); err != nil {
@@ -67,7 +69,7 @@ func Post(ctx context.Context, l *ledger.Ledger, p PostDraft) (posted Posted, er
 	p.Mentions = slices.Clone(p.Mentions)
 	for i, name := range p.Mentions {
 		if folded, err := orchestrator.CheckName("mention", name); err == nil {
-			p.Mentions[i] = folded // an invalid name cannot belong to a participant
+			p.Mentions[i] = folded // an invalid name is no participant
 		}
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -130,17 +132,17 @@ func post(t *ledger.Tx, p *PostDraft) (posted Posted, err error) {
 	return posted, nil
 }
 
-// answered is the message that a post answers, from the view of its sender.
+// answered is the message that a post answers, from the sender's point of view.
 type answered struct {
-	writer  string // agent that is answered: who wrote the message, or who received it from the sender
+	writer  string // agent that is answered: the writer of the message, or the agent that got it from the sender
 	gone    bool   // the writer was removed, and another agent has its name
-	replyTo string // id of the message for all participants
+	replyTo string // id of the message that all participants see
 	hops    int
-	thread  string // thread that the answer can join; "" means none
-	outside string // why it cannot join the thread of the message
+	thread  string // thread that the answer can join; "" is none
+	outside string // why the answer cannot join the thread of the message
 }
 
-// answeredBy returns the message that a post answers, according to messages.OwnToAnswer.
+// answeredBy finds the message that a post answers, by the rules of messages.OwnToAnswer.
 func answeredBy(t *ledger.Tx, conf *ledger.Config, p *PostDraft) (a answered, err error) {
 	m, err := messages.OwnToAnswer(t.Conn, conf, p.ReplyTo, p.Sender)
 	if err == nil {
@@ -166,7 +168,7 @@ func answeredBy(t *ledger.Tx, conf *ledger.Config, p *PostDraft) (a answered, er
 	return a, nil
 }
 
-// postDirectly sends an answer only to the writer of the answered message.
+// postDirectly sends an answer only to the writer of the message that it answers.
 func postDirectly(t *ledger.Tx, p *PostDraft, a *answered) (posted Posted, err error) {
 	if a.writer == orchestrator.SystemSender || a.writer == p.Sender ||
 		strings.HasPrefix(a.writer, orchestrator.ThreadPrefix) {
@@ -200,7 +202,7 @@ func postDirectly(t *ledger.Tx, p *PostDraft, a *answered) (posted Posted, err e
 	}, err
 }
 
-// joinThread makes an answer a post in the thread of the answered message, if possible.
+// joinThread makes an answer a post in the thread of the message that it answers, if possible.
 func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	d := &re.Draft
 	if d.ThreadID != "" || d.Direct || re.To.ThreadID == "" {
@@ -210,7 +212,7 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	if err != nil {
 		return err
 	}
-	if !found { // a label with which the sender groups messages
+	if !found { // a label by which the sender groups messages
 		d.ThreadID = re.To.ThreadID
 		return nil
 	}
@@ -225,7 +227,7 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	if re.Outside != "" {
 		return nil
 	}
-	d.ThreadID, d.ReplyTo = th.ID, cmp.Or(re.To.PostID(), d.ReplyTo) // the others know the post by its id
+	d.ThreadID, d.ReplyTo = th.ID, cmp.Or(re.To.PostID(), d.ReplyTo) // other participants see the post by its id
 	if !d.SessionNamed {
 		d.SessionID = th.Session
 	}
@@ -244,7 +246,7 @@ func (th *Thread) shutsOut(agent string) string {
 	return ""
 }
 
-// insertPost stores the thread's copy of a post, and one row for each of its mentions.
+// insertPost stores the thread's copy of a post, and one row for each mention.
 func insertPost(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, hops int, posted *Posted) (err error) {
 	if posted.MessageID, err = insertThreadRow(t, conf, d, hops); err != nil {
 		return err
@@ -267,8 +269,8 @@ func insertPost(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, hops i
 	return nil
 }
 
-// insertThreadRow stores the thread's own row of a post and returns its id, which is the multicast id of all rows of
-// the post.
+// insertThreadRow stores the thread's own row of a post, and returns its id. The id is also the multicast id of all
+// rows of the post.
 func insertThreadRow(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, hops int) (id string, err error) {
 	if id, err = t.NewID("msg-"); err != nil {
 		return "", err
@@ -281,14 +283,14 @@ func insertThreadRow(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, h
 	if err := t.Insert(&row); err != nil {
 		return "", err
 	}
-	if err := t.TraceCreated(); err != nil { // must precede its delivery
+	if err := t.TraceCreated(); err != nil { // before its delivery
 		return "", err
 	}
 	if _, err := t.ChangeStatus(ledger.BySeq(row.Seq),
 		ledger.Change{To: orchestrator.Delivered, Event: tracing.Delivered}); err != nil {
 		return "", err
 	}
-	// Retention uses the time at which a row ended. A post ends with its thread.
+	// Retention deletes a row by the time at which it ended. A post has no such time until its thread is closed.
 	if err := t.Run(`UPDATE agent_message SET ended_at = '' WHERE seq = ?`, row.Seq); err != nil {
 		return "", err
 	}

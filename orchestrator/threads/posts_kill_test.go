@@ -14,12 +14,12 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// TestHelperProcess is the entry point of other processes that tests start.
+// TestHelperProcess runs the other process of a test.
 func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(path string, in *bufio.Scanner){"post": helpPost})
 }
 
-// helpPost posts without end in the thread that it reads from its input, and prints a line after each post.
+// helpPost posts in a thread until it is killed, and prints a line after each post. It reads the thread's id from in.
 func helpPost(path string, in *bufio.Scanner) {
 	r, err := enginetest.OpenInHelper(path)
 	if err != nil {
@@ -40,8 +40,8 @@ func helpPost(path string, in *bufio.Scanner) {
 	}
 }
 
-// TestKilledPosterLeavesWholePosts checks that a post of a killed process is stored with all its rows and events or
-// not at all, and that every acknowledged post is stored.
+// TestKilledPosterLeavesWholePosts checks that a post of a killed process is stored with all its rows and events, or
+// not at all. A post whose call returned is stored.
 func TestKilledPosterLeavesWholePosts(t *testing.T) {
 	t.Parallel()
 	path := enginetest.Place(t)

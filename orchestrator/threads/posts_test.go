@@ -16,8 +16,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// The participants of a thread, except the one who closes it, are notified once that it was closed. Removed
-// participants are not.
+// TestClosingIsTold checks that each participant is notified once that a thread was closed, except the one that
+// closed it and removed agents.
 func TestClosingIsTold(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "gone", "left")
@@ -55,8 +55,8 @@ func TestClosingIsTold(t *testing.T) {
 		f.Rows(`SELECT count(*) FROM agent_message WHERE thread_id = ?`, th.ID)[0], "0")
 }
 
-// A post appears once in the history of its thread, archived or not, and its copies show who received it. A history
-// by recipient contains the copy itself.
+// TestPostStandsOnceInHistory checks that a post is in the history of its thread once, archived or not, and that its
+// copies show how it reached each agent. A recipient that asks for its copy gets that copy.
 func TestPostStandsOnceInHistory(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

@@ -1,4 +1,4 @@
-// Package threads manages conversations of several agents, their posts, and who has read them.
+// Package threads implements conversations of several agents: their participants, their posts, and who has read them.
 package threads
 
 import (
@@ -15,10 +15,10 @@ import (
 // Status is the state of a thread.
 type Status string
 
-// Open is the status of a thread that accepts posts.
+// Open is the status of a thread that takes posts.
 const Open Status = "open"
 
-// Thread is a conversation of several agents. It belongs to a session. Times are in stored form; "" means not yet.
+// Thread is a conversation of several agents. It belongs to a session. Times are as stored; "" means not yet.
 type Thread struct {
 	ID           string
 	Session      string
@@ -31,10 +31,10 @@ type Thread struct {
 	Participants []Participant // the creator first, then in order of joining
 }
 
-// Participant is an agent that takes part in a thread. It reads the posts, can post, and can be mentioned.
+// Participant is an agent that takes part in a thread: it reads the posts, can post, and can be mentioned.
 type Participant struct {
 	Agent       string
-	DisplayName string // the agent's name for itself in the thread's session; by default its name
+	DisplayName string // its display name in the thread's session, or else its name
 }
 
 // Has reports whether an agent takes part in the thread.
@@ -42,19 +42,19 @@ func (th *Thread) Has(agent string) bool {
 	return slices.ContainsFunc(th.Participants, func(p Participant) bool { return p.Agent == agent })
 }
 
-// Draft is a thread to be created.
+// Draft describes a thread that is about to be created.
 type Draft struct {
 	Session      string
 	Name         string   // 1 to 256 bytes
-	Creator      string   // becomes a participant
+	Creator      string   // takes part
 	Participants []string // the others
 }
 
-// Change identifies the thread to change and the caller.
+// Change identifies the thread to change and the agent that requests the change.
 type Change struct {
-	Session string // session of the caller; a participant may use any session
+	Session string // session of the requester; a participant may ask from any session
 	Thread  string
-	By      string // a participant; "" means the administrator
+	By      string // a participant; "" is the administrator
 }
 
 // Create creates a thread. Errors: invalid_params, also for the user as a participant; unknown_sender for the creator;
@@ -108,8 +108,8 @@ func Create(ctx context.Context, l *ledger.Ledger, d Draft) (th Thread, err erro
 	return th, err
 }
 
-// checkParticipant folds and checks the name of a future participant. The user cannot be a participant, because
-// nobody posts in the user's name. The operator can.
+// checkParticipant folds and checks the name of a new participant. The user cannot take part, because nobody posts in
+// the user's name; the operator can.
 func checkParticipant(name string) (string, error) {
 	name, err := orchestrator.CheckName("participant", name)
 	if err == nil && name == orchestrator.User {
@@ -130,8 +130,8 @@ func checkThreadName(name string) error {
 }
 
 // AddParticipant adds an agent to a thread. added is false if the agent already takes part. Errors: invalid_params
-// for the user; not_found for the agent or the thread, also if the calling agent does not take part itself; conflict
-// for a closed thread.
+// for the user; not_found for the agent or the thread, also if the requesting agent does not take part itself;
+// conflict for a closed thread.
 func AddParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent string) (th Thread, added bool, err error) {
 	if agent, err = checkParticipant(agent); err != nil {
 		return th, false, err
@@ -162,7 +162,7 @@ func addParticipant(t *ledger.Tx, thread, agent string) error {
 	return t.Run(`INSERT INTO thread_participants (thread_id, agent, joined_at) VALUES (?, ?, ?)`, thread, agent, t.Now)
 }
 
-// RemoveParticipant removes an agent from a thread. Messages already sent to the agent are kept. Errors: those of
+// RemoveParticipant removes an agent from a thread. Messages that were sent to the agent stay. Errors: those of
 // AddParticipant; not_found also for an agent that does not take part.
 func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent string) (th Thread, err error) {
 	if agent, err = orchestrator.CheckName("participant", agent); err != nil {
@@ -188,19 +188,19 @@ func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent st
 
 // Closing describes the end of a thread: a summary, and a notice of the type orchestrator.ThreadClosed.
 type Closing struct {
-	Summary string // result of the conversation, at most 8 KiB; it is kept with the thread
+	Summary string // the result, at most 8 KiB; stored with the thread
 	Notice
 }
 
-// Notice is a post from orchestrator.SystemSender that informs the participants about a change of their thread.
+// Notice is a post of orchestrator.SystemSender that informs the participants about a change of their thread.
 type Notice struct {
 	Type    string          // any word, at most 64 bytes
-	Payload json.RawMessage // one JSON value of at most MaxPayload bytes; nil means no notice
+	Payload json.RawMessage // one JSON value of at most MaxPayload bytes; nil: no post is made
 }
 
-// Close closes a thread. Its posts and the summary can still be read, but nobody can post any more. The notice is the
-// last post, and all participants except the one who closes the thread receive it as a message. From then on the
-// posts age, and retention finally deletes them. Errors: invalid_params for a summary of more than 8 KiB; those of
+// Close closes a thread. Its posts and the summary can still be read, but nobody can post there any more. The notice
+// is the last post. All participants get it as a message, except the one that closes the thread. From then on the
+// posts age, and retention eventually deletes them. Errors: invalid_params for a summary of more than 8 KiB; those of
 // AddParticipant.
 func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thread, err error) {
 	if err := orchestrator.CheckText("the summary", end.Summary, orchestrator.MaxText); err != nil {
@@ -226,7 +226,7 @@ func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thr
 	return th, err
 }
 
-// postNotice posts a notice in a thread. The agents in mentions also receive it as a message.
+// postNotice posts a notice in a thread. The mentioned agents also get it as a message of their own.
 func postNotice(t *ledger.Tx, th *Thread, notice *Notice, mentions []string) error {
 	if notice.Payload == nil {
 		return nil
@@ -239,8 +239,8 @@ func postNotice(t *ledger.Tx, th *Thread, notice *Notice, mentions []string) err
 	return insertPost(t, t.Config(), &d, 0, &Posted{Mentions: mentions})
 }
 
-// openThread returns an open thread that the caller may change. A participant finds the thread by its id from any
-// session, because mentions reach it in any session, too. The administrator finds the threads of the given session.
+// openThread returns a thread that the requester may change. A participant finds a thread by its id from any session,
+// because mentions reach it in any session. The administrator finds only the threads of the session.
 func openThread(t *ledger.Tx, c *Change) (Thread, error) {
 	th, found, err := thread(t.Conn, c.Thread)
 	switch {
@@ -288,7 +288,7 @@ func (th *Thread) Names() []string {
 	return names
 }
 
-// List returns the threads with the given ids, of any session, by id. It omits ids that do not exist.
+// List returns the threads with the given ids, of any session, by id. It leaves out unknown ids.
 func List(ctx context.Context, l *ledger.Ledger, ids []string) (map[string]Thread, error) {
 	var threads map[string]Thread
 	err := l.Read(ctx, func(c *store.Conn) error {

@@ -21,8 +21,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// A post consists of one row to its thread, delivered at once, and one row to each participant that it mentions, all
-// with one multicast id, each with its events.
+// TestPostRows checks that a post is one row for its thread, delivered at once, and one row for each participant that
+// it mentions, all with the same multicast id, and each with its own events.
 func TestPostRows(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -45,16 +45,16 @@ func TestPostRows(t *testing.T) {
 		"thread:"+th.ID+" delivered")
 }
 
-// A thread's own copy of a post is in nobody's mail or backlog, however old it is: no delivery, poll, adoption,
-// review, dead letter or wait includes it, the doctor reports nothing, and status counts it only among the delivered
-// rows.
+// TestPostsAreNobodysMail checks that a thread's own copy of a post belongs to no mailbox and no backlog, however old
+// it is: no delivery, poll, adoption, review, dead letter or wait includes it, the doctor reports nothing, and status
+// counts it only as a delivered row.
 func TestPostsAreNobodysMail(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	th := f.Thread("a", "b")
 	f.Set("backlog.limit", "2")
 	for range 5 {
-		f.MustPost(th.ID, "a") // more than a backlog may hold
+		f.MustPost(th.ID, "a") // more than the limit of a backlog
 	}
 	posts := func() string {
 		return strings.Join(f.Rows(`SELECT * FROM agent_message ORDER BY seq`), "\n") +
@@ -103,8 +103,8 @@ func TestPostsAreNobodysMail(t *testing.T) {
 	}
 }
 
-// The backlog limit of a mentioned agent refuses the whole post, and so does a row that cannot be stored: none of its
-// rows and events remains.
+// TestPostIsAllOrNothing checks that a post is refused as a whole if a mentioned agent's backlog is full, or if a row
+// cannot be stored. No row and no event of it remains.
 func TestPostIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -127,8 +127,8 @@ func TestPostIsAllOrNothing(t *testing.T) {
 	f.MustPost(th.ID, "a", "b")
 }
 
-// Posts are kept while their thread is open, and start to age when it is closed. Mentions are messages like any
-// other.
+// TestPostsStayWhileTheThreadIsOpen checks that posts stay while their thread is open, and that their age begins when
+// it is closed. Mentions are messages like any other.
 func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -165,7 +165,7 @@ func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 	}
 }
 
-// TestThreadRights checks who may do what in a thread, in each of its states.
+// TestThreadRights checks who may do what in a thread, in each state of the thread.
 func TestThreadRights(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "outsider")
@@ -240,8 +240,8 @@ func TestThreadRights(t *testing.T) {
 	want.Code(t, err, orchestrator.NotFound)
 }
 
-// A removed participant keeps its messages, but can neither post nor be mentioned until somebody adds it again. An
-// agent that is removed leaves its threads.
+// TestRemovedParticipants checks that a removed participant keeps its messages, cannot post and is not mentioned,
+// until it is added again. An agent that is removed leaves its threads.
 func TestRemovedParticipants(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -272,8 +272,8 @@ func TestRemovedParticipants(t *testing.T) {
 	want.Equal(t, "ignored once c is forgotten", fmt.Sprint(f.MustPost(th.ID, "b", "c").Ignored), "[c]")
 }
 
-// If posts and a close run concurrently, the close falls between two posts: those before it are stored completely,
-// and those after it are refused.
+// TestPostsRaceAClose checks posts that run at the same time as a close: the close falls between two posts, the posts
+// before it are stored as a whole, and those after it are refused.
 func TestPostsRaceAClose(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -324,8 +324,8 @@ func TestPostsRaceAClose(t *testing.T) {
 	}
 }
 
-// A replay of the trace of threads and posts yields the table, except for the time from which retention counts for a
-// post in an open thread.
+// TestTraceOfPostsReplays checks that the trace of threads and posts replays to the rows of the table. Only the time
+// from which retention counts is missing: that of a post in an open thread.
 func TestTraceOfPostsReplays(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "what replays a trace reads a file")

@@ -12,7 +12,7 @@ import (
 	"mailroom/tracing"
 )
 
-// Counts counts the events of messages in a period.
+// Counts holds numbers of events of messages in one period.
 type Counts struct {
 	Sent           int64 `json:"sent"`
 	Delivered      int64 `json:"delivered"`
@@ -21,7 +21,7 @@ type Counts struct {
 	Failed         int64 `json:"failed"`
 	Expired        int64 `json:"expired"`
 	Cancelled      int64 `json:"cancelled"`
-	// messages sent by the agent itself: one per recipient, and one for the thread of a post
+	// Wrote counts messages sent by the agent itself: one for each recipient, and one for the thread of a post.
 	Wrote int64 `json:"wrote"`
 }
 
@@ -36,7 +36,7 @@ func (c *Counts) add(o *Counts) {
 	c.Wrote += o.Wrote
 }
 
-// row holds the counts of one row of the table traffic.
+// row holds the contents of one row of the table traffic.
 type row struct {
 	Counts
 	queued, delivered, read histogram
@@ -49,7 +49,7 @@ func (r *row) add(o *row) {
 	r.read.addAll(o.read)
 }
 
-type key struct{ span, at, recipient string } // the recipient of a row that counts sent messages is their sender
+type key struct{ span, at, recipient string } // a sender is the recipient of the row that counts what it wrote
 
 // fold holds counts that are not stored yet.
 type fold map[key]*row
@@ -74,21 +74,21 @@ type event struct {
 	id            int64
 	messageID, at string
 	name          tracing.EventName
-	status        orchestrator.Status // from the event on
+	status        orchestrator.Status // status of the message after the event
 }
 
-// life holds the known facts about a message before an event.
+// life is what is known about a message before an event.
 type life struct {
 	sender    string
-	recipient string // "" for a message that is not counted: a question, or a test message
+	recipient string // "" for a message that is not counted, such as a test message
 	notBefore string
-	due       string // when it was first due since it was sent or replayed
-	attempted string // when the first attempt since then began; "" for none
+	due       string // when its first delivery was due, since it was sent or replayed
+	attempted string // when the first attempt since then began; "" if there was none
 	delivered string
 }
 
-// foldAfter counts the events of the rows of message_trace with an id greater than from and at most upTo, at most
-// limit rows. to is the id of the last row counted.
+// foldAfter counts the events in the rows of message_trace after from, up to upTo and at most limit of them. to is
+// the id of the last row counted.
 func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err error) {
 	f = fold{}
 	lives, gone := map[string]*life{}, false
@@ -126,8 +126,8 @@ func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err er
 	return f, to, nil
 }
 
-// addGone adds the known facts about messages that are no longer in agent_message, for the rows of message_trace
-// after from up to to. The facts come from the archive or from the traces of deletions.
+// addGone adds the lives of messages that are no longer in agent_message. The rows of message_trace after from, up to
+// and including to, name the messages. Their lives come from the archive, or from the traces of their deletion.
 func addGone(c *store.Conn, lives map[string]*life, from, to int64) error {
 	return c.Query(`
 		SELECT a.sender, a.recipient, a.message_type, a.created_at, a.not_before, a.delivered_at,
@@ -143,7 +143,7 @@ func addGone(c *store.Conn, lives map[string]*life, from, to int64) error {
 				Sender, Recipient string
 				Type              string `json:"message_type"`
 			}
-			if json.Unmarshal([]byte(detail), &m) == nil { // otherwise written by hand
+			if json.Unmarshal([]byte(detail), &m) == nil { // otherwise another program wrote the row
 				l.sender, l.recipient = who(m.Sender, m.Recipient, m.Type)
 			}
 		}
@@ -152,8 +152,8 @@ func addGone(c *store.Conn, lives map[string]*life, from, to int64) error {
 	}, from, to)
 }
 
-// isKnown reports whether the given events suffice to count them. Earlier events are needed if an event delivers a
-// message that no given event creates or replays, or reads a message whose delivery time is not known.
+// isKnown reports whether the counting needs no earlier events: it needs to know when a delivered message was sent,
+// and when a read message was delivered.
 func isKnown(events []event, lives map[string]*life) bool {
 	begun, delivered := map[string]bool{}, map[string]bool{}
 	for i := range events {
@@ -174,11 +174,11 @@ func isKnown(events []event, lives map[string]*life) bool {
 	return true
 }
 
-// addBefore adds the events that precede the events to be counted, for messages that are delivered or read in the
-// latter. A message that was retried often has many such events; they are read once.
+// addBefore adds the earlier events of the messages that are delivered or read in the rows to be counted. A message
+// with many retries has many earlier events, and they are read only once.
 //
-// The outer join makes PostgreSQL start with the batch, whatever its statistics for the table are. The condition uses
-// id + 0, because PostgreSQL might otherwise walk through the index of ids for each message.
+// The outer join is for PostgreSQL: with it, the plan begins with the batch, whatever the table statistics are. The
+// expression e.id + 0 keeps PostgreSQL from walking through all ids for each message.
 func addBefore(c *store.Conn, lives map[string]*life, from, to int64) error {
 	return c.Query(`
 		SELECT of.message_id, e.at, e.event
@@ -190,8 +190,7 @@ func addBefore(c *store.Conn, lives map[string]*life, from, to int64) error {
 	}, from, to)
 }
 
-// lifeOf returns the facts in the row of a message: sender, recipient, message_type, created_at, not_before and
-// delivered_at.
+// lifeOf makes a life from the columns sender, recipient, message_type, created_at, not_before and delivered_at.
 func lifeOf(r store.Row) *life {
 	l := &life{due: max(r.Text(3), r.Text(4)), notBefore: r.Text(4), delivered: r.Text(5)}
 	l.sender, l.recipient = who(r.Text(0), r.Text(1), r.Text(2))
@@ -206,12 +205,12 @@ func who(sender, recipient, kind string) (string, string) {
 	return bounded(sender), bounded(recipient)
 }
 
-// maxName is the maximum length in bytes of a name under which messages are counted. Adoption shortens names written
-// by hand to the same length. PostgreSQL's index of the table accepts at most a few thousand bytes, and a longer name
-// would prevent all counting.
+// maxName is the maximum length, in bytes, of a name under which events are counted. Adoption limits hand-written
+// names to the same length. The index of the table in PostgreSQL accepts a few thousand bytes at most, and would refuse
+// all counts of a batch because of one longer name.
 const maxName = 255
 
-// bounded shortens a name that somebody wrote by hand, after adoption or into the trace.
+// bounded shortens a name that was written by hand after adoption, or into the trace.
 func bounded(name string) string {
 	if len(name) > maxName {
 		return strings.ToValidUTF8(name[:maxName], "")
@@ -219,7 +218,7 @@ func bounded(name string) string {
 	return name
 }
 
-// add updates the known facts with an event.
+// add updates the life of a message by an event.
 func (l *life) add(e *event) {
 	switch e.name {
 	case tracing.Created, tracing.Replayed:
@@ -239,14 +238,14 @@ var spans = [...]struct {
 	length time.Duration
 }{{minute, time.Minute}, {hour, time.Hour}}
 
-// moment is a time with the beginnings of the spans that contain it. Many events have the same minute.
+// moment is a time, and the beginnings of the spans that contain it. Many events share a minute.
 type moment struct {
 	time.Time
 	minute time.Time
-	begin  [len(spans)]string // for each of spans
+	begin  [len(spans)]string // for each element of spans
 }
 
-// set sets the time to that of a stamp. It reports whether the stamp is valid.
+// set sets m to the time of stamp. It reports whether stamp is a time.
 func (m *moment) set(stamp string) bool {
 	m.Time = orchestrator.ParseStamp(stamp)
 	if minute := m.Truncate(time.Minute); minute != m.minute {
@@ -261,7 +260,7 @@ func (m *moment) set(stamp string) bool {
 // count counts an event of a message. It sets in to the time of the event.
 func (f fold) count(e *event, l *life, in *moment) {
 	if l.recipient == "" || !in.set(e.at) {
-		return // or the time was written by hand and is invalid
+		return // or the time is invalid, because it was written by hand
 	}
 	for i, span := range spans {
 		k := key{span.name, in.begin[i], l.recipient}
@@ -274,7 +273,7 @@ func (f fold) count(e *event, l *life, in *moment) {
 		switch e.name {
 		case tracing.Created:
 			f.row(k).Sent++
-			if e.status == orchestrator.Failed { // the recipient is unknown
+			if e.status == orchestrator.Failed { // no agent has the recipient's name
 				f.row(k).Failed++
 			}
 		case tracing.Delivered:
@@ -290,7 +289,7 @@ func (f fold) count(e *event, l *life, in *moment) {
 		case tracing.Read:
 			r := f.row(k)
 			r.Read++
-			if l.delivered <= e.at { // it may have been delivered again since
+			if l.delivered <= e.at { // the message may have been delivered again since
 				took(&r.read, orchestrator.ParseStamp(l.delivered), in.Time)
 			}
 		case tracing.AttemptFailed:
@@ -305,7 +304,7 @@ func (f fold) count(e *event, l *life, in *moment) {
 	}
 }
 
-// took adds the time between from and to to a histogram, unless one of them is zero.
+// took adds the time from one point to another to a histogram. It does nothing if one of them is zero.
 func took(h *histogram, from, to time.Time) {
 	if !from.IsZero() && !to.IsZero() {
 		h.add(bucketOf(to.Sub(from)), 1)
@@ -341,7 +340,7 @@ func (f fold) save(t *ledger.Tx) error {
 	return nil
 }
 
-// stored reads the rows to which the counts are to be added, all rows of an interval at once.
+// stored reads the rows to which the counts are added, all rows of an interval at once.
 func (f fold) stored(c *store.Conn) (fold, error) {
 	all, asked := fold{}, map[key]bool{}
 	for k := range f {
@@ -359,8 +358,8 @@ func (f fold) stored(c *store.Conn) (fold, error) {
 	return all, nil
 }
 
-// mostCounted is the largest number that is accepted in a row. Somebody may write any number by hand. Sums of
-// accepted numbers do not overflow and have no more digits than JavaScript represents exactly.
+// mostCounted is the largest number that is accepted from a row, because a row may have been changed by hand. Sums of
+// such numbers neither overflow nor have more digits than JavaScript can represent.
 const mostCounted = 1 << 40
 
 // rowsOf reads rows of the table.

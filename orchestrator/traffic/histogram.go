@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// base is the ratio of the bounds of a bucket. The middle of a bucket differs from each of its values by at most 5
-// percent.
+// base is the ratio of the bounds of a bucket. The middle of a bucket is at most 5 percent away from any duration in
+// it.
 const base = 1.1
 
 // histogram counts durations by bucket. Bucket n, from 0, holds durations of at least base^n milliseconds and less
-// than base^(n+1). Bucket -1 holds durations below one millisecond.
+// than base^(n+1). Bucket -1 holds shorter ones.
 type histogram map[int]int64
 
 func bucketOf(d time.Duration) int {
@@ -39,7 +39,7 @@ func (h *histogram) addAll(other histogram) {
 	}
 }
 
-// text returns the histogram in the form of the table traffic.
+// text returns the histogram in the format of the table traffic.
 func (h histogram) text() string {
 	if len(h) == 0 {
 		return "{}"
@@ -51,8 +51,9 @@ func (h histogram) text() string {
 	return string(text)
 }
 
-// parse parses a histogram of the table. Invalid text, written by hand, yields an empty histogram. A day has many
-// histograms, so parse handles the output of text, {"12":3,"13":1}, without encoding/json.
+// parse reads a histogram from the table traffic. Text that is not a histogram, because it was changed by hand,
+// yields an empty one. A report reads many histograms, so parse reads the format of text, {"12":3,"13":1}, without
+// encoding/json.
 func parse(text string) (h histogram) {
 	for rest := strings.TrimPrefix(text, "{"); rest != "" && rest != "}"; {
 		part, more, _ := strings.Cut(rest, ",")
@@ -68,7 +69,7 @@ func parse(text string) (h histogram) {
 	return h
 }
 
-// parseAny parses a histogram in any other JSON form.
+// parseAny reads a histogram that has another JSON format.
 func parseAny(text string) (h histogram) {
 	if json.Unmarshal([]byte(text), &h) != nil {
 		return nil
@@ -76,8 +77,8 @@ func parseAny(text string) (h histogram) {
 	return h
 }
 
-// Percentiles holds percentiles of durations, in milliseconds. Each differs from the exact value by at most 5
-// percent, or by less than one millisecond.
+// Percentiles holds percentiles of durations, in milliseconds. Each is within 5 percent, or one millisecond, of the
+// exact value.
 type Percentiles struct {
 	P50 float64 `json:"p50_ms"`
 	P95 float64 `json:"p95_ms"`
@@ -97,7 +98,7 @@ func (h histogram) percentiles() *Percentiles {
 		P99: h.rank((total*99 + 99) / 100)}
 }
 
-// rank returns the duration with a rank, counting from 1.
+// rank returns the duration with a rank. Ranks begin at 1.
 func (h histogram) rank(n int64) float64 {
 	for _, bucket := range slices.Sorted(maps.Keys(h)) {
 		if n -= h[bucket]; n > 0 {

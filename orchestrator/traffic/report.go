@@ -13,23 +13,23 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Query selects the contents of a report.
+// Query specifies a report.
 type Query struct {
 	Since     time.Duration // how far back the report goes; at most KeepHours
 	Every     time.Duration // length of an interval: whole hours, or minutes if Since is at most KeepMinutes
-	Recipient string        // "" means all
-	Waiting   bool          // whether to report Waiting, too
+	Recipient string        // "" is all recipients
+	Waiting   bool          // also report Waiting
 }
 
-// Line counts the events of a period with their durations, which are nil if there were none.
+// Line holds the counts and durations of one period. A field is nil if nothing was measured.
 type Line struct {
 	Recipient string `json:"recipient,omitempty"` // "" in the line of an interval
 	At        string `json:"at,omitempty"`        // beginning of the interval
 	Counts
-	Queued         *Percentiles `json:"queued,omitempty"`          // from due time to first attempt
-	DeliveredAfter *Percentiles `json:"delivered_after,omitempty"` // from due time to delivery
-	ReadAfter      *Percentiles `json:"read_after,omitempty"`      // from delivery to reading
-	Pending        *int64       `json:"pending,omitempty"`         // of a recipient: waiting now, also for a retry
+	Queued         *Percentiles `json:"queued,omitempty"`          // from when it was due until its first attempt
+	DeliveredAfter *Percentiles `json:"delivered_after,omitempty"` // from when it was due until its delivery
+	ReadAfter      *Percentiles `json:"read_after,omitempty"`      // from the delivery of a message until it was read
+	Pending        *int64       `json:"pending,omitempty"`         // of a recipient: waiting now, for a retry too
 	Unread         *int64       `json:"unread,omitempty"`
 }
 
@@ -41,14 +41,14 @@ type Report struct {
 	Recipients []Line `json:"recipients"`
 	Intervals  []Line `json:"intervals"`
 
-	Waiting []Waiting `json:"waiting,omitempty"` // by recipient, the one with the most waiting messages now first
+	Waiting []Waiting `json:"waiting,omitempty"` // by recipient, the one with the most waiting messages first
 }
 
-// tail is the number of uncounted events up to which a report does not store their counts first.
+// tail bounds the uncounted events that a report counts while its caller waits.
 const tail = 10 * batch
 
-// Of returns an exact report of past events: it also counts, in one snapshot, the events that are not counted yet.
-// Error: invalid_params for times for which no counts are kept.
+// Of reports the traffic up to the last event. It counts the events that are not counted yet, in one snapshot. Error:
+// invalid_params for a time for which no counts are kept.
 func Of(ctx context.Context, l *ledger.Ledger, q Query) (Report, error) {
 	span, err := q.span()
 	if err != nil {
@@ -94,8 +94,8 @@ func Of(ctx context.Context, l *ledger.Ledger, q Query) (Report, error) {
 	return r, err
 }
 
-// countMany stores the counts of uncounted events if they are so many that a report would take long. The next report
-// then need not count them.
+// countMany counts and stores the events if so many are uncounted that a report would take long, so that the next
+// report need not count them.
 func countMany(ctx context.Context, l *ledger.Ledger) error {
 	left, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (int64, error) {
 		from, err := countedOf(c)
@@ -111,7 +111,7 @@ func countMany(ctx context.Context, l *ledger.Ledger) error {
 	return Count(ctx, l)
 }
 
-// span returns the kind of rows from which the report is made.
+// span returns the span of the rows from which the report is made.
 func (q *Query) span() (string, error) {
 	switch {
 	case q.Every < time.Minute || q.Every%time.Minute != 0:
@@ -129,7 +129,7 @@ func (q *Query) span() (string, error) {
 	return minute, nil
 }
 
-// fill computes the lines of a report.
+// fill fills in the lines of a report.
 func (r *Report) fill(f fold, span string, since, now time.Time, q Query,
 	counts map[string]map[orchestrator.Status]int64) {
 	var total row

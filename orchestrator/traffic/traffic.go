@@ -1,7 +1,7 @@
 // Package traffic counts the events of messages: how many were sent, delivered, read and given up in each minute and
-// hour, and how long that took. It counts from message_trace after the fact, so that no send waits for it. Events
-// that are not counted yet are counted when a report is requested. The counts are therefore exact for everything in
-// the trace at the time of counting, and survive as long as the trace does.
+// hour, and how long that took. It counts from message_trace, some time after the events, so that no send waits for
+// it. A report also counts the events that are not counted yet. So the counts are exact for everything in the trace
+// at that time, and they survive whatever the trace survives.
 package traffic
 
 import (
@@ -22,28 +22,29 @@ const (
 	minute = "minute"
 	hour   = "hour"
 
-	// KeepMinutes is how long counts by the minute are kept. Source: door.md, "stats".
+	// KeepMinutes is how long the counts by the minute are kept. Source: door.md, "stats".
 	KeepMinutes = 48 * time.Hour
 
-	// KeepHours is how long counts by the hour are kept.
+	// KeepHours is how long the counts by the hour are kept.
 	KeepHours = 90 * orchestrator.Day
 )
 
-// Keys of settings that describe what is counted: the id of the last counted row of message_trace, and the time since
-// which no counted row has been deleted from message_trace.
+// The following keys of the table settings record the progress of the counting. countedKey holds the id of the last
+// counted row of message_trace. sinceKey holds the time since which no counted row was deleted from message_trace.
 const (
 	countedKey = "traffic.counted"
 	sinceKey   = "traffic.since"
 )
 
-// batch is the maximum number of rows of message_trace that are counted at once. often is the number of uncounted
-// events below which delivery runs leave the counting to reports; it is some 10 ms of work.
+// batch bounds the rows of message_trace that are counted at once. often is the number of uncounted events at which a
+// delivery run counts. Fewer events are left to the next report, which counts them in some 10 ms.
 const (
 	batch = 5000
 	often = 1000
 )
 
-// Part returns the part of traffic: delivery runs count once a minute, or after often events.
+// Part returns the part of the ledger that package traffic adds: a delivery run counts once a minute, or after so
+// many events.
 func Part() *ledger.Part {
 	return &ledger.Part{Name: "traffic", Errand: &ledger.Errand{Due: due, Do: countDue}}
 }
@@ -59,11 +60,11 @@ func countDue(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// due reports whether many events, or one older than a minute, have not been counted.
+// due reports whether many events have not been counted, or one that is older than a minute.
 func due(c *store.Conn, now time.Time) (bool, error) {
 	counted, err := countedOf(c)
 	if orchestrator.CodeOf(err) == orchestrator.Conflict {
-		return false, nil // stats reports the error; deliveries continue
+		return false, nil // stats returns the error; deliveries continue
 	}
 	if err != nil {
 		return false, err
@@ -79,8 +80,8 @@ func due(c *store.Conn, now time.Time) (bool, error) {
 	return is, err
 }
 
-// countedOf returns the id of the last counted row of message_trace. Error: conflict if somebody has written an
-// invalid value.
+// countedOf returns the id of the last counted row of message_trace. Error: conflict if the setting holds anything
+// else.
 func countedOf(c *store.Conn) (int64, error) {
 	text, there, err := c.Text(`SELECT value FROM settings WHERE key = '` + countedKey + `'`)
 	if err != nil || !there {
@@ -99,7 +100,7 @@ func countedOf(c *store.Conn) (int64, error) {
 var errMoved = errors.New("counted meanwhile")
 
 // Count counts all events that are not counted yet, one batch per transaction, and deletes counts that are too old.
-// Several processes may call it at once.
+// Several processes may call it at the same time.
 func Count(ctx context.Context, l *ledger.Ledger) error {
 	for more := true; more; {
 		var err error
@@ -110,7 +111,7 @@ func Count(ctx context.Context, l *ledger.Ledger) error {
 	return nil
 }
 
-// countBatches counts the given number of batches. more reports whether there may be others.
+// countBatches counts up to the given number of batches. more reports whether there may be others.
 func countBatches(ctx context.Context, l *ledger.Ledger, batches int) (more bool, err error) {
 	for range batches {
 		var from, to int64
@@ -145,7 +146,7 @@ func countBatches(ctx context.Context, l *ledger.Ledger, batches int) (more bool
 	return true, nil
 }
 
-// countedTo records that the trace is counted up to a row, and deletes counts that are too old.
+// countedTo records that the trace is counted up to row last, and deletes counts that are too old.
 func countedTo(t *ledger.Tx, last int64) error {
 	for span, keep := range map[string]time.Duration{minute: KeepMinutes, hour: KeepHours} {
 		if err := t.Run(`DELETE FROM traffic WHERE span = ?1 AND at < ?2`, span,
@@ -156,14 +157,14 @@ func countedTo(t *ledger.Tx, last int64) error {
 	return t.Run(store.StoreSetting, countedKey, fmt.Sprint(last), t.Now)
 }
 
-// clearedBefore returns the time before which traces were deleted, or "" for none.
+// clearedBefore returns the time before which traces were deleted, or "" if none were.
 func clearedBefore(c *store.Conn) (string, error) {
 	before, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + sinceKey + `'`)
 	return before, err
 }
 
-// Cleared records that traces which ended before a time are about to be deleted. Recount does not change the counts
-// before that time.
+// Cleared records that traces which ended before that time are about to be deleted. Recount does not change the
+// counts of that time.
 func Cleared(t *ledger.Tx, before string) error {
 	since, err := clearedBefore(t.Conn)
 	if err != nil || since >= before {
@@ -172,8 +173,8 @@ func Cleared(t *ledger.Tx, before string) error {
 	return t.Run(store.StoreSetting, sinceKey, before, t.Now)
 }
 
-// Recount counts again the events since the last time for which traces were deleted. Older counts do not change. It
-// reads the trace without the write lock, except for rows written meanwhile.
+// Recount counts again what happened since the last time for which traces were deleted. Older counts stay as they
+// are. It reads the trace without the write lock, except for the rows written in the meantime.
 func Recount(ctx context.Context, l *ledger.Ledger) error {
 	all, last, minutes := fold{}, int64(0), orchestrator.Stamp(l.Now().Add(-KeepMinutes))
 	settled, err := store.SettledIn(ctx, l.Store)
@@ -198,7 +199,7 @@ func Recount(ctx context.Context, l *ledger.Ledger) error {
 		}
 	}
 	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		settled.Events = math.MaxInt64 // nobody else writes
+		settled.Events = math.MaxInt64 // no other request writes
 		for is := true; is; {
 			var err error
 			if is, err = more(t.Conn); err != nil {

@@ -17,8 +17,8 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// A report agrees with the trace of a random day, whenever the events were counted, also for events that retention
-// has deleted since.
+// TestReportIsWhatHappened checks that a report equals the trace of a random day, whenever it was counted, including
+// the messages that retention has deleted since.
 func TestReportIsWhatHappened(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -42,7 +42,7 @@ func TestReportIsWhatHappened(t *testing.T) {
 						enginetest.Failing("down")}[r.IntN(2)])
 				case 8:
 					if len(open) > 0 {
-						messages.Cancel(t.Context(), f.Ledger, open[r.IntN(len(open))], "a") // mostly too late
+						messages.Cancel(t.Context(), f.Ledger, open[r.IntN(len(open))], "a") // too late for most
 					}
 				case 9:
 					if err := traffic.Count(t.Context(), f.Ledger); err != nil {
@@ -66,7 +66,7 @@ func TestReportIsWhatHappened(t *testing.T) {
 	}
 }
 
-// compare compares a report of all events since begin with the trace.
+// compare compares a report of everything since begin with the trace.
 func compare(t *testing.T, f *enginetest.Fixture, begin time.Time) {
 	t.Helper()
 	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: f.Clock.Now().Sub(begin), Every: time.Hour})
@@ -99,7 +99,7 @@ func compare(t *testing.T, f *enginetest.Fixture, begin time.Time) {
 	near(t, "read", report.Total.ReadAfter, read)
 }
 
-// fromTrace counts the events in the trace, and returns the milliseconds that each delivery and each reading took.
+// fromTrace counts the events of the trace, and returns the milliseconds of each delivery and of each reading.
 func fromTrace(t *testing.T, f *enginetest.Fixture) (counts map[string]int64, delivered, read []int64) {
 	t.Helper()
 	counts = map[string]int64{}
@@ -146,7 +146,7 @@ func pairs(t *testing.T, f *enginetest.Fixture, query string) (list [][]string) 
 	return list
 }
 
-// near compares percentiles with the exact ones.
+// near compares percentiles with the exact values.
 func near(t *testing.T, what string, got *traffic.Percentiles, exact []int64) {
 	t.Helper()
 	if len(exact) == 0 {
@@ -164,7 +164,8 @@ func near(t *testing.T, what string, got *traffic.Percentiles, exact []int64) {
 	}
 }
 
-// Delivery runs count at most once a minute, unless there is much to count. Old counts are deleted.
+// TestCountedByDeliveries checks that a delivery run counts, at most once a minute unless there is much to count. Old
+// counts are deleted.
 func TestCountedByDeliveries(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -189,7 +190,8 @@ func TestCountedByDeliveries(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT span, count(*) FROM traffic GROUP BY span`), "hour 2", "minute 2")
 }
 
-// Intervals can be minutes only where minutes are kept, and no report goes back further than the hours that are kept.
+// TestWhatIsNotKept checks that intervals of minutes are refused where minutes are no longer kept, and that no report
+// goes back further than the hours.
 func TestWhatIsNotKept(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -203,8 +205,8 @@ func TestWhatIsNotKept(t *testing.T) {
 	}
 }
 
-// A sender is also counted, for its messages to agents and in threads, but is not listed as a recipient because of
-// that.
+// TestWhoWrote checks that senders are counted too: what they sent to agents and in threads. A sender is not counted
+// as a recipient for that.
 func TestWhoWrote(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -213,7 +215,7 @@ func TestWhoWrote(t *testing.T) {
 	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
 		t.Fatal(err)
 	}
-	f.Clear(retention.ClearOptions{}) // a recount uses the trace of its deletion
+	f.Clear(retention.ClearOptions{}) // a recount then uses the trace of the deletion
 	f.Clock.Advance(time.Hour)
 	f.MustPost(f.Thread("a", "b").ID, "a", "b")
 	for range 2 {
@@ -233,7 +235,7 @@ func TestWhoWrote(t *testing.T) {
 	}
 }
 
-// A message that is replayed after a failure is measured from the replay on.
+// TestReplayed checks that the times of a replayed message begin with the replay.
 func TestReplayed(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -260,7 +262,8 @@ func TestReplayed(t *testing.T) {
 	near(t, "queued", report.Total.Queued, []int64{1000})
 }
 
-// A message to an unknown name is a dead letter at once. The test messages of doctor are not counted for any agent.
+// TestFailedAtOnce checks that a message to an unknown name is a dead letter at once, and that the doctor's test
+// messages are not counted.
 func TestFailedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -283,7 +286,8 @@ func TestFailedAtOnce(t *testing.T) {
 	want.Equal(t, "sent to b", report.Total.Sent, 0)
 }
 
-// A recount changes no counts of events that are no longer in the trace, and repairs counts that somebody overwrote.
+// TestRecountKeepsWhatTracesDoNotTell checks that a recount keeps counts whose traces are deleted, and corrects
+// counts that were changed by hand.
 func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -296,7 +300,7 @@ func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 	}
 	send()
 	f.Clock.Advance(3 * time.Hour)
-	f.Clear(retention.ClearOptions{OlderThan: time.Hour}) // into the archive
+	f.Clear(retention.ClearOptions{OlderThan: time.Hour}) // moved to the archive
 	f.Clock.Advance(25 * time.Hour)
 	f.Clear(retention.ClearOptions{OlderThan: time.Hour})
 	f.Clock.Advance(3 * time.Hour)
@@ -336,7 +340,7 @@ func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 	}
 }
 
-// A message with very many events costs no more than the same number of events of others.
+// TestManyEventsOfOneMessage checks that very many events of one message cost no more than as many of other messages.
 func TestManyEventsOfOneMessage(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -352,7 +356,8 @@ func TestManyEventsOfOneMessage(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT delivered, read FROM traffic WHERE span = 'hour' AND recipient = 'b'`), "20001 20000")
 }
 
-// A name that is too long for an index, written by hand into a message or into the trace, does not prevent counting.
+// TestLongNamesByHand checks that a name too long for an index, written by hand into a message or into the trace,
+// does not prevent the counting.
 func TestLongNamesByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -374,7 +379,7 @@ func TestLongNamesByHand(t *testing.T) {
 		"1 1 0", "255 1 1")
 }
 
-// Invalid numbers that somebody wrote into the counts are reported as numbers that can be added and that a page can
+// TestCountsByHand checks that hand-written counts are reported as numbers that can be added up and that a page can
 // read.
 func TestCountsByHand(t *testing.T) {
 	t.Parallel()

@@ -10,25 +10,25 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Waiting holds the numbers of messages to a recipient that were undelivered, or unread in its inbox, at the end of
+// Waiting holds the number of messages to a recipient that were undelivered, or unread in its inbox, at the end of
 // each interval of a report.
 type Waiting struct {
 	Recipient string  `json:"recipient"`
 	Messages  []int64 `json:"messages"`
 }
 
-// mostWaiting is the maximum number of recipients in Report.Waiting: those with the most waiting messages, now or
-// earlier.
+// mostWaiting bounds the recipients in Report.Waiting: those with the most waiting messages, now or in the past.
 const mostWaiting = 10
 
-// waiting computes the numbers backwards from the messages that wait now and the events counted since.
+// waiting works back from the number of messages that wait now, by the events counted since.
 func (r *Report) waiting(c *store.Conn, f fold, q Query, conf *ledger.Config,
 	counts map[string]map[orchestrator.Status]int64) ([]Waiting, error) {
 	again, err := replays(c, r.Since)
 	if err != nil {
 		return nil, err
 	}
-	changes := map[string][]int64{} // by recipient: change of the number of waiting messages in each interval
+	// changes holds, for each recipient and interval, how many more messages wait at its end than at its beginning.
+	changes := map[string][]int64{}
 	add := func(recipient, at string, n int64) {
 		if changes[recipient] == nil {
 			changes[recipient] = make([]int64, len(r.Intervals))
@@ -77,7 +77,7 @@ func (r *Report) waiting(c *store.Conn, f fold, q Query, conf *ledger.Config,
 	return list[:min(len(list), mostWaiting)], nil
 }
 
-// spanOf returns the kind of rows from which the report is made.
+// spanOf returns the span of the rows from which the report is made.
 func (r *Report) spanOf(q Query) string {
 	span, _ := q.span()
 	return span
@@ -89,13 +89,13 @@ func hasInbox(conf *ledger.Config, recipient string) bool {
 	return a == nil || a.Deliver == "inbox"
 }
 
-// replay is the replay of a dead letter to a recipient. No counter covers replays.
+// replay is the time when a dead letter was sent to a recipient again. No counter includes replays.
 type replay struct{ recipient, at string }
 
-// maxFailures is the number of newest failures, including failed attempts, that are searched for replayed messages.
+// maxFailures bounds the newest failures, failed attempts included, that are searched for replayed messages.
 const maxFailures = 2000
 
-// replays returns the replays since a time, found by the trace of earlier failures.
+// replays finds the replays since a time, through the traces of the failures before them.
 func replays(c *store.Conn, since string) (list []replay, err error) {
 	seen := map[int64]bool{}
 	err = c.Query(`

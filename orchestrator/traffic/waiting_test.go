@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// TestWaiting checks the numbers of messages waiting at the end of each interval, also with messages that failed and
-// were replayed.
+// TestWaiting checks that the report shows how many messages waited at the end of each interval, including messages
+// that failed and were sent again.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -58,7 +58,7 @@ func TestWaiting(t *testing.T) {
 		for _, n := range w.Messages {
 			got += fmt.Sprint(n, " ")
 		}
-		if w.Recipient != "a" { // a is notified of the failures
+		if w.Recipient != "a" { // the sender gets reports of the failures
 			want.Equal(t, w.Recipient, got, is[w.Recipient])
 		}
 	}

@@ -26,7 +26,7 @@ import (
 	"mailroom/orchestrator/watchdog"
 )
 
-// TestMain lets the test program stand in for the command of an agent, and for a process with a watchdog.
+// TestMain lets the test program run as the command of an agent, or as a process with a watchdog.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// openDatabase opens a database as another process would.
+// openDatabase opens a database like another process.
 func openDatabase(path string) *delivery.Engine {
 	r, err := router.Open(context.Background(), ledger.Options{
 		Path: path, Log: slog.New(slog.DiscardHandler),
@@ -56,7 +56,7 @@ func check(err error) {
 	}
 }
 
-// playWatchdog looks after a database until it gets SIGTERM or is killed. It delivers, too.
+// playWatchdog runs a watchdog and deliveries for a database until it gets SIGTERM or is killed.
 func playWatchdog(path string) {
 	r := openDatabase(path)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
@@ -76,8 +76,9 @@ func playWatchdog(path string) {
 	os.Exit(0)
 }
 
-// playAgent is the command of an agent. It notes its start in the file $NOTES, and there also if another runs beside
-// it. Then it does what the test says over the socket $CONTROL, or, without one, reads all its mail and ends well.
+// playAgent is the command of an agent. It records its start in the file $NOTES, and also whether another session
+// runs at the same time. Then it follows the test's orders from the socket $CONTROL, or, without a socket, reads all
+// messages and ends well.
 func playAgent() {
 	notes, err := os.OpenFile(os.Getenv("NOTES"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	check(err)
@@ -134,7 +135,7 @@ func obey(order []string) any {
 	return "done"
 }
 
-// fork starts what goes on when the session ends, in its group and with its slot.
+// fork starts a process that goes on after the session's end, in its group and with its slot.
 func fork() (pid int) {
 	child := exec.Command("sleep", "1000")
 	child.ExtraFiles = []*os.File{os.NewFile(3, "slot")}
@@ -142,7 +143,7 @@ func fork() (pid int) {
 	return child.Process.Pid
 }
 
-// readMail reads all that there is for the agent, and says how much that was.
+// readMail reads all messages of the agent, and returns their number.
 func readMail() (n int) {
 	for {
 		some := readSome(1000)
@@ -152,7 +153,7 @@ func readMail() (n int) {
 	}
 }
 
-// readSome reads at most so many messages.
+// readSome reads at most limit messages.
 func readSome(limit int) int {
 	r := openDatabase(os.Getenv("MAILROOM_DB"))
 	defer r.Close()
@@ -162,21 +163,21 @@ func readSome(limit int) int {
 	return len(ms)
 }
 
-// actor is an agent's session, as the test sees it.
+// actor is an agent's session from the test's view.
 type actor struct {
 	t      *testing.T
 	line   net.Conn
 	says   *bufio.Scanner
 	pid    int
 	agent  string
-	id     string // of the message that it was started for
+	id     string // of the message that the session was started for
 	unread int
 	input  int // bytes of its standard input
 	folder string
 	parent string // TRACEPARENT
 }
 
-// next waits for the next session to be started.
+// next waits for the start of the next session.
 func (f *fixture) next() *actor {
 	f.T.Helper()
 	line, err := f.control.Accept()
@@ -199,7 +200,7 @@ func (a *actor) hear() string {
 	return a.says.Text()
 }
 
-// do has the session do something that it survives.
+// do gives the session an order that does not end it.
 func (a *actor) do(order ...any) string {
 	a.t.Helper()
 	if _, err := fmt.Fprintln(a.line, order...); err != nil {
@@ -208,7 +209,7 @@ func (a *actor) do(order ...any) string {
 	return a.hear()
 }
 
-// end has the session do something that it does not survive.
+// end gives the session an order that ends it.
 func (a *actor) end(order ...any) {
 	a.t.Helper()
 	if _, err := fmt.Fprintln(a.line, order...); err != nil {

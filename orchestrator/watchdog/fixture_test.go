@@ -25,14 +25,14 @@ import (
 	"mailroom/orchestrator/watchdog"
 )
 
-// fixture is a database whose agents' sessions do what the test says.
+// fixture is a database whose agents have sessions that the test controls.
 type fixture struct {
 	*enginetest.Fixture
 	folder  string
 	control *net.UnixListener
 }
 
-// newFixture has the agents boss and pm. c may be nil, for the system's clock.
+// newFixture returns a fixture with the agents boss and pm. If c is nil, it uses the system's clock.
 func newFixture(t *testing.T, c *enginetest.Clock) *fixture {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "wd") // t.TempDir's may be too long for a socket
@@ -61,16 +61,16 @@ func newFixture(t *testing.T, c *enginetest.Clock) *fixture {
 	return f
 }
 
-// notes is where the sessions of an agent note that they were started.
+// notes returns the file in which the sessions of an agent record their starts.
 func (f *fixture) notes(agent string) string { return filepath.Join(f.folder, agent+".notes") }
 
-// addActor adds an agent whose sessions do what the test says.
+// addActor adds an agent whose sessions the test controls.
 func (f *fixture) addActor(name string, change ...func(*agents.Update)) {
 	f.T.Helper()
 	f.addStarted(name, fmt.Sprintf("CONTROL='%s/c' ", f.folder), change...)
 }
 
-// addStarted adds an agent whose command is the test program with some environment.
+// addStarted adds an agent whose command is the test program with the given environment.
 func (f *fixture) addStarted(name, environment string, change ...func(*agents.Update)) {
 	f.T.Helper()
 	command := fmt.Sprintf("NOTES='%s' %s exec '%s' agent", f.notes(name), environment, os.Args[0])
@@ -85,7 +85,8 @@ func (f *fixture) addStarted(name, environment string, change ...func(*agents.Up
 func (f *fixture) watch(change ...func(*watchdog.Watchdog)) (stop func()) {
 	f.T.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.T.Context()))
-	w := &watchdog.Watchdog{Ledger: f.Ledger, Log: slog.New(slog.DiscardHandler), Grace: time.Hour} // nothing needs SIGKILL
+	// The grace is long, so that no test needs SIGKILL.
+	w := &watchdog.Watchdog{Ledger: f.Ledger, Log: slog.New(slog.DiscardHandler), Grace: time.Hour}
 	for _, c := range change {
 		c(w)
 	}
@@ -137,7 +138,7 @@ func (f *fixture) task(recipient string) string {
 	return sent.MessageID
 }
 
-// until waits until a query gives one row.
+// until waits until a query returns the given row.
 func (f *fixture) until(row, query string, params ...any) {
 	f.T.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -172,7 +173,8 @@ func (f *fixture) run(agent string) sessions.Run {
 	return *s.Run
 }
 
-// starts counts how often an agent was started, by its own notes, which must say that no two ran at once.
+// starts returns how often an agent was started, from its notes. It fails the test if two of its sessions ran at
+// once.
 func (f *fixture) starts(agent string) int {
 	f.T.Helper()
 	text, err := os.ReadFile(f.notes(agent))
@@ -185,7 +187,7 @@ func (f *fixture) starts(agent string) int {
 	return strings.Count(string(text), "start\n")
 }
 
-// left lists the processes that the sessions of an agent have noted that they left running.
+// left returns the processes that the sessions of an agent have recorded as left running.
 func (f *fixture) left(agent string) (pids []string) {
 	text, _ := os.ReadFile(f.notes(agent)) // none was started
 	for line := range strings.Lines(string(text)) {

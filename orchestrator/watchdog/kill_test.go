@@ -20,14 +20,14 @@ import (
 	"mailroom/orchestrator/sessions"
 )
 
-// A session that was lost with its watchdog, and is not started again since it may have done its work, has no lock any
-// more once that was noted.
+// A session that was lost with its watchdog is not restarted, since it may have done its work. It keeps no lock after
+// its end was recorded.
 func TestALostSessionKeepsNoLock(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	target := "jsonl:" + filepath.Join(f.folder, "mail.jsonl")
 	f.addActor("builder", func(u *agents.Update) { u.Deliver = &target })
-	f.addActor("zebra") // is looked at behind builder
+	f.addActor("zebra") // comes after builder in each look
 	f.task("builder")
 	s := sessions.New(f.Ledger)
 	begun, err := s.Begin(t.Context(), "builder", "")
@@ -48,8 +48,9 @@ func TestALostSessionKeepsNoLock(t *testing.T) {
 	slot.Release()
 }
 
-// A session outlives the watchdog that started it, killed or stopped. Nobody starts a second one beside it, and when it
-// has ended, the next watchdog notes that, and what it printed, and starts the next for what is unread.
+// A session outlives the watchdog that started it, whether the watchdog was killed or stopped. No second session
+// starts beside it. When it has ended, the next watchdog records its end and its output, and starts the next session
+// for the unread messages.
 func TestASessionOutlivesItsWatchdog(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(f *fixture) (stop func()){
@@ -105,7 +106,7 @@ func TestASessionOutlivesItsWatchdog(t *testing.T) {
 	}
 }
 
-// In a process that goes on without its watchdog, a session goes on, too, and its end is noted.
+// In a process that goes on without its watchdog, a session goes on, too, and its end is recorded.
 func TestASessionOutlivesTheWatchInItsProcess(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -124,7 +125,7 @@ func TestASessionOutlivesTheWatchInItsProcess(t *testing.T) {
 		AND json_extract(attributes, '$.outcome') = 'exit status 0'`)
 }
 
-// A session that was started by a process that is gone is ended as well when its agent stops.
+// A session whose starting process is gone is also ended when its agent stops.
 func TestShutdownEndsASessionWhoseWatchdogDied(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -144,8 +145,8 @@ func TestShutdownEndsASessionWhoseWatchdogDied(t *testing.T) {
 	f.until("stopped", presenceOf, "builder")
 }
 
-// What a session left running does not keep the next one from being started either when the watchdog that started it
-// was killed while it ran.
+// Background processes of a session do not prevent the start of the next one either when the session's watchdog was
+// killed while it ran.
 func TestWhatASessionOfAKilledWatchdogLeavesRunning(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -168,7 +169,7 @@ func TestWhatASessionOfAKilledWatchdogLeavesRunning(t *testing.T) {
 	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
 }
 
-// What a session prints whose watchdog was killed does not fill the disk either: the next one sees to it.
+// The output of a session whose watchdog was killed does not fill the disk: the next watchdog bounds it.
 func TestTheLogOfAnotherSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -195,8 +196,8 @@ func TestTheLogOfAnotherSession(t *testing.T) {
 	a.end("exit", 0)
 }
 
-// Two watchdogs, each killed and started again at any moment, while messages come in, and sessions leave something
-// running: no session runs beside another, and all messages are read.
+// Two watchdogs are each killed and restarted at any moment, while messages arrive and sessions leave processes
+// running. No session runs beside another, and all messages are read.
 func TestWatchdogsAreKilled(t *testing.T) {
 	t.Parallel()
 	kills := helper.Times(100)

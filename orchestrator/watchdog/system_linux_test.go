@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// noZombies fails when a child of this process has ended and nobody asked how. Other tests' children may be about to be
-// asked.
+// noZombies fails the test if a child of this process has ended and was not waited for. It allows time for the
+// children of other tests.
 func noZombies(t *testing.T) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -4,5 +4,5 @@ package watchdog_test
 
 import "testing"
 
-// noZombies cannot tell here.
+// noZombies does nothing: this system offers no way to check.
 func noZombies(*testing.T) {}

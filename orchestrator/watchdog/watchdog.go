@@ -1,5 +1,5 @@
-// Package watchdog starts the sessions of agents: the command that `agent add --start` names, when there are messages
-// for the agent and its session does not run. Any number of watchdogs may look after one database, in as many
+// Package watchdog starts the sessions of agents. It runs the command from `agent add --start` when messages wait for
+// the agent and no session of the agent is running. Any number of watchdogs may serve one database, in any number of
 // processes.
 package watchdog
 
@@ -18,43 +18,45 @@ import (
 	"mailroom/orchestrator/sessions"
 )
 
-// usualGrace is how long a session may take to end once its agent has stopped.
+// usualGrace is how long a session may take to end after its agent has stopped.
 const usualGrace = 10 * time.Second
 
-// A session that another process started, or one that died meanwhile, tells nobody here when it ends. It is looked at
-// again every foreignPoll. While the database cannot be read or written, it is looked at every troublePoll; a session
-// that is to be started later is looked at every planPoll, since the clock may be set meanwhile.
+// The end of a session that another process started, or whose process died, causes no wakeup here, so the watchdog
+// looks again after foreignPoll. While the database cannot be read or written, it looks again after troublePoll. For
+// a session that must start later, it looks again after at most planPoll, since the clock may be set meanwhile.
 const (
 	foreignPoll = 2 * time.Second
 	troublePoll = 5 * time.Second
 	planPoll    = time.Second
 )
 
-// Watchdog looks after the sessions of a database.
+// Watchdog starts and ends the sessions of a database's agents.
 type Watchdog struct {
 	Ledger *ledger.Ledger
 	Log    *slog.Logger
-	// Grace is the time from SIGTERM to SIGKILL for a session whose agent has stopped. 0: 10 s.
+	// Grace is the time from SIGTERM to SIGKILL for a session whose agent has stopped. 0 means 10 s.
 	Grace time.Duration
 
 	sessions *sessions.Sessions
 	kick     chan struct{}
-	looked   bool                 // once at least
-	stopped  map[string]string    // agents that have stopped, by when, and whose commands were ended
-	said     map[string]string    // what was complained of last, by agent
-	asked    map[string]time.Time // sessions of other processes that were sent SIGTERM, see endForeign
+	looked   bool                 // look has succeeded at least once
+	stopped  map[string]string    // by agent: when it stopped, as of the last look; "" if it has not
+	said     map[string]string    // by agent: the last error that was logged
+	asked    map[string]time.Time // by agent: when another process's session was sent SIGTERM, see endForeign
 
 	mu      sync.Mutex
 	running map[string]*program.Running // sessions of this process, by agent
 }
 
-// Run starts the sessions of agents until ctx ends. Then it returns at once: sessions go on, and the next watchdog, in
-// this process or another, does not start a second one beside them. Error: that of delivery.Wakeups.
+// Run starts the sessions of agents until ctx ends. Then it returns at once, and the sessions go on. The next
+// watchdog, in this process or another, does not start a second session of an agent whose session is still running.
+// Error: that of delivery.Wakeups.
 func Run(ctx context.Context, l *ledger.Ledger, log *slog.Logger) error {
 	return (&Watchdog{Ledger: l, Log: log}).Run(ledger.WithIdentity(ctx, ""))
 }
 
-// Start runs a watchdog in the background, until ctx ends or stop is called, which returns when it has ended.
+// Start runs a watchdog in the background, until ctx ends or stop is called. stop returns when the watchdog has
+// ended.
 func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()) {
 	return orchestrator.Background(ctx, "watchdog", log, func(ctx context.Context) {
 		if err := Run(ctx, l, log); err != nil && ctx.Err() == nil {
@@ -63,7 +65,8 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()
 	})
 }
 
-// Run does what the function Run does, with the settings of a Watchdog, which must not be used again.
+// Run starts the sessions of agents until ctx ends, with the settings of w. Afterwards w must not be used again.
+// Error: that of delivery.Wakeups.
 func (w *Watchdog) Run(ctx context.Context) error {
 	w.Grace = cmp.Or(w.Grace, usualGrace)
 	w.sessions, w.kick = sessions.New(w.Ledger), make(chan struct{}, 1)
@@ -89,8 +92,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	}
 }
 
-// look starts and ends what is to be started and ended, and says when to look again at the latest; 0 is whenever there
-// is a wake-up.
+// look starts and ends sessions as needed. It returns the longest time until the next look; 0 means the next wakeup.
 func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 	list, err := w.sessions.Look(ctx)
 	if err != nil {
@@ -107,10 +109,10 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 		s := &list[i]
 		w.endStopped(s)
 		if w.own(s.Agent) != nil {
-			continue // its end will kick
+			continue // its end sends on kick
 		}
-		if s.Command { // it may be another's, or what is left of one that has ended
-			_, _ = program.BoundLog(sessions.Output(w.Ledger, s.Agent)) // tried again at each look
+		if s.Command { // the log may be that of another process's session or of an ended one
+			_, _ = program.BoundLog(sessions.Output(w.Ledger, s.Agent)) // each look tries again
 		}
 		if s.Running || s.Wanted {
 			switch err := w.start(ctx, s); {
@@ -133,8 +135,8 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 	return again
 }
 
-// complain logs why the session of an agent, or of all when it is "", cannot be looked after: once, however often it is
-// tried.
+// complain logs the error that prevents the session of an agent, or of all agents if agent is "", from being started
+// or ended. It logs an error once, until another error follows or a look succeeds.
 func (w *Watchdog) complain(ctx context.Context, agent string, err error) {
 	if ctx.Err() != nil || w.said[agent] == err.Error() {
 		return
@@ -163,15 +165,15 @@ func (w *Watchdog) setOwn(agent string, r *program.Running) {
 	}
 }
 
-// endStopped ends the commands that this process runs for an agent that has stopped, once each time that it stops: its
-// session, and what the transport exec has running.
+// endStopped ends the commands that this process runs for an agent that has stopped: its session, and the commands of
+// the transport exec. It does so once each time the agent stops.
 func (w *Watchdog) endStopped(s *sessions.Session) {
 	if s.Stopped == w.stopped[s.Agent] {
 		return
 	}
 	w.stopped[s.Agent] = s.Stopped
 	if s.Stopped == "" || !w.looked {
-		return // at our first look it stopped before us, and what runs began since
+		return // at the first look, the agent stopped before the watchdog began; its commands are newer
 	}
 	for _, r := range program.EndAll(w.key(s.Agent), program.ErrStopped) {
 		w.Log.Info("ending a command because its agent has stopped", "agent", s.Agent, "pid", r.PID())
@@ -180,8 +182,8 @@ func (w *Watchdog) endStopped(s *sessions.Session) {
 
 func (w *Watchdog) key(agent string) string { return program.KeyOf(w.Ledger.Path(), agent) }
 
-// start starts a session, unless another process runs it, which is orchestrator.ErrNoSlot, or it is not to be started
-// after all. Of one whose process has died it notes that it ended.
+// start starts a session, unless it need not be started after all. It returns orchestrator.ErrNoSlot if another
+// process runs the session. For a session whose monitoring process has died, it records the end.
 func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 	slot, err := program.TakeSlot(program.SlotFolder(w.Ledger.FilePrefix()), s.Agent+".session")
 	if err != nil {
@@ -190,14 +192,14 @@ func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 	delete(w.asked, s.Agent)
 	lost := ""
 	if s.Running {
-		lost, _ = program.ReadLog(sessions.Output(w.Ledger, s.Agent)) // there is none when it was not started
+		lost, _ = program.ReadLog(sessions.Output(w.Ledger, s.Agent)) // there is no log if it was not started
 	}
 	begun, err := w.sessions.Begin(ctx, s.Agent, lost)
 	if err != nil || begun == nil {
 		slot.Release()
 		return err
 	}
-	ctx = context.WithoutCancel(ctx) // what runs goes on when we stop
+	ctx = context.WithoutCancel(ctx) // a session goes on when the watchdog stops
 	running, err := program.Start(ctx, w.command(begun, slot))
 	if err != nil {
 		defer slot.Release()

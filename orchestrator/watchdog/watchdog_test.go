@@ -33,7 +33,7 @@ import (
 
 const presenceOf = `SELECT status FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`
 
-// A session is started for a message, told what for, and watched until it ends.
+// A session is started for a message, gets the message's details, and is monitored until it ends.
 func TestASessionIsStartedForItsMessage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -79,7 +79,8 @@ func TestASessionIsStartedForItsMessage(t *testing.T) {
 	want.Equal(t, "pid in the span", said.PID, a.pid)
 }
 
-// What comes while a session runs starts the next one when it has ended; one that has read it all is the last.
+// A message that arrives while a session runs starts the next session after its end. A session that has read all
+// messages is the last.
 func TestWhatComesMeanwhileStartsTheNext(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -97,7 +98,7 @@ func TestWhatComesMeanwhileStartsTheNext(t *testing.T) {
 	want.Equal(t, "read", next.do("read"), "2")
 	next.end("exit", 0)
 	f.untilRun("builder", sessions.Ended)
-	f.addActor("zebra") // is looked at behind builder
+	f.addActor("zebra") // comes after builder in each look
 	f.task("zebra")
 	want.Equal(t, "who is next", f.next().agent, "zebra")
 	want.Equal(t, "starts", f.run("builder").Starts, int64(2))
@@ -124,8 +125,8 @@ func TestWhatIsLeftStartsTheNext(t *testing.T) {
 	want.Equal(t, "failures", run.Failures, int64(0))
 }
 
-// Sessions that fail are started again on the ladder, to the millisecond, then given up until there is a new message.
-// The manager is told once.
+// Sessions that fail are restarted on the retry schedule, to the millisecond, and then given up until there is a new
+// message. The manager is notified once.
 func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(a *actor){
@@ -146,7 +147,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 					f.Clock.Advance(wait - time.Millisecond)
 					f.task("zebra")
 					early := f.next()
-					want.Equal(t, "who starts a millisecond early", early.agent, "zebra") // builder was looked at before
+					want.Equal(t, "who starts a millisecond early", early.agent, "zebra") // builder comes first
 					early.do("read")
 					early.end("exit", 0)
 					f.untilRun("zebra", sessions.Ended)
@@ -187,7 +188,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 	}
 }
 
-// A session that cannot be started at all has failed, and another command starts it at once.
+// A session that cannot be started counts as failed. A new start command starts it at once.
 func TestSessionsThatCannotBeStarted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, enginetest.NewClock())
@@ -212,8 +213,8 @@ func TestSessionsThatCannotBeStarted(t *testing.T) {
 	want.Equal(t, "starts", f.untilRun("builder", sessions.Ended).Starts, int64(2))
 }
 
-// An agent whose messages go elsewhere is started when something was delivered there. Nobody knows what it reads: its
-// word that it ended well is taken, and after a failure it is started again.
+// An agent with another transport is started when a message was delivered there. Whether it reads messages is
+// unknown, so a good exit status counts as success. After a failure it is started again.
 func TestSessionsBesideAnotherTransport(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, enginetest.NewClock())
@@ -245,7 +246,8 @@ func TestSessionsBesideAnotherTransport(t *testing.T) {
 	want.Equal(t, "starts by its own notes", f.starts("builder"), 5)
 }
 
-// Messages that try a transport start nobody, and neither do messages for an agent that has stopped; why says so.
+// Messages that test a transport start no session, and neither do messages for an agent that has stopped. The answer
+// of why explains both.
 func TestWhatStartsNoSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -273,7 +275,7 @@ func TestWhatStartsNoSession(t *testing.T) {
 	want.Equal(t, "who is started once it works again", f.next().agent, "drawer")
 }
 
-// stop approves that an agent shuts down.
+// stop makes an agent approve its shutdown.
 func (f *fixture) stop(agent string) {
 	f.T.Helper()
 	d := orchestrator.Draft{Sender: "boss", Recipient: agent, Type: orchestrator.ShutdownRequest, SessionID: "default"}
@@ -295,8 +297,8 @@ func (f *fixture) stop(agent string) {
 	}
 }
 
-// An agent that approves its shutdown is ended, and so is what the transport exec runs for it: with SIGTERM, and those
-// that do not hear it with SIGKILL. That is no failure.
+// When an agent approves its shutdown, its session is ended, and so are the commands of the transport exec: with
+// SIGTERM, and those that ignore it with SIGKILL. The end does not count as a failure.
 func TestShutdownEndsTheSession(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -334,7 +336,7 @@ func TestShutdownEndsTheSession(t *testing.T) {
 	}
 }
 
-// What an agent runs that had stopped before the watchdog came is left alone: it began since.
+// The commands of an agent that had stopped before the watchdog began are left alone: they began after the shutdown.
 func TestWhatBeganAfterTheShutdown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -355,7 +357,7 @@ func TestWhatBeganAfterTheShutdown(t *testing.T) {
 	}
 }
 
-// What a session leaves running in the background does not keep the next one from being started.
+// Background processes of a session do not prevent the start of the next one.
 func TestWhatASessionLeavesRunning(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -373,7 +375,8 @@ func TestWhatASessionLeavesRunning(t *testing.T) {
 	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
 }
 
-// The end of a session is noted as soon as the database can be written again, and nobody starts the next one before.
+// The end of a session is recorded as soon as the database can be written again, and no process starts the next one
+// before.
 func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -405,7 +408,7 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.end("exit", 0)
-	for range 3 { // time for it to fail to note the end
+	for range 3 { // time in which the watchdog fails to record the end
 		if _, err := messages.Send(t.Context(), impatient.Ledger,
 			orchestrator.Draft{Sender: "boss", Recipient: "pm"}); orchestrator.CodeOf(err) != orchestrator.Busy {
 			t.Fatalf("%v; want busy", err)
@@ -422,7 +425,7 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 		AND json_extract(attributes, '$.outcome') = 'exit status 0'`)
 }
 
-// A session that is silent past its limit goes on, and the manager is told once.
+// A session that is silent past its limit goes on, and the manager is notified once.
 func TestASilentSessionGoesOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, enginetest.NewClock())

@@ -17,9 +17,9 @@ import (
 //go:embed audits/*.sql
 var auditFiles embed.FS
 
-// Audit is a query that ships with the product: a file of audits/. The comment at its head is one line that says what
-// it answers, lines that say what to make of it, `params: NAME=DEFAULT ...` if it takes any, and `columns: ...`. In the
-// query ?1 is the present time, ?2 the first parameter, and so on.
+// Audit is a query that ships with the product, in a file of audits/. Comment lines at the head of the file describe
+// the query: first one line about what it shows, then notes on how to read the result, `params: NAME=DEFAULT ...` if
+// it has parameters, and `columns: ...`. In the query, ?1 is the present time, ?2 the first parameter, and so on.
 type Audit struct {
 	Name    string       `json:"name"`
 	About   string       `json:"about"`
@@ -31,18 +31,18 @@ type Audit struct {
 	usesNow bool
 }
 
-// AuditParam is a parameter of an audit. One whose default is a whole number takes nothing else.
+// AuditParam is a parameter of an audit. If its default is a whole number, it accepts only whole numbers.
 type AuditParam struct {
 	Name    string `json:"name"`
 	Default string `json:"default"`
 }
 
-// Audits returns the files, in the order of their names. The list is not to be changed.
+// Audits returns all audits, sorted by name. Callers must not change the list.
 func Audits() []Audit { return audits() }
 
-var audits = sync.OnceValue(readAudits) // once they are asked for: most commands need none of them
+var audits = sync.OnceValue(readAudits) // read when first used, because most commands need none of them
 
-// readAudits panics if a file is wrong: that is a mistake in the program, which its tests find.
+// readAudits reads all audits. It panics if a file is invalid, which is a mistake in the program that its tests find.
 func readAudits() (list []Audit) {
 	files, err := fs.Glob(auditFiles, "audits/*.sql")
 	if err != nil {
@@ -62,7 +62,7 @@ func readAudits() (list []Audit) {
 	return list
 }
 
-// readHead takes the description from the comment lines at the top.
+// readHead reads the description from the comment lines at the top.
 func (a *Audit) readHead() error {
 	rest := a.SQL
 	var notes []string
@@ -94,7 +94,8 @@ func (a *Audit) readHead() error {
 	return nil
 }
 
-// findAudit finds an audit by name, with '-' or '_', in any case. Error: not_found, with the near names.
+// findAudit finds an audit by name, with '-' or '_', in any case. An unknown name is the error not_found, with
+// similar names.
 func findAudit(name string) (*Audit, error) {
 	folded := strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	list := audits()
@@ -112,8 +113,9 @@ func findAudit(name string) (*Audit, error) {
 	return nil, e.WithHint("To list the named queries, run `mailroom sql --list`")
 }
 
-// namedQuery returns the text of an audit and its parameters. given are the values of the first ones, and the others
-// have their defaults. The present time is the engine's clock, so that a known history gives known rows.
+// namedQuery returns the text of an audit and its parameters. given holds the values of the first parameters; the
+// others have their defaults. The present time comes from the engine's clock, so that a known history gives known
+// rows.
 func namedQuery(l *ledger.Ledger, name string, given []string) (query string, params []any, err error) {
 	a, err := findAudit(name)
 	if err != nil {
@@ -128,7 +130,7 @@ func namedQuery(l *ledger.Ledger, name string, given []string) (query string, pa
 	return a.SQL, params, nil
 }
 
-// bind returns the values of ?2, ?3, ...
+// bind returns the values for ?2, ?3, ...
 func (a *Audit) bind(given []string) (values []any, err error) {
 	if len(given) > len(a.Params) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "params: %s takes at most %s, but got %d", a.Name,

@@ -10,14 +10,14 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// DeadLettersGroupsParams select dead letters, and bound the answer.
+// DeadLettersGroupsParams selects dead letters and bounds the answer.
 type DeadLettersGroupsParams struct {
 	Recipient string `json:"recipient,omitempty" desc:"only dead letters to this recipient" check:"max=1024"`
 	Error     string `json:"error,omitempty" desc:"only dead letters with a similar error" check:"max=65536"`
 	Limit     int    `json:"limit,omitempty" desc:"maximum number of groups, largest first" check:"min=1,max=1000" default:"100"`
 }
 
-// DeadLettersGroupsResult has the groups.
+// DeadLettersGroupsResult holds groups of dead letters.
 type DeadLettersGroupsResult struct{ messages.DeadLetterGroups }
 
 var deadLettersGroupsCommand = commands.Define(vocabulary, "dead_letters groups", deadLettersGroups)
@@ -29,7 +29,7 @@ func deadLettersGroups(ctx context.Context, env commands.Env, p DeadLettersGroup
 	return DeadLettersGroupsResult{groups}, err
 }
 
-// Text shows a table.
+// Text writes a table.
 func (r DeadLettersGroupsResult) Text(w *terminal.Text) {
 	if r.Total == 0 {
 		w.Printf("No dead letters.\n")

@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// DeadLettersListParams select dead letters.
+// DeadLettersListParams selects dead letters.
 type DeadLettersListParams struct {
 	Recipient string `json:"recipient,omitempty" desc:"only dead letters to this recipient" check:"max=1024"`
 	Sender    string `json:"sender,omitempty" desc:"only dead letters from this sender" check:"agent"`
@@ -21,8 +21,8 @@ type DeadLettersListParams struct {
 
 // DeadLettersListResult lists dead letters, newest first.
 type DeadLettersListResult struct {
-	messages.DeadLetterList        // whose total is of those from where the answer goes on
-	Continue                string `json:"continue,omitempty"` // of the call that goes on, if there are more
+	messages.DeadLetterList        // Total counts the dead letters from the start of this answer on
+	Continue                string `json:"continue,omitempty"` // parameter for the next call, if there are more
 }
 
 var deadLettersListCommand = commands.Define(vocabulary, "dead_letters list", deadLettersList)
@@ -46,7 +46,7 @@ func deadLettersList(ctx context.Context, env commands.Env, p DeadLettersListPar
 	return answer(env.Shown(list.DeadLetters, answer)).(DeadLettersListResult), err
 }
 
-// Text shows a table.
+// Text writes a table.
 func (r DeadLettersListResult) Text(w *terminal.Text) {
 	if r.Total == 0 {
 		w.Printf("No dead letters.\n")
@@ -62,7 +62,7 @@ func (r DeadLettersListResult) Text(w *terminal.Text) {
 	onlyNewest(w, r.Cut)
 }
 
-// onlyNewest says so where not all dead letters were looked at.
+// onlyNewest writes a note if cut is true, because not all dead letters were searched.
 func onlyNewest(w *terminal.Text, cut bool) {
 	if cut {
 		w.Printf("Only the newest 20,000 dead letters were searched.\n")

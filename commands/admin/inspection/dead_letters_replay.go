@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// DeadLettersReplayParams name a dead letter, or select many.
+// DeadLettersReplayParams names one dead letter, or selects many.
 type DeadLettersReplayParams struct {
 	MessageID string `json:"message_id,omitempty" desc:"ID of the dead letter, or multicast_id of a send to a group" check:"id" arg:"1"`
 	All       bool   `json:"all,omitempty" desc:"replay all dead letters that match recipient, sender, and error"`
@@ -19,7 +19,8 @@ type DeadLettersReplayParams struct {
 	Limit     int    `json:"limit,omitempty" desc:"maximum number of dead letters to replay with the parameter all" check:"min=1,max=100000" default:"1000"`
 }
 
-// DeadLettersReplayResult says what is pending again. Skipped are those whose recipient or sender nobody knows.
+// DeadLettersReplayResult lists the messages that are pending again. Skipped counts those with an unknown recipient
+// or sender.
 type DeadLettersReplayResult struct {
 	Replayed []string `json:"replayed"`
 	Skipped  int      `json:"skipped"`
@@ -64,7 +65,7 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 	return r, err
 }
 
-// filter selects the dead letters that all means: those that an agent has sent itself.
+// filter returns the filter for the parameter all. An agent can replay only dead letters that it sent itself.
 func (p *DeadLettersReplayParams) filter(caller commands.Caller) (f messages.DeadLetterFilter, err error) {
 	f = messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Error: p.Error, Limit: p.Limit,
 		Own: caller.Name != ""}
@@ -74,7 +75,7 @@ func (p *DeadLettersReplayParams) filter(caller commands.Caller) (f messages.Dea
 	return f, err
 }
 
-// countReplayed counts the dead letters that all means; those that are skipped are among them.
+// countReplayed counts the dead letters that the parameter all selects, including those that would be skipped.
 func countReplayed(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (string, error) {
 	filter, err := p.filter(env.Caller)
 	if err != nil {
@@ -84,7 +85,7 @@ func countReplayed(ctx context.Context, env commands.Env, p DeadLettersReplayPar
 	return orchestrator.Plural(int(n), "dead letter"), err
 }
 
-// Text says it in a sentence, and names the messages.
+// Text writes the counts, and the ids of the messages.
 func (r DeadLettersReplayResult) Text(w *terminal.Text) {
 	w.Printf("Replayed %d, skipped %d.\n", len(r.Replayed), r.Skipped)
 	for _, id := range r.Replayed {

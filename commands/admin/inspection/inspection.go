@@ -1,5 +1,5 @@
-// Package inspection has the commands that show how things are and what became of messages: the status, the traffic,
-// dead letters, traces, and queries in SQL. Of them only the replay of dead letters changes anything.
+// Package inspection contains the commands that show the current state and the history of messages: status, traffic,
+// dead letters, traces, and SQL queries. Only the replay of dead letters changes anything.
 package inspection
 
 import (
@@ -13,7 +13,7 @@ var cards embed.FS
 
 var vocabulary = &commands.Vocabulary{Name: "admin", Cards: cards, FoldCase: true, TopLevel: true}
 
-// OfState lists the commands that show how things are, in the order in which they are shown.
+// OfState lists the commands that show the current state, in the order in which they are shown.
 func OfState() []*commands.Definition {
 	return []*commands.Definition{
 		statusCommand.Definition,

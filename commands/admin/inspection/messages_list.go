@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// MessagesListParams select messages.
+// MessagesListParams selects messages.
 type MessagesListParams struct {
 	Text        string   `json:"text,omitempty" desc:"part of the text of the message or of its last error" check:"min=1,max=1024" arg:"1" flag:"grep"`
 	Agent       string   `json:"agent,omitempty" desc:"only messages to or from this agent" check:"agent"`
@@ -32,18 +32,18 @@ type MessagesListParams struct {
 	IDs         []string `json:"message_ids,omitempty" desc:"list the messages with these IDs, and ignore the other parameters" check:"max=500"`
 }
 
-// MessagesListResult lists messages, newest first unless asked otherwise.
+// MessagesListResult lists messages, newest first unless oldest_first is given.
 type MessagesListResult struct {
 	Count    int      `json:"count"`
 	Messages []Listed `json:"messages"`
-	Complete bool     `json:"complete"`         // nothing is left
-	Next     int64    `json:"next,omitempty"`   // to go on: before, or with oldest_first after
-	Until    string   `json:"as_far,omitempty"` // when the message was sent to which the search has come
+	Complete bool     `json:"complete"`         // no messages are left
+	Next     int64    `json:"next,omitempty"`   // to continue: the value of before or, with oldest_first, of after
+	Until    string   `json:"as_far,omitempty"` // when the last message that was searched was sent
 
 	oldestFirst bool
 }
 
-// Listed is a row of the list.
+// Listed is one message of the list.
 type Listed struct {
 	Seq           int64               `json:"seq"`
 	MessageID     string              `json:"message_id"`
@@ -62,16 +62,16 @@ type Listed struct {
 	MaxRetries    int                 `json:"max_retries"`
 	Error         string              `json:"error_message,omitempty"`
 	Held          bool                `json:"held,omitempty"`
-	LeaseUntil    string              `json:"lease_until,omitempty"` // it is being delivered
+	LeaseUntil    string              `json:"lease_until,omitempty"` // the message is being delivered
 	ReadAt        string              `json:"read_at,omitempty"`
 	Archived      bool                `json:"archived,omitempty"`
-	// its summary, or the beginning of what it says, or what stands around the text that was looked for
+	// the summary, the beginning of the text, or the part around the text that was searched for
 	Says string `json:"says"`
 }
 
 var messagesListCommand = commands.Define(vocabulary, "messages list", messagesList)
 
-// messagesList changes nothing.
+// messagesList lists messages. It changes nothing.
 func messagesList(ctx context.Context, env commands.Env, p MessagesListParams) (MessagesListResult, error) {
 	if len(p.IDs) > 0 {
 		ms, err := messages.Named(ctx, env.Ledger, p.IDs)
@@ -98,7 +98,7 @@ func messagesList(ctx context.Context, env commands.Env, p MessagesListParams) (
 	return r, err
 }
 
-// filter is what the parameters select.
+// filter returns the filter that the parameters describe.
 func (p *MessagesListParams) filter() (f messages.ListFilter, err error) {
 	f = messages.ListFilter{
 		Agent: p.Agent, Sender: p.Sender, Recipient: p.Recipient, Type: p.Type, ThreadID: p.ThreadID, Since: p.Since,
@@ -129,7 +129,7 @@ func (p *MessagesListParams) filter() (f messages.ListFilter, err error) {
 	return f, nil
 }
 
-// rows are messages as the list shows them.
+// rows returns messages in the form of the list.
 func (p *MessagesListParams) rows(ctx context.Context, env commands.Env, ms []orchestrator.Message) ([]Listed, error) {
 	var ids []string
 	for i := range ms {
@@ -162,7 +162,7 @@ func (p *MessagesListParams) rows(ctx context.Context, env commands.Env, ms []or
 	return rows, nil
 }
 
-// Text shows a line for each message, and how far the search has come.
+// Text writes one line per message, and how far the search has come.
 func (r MessagesListResult) Text(w *terminal.Text) {
 	if r.Count > 0 {
 		terminal.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT"}, r.Messages,

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// NowResult is what waits for a person.
+// NowResult lists what needs a person's attention.
 type NowResult struct{ overview.Needed }
 
 var nowCommand = commands.Define(vocabulary, "now", now)
@@ -21,7 +21,7 @@ func now(ctx context.Context, env commands.Env, _ struct{}) (NowResult, error) {
 	return NowResult{needed}, err
 }
 
-// counted are the words behind the numbers of findings.
+// counted maps the code of a finding to the word after its number.
 var counted = map[string]string{"failed": "failed", "overdue": "overdue", "unread": "unread", "disabled": "disabled",
 	"user": "waiting", "phone": "failed", "question": "open", "daemon": "waiting",
 	"exchange": "messages", "hold": "waiting"}
@@ -35,7 +35,7 @@ func fewNames(names []string) string {
 	return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(len(names)-most) + " more"
 }
 
-// Text shows a few lines for each finding.
+// Text writes a few lines for each finding.
 func (r NowResult) Text(w *terminal.Text) {
 	if len(r.Findings) == 0 {
 		w.Printf("Nothing needs your attention.\n")

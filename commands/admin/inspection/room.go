@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// RoomResult is who is there, and who wrote to whom.
+// RoomResult lists the agents, and who wrote to whom.
 type RoomResult struct{ overview.Room }
 
 var roomCommand = commands.Define(vocabulary, "room", room)
@@ -20,7 +20,7 @@ func room(ctx context.Context, env commands.Env, _ struct{}) (RoomResult, error)
 	return RoomResult{room}, err
 }
 
-// Text shows a table of agents, and one of pairs.
+// Text writes a table of agents, and one of pairs.
 func (r RoomResult) Text(w *terminal.Text) {
 	terminal.TableOf(w, []string{"AGENT", "STATE", "HEARD", "PENDING", "UNREAD", "OLDEST", "FAILED"}, r.Agents,
 		func(m *overview.Member) []string {

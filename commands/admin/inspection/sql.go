@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// SQLParams hold a query, or name one that ships with the product.
+// SQLParams holds a query, or names one that ships with the product.
 type SQLParams struct {
 	Query  string   `json:"query,omitempty" desc:"one SELECT statement" check:"min=1,max=100000" arg:"1"`
 	Named  string   `json:"named,omitempty" desc:"name of a built-in audit query" check:"min=1,max=64"`
@@ -30,16 +30,16 @@ type SQLResult struct {
 	Truncated bool       `json:"truncated,omitempty"` // there are more rows than the limit, or than fit
 	Named     []Audit    `json:"named,omitempty"`
 
-	leave func() // gives back the query's place, see EnterQuery; nil if it has none
+	leave func() // frees the query's slot, see EnterQuery; nil if the query has none
 }
 
 var sqlCommand = commands.Define(vocabulary, "sql", runSQL).Knowing("named", knownAudits)
 
-// maxForModels bounds an answer to a model, in bytes: it is copied several times on the way, and hosts cut it long
-// before.
+// maxForModels bounds an answer to a model, in bytes. Such an answer is copied several times on its way, and hosts
+// truncate it at a much smaller size.
 const maxForModels = 1 << 20
 
-// runSQL answers audits. It cannot write, attach or read credentials, whoever asks.
+// runSQL runs a query. No caller can use it to write, attach databases or read credentials.
 func runSQL(ctx context.Context, env commands.Env, p SQLParams) (r SQLResult, err error) {
 	if p.List && (p.Query != "" || p.Named != "" || len(p.Params) > 0) {
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "list: cannot be combined with `query`, `named`, or `params`")
@@ -86,7 +86,7 @@ func runSQL(ctx context.Context, env commands.Env, p SQLParams) (r SQLResult, er
 	return SQLResult{Columns: table.Columns, Rows: table.Rows, Truncated: table.Truncated, leave: leave}, nil
 }
 
-// Settle implements commands.Handed: the next query may begin once nothing of the answer is in memory any more.
+// Settle implements commands.Handed. The next query may start once no part of the answer is in memory any more.
 func (r SQLResult) Settle(context.Context, commands.Env, bool) error {
 	if r.leave != nil {
 		r.leave()
@@ -104,7 +104,7 @@ func (r SQLResult) Pieces() ([][]byte, error) {
 	return slices.Concat([][]byte{around[:at]}, rows, [][]byte{around[at:]}), err
 }
 
-// Text shows a table.
+// Text writes a table.
 func (r SQLResult) Text(w *terminal.Text) {
 	if r.Named != nil {
 		terminal.TableOf(w, []string{"NAME", "PARAMS", "WHAT IT ANSWERS"}, r.Named, func(a *Audit) []string {
@@ -132,7 +132,7 @@ func (r SQLResult) Text(w *terminal.Text) {
 	}
 }
 
-// knownAudits are the named queries that a shell offers where a command line is completed.
+// knownAudits returns the named queries, as completions for a shell.
 func knownAudits(context.Context, commands.Env) ([]commands.Known, error) {
 	return commands.KnownOf(audits(),
 		func(a *Audit) commands.Known { return commands.Known{Value: a.Name, About: a.About} }), nil

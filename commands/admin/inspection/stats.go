@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// StatsParams say what traffic to show.
+// StatsParams selects the traffic to show.
 type StatsParams struct {
 	Since   string `json:"since,omitempty" desc:"period to count, such as 1h, 24h, or 7d; at most 90d" check:"max=16" default:"24h"`
 	Every   string `json:"every,omitempty" desc:"length of an interval in whole hours, such as 1h or 1d, or in whole minutes if the period is at most 48h; the default depends on the period" check:"max=16"`
@@ -23,10 +23,10 @@ type StatsParams struct {
 	Waiting bool   `json:"waiting,omitempty" desc:"also count the messages that waited for each recipient at the end of each interval"`
 }
 
-// StatsResult is the traffic of some time.
+// StatsResult is the traffic of a period.
 type StatsResult struct {
 	traffic.Report
-	// what messages have put into the contexts of its models, where an agent is named
+	// what messages added to the contexts of the agent's models, if an agent is named
 	Context *cost.Report `json:"context,omitempty"`
 	agent   string
 }
@@ -57,7 +57,7 @@ func stats(ctx context.Context, env commands.Env, p StatsParams) (r StatsResult,
 	return r, err
 }
 
-// period is a duration that a parameter names.
+// period parses the duration in a parameter.
 func period(param, text string) (time.Duration, error) {
 	d, err := orchestrator.ParseDuration(text)
 	if err != nil || d <= 0 {
@@ -67,7 +67,7 @@ func period(param, text string) (time.Duration, error) {
 	return d, nil
 }
 
-// interval is the length of the intervals where none is named.
+// interval returns the default length of an interval.
 func interval(since time.Duration) time.Duration {
 	switch {
 	case since > 7*orchestrator.Day:
@@ -78,7 +78,7 @@ func interval(since time.Duration) time.Duration {
 	return max(time.Minute, (since / 12).Truncate(time.Minute))
 }
 
-// Text shows a line for each recipient, and a bar for each interval.
+// Text writes a line for each recipient, and a bar for each interval.
 func (r StatsResult) Text(w *terminal.Text) {
 	if r.agent != "" && r.Total.Wrote > 0 {
 		w.Printf("%s has sent %s since %s.\n", r.agent, orchestrator.Plural(int(r.Total.Wrote), "message"),
@@ -105,7 +105,7 @@ func (r StatsResult) Text(w *terminal.Text) {
 			spread(l.DeliveredAfter), spread(l.ReadAfter),
 		}
 	})
-	if !w.SideBySide(header, rows) { // the numbers in one table, and the times in another
+	if !w.SideBySide(header, rows) { // put the numbers in one table and the times in another
 		const numbers = 7
 		times := make([][]string, len(rows))
 		for i, row := range rows {
@@ -135,10 +135,10 @@ func (r StatsResult) Text(w *terminal.Text) {
 	r.textContext(w)
 }
 
-// maxContext bounds the senders and types that are shown to a person.
+// maxContext is the largest number of senders and types that are shown to a person.
 const maxContext = 20
 
-// textContext shows what messages have put into the contexts of the agent's models.
+// textContext writes what messages added to the contexts of the agent's models.
 func (r StatsResult) textContext(w *terminal.Text) {
 	if r.Context == nil || r.Context.Bytes == 0 {
 		return
@@ -154,7 +154,7 @@ func (r StatsResult) textContext(w *terminal.Text) {
 	}
 }
 
-// size shows a number of bytes.
+// size formats a number of bytes.
 func size(n int64) string {
 	switch {
 	case n < 1000:
@@ -165,7 +165,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1_000_000)
 }
 
-// sayWaiting shows what waited at the end of each interval, from the first one on.
+// sayWaiting writes how many messages waited at the end of each interval, starting with the interval first.
 func (r StatsResult) sayWaiting(w *terminal.Text, first int) {
 	w.Printf("\n%s\n", w.Paint(terminal.Dim, "Messages that were undelivered or unread at the end of each interval:"))
 	header, rows := []string{"UNTIL"}, make([][]string, len(r.Intervals))
@@ -184,7 +184,7 @@ func (r StatsResult) sayWaiting(w *terminal.Text, first int) {
 	w.Table(header, rows[first:])
 }
 
-// spread shows percentiles of durations; nothing where nothing was counted.
+// spread formats percentiles of durations. It returns "" if nothing was counted.
 func spread(p *traffic.Percentiles) string {
 	if p == nil {
 		return ""
@@ -192,7 +192,7 @@ func spread(p *traffic.Percentiles) string {
 	return lasted(p.P50) + " / " + lasted(p.P95) + " / " + lasted(p.P99)
 }
 
-// lasted shows a duration of so many milliseconds in two digits or three.
+// lasted formats a duration in milliseconds with two or three digits.
 func lasted(ms float64) string {
 	d := time.Duration(ms * float64(time.Millisecond))
 	switch {

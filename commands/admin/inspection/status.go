@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// StatusResult is the whole in one look.
+// StatusResult is the state of the whole system.
 type StatusResult struct{ overview.State }
 
 var statusCommand = commands.Define(vocabulary, "status", status)
@@ -23,7 +23,7 @@ func status(ctx context.Context, env commands.Env, _ struct{}) (StatusResult, er
 	return StatusResult{state}, err
 }
 
-// Text shows the backlog as a table, and the rest in lines.
+// Text writes the backlog as a table, and the rest as lines.
 func (r StatusResult) Text(w *terminal.Text) {
 	w.Fields(
 		[2]string{"database", r.Database},
@@ -77,7 +77,7 @@ func (r StatusResult) Text(w *terminal.Text) {
 	r.sayHosts(w)
 }
 
-// sayHosts shows the sessions of agent hosts.
+// sayHosts writes the sessions of agent hosts.
 func (r *StatusResult) sayHosts(w *terminal.Text) {
 	var rows [][]string
 	for i := range r.Recipients {
@@ -96,7 +96,7 @@ func (r *StatusResult) sayHosts(w *terminal.Text) {
 	}
 }
 
-// hostOf says where a daemon runs, if not all run on one host.
+// hostOf returns where a daemon runs, or "" if all daemons run on the same host.
 func (r StatusResult) hostOf(d daemons.Daemon) string {
 	if !slices.ContainsFunc(r.Daemons, func(other daemons.Daemon) bool { return other.Host != d.Host }) {
 		return ""

@@ -15,16 +15,16 @@ import (
 	"mailroom/tracing"
 )
 
-// MessageIDParams name a message, or a send to a group.
+// MessageIDParams names a message, or a send to a group.
 type MessageIDParams struct {
 	MessageID string `json:"message_id" desc:"ID of the message, or multicast_id of a send to a group" check:"id" arg:"1"`
 }
 
-// TraceResult is the story of each message.
+// TraceResult holds the story of each message.
 type TraceResult struct {
 	Stories []overview.Story `json:"stories"`
-	LeftOut int              `json:"left_out,omitempty"` // since the answer would have been too long for the model
-	Rest    string           `json:"rest,omitempty"`     // for a model: how to see those
+	LeftOut int              `json:"left_out,omitempty"` // left out because the answer would be too long
+	Rest    string           `json:"rest,omitempty"`     // for a model: how to get the rest
 }
 
 var traceCommand = commands.Define(vocabulary, "trace", trace)
@@ -46,7 +46,7 @@ func trace(ctx context.Context, env commands.Env, p MessageIDParams) (TraceResul
 	return answer(env.Shown(messages, answer)).(TraceResult), err
 }
 
-// Text shows each story as a tree: the message, the commands that had a part in it, and what each of them did.
+// Text writes each story as a tree: the message, the commands that handled it, and what each command did.
 func (r TraceResult) Text(w *terminal.Text) {
 	for i := range r.Stories {
 		if i > 0 {
@@ -82,7 +82,7 @@ func writeStory(w *terminal.Text, s *overview.Story) {
 		for j, e := range run.events {
 			leaf, _ := branches(w, j == len(run.events)-1)
 			w.Printf("%s%s %s\n", trunk, leaf, eventLine(w, &e, start))
-			if e.Event != string(tracing.Deleted) { // its detail stands above
+			if e.Event != string(tracing.Deleted) { // the title line already shows its detail
 				writePrinted(w, trunk, e.Detail)
 			}
 		}
@@ -97,7 +97,7 @@ func writeStory(w *terminal.Text, s *overview.Story) {
 	}
 }
 
-// branches returns what stands before an entry of a tree, and before the lines below it.
+// branches returns the prefix of an entry of a tree, and the prefix of the lines below the entry.
 func branches(w *terminal.Text, last bool) (branch, trunk terminal.Painted) {
 	if last {
 		return w.Sign("└─"), "   "
@@ -105,14 +105,14 @@ func branches(w *terminal.Text, last bool) (branch, trunk terminal.Painted) {
 	return w.Sign("├─"), w.Sign("│") + "  "
 }
 
-// run is a command's part in a story.
+// run is the part of one command in a story.
 type run struct {
 	span   *overview.CommandSpan
 	actor  string
 	events []overview.StoryEvent
 }
 
-// groupByRun collects neighbouring events of one command run.
+// groupByRun groups consecutive events of the same command run.
 func groupByRun(s *overview.Story) (runs []run) {
 	spans := map[string]*overview.CommandSpan{}
 	for i := range s.Commands {
@@ -131,7 +131,7 @@ func groupByRun(s *overview.Story) (runs []run) {
 	return runs
 }
 
-// sessionsOf are the runs of a start command that a story has: they did nothing with the message themselves.
+// sessionsOf returns the runs of a start command in a story. They did nothing with the message themselves.
 func sessionsOf(s *overview.Story) (list []*overview.CommandSpan) {
 	acted := map[string]bool{}
 	for _, e := range s.Events {
@@ -145,13 +145,13 @@ func sessionsOf(s *overview.Story) (list []*overview.CommandSpan) {
 	return list
 }
 
-// writeSession shows how a session that was started for the message ended, and what it printed.
+// writeSession writes how a session that was started for the message ended, and what the session printed.
 func writeSession(w *terminal.Text, s *overview.CommandSpan, start time.Time, branch, trunk terminal.Painted) {
 	var end struct {
 		Outcome string `json:"outcome"`
 		Output  string `json:"output"`
 	}
-	_ = json.Unmarshal(s.Attributes, &end) // it is a JSON object of ours; without it there is less to show
+	_ = json.Unmarshal(s.Attributes, &end) // one of our JSON objects; without it, less is shown
 	r := run{span: s, actor: s.Actor}
 	w.Printf("%s %s\n", branch, r.title(w, start))
 	if s.Status != "ERROR" && end.Outcome != "" {
@@ -160,7 +160,7 @@ func writeSession(w *terminal.Text, s *overview.CommandSpan, start time.Time, br
 	writePrinted(w, trunk, end.Output)
 }
 
-// writePrinted shows what a command printed or a server answered, below what is told of it.
+// writePrinted writes the output of a command or the response of a server, below the line about it.
 func writePrinted(w *terminal.Text, trunk terminal.Painted, text string) {
 	for line := range strings.Lines(text) {
 		w.Printf("%s      %s\n", trunk, w.Paint(terminal.Dim, strings.TrimRight(line, "\r\n")))
@@ -204,7 +204,7 @@ func eventLine(w *terminal.Text, e *overview.StoryEvent, start time.Time) termin
 	return line + terminal.Painted(terminal.Inline(text))
 }
 
-// since shows a time relative to the start of the story.
+// since formats a time relative to the start of the story.
 func since(start time.Time, at string) string {
 	d := orchestrator.ParseStamp(at).Sub(start)
 	if d < 0 {

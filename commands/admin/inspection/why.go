@@ -12,11 +12,11 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// WhyResult explains each message.
+// WhyResult explains the state of each message.
 type WhyResult struct {
 	Reasons []overview.Reason `json:"reasons"`
-	LeftOut int               `json:"left_out,omitempty"` // since the answer would have been too long for the model
-	Rest    string            `json:"rest,omitempty"`     // for a model: how to see those
+	LeftOut int               `json:"left_out,omitempty"` // left out because the answer would be too long
+	Rest    string            `json:"rest,omitempty"`     // for a model: how to get the rest
 }
 
 var whyCommand = commands.Define(vocabulary, "why", why)
@@ -31,11 +31,12 @@ func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, e
 		Rest: env.Rest(n < len(reasons), "call `why` with the ID of one message")}, err
 }
 
-// seenBy leaves the reasons of messages that an agent has sent or received. Error: not_found if there are none.
+// seenBy returns the reasons of the messages that an agent sent or received, or the error not_found if there are
+// none.
 func seenBy(agent string, reasons []overview.Reason, id string) (own []overview.Reason, err error) {
 	for _, r := range reasons {
 		if r.Sender == agent || r.Recipient == agent {
-			r.LastReport = "" // another's program may have printed it
+			r.LastReport = "" // the program of another agent may have printed it
 			own = append(own, r)
 		}
 	}
@@ -45,7 +46,7 @@ func seenBy(agent string, reasons []overview.Reason, id string) (own []overview.
 	return own, err
 }
 
-// Text explains in one screen.
+// Text writes an explanation for each message.
 func (r WhyResult) Text(w *terminal.Text) {
 	for i, reason := range r.Reasons {
 		if i > 0 {

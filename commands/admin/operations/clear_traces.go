@@ -8,12 +8,12 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// ClearTracesParams say what is old.
+// ClearTracesParams holds the age from which traces are deleted.
 type ClearTracesParams struct {
 	OlderThanDays *int `json:"older_than_days,omitempty" desc:"age in days; default: the setting retention.trace" check:"min=1,max=3650"`
 }
 
-// ClearTracesResult counts rows.
+// ClearTracesResult counts deleted rows.
 type ClearTracesResult struct {
 	MessageTraces int64 `json:"message_traces_deleted"`
 	CommandTraces int64 `json:"command_traces_deleted"`

@@ -10,7 +10,7 @@ import (
 	"mailroom/commands/terminal"
 )
 
-// CommandsParams name one command, or none for the list.
+// CommandsParams names one command, or none to list all.
 type CommandsParams struct {
 	Name string `json:"name,omitempty" desc:"command to describe; default: list all commands" check:"max=128" arg:"1"`
 }
@@ -41,7 +41,7 @@ type CommandDetail struct {
 var commandsCommand = commands.Define(vocabulary, "commands", listCommands).
 	With(commands.Traits{NoDatabase: true}).Knowing("name", knownCommands)
 
-// listCommands describes what can be asked.
+// listCommands lists all commands, or describes one.
 func listCommands(_ context.Context, env commands.Env, p CommandsParams) (CommandsResult, error) {
 	if p.Name != "" {
 		d, err := env.Catalogue.Lookup(p.Name)
@@ -61,7 +61,7 @@ func listCommands(_ context.Context, env commands.Env, p CommandsParams) (Comman
 	return r, nil
 }
 
-// Text shows the list as a table, or the card as it is.
+// Text writes the list as a table, or the text of the card.
 func (r CommandsResult) Text(w *terminal.Text) {
 	if r.Command != nil {
 		w.Block("", "", r.Command.Text)
@@ -85,7 +85,7 @@ func orNothing(tables []string) string {
 	return strings.Join(tables, ", ")
 }
 
-// knownCommands are the commands that a shell offers where a command line is completed.
+// knownCommands returns the commands, as completions for a shell.
 func knownCommands(_ context.Context, env commands.Env) ([]commands.Known, error) {
 	var list []commands.Known
 	for _, d := range env.Catalogue.All() {

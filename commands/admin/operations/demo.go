@@ -18,16 +18,16 @@ import (
 	"mailroom/tracing"
 )
 
-// DemoResult says what happened and where to look at it.
+// DemoResult describes what happened, and where to find it.
 type DemoResult struct {
 	Database string          `json:"database"`
 	File     string          `json:"file"` // inbox file of the recipient that failed at first
 	Steps    []DemoStep      `json:"steps"`
-	Stories  json.RawMessage `json:"stories"` // of the message that climbed the ladder
+	Stories  json.RawMessage `json:"stories"` // of the message that was retried
 	Audit    json.RawMessage `json:"audit"`   // retries_by_recipient
 }
 
-// DemoStep is one thing that the demo did.
+// DemoStep is one step of the demo.
 type DemoStep struct {
 	Title string   `json:"title"`
 	Lines []string `json:"lines"`
@@ -35,7 +35,8 @@ type DemoStep struct {
 
 var demoCommand = commands.Define(vocabulary, "demo", demo).With(commands.Traits{HereOnly: true, MakesOne: true})
 
-// demo runs the real thing on a database of its own in a temporary folder, which it leaves there to be looked at.
+// demo runs real commands on its own database in a temporary folder, which it does not delete, so that users can
+// inspect it.
 func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error) {
 	folder, err := os.MkdirTemp("", "mailroom-demo-")
 	if err != nil {
@@ -46,11 +47,12 @@ func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error)
 	if err != nil {
 		return DemoResult{}, err
 	}
-	engine.Trust = env.Engine.Trust // this user makes it here, so that what the console replays in it is delivered
+	// This user creates the database here, so messages that the console replays in it are delivered.
+	engine.Trust = env.Engine.Trust
 	if err := engine.Create(ctx); err != nil {
 		return DemoResult{}, err
 	}
-	watcher := env.Call.Narrator // the commands that it runs have none: it tells itself what they do
+	watcher := env.Call.Narrator // the commands that the demo runs have no narrator: the demo describes them
 	env.Engine, env.Call.Narrator = engine, nil
 	quiet, stop := context.WithCancelCause(tracing.WithParent(context.Background(),
 		tracing.FromContext(ctx).Traceparent()))
@@ -70,29 +72,29 @@ func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error)
 	return d.result, engine.Close()
 }
 
-// demonstration is a running demo. It runs commands of the catalogue on its own database, as anybody could.
+// demonstration is a running demo. It runs ordinary commands of the catalogue on its own database.
 type demonstration struct {
-	ctx    context.Context // of the demo, with whoever watches
-	quiet  context.Context // of the commands that it runs
+	ctx    context.Context // context of the demo, canceled by the caller
+	quiet  context.Context // context of the commands that the demo runs
 	env    commands.Env
 	late   string // folder that is missing at first
 	gone   string // folder that stays missing
 	result DemoResult
 
-	watcher *terminal.Text // who is told what happens; nil is nobody
+	watcher *terminal.Text // receives the narration; nil if nobody watches
 
 	climber, doomed, task string            // message ids
 	types                 map[string]string // of messages, by id
-	attempts              map[string]int    // that failed, by message id
+	attempts              map[string]int    // failed attempts, by message id
 }
 
-// run runs a command, and puts what it answers into answer unless that is nil.
+// run runs a command, and decodes its answer into answer unless that is nil.
 func (d *demonstration) run(command string, params map[string]any, answer any) error {
 	_, err := d.ask(command, params, answer)
 	return err
 }
 
-// show runs a command as run does, and shows its answer to whoever watches.
+// show runs a command like run, and shows its answer to the watcher.
 func (d *demonstration) show(command string, params map[string]any, answer any) error {
 	got, err := d.ask(command, params, answer)
 	if err == nil {
@@ -111,7 +113,7 @@ func (d *demonstration) ask(command string, params map[string]any, answer any) (
 		return got, err
 	}
 	if got, err = definition.Run(d.quiet, d.env, raw); err == nil {
-		err = got.Settle(d.quiet, d.env, true) // the demo has it, and shows of it what it likes
+		err = got.Settle(d.quiet, d.env, true) // the demo received the answer, and shows parts of it
 	}
 	if err != nil || answer == nil {
 		return got, err
@@ -129,7 +131,7 @@ func (d *demonstration) step(title string) {
 	d.tell(func(w *terminal.Text) { w.Printf("\n%s\n", w.Paint(terminal.Bold, title)) })
 }
 
-// say adds a line to the step.
+// say adds a line to the current step.
 func (d *demonstration) say(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	at := &d.result.Steps[len(d.result.Steps)-1]
@@ -137,7 +139,7 @@ func (d *demonstration) say(format string, args ...any) {
 	d.tell(func(w *terminal.Text) { w.Printf("  %s\n", w.Sign(terminal.Inline(line))) })
 }
 
-// tell tells something to whoever watches.
+// tell calls what with the watcher, if there is one.
 func (d *demonstration) tell(what func(*terminal.Text)) {
 	if d.watcher != nil {
 		what(d.watcher)
@@ -200,31 +202,31 @@ func (d *demonstration) sends() error {
 	return nil
 }
 
-// message returns the params of a send.
+// message returns the parameters of a send.
 func message(sender, recipient, kind, payload string) map[string]any {
 	return map[string]any{"sender": sender, "recipient": recipient, "message_type": kind,
 		"payload": json.RawMessage(payload)}
 }
 
-// once has a message retried once only, and then be a dead letter.
+// once limits a message to one retry, after which it becomes a dead letter.
 func once(params map[string]any) map[string]any {
 	params["max_retries"] = 1
 	return params
 }
 
-// delivered is what the demo reads in an answer of deliver_all.
+// delivered holds what the demo reads from an answer of deliver_all.
 type delivered struct {
 	Delivered int                      `json:"messages_delivered"`
 	Summary   []delivery.Count         `json:"delivery_summary"`
 	Errors    []delivery.FailedAttempt `json:"errors"`
 }
 
-// mail is what the demo reads in an answer of poll or wait.
+// mail holds what the demo reads from an answer of poll or wait.
 type mail struct {
 	Messages []orchestrator.Message `json:"messages"`
 }
 
-// ladder delivers until nothing waits any more, and removes the cause of the failures in between.
+// ladder delivers until no message waits any more. After three failures it removes their cause.
 func (d *demonstration) ladder() error {
 	d.step("3. Deliver the messages; failed deliveries are retried")
 	for made := false; ; {
@@ -266,10 +268,10 @@ func (d *demonstration) ladder() error {
 	}
 }
 
-// demoLadder is the ladder of the demo, which nobody wants to wait for.
+// demoLadder is the retry schedule of the demo, shortened to avoid long waits.
 var demoLadder = []string{"250ms", "500ms", "1s"}
 
-// sayFailed tells of an attempt that failed, and of its reason the first time.
+// sayFailed describes a failed attempt, and the first time also its reason.
 func (d *demonstration) sayFailed(e *delivery.FailedAttempt) {
 	if len(d.attempts) == 0 {
 		d.say("(%s)", e.Message)
@@ -282,7 +284,7 @@ func (d *demonstration) sayFailed(e *delivery.FailedAttempt) {
 	d.say("%s to %s: attempt %d failed; %s", d.types[e.MessageID], e.Recipient, d.attempts[e.MessageID], next)
 }
 
-// waitUntil waits until a stored time has come.
+// waitUntil waits until a stored time.
 func (d *demonstration) waitUntil(at string) error {
 	due, err := time.Parse(tracing.Layout, at)
 	if err != nil {
@@ -291,7 +293,7 @@ func (d *demonstration) waitUntil(at string) error {
 	return d.pause(due.Sub(d.env.Ledger.Now()))
 }
 
-// pause waits for a time, unless the demo is ended meanwhile.
+// pause waits for a time, unless the demo is canceled meanwhile.
 func (d *demonstration) pause(length time.Duration) error {
 	select {
 	case <-time.After(length):
@@ -331,7 +333,7 @@ func (d *demonstration) reading() error {
 	return d.waiting()
 }
 
-// waiting lets an agent wait for a message that is only sent a moment later.
+// waiting makes an agent wait for a message that is sent a moment later.
 func (d *demonstration) waiting() error {
 	d.say("code_developer waits for a message; its inbox is empty")
 	sent := make(chan error, 1)
@@ -379,7 +381,7 @@ func (d *demonstration) story() error {
 	return nil
 }
 
-// Text ends the narration, which was printed while it happened.
+// Text ends the narration, which was printed while the demo ran.
 func (r DemoResult) Text(w *terminal.Text) {
 	w.Printf("\nThe database of this demo still exists, and one message in it needs your attention. To see the database in a browser, run:\n")
 	db := terminal.Inline(r.Database)

@@ -7,10 +7,10 @@ import (
 	"mailroom/orchestrator/person"
 )
 
-// thinking is for how long the demo's person thinks before answering.
+// thinking is how long the demo's person waits before answering.
 const thinking = 400 * time.Millisecond
 
-// question has an agent ask the person who runs it, who answers on a phone.
+// question makes an agent ask its user, who answers on a phone.
 func (d *demonstration) question() error {
 	d.step("6. An agent asks a person, who answers on a phone")
 	phone, err := d.phone()
@@ -51,8 +51,8 @@ func (d *demonstration) question() error {
 	return d.reads("code_developer")
 }
 
-// phone pairs a phone with the database, and approves it. The demo plays that phone itself: it has a key that the
-// database has not.
+// phone pairs a phone with the database, and approves it. The demo acts as that phone, with a key that the database
+// does not have.
 func (d *demonstration) phone() (person.Phone, error) {
 	if err := d.run("setting_set", map[string]any{"key": "signal.url", "value": "http://localhost:8420"},
 		nil); err != nil {
@@ -72,7 +72,7 @@ func (d *demonstration) phone() (person.Phone, error) {
 	return phone, d.run("signal_device_approve", map[string]any{"fingerprint": fingerprint}, nil)
 }
 
-// thread has three agents talk in a thread, until one of them closes it.
+// thread makes three agents talk in a thread, until one of them closes it.
 func (d *demonstration) thread() error {
 	d.step("7. Three agents talk in a thread and close it")
 	var made struct {
@@ -113,14 +113,14 @@ func (d *demonstration) thread() error {
 	return nil
 }
 
-// as is the demo when it runs a command for an agent whose name is no parameter of that.
+// as returns a demo that runs commands for an agent whose name is not a parameter of the command.
 func (d *demonstration) as(agent string) *demonstration {
 	other := *d
 	other.env.Caller.Name = agent
 	return &other
 }
 
-// reads has an agent read its mail, and tells of each message.
+// reads makes an agent read its messages, and describes each message.
 func (d *demonstration) reads(agent string) error {
 	var got mail
 	if err := d.run("wait", map[string]any{"recipient": agent, "timeout": 0}, &got); err != nil {

@@ -8,19 +8,20 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// DoctorResult is what was found in a database.
+// DoctorResult holds what was found in a database.
 type DoctorResult struct {
 	Database string `json:"database"`
 	commands.Examined
 }
 
-// DoctorParams say what to look at.
+// DoctorParams selects the checks.
 type DoctorParams struct {
 	Try   bool `json:"try,omitempty" desc:"send a test message through the transport of each agent, and repair paths of connected hosts"`
 	Quick bool `json:"quick,omitempty" desc:"skip the checks that can take a minute because they read every row of a large database"`
 }
 
-// doctorCommand goes on after a check that fails. Without trials it reads only, and over the network it mends no files.
+// doctorCommand defines doctor, which continues after a failed check. Without the parameter try, it only reads. Over
+// the network, it repairs no files.
 func doctorCommand(looks []Look) commands.Typed[DoctorParams, DoctorResult] {
 	return commands.Define(vocabulary, "doctor",
 		func(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
@@ -33,8 +34,8 @@ func doctorCommand(looks []Look) commands.Typed[DoctorParams, DoctorResult] {
 		}).With(commands.Traits{LooksOnly: true})
 }
 
-// brokenSchedules looks for schedules that no daemon can run. Where they cannot be read, the engine's checks have said
-// why.
+// brokenSchedules reports the schedules that no daemon can run. If the schedules cannot be read, it returns nil,
+// because the engine's checks report the reason.
 func brokenSchedules(ctx context.Context, env commands.Env) (found overview.Findings) {
 	list, err := listSchedules(ctx, env)
 	if err != nil {
@@ -51,7 +52,7 @@ func brokenSchedules(ctx context.Context, env commands.Env) (found overview.Find
 	return found
 }
 
-// Text shows one line per check, and below it what to do.
+// Text writes one line per check, and below it what to do.
 func (r DoctorResult) Text(w *terminal.Text) {
 	w.Printf("%s\n", r.Database)
 	r.Examined.Text(w)

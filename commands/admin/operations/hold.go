@@ -14,28 +14,28 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// HoldParams name two agents; without them, what is held back is listed.
+// HoldParams names two agents. Without agents, the holds are listed.
 type HoldParams struct {
 	Agent string `json:"agent,omitempty" desc:"one agent; without agents, the holds are listed" check:"agent" arg:"1"`
 	Other string `json:"other,omitempty" desc:"the other agent" check:"agent" arg:"2"`
 	Off   bool   `json:"off,omitempty" desc:"release the held messages; for an hour, Mailroom does not hold messages between the two agents or report a loop"`
 }
 
-// HoldResult says what became of what two agents write to each other, or lists what is held back.
+// HoldResult holds the state of the messages between two agents, or lists the holds.
 type HoldResult struct {
 	Agents  []string `json:"agents,omitempty"`
-	Held    bool     `json:"held"`            // it is held back now
-	Changed bool     `json:"changed"`         // whether this call has changed anything
-	Until   string   `json:"until,omitempty"` // when it is let go by itself; with off, until when they may go on
-	Waiting int      `json:"messages"`        // that wait, or were let go
+	Held    bool     `json:"held"`            // the messages are held now
+	Changed bool     `json:"changed"`         // whether this call changed anything
+	Until   string   `json:"until,omitempty"` // end of the hold; with off, end of the time in which no hold begins
+	Waiting int      `json:"messages"`        // number of messages that wait, or were released
 
 	Holds []HoldLine `json:"holds,omitempty"`
 }
 
-// HoldLine is a pair of agents that is held back, or may go on.
+// HoldLine is a pair of agents whose messages are held, or were released.
 type HoldLine struct {
 	Agents []string `json:"agents"`
-	Held   bool     `json:"held"` // false: they may go on
+	Held   bool     `json:"held"` // false: released
 	Since  string   `json:"since"`
 	Until  string   `json:"until"`
 	By     string   `json:"by"`
@@ -76,7 +76,7 @@ func lines(holds []ledger.Hold, held bool) (list []HoldLine) {
 	return list
 }
 
-// textHolds lists what is held back.
+// textHolds writes the list of holds.
 func (r HoldResult) textHolds(w *terminal.Text) {
 	if len(r.Holds) == 0 {
 		w.Printf("No messages between agents are held.\n")
@@ -91,7 +91,7 @@ func (r HoldResult) textHolds(w *terminal.Text) {
 	})
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r HoldResult) Text(w *terminal.Text) {
 	if r.Agents == nil {
 		r.textHolds(w)

@@ -14,13 +14,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// InitParams say where the project is.
+// InitParams holds where the project is.
 type InitParams struct {
 	Folder string `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"." arg:"1"`
 	Nested bool   `json:"nested,omitempty" desc:"create a database even if a folder above has one"`
 }
 
-// InitResult says where the database is now.
+// InitResult holds where the database is.
 type InitResult struct {
 	Database string `json:"database"`
 	Created  bool   `json:"created"`
@@ -32,7 +32,7 @@ var initCommand = commands.Define(vocabulary, "init", initProject).
 	return commands.ProjectDatabase(p.Folder)
 })
 
-// initProject makes the database of a project, which every mailroom command below that folder finds by itself.
+// initProject creates the database of a project. Every mailroom command run in that folder or below finds it.
 func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResult, error) {
 	if env.Ledger.IsCentral() {
 		return initOnServer(ctx, env)
@@ -63,7 +63,7 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 	return InitResult{Database: env.Ledger.Path(), Created: created}, nil
 }
 
-// initOnServer makes a database on a server, or brings the settings and rights of one that is there up to date.
+// initOnServer creates a database on a server, or updates the settings and rights of an existing one.
 func initOnServer(ctx context.Context, env commands.Env) (InitResult, error) {
 	r := InitResult{Database: env.Ledger.Path()}
 	var err error
@@ -80,7 +80,7 @@ func initOnServer(ctx context.Context, env commands.Env) (InitResult, error) {
 	return r, nil
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r InitResult) Text(w *terminal.Text) {
 	if r.Note != "" {
 		defer w.Printf("%s\n", w.Paint(terminal.Yellow, r.Note))

@@ -11,26 +11,26 @@ import (
 	"mailroom/orchestrator/move"
 )
 
-// MigrateParams name the place that the database leaves; the one to which it moves is that of --db.
+// MigrateParams names the database to move from. The database to move to is that of --db.
 type MigrateParams struct {
 	From string `json:"from" desc:"database to move: a file, or postgres://USER@HOST/DATABASE" check:"min=1,max=4096"`
 }
 
-// MigrateResult says what was moved.
+// MigrateResult describes what was moved.
 type MigrateResult struct {
 	Database string       `json:"database"`
 	From     string       `json:"from"`
-	Finished bool         `json:"finished_before,omitempty"` // an earlier run had moved all of it
+	Finished bool         `json:"finished_before,omitempty"` // an earlier run already moved all of it
 	Rows     int64        `json:"rows"`
 	Tables   []move.Table `json:"tables"`
-	// Standstill is for how long nobody could write.
+	// Standstill is how long writes were blocked.
 	Standstill float64 `json:"standstill_seconds"`
 	Leases     int64   `json:"leases_ended"`
 	Hosts      int64   `json:"agents_of_host"`
-	// as "bob of db2": whose files, commands and sessions are on that machine
+	// agents in the form "bob of db2", whose files, commands and sessions are on that machine
 	Others   []string `json:"agents_of_other_hosts"`
 	Repaired int64    `json:"repaired"`
-	Repairs  []string `json:"repairs"` // the first of them
+	Repairs  []string `json:"repairs"` // the first repairs
 	Left     []string `json:"left"`    // tables of other programs
 
 	// For people only.
@@ -43,7 +43,7 @@ var migrateCommand = commands.Define(vocabulary, "migrate", migrate).With(comman
 	Confirm: "This moves the database from {from} to {database}. The old database becomes read-only.",
 })
 
-// migrate opens the old place beside the one of the call.
+// migrate opens the database to move from, beside that of the call, and moves it.
 func migrate(ctx context.Context, env commands.Env, p MigrateParams) (MigrateResult, error) {
 	old, err := env.Engine.OpenOther(ctx, p.From)
 	if err != nil {
@@ -64,7 +64,7 @@ func migrate(ctx context.Context, env commands.Env, p MigrateParams) (MigrateRes
 	return r, nil
 }
 
-// Text says what a person wants to know of it.
+// Text writes the result for people.
 func (r MigrateResult) Text(w *terminal.Text) {
 	if r.Finished {
 		w.Printf("The database %s has already moved to %s.\n", terminal.Inline(r.From), terminal.Inline(r.Database))

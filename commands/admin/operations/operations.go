@@ -1,5 +1,6 @@
-// Package operations has the commands that look after the database and the daemon: settings and schedules, making,
-// copying and migrating a database, checks, the service, trust, and the demo, which runs commands of them all.
+// Package operations contains the commands that maintain the database and the daemon: settings and schedules;
+// creating, copying and migrating a database; checks; the service; trust; and the demo, which runs commands of all
+// packages.
 package operations
 
 import (
@@ -15,10 +16,10 @@ var cards embed.FS
 
 var vocabulary = &commands.Vocabulary{Name: "admin", Cards: cards, FoldCase: true, TopLevel: true}
 
-// Look is a check that doctor makes beside its own. With mend it may repair what it finds.
+// Look is a check that doctor runs in addition to its own. With mend, it may repair what it finds.
 type Look func(ctx context.Context, env commands.Env, mend bool) overview.Findings
 
-// Definitions lists the commands in the order in which they are shown. doctor also makes these checks.
+// Definitions lists the commands in the order in which they are shown. doctor also runs the checks in looks.
 func Definitions(looks ...Look) []*commands.Definition {
 	return []*commands.Definition{
 		settingListCommand.Definition,

@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// RecountResult says which counts were wrong.
+// RecountResult lists the counts that were wrong.
 type RecountResult struct {
 	Corrected []string `json:"corrected"`
 }
@@ -33,7 +33,7 @@ func recount(ctx context.Context, env commands.Env, _ struct{}) (RecountResult, 
 	return r, err
 }
 
-// Text names each count that was wrong, and by how much.
+// Text writes each count that was wrong, and by how much.
 func (r RecountResult) Text(w *terminal.Text) {
 	if len(r.Corrected) == 0 {
 		w.Printf("All counts that `mailroom status` shows were correct.\n")

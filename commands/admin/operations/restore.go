@@ -12,24 +12,24 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// RestoreParams name a backup.
+// RestoreParams names a backup.
 type RestoreParams struct {
 	File  string `json:"file" desc:"backup to restore" check:"min=1,max=4096" arg:"1"`
 	Force bool   `json:"force,omitempty" desc:"restore even if the current database has undelivered messages"`
 }
 
-// RestoreResult says what is there now, how many tokens and phones of the backup are revoked, and where that is which
-// was there before.
+// RestoreResult describes the restored database, counts the revoked tokens and phones, and holds where the previous
+// database is saved.
 type RestoreResult struct {
 	Database string `json:"database"`
 	Messages int64  `json:"messages"`
-	// Missing counts the messages that were there before and are not in the backup.
+	// Missing counts the messages of the previous database that are not in the backup.
 	Missing int64 `json:"messages_not_in_backup"`
-	// Adds lists the commands, addresses and schedules that came with the backup and were not there before.
+	// Adds lists the commands, addresses and schedules of the backup that the previous database did not have.
 	Adds    []string `json:"outside_added,omitempty"`
 	Revoked int64    `json:"tokens_revoked"`
 	Devices int64    `json:"devices_revoked"`
-	// Untrusted is why the database does nothing outside of itself until it is trusted.
+	// Untrusted is why the database has no effect outside itself until it is trusted.
 	Untrusted string `json:"untrusted,omitempty"`
 	Previous  string `json:"previous,omitempty"`
 }
@@ -39,7 +39,7 @@ var restoreCommand = commands.Define(vocabulary, "restore", restore).With(comman
 	Confirm: "This replaces all current messages with those in {file}.{foreseen}",
 }).Foreseeing(foreseeRestore)
 
-// restore is one transaction: other processes need not be stopped.
+// restore replaces the content of the database in one transaction, so that other processes need not be stopped.
 func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreResult, error) {
 	r, err := env.Ledger.Restore(ctx, p.File, p.Force)
 	return RestoreResult{
@@ -48,7 +48,7 @@ func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreRes
 	}, err
 }
 
-// foreseeRestore says what goes and what comes, before it is done.
+// foreseeRestore describes what the restore would remove and add.
 func foreseeRestore(ctx context.Context, env commands.Env, p RestoreParams) (string, error) {
 	found, err := ledger.CompareBackup(ctx, env.Ledger, p.File)
 	if err == nil && !p.Force {
@@ -64,7 +64,7 @@ func foreseeRestore(ctx context.Context, env commands.Env, p RestoreParams) (str
 	return says, nil
 }
 
-// changes says what a restore takes and brings, in lines.
+// changes describes in lines what a restore removes and adds.
 func changes(found store.Compared) (lines []string) {
 	if found.Missing > 0 {
 		lines = append(lines, "The backup does not have "+orchestrator.Plural(int(found.Missing), "message")+" of the current database.")
@@ -78,7 +78,7 @@ func changes(found store.Compared) (lines []string) {
 	return lines
 }
 
-// Text says what was done.
+// Text writes what was done.
 func (r RestoreResult) Text(w *terminal.Text) {
 	w.Printf("Restored %s into %s.\n", orchestrator.Plural(int(r.Messages), "message"), r.Database)
 	for _, line := range changes(store.Compared{Missing: r.Missing, Adds: r.Adds}) {

@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// ScheduleAddParams say what to run when.
+// ScheduleAddParams holds what to run, and when.
 type ScheduleAddParams struct {
 	Name    string          `json:"name" desc:"name of the schedule; an existing schedule is replaced" check:"agent|group" arg:"1"`
 	Spec    string          `json:"spec" desc:"cron expression in local time, @every 10m, @daily, or @doorbell" check:"min=1,max=128" arg:"2"`
@@ -26,7 +26,7 @@ type ScheduleAddResult struct {
 var scheduleAddCommand = commands.Define(vocabulary, "schedule add", scheduleAdd).
 	With(commands.Traits{HereOnly: true}).Knowing("name", knownSchedules).Knowing("command", knownCommands)
 
-// scheduleAdd checks the spec, the command and its parameters before it stores anything.
+// scheduleAdd checks the spec, the command and its parameters before it stores the schedule.
 func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (ScheduleAddResult, error) {
 	if _, err := commands.ParseSpec(p.Spec, env.Ledger.Now()); err != nil {
 		return ScheduleAddResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "spec", Err: err,
@@ -46,7 +46,7 @@ func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (Sc
 	return ScheduleAddResult{Schedule: s}, err
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r ScheduleAddResult) Text(w *terminal.Text) {
 	w.Printf("Added the schedule %s (%s). It runs %s with %s.\n", r.Schedule.Name, r.Schedule.Spec,
 		r.Schedule.Command, string(r.Schedule.Params))

@@ -15,11 +15,11 @@ type ScheduleListResult struct {
 	Schedules []ListedSchedule `json:"schedules"`
 }
 
-// ListedSchedule is a schedule, and what is known of its runs.
+// ListedSchedule is a schedule with its next and its last run.
 type ListedSchedule struct {
 	orchestrator.Schedule
-	NextRunAt string         `json:"next_run_at,omitempty"` // where a daemon runs; "" is often, or not known
-	LastRun   *schedules.Run `json:"last_run,omitempty"`    // for administrators
+	NextRunAt string         `json:"next_run_at,omitempty"` // with a daemon; "" if it is often or unknown
+	LastRun   *schedules.Run `json:"last_run,omitempty"`    // only for administrators
 }
 
 var scheduleListCommand = commands.Define(vocabulary, "schedule list", scheduleList)
@@ -50,7 +50,7 @@ func scheduleList(ctx context.Context, env commands.Env, _ struct{}) (r Schedule
 	return r, nil
 }
 
-// listSchedules lists the schedules, and says of one that no daemon can run why that is.
+// listSchedules lists the schedules. The Problem of a schedule that no daemon can run describes why.
 func listSchedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedule, error) {
 	list, err := schedules.List(ctx, env.Ledger)
 	if err != nil {
@@ -62,7 +62,7 @@ func listSchedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedu
 		}
 		_, _, err := env.Catalogue.Runs(&list[i], env.Ledger.Now())
 		if own, ok := errors.AsType[*orchestrator.Error](err); ok {
-			list[i].Problem = "cannot run: " + own.Message // without advice on how to call a command
+			list[i].Problem = "cannot run: " + own.Message // without the hint, which is about calling a command
 		} else if err != nil {
 			list[i].Problem = "cannot run: " + err.Error()
 		}
@@ -70,12 +70,12 @@ func listSchedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedu
 	return list, nil
 }
 
-// removesSchedule is the advice about one that does not run.
+// removesSchedule returns the advice for a schedule that cannot run.
 func removesSchedule(name string) string {
 	return "To remove the schedule, run `mailroom schedule remove " + name + "`"
 }
 
-// Text shows a table.
+// Text writes a table.
 func (r ScheduleListResult) Text(w *terminal.Text) {
 	terminal.TableOf(w, []string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, r.Schedules,
 		func(s *ListedSchedule) []string {
@@ -88,7 +88,7 @@ func (r ScheduleListResult) Text(w *terminal.Text) {
 	}
 }
 
-// knownSchedules are the schedules that a shell offers where a command line is completed.
+// knownSchedules returns the schedules, as completions for a shell.
 func knownSchedules(ctx context.Context, env commands.Env) ([]commands.Known, error) {
 	list, err := schedules.List(ctx, env.Ledger)
 	return commands.KnownOf(list, func(s *orchestrator.Schedule) commands.Known {

@@ -8,12 +8,12 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// ScheduleRemoveParams name a schedule.
+// ScheduleRemoveParams names a schedule.
 type ScheduleRemoveParams struct {
 	Name string `json:"name" desc:"schedule to remove" check:"agent|group" arg:"1"`
 }
 
-// ScheduleRemoveResult names what is gone.
+// ScheduleRemoveResult names the removed schedule.
 type ScheduleRemoveResult struct {
 	Name string `json:"name"`
 }
@@ -25,7 +25,7 @@ func scheduleRemove(ctx context.Context, env commands.Env, p ScheduleRemoveParam
 	return ScheduleRemoveResult(p), schedules.Remove(ctx, env.Ledger, p.Name)
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r ScheduleRemoveResult) Text(w *terminal.Text) {
 	w.Printf("Removed the schedule %s.\n", r.Name)
 }

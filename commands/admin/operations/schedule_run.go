@@ -11,17 +11,17 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// ScheduleRunParams name a schedule.
+// ScheduleRunParams names a schedule.
 type ScheduleRunParams struct {
 	Name string `json:"name" desc:"schedule to run now" check:"agent|group" arg:"1"`
 }
 
-// ScheduleRunResult is what the command answered.
+// ScheduleRunResult holds the answer of the command.
 type ScheduleRunResult struct {
 	Name    string          `json:"name"`
 	Command string          `json:"command"`
 	Seconds float64         `json:"seconds"`
-	Answer  json.RawMessage `json:"answer"` // as the command itself gives it
+	Answer  json.RawMessage `json:"answer"` // in the command's own form
 
 	ran commands.Answer
 }
@@ -33,8 +33,9 @@ func (r ScheduleRunResult) Settle(ctx context.Context, env commands.Env, written
 
 var scheduleRunCommand = commands.Define(vocabulary, "schedule run", scheduleRun).Knowing("name", knownSchedules)
 
-// scheduleRun runs the command as a daemon would, whoever asks: what it does was decided on the machine where the
-// schedule was added. The trace has its run below the one of this command, which names who asked.
+// scheduleRun runs the command as a daemon would, with administrator rights for any caller, because what the command
+// does was decided on the machine where the schedule was added. In the trace, the span of the run is a child of this
+// command's span, which names the caller.
 func scheduleRun(ctx context.Context, env commands.Env, p ScheduleRunParams) (r ScheduleRunResult, err error) {
 	s, err := schedules.Get(ctx, env.Ledger, p.Name)
 	if err != nil {
@@ -64,7 +65,7 @@ func scheduleRun(ctx context.Context, env commands.Env, p ScheduleRunParams) (r 
 	return r, err
 }
 
-// Text says it in a sentence, and then what the command says.
+// Text writes a sentence, and then the text of the command's result.
 func (r ScheduleRunResult) Text(w *terminal.Text) {
 	w.Printf("The schedule %s ran %s in %.1f s.\n", r.Name, r.Command, r.Seconds)
 	if told, ok := r.ran.Result.(interface{ Text(*terminal.Text) }); ok {

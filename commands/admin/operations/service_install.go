@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ServiceInstallParams say how the daemon is to run.
+// ServiceInstallParams holds how to run the daemon.
 type ServiceInstallParams struct {
 	Listen string `json:"listen,omitempty" desc:"address for tools and commands over HTTP, such as 127.0.0.1:9464; default: none" check:"max=256"`
 	Phone  string `json:"phone,omitempty" desc:"address for the phone app, such as 127.0.0.1:8420; default: none" check:"max=256"`
@@ -27,12 +27,12 @@ type ServiceInstallParams struct {
 	Remove bool   `json:"remove,omitempty" desc:"stop the daemon and remove the unit"`
 }
 
-// ServiceInstallResult says what was written and what is left to do.
+// ServiceInstallResult describes what was written, and what is left to do.
 type ServiceInstallResult struct {
-	Unit     string   `json:"unit"` // its file
+	Unit     string   `json:"unit"` // path of the unit file
 	Database string   `json:"database"`
 	Changed  bool     `json:"changed"`
-	Content  string   `json:"content,omitempty"` // of the unit, if it was only asked for
+	Content  string   `json:"content,omitempty"` // text of the unit, with the parameter print
 	Next     []string `json:"next,omitempty"`    // commands that could not be run here, and why
 
 	removed bool
@@ -41,7 +41,7 @@ type ServiceInstallResult struct {
 var serviceInstallCommand = commands.Define(vocabulary, "service install", serviceInstall).
 	With(commands.Traits{HereOnly: true, MakesOne: true})
 
-// serviceInstall has the user's systemd run the daemon of this database now and after each start of the machine.
+// serviceInstall makes the user's systemd run the daemon of this database, now and after each start of the machine.
 func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParams) (ServiceInstallResult, error) {
 	folder, err := os.UserConfigDir()
 	if err != nil {
@@ -60,7 +60,7 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 		if !p.Print {
 			return r, err
 		}
-		flags = nil // they are of another database
+		flags = nil // the flags belong to another database
 	}
 	p.Listen, p.Phone = cmp.Or(p.Listen, flags["--listen"]), cmp.Or(p.Phone, flags["--phone"])
 	if p.Remove {
@@ -94,8 +94,8 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 	return r, nil
 }
 
-// mayChange refuses to write or remove the unit if systemd runs something else by its name: the daemon of another database,
-// unless that is a file that no longer exists, or a unit that somebody else has written.
+// mayChange returns an error if systemd runs something else under the name of the unit: a unit that somebody else
+// wrote, or the daemon of another database, unless the file of that database no longer exists.
 func (r *ServiceInstallResult) mayChange(before []byte, other string) error {
 	const hint = "To install a unit for this database, give the unit another name, as in `mailroom service install --name shop`"
 	name := filepath.Base(r.Unit)
@@ -126,8 +126,8 @@ func unitError(err error) error {
 	return orchestrator.Errorf(orchestrator.Unavailable, "cannot change the unit: %v", err)
 }
 
-// unitText is the unit of a daemon: this program, where it lies, under the name that this host has here or, without one, had
-// in the unit before.
+// unitText returns the unit of a daemon. The unit runs this program at its present path, under the host name that
+// this program has or, if that is the machine's own, the host name in the previous unit.
 func unitText(name string, l *ledger.Ledger, p ServiceInstallParams, hostBefore string) (string, error) {
 	program, err := commands.OwnPath()
 	if err != nil {
@@ -155,7 +155,7 @@ func unitText(name string, l *ledger.Ledger, p ServiceInstallParams, hostBefore 
 	return ServiceUnit("Written by `mailroom service install`", name, "for "+l.Path(), words), nil
 }
 
-// systemctl asks the user's systemd for something. If that cannot be had, it returns the command for the user to run.
+// systemctl calls the user's systemd. If the call fails, it returns the command for the user to run.
 func systemctl(ctx context.Context, words ...string) (left []string) {
 	words = append([]string{"--user"}, words...)
 	said, err := exec.CommandContext(ctx, "systemctl", words...).CombinedOutput()
@@ -169,7 +169,7 @@ func systemctl(ctx context.Context, words ...string) (left []string) {
 	return []string{"systemctl " + strings.Join(words, " ") + " (" + why + ")"}
 }
 
-// Text says it in sentences.
+// Text writes the result for people.
 func (r ServiceInstallResult) Text(w *terminal.Text) {
 	switch {
 	case r.Content != "":

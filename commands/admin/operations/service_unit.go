@@ -31,9 +31,9 @@ RestrictSUIDSGID=true
 WantedBy=default.target
 `
 
-// ServiceUnit returns a systemd unit of the user's own that runs the daemon. Its first line says where it comes from,
-// name is that of its file, of ends its description, and words are the daemon's command line, of which none may have a
-// line break or a zero byte. The Debian package has one, too.
+// ServiceUnit returns a systemd user unit that runs the daemon. from begins the first line, which names the unit's
+// origin. name is the name of the unit's file, and of ends its description. words is the daemon's command line; no
+// word may have a line break or a zero byte. The Debian package uses ServiceUnit too.
 func ServiceUnit(from, name, of string, words []string) string {
 	line := make([]string, len(words))
 	for i, word := range words {
@@ -45,7 +45,7 @@ func ServiceUnit(from, name, of string, words []string) string {
 	return fmt.Sprintf(serviceUnit, from, name, strings.ReplaceAll(of, "%", "%%"), strings.Join(line, " "))
 }
 
-// servedBy returns the flags with which a unit runs `mailroom serve`; nil if it runs something else.
+// servedBy returns the flags with which a unit runs `mailroom serve`, or nil if it runs something else.
 func servedBy(unit string) map[string]string {
 	words := unitWords(unit)
 	if len(words) < 2 || words[1] != "serve" {
@@ -58,7 +58,7 @@ func servedBy(unit string) map[string]string {
 	return flags
 }
 
-// unitWords returns the words of the command line in a unit that ServiceUnit has made.
+// unitWords returns the words of the command line in a unit written by ServiceUnit.
 func unitWords(unit string) (words []string) {
 	_, line, _ := strings.Cut(unit, "\nExecStart=")
 	line, _, _ = strings.Cut(line, "\n")
@@ -72,7 +72,7 @@ func unitWords(unit string) (words []string) {
 			words = append(words, word.String())
 			word.Reset()
 		case strings.IndexByte(`\%$`, c) >= 0 && i+1 < len(line):
-			i++ // the byte that follows is meant
+			i++ // the next byte is literal
 			word.WriteByte(line[i])
 		default:
 			word.WriteByte(c)
@@ -81,5 +81,5 @@ func unitWords(unit string) (words []string) {
 	return append(words, word.String())
 }
 
-// unitWord writes a word so that systemd reads it as it is. Source: systemd.service(5), "Command lines".
+// unitWord escapes a word so that systemd reads it unchanged. Source: systemd.service(5), "Command lines".
 var unitWord = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestUnitWords: what a unit runs is read as it was written, whatever is in a path.
+// TestUnitWords checks that the command line of a unit is read as it was written, whatever characters a path has.
 func TestUnitWords(t *testing.T) {
 	t.Parallel()
 	words := []string{`/opt/mail "room"/mailroom`, "serve", "--db", `/home/me/100% \of $it; 'all'/mailroom.db`, "--log-level", "info"}

@@ -7,7 +7,7 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// SettingGetParams name a setting.
+// SettingGetParams names a setting.
 type SettingGetParams struct {
 	Key string `json:"key" desc:"setting to show" check:"min=1,max=64" arg:"1"`
 }

@@ -20,7 +20,7 @@ func settingList(ctx context.Context, env commands.Env, _ struct{}) (SettingList
 	return SettingListResult{Settings: list}, err
 }
 
-// Text shows a table.
+// Text writes a table.
 func (r SettingListResult) Text(w *terminal.Text) {
 	terminal.TableOf(w, []string{"SETTING", "VALUE", "BOUNDS", "WHAT IT IS"}, r.Settings,
 		func(s *ledger.Setting) []string {
@@ -35,7 +35,7 @@ func (r SettingListResult) Text(w *terminal.Text) {
 		})
 }
 
-// knownSettings are the settings that a shell offers where a command line is completed.
+// knownSettings returns the settings, as completions for a shell.
 func knownSettings(ctx context.Context, env commands.Env) ([]commands.Known, error) {
 	list, err := env.Ledger.Settings(ctx)
 	return commands.KnownOf(list,

@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/person"
 )
 
-// SettingSetParams change one setting.
+// SettingSetParams holds the change to one setting.
 type SettingSetParams struct {
 	Key     string `json:"key" desc:"setting to change" check:"min=1,max=64" arg:"1"`
 	Value   string `json:"value,omitempty" desc:"new value" check:"max=256" arg:"2"`
@@ -18,8 +18,8 @@ type SettingSetParams struct {
 
 var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet).Knowing("key", knownSettings)
 
-// settingSet takes effect in every process at its next transaction. Over the network it changes no setting that is
-// local.
+// settingSet changes a setting. The change takes effect in every process at its next transaction. Callers over the
+// network cannot change local settings.
 func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (ledger.Setting, error) {
 	if p.Default == (p.Value != "") {
 		return ledger.Setting{},

@@ -10,23 +10,24 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// TrustParams say what is done about a database; without any it is trusted.
+// TrustParams selects what to do about a database. The default is to trust it.
 type TrustParams struct {
 	Show   bool `json:"show,omitempty" desc:"show the actions outside the database, without trusting it"`
 	Remove bool `json:"remove,omitempty" desc:"stop trusting the database"`
 	List   bool `json:"list,omitempty" desc:"list the databases that are trusted on this machine"`
 }
 
-// TrustResult is how things stand with the database, and with --list all that are trusted.
+// TrustResult holds whether the database is trusted and, with list, all trusted databases.
 type TrustResult struct {
 	schedules.TrustState
 	Databases []ledger.TrustedDatabase `json:"databases,omitempty"`
 }
 
-// It is marked as a command that looks only, so that its span makes no database in the place of one that is gone.
+// trustCommand has LooksOnly so that its span does not create a database in place of one that no longer exists.
 var trustCommand = commands.Define(vocabulary, "trust", trust).With(commands.Traits{HereOnly: true, LooksOnly: true})
 
-// trust answers with what the database does outside of itself, whatever else it is asked for.
+// trust trusts a database, stops trusting it, or shows its state. The answer always has what the database does
+// outside itself.
 func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult, err error) {
 	switch {
 	case p.Remove && (p.Show || p.List):
@@ -43,7 +44,8 @@ func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult,
 	return r, err
 }
 
-// Text shows what the database does before it says whether it may. Nothing is cut: what matters could stand at the end.
+// Text writes what the database does before whether it is trusted. Nothing is truncated, because the important part
+// could be at the end.
 func (r TrustResult) Text(w *terminal.Text) {
 	for _, o := range r.Outside {
 		w.Block(terminal.Painted(o.What+" "+terminal.Inline(o.Name)+": "), "    ", o.Does)

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// AgentAddParams say what to add, or to change of a known agent. What is left out stays as it is.
+// AgentAddParams holds the agent to add, or the changes to an existing one. Parameters left out keep their values.
 type AgentAddParams struct {
 	Name        string             `json:"name" desc:"name of the agent: a letter followed by letters, digits, _, or -" check:"agent" arg:"1"`
 	Role        *string            `json:"role,omitempty" desc:"short description of the agent's work" check:"max=256"`
@@ -36,12 +36,12 @@ type AgentAddParams struct {
 type AgentResult struct {
 	Agent   ledger.Agent `json:"agent"`
 	Created bool         `json:"created"`
-	Note    string       `json:"note,omitempty"` // that nobody hears of its silence or its failing sessions, if so
+	Note    string       `json:"note,omitempty"` // set if nobody gets reports about its silence or failures
 }
 
 var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)
 
-// agentAdd is idempotent: adding a known agent again updates it.
+// agentAdd is idempotent: adding an existing agent again updates it.
 func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentResult, error) {
 	u := agents.Update{
 		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start,
@@ -68,7 +68,7 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 	return r, nil
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r AgentResult) Text(w *terminal.Text) {
 	what := "Changed"
 	if r.Created {

@@ -9,16 +9,16 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// AgentDisableParams say whose transport is not to be used any more.
+// AgentDisableParams names the agent whose transport is no longer used.
 type AgentDisableParams struct {
 	Name string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
 	Why  string `json:"why,omitempty" desc:"short reason, shown wherever the agent is listed as disabled" check:"max=256"`
 }
 
-// AgentDisableResult is an agent that is disabled now.
+// AgentDisableResult is a disabled agent.
 type AgentDisableResult struct {
 	Agent    ledger.Agent `json:"agent"`
-	Disabled bool         `json:"disabled"` // false: it was before
+	Disabled bool         `json:"disabled"` // false: it was already disabled
 }
 
 var agentDisableCommand = commands.Define(vocabulary, "agent disable", agentDisable)
@@ -29,7 +29,7 @@ func agentDisable(ctx context.Context, env commands.Env, p AgentDisableParams) (
 	return r, err
 }
 
-// Text says it in a sentence, and where its messages go.
+// Text writes the result, and where the agent's messages go.
 func (r AgentDisableResult) Text(w *terminal.Text) {
 	if !r.Disabled {
 		since, why := r.Agent.DisabledSince()

@@ -12,7 +12,7 @@ import (
 // AgentEnableResult is an agent whose transport is used.
 type AgentEnableResult struct {
 	Agent   ledger.Agent `json:"agent"`
-	Enabled bool         `json:"enabled"` // false: it was before
+	Enabled bool         `json:"enabled"` // false: it was already enabled
 }
 
 var agentEnableCommand = commands.Define(vocabulary, "agent enable", agentEnable)
@@ -22,7 +22,7 @@ func agentEnable(ctx context.Context, env commands.Env, p AgentNameParams) (r Ag
 	return r, err
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r AgentEnableResult) Text(w *terminal.Text) {
 	if !r.Enabled {
 		w.Printf("%s is not disabled; its messages go to %s.\n", r.Agent.Name, r.Agent.Deliver)

@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// AgentListParams say whom to list.
+// AgentListParams selects the agents to list.
 type AgentListParams struct {
 	All     bool   `json:"all,omitempty" desc:"include removed agents"`
 	Search  string `json:"search,omitempty" desc:"only agents with this text in their name, role, or host" check:"max=256"`
@@ -22,10 +22,10 @@ type AgentListParams struct {
 	Skip    int    `json:"skip,omitempty" desc:"number of agents to skip at the start of the list" check:"min=0"`
 }
 
-// AgentListResult lists the agents that are known, behind them the operator and the user, and then who was removed.
+// AgentListResult lists the known agents, then the operator and the user, and then the removed agents.
 type AgentListResult struct {
 	Agents []overview.Standing `json:"agents"`
-	Total  int                 `json:"total"` // without limit and skip, and without those that were removed
+	Total  int                 `json:"total"` // without limit and skip, and without removed agents
 }
 
 var agentListCommand = commands.Define(vocabulary, "agent list", agentList).With(commands.Traits{ListsAgents: true})
@@ -44,7 +44,8 @@ func agentList(ctx context.Context, env commands.Env, p AgentListParams) (AgentL
 	return AgentListResult{append(agents, removed...), total}, err
 }
 
-// conceal keeps the files, commands and addresses of other agents from an agent on another machine: keys stand in them.
+// conceal removes the files, commands and addresses of another agent for a caller on another machine, because they
+// may contain keys.
 func conceal(caller commands.Caller, a *overview.Standing) {
 	if !caller.Remote || caller.Admin || caller.Name == a.Name {
 		return
@@ -65,7 +66,7 @@ func conceal(caller commands.Caller, a *overview.Standing) {
 	}
 }
 
-// Text shows a table.
+// Text writes a table.
 func (r AgentListResult) Text(w *terminal.Text) {
 	switch {
 	case r.Total > 0 && len(r.Agents) == 0:
@@ -107,7 +108,8 @@ func (r AgentListResult) Text(w *terminal.Text) {
 	w.Table(headings, rows)
 }
 
-// waits says how much waits for an agent, how much is unread, and since when; nothing of one that was removed.
+// waits returns how many messages wait for an agent, how many are unread, and since when. The cells are empty for a
+// removed agent.
 func waits(w *terminal.Text, b *overview.RecipientBacklog) []string {
 	if b == nil {
 		return []string{"", "", ""}
@@ -115,7 +117,7 @@ func waits(w *terminal.Text, b *overview.RecipientBacklog) []string {
 	return []string{fmt.Sprint(b.Pending + b.Retry), fmt.Sprint(b.Unread), w.When(b.Oldest())}
 }
 
-// standing says in a few words what an agent does, and since when.
+// standing describes in a few words what an agent does, and since when.
 func standing(w *terminal.Text, a *overview.Standing) string {
 	if a.Status == "" {
 		return ""

@@ -12,18 +12,18 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// AgentRemoveParams name the agent to forget.
+// AgentRemoveParams names the agent to remove.
 type AgentRemoveParams struct {
 	Name       string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
 	Force      bool   `json:"force,omitempty" desc:"turn undelivered and unread messages into dead letters, and notify their senders"`
 	DeadLetter bool   `json:"dead_letter,omitempty" desc:"same as force"`
 }
 
-// AgentRemoveResult says what became of its mail.
+// AgentRemoveResult describes what happened to the agent's messages.
 type AgentRemoveResult struct {
 	Name        string `json:"name"`
-	DeadLetters int    `json:"dead_letters"`          // undelivered and unread messages that were given up
-	SessionPID  int    `json:"session_pid,omitempty"` // of its session, which goes on
+	DeadLetters int    `json:"dead_letters"`          // undelivered and unread messages that became dead letters
+	SessionPID  int    `json:"session_pid,omitempty"` // of its session, which keeps running
 }
 
 var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove).
@@ -50,7 +50,7 @@ func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (Ag
 	return r, err
 }
 
-// Text says it in a sentence, and what goes on.
+// Text writes the result, and whether the agent's session keeps running.
 func (r AgentRemoveResult) Text(w *terminal.Text) {
 	w.Printf("Removed %s.\n", r.Name)
 	switch {

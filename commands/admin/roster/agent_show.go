@@ -13,18 +13,18 @@ import (
 	"mailroom/orchestrator/sessions"
 )
 
-// AgentNameParams name one agent.
+// AgentNameParams names one agent.
 type AgentNameParams struct {
 	Name string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
 }
 
-// AgentShowParams name one agent, and say what to show of it.
+// AgentShowParams names one agent, and selects what to show.
 type AgentShowParams struct {
 	Name   string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
 	Lately bool   `json:"lately,omitempty" desc:"also show who wrote to it, and to whom it wrote, in the newest messages; for other agents, this needs admin rights"`
 }
 
-// AgentShowResult is one agent and what waits for it.
+// AgentShowResult is one agent and its backlog.
 type AgentShowResult struct {
 	Agent   overview.Standing         `json:"agent"`
 	Backlog overview.RecipientBacklog `json:"backlog"`
@@ -55,7 +55,7 @@ func agentShow(ctx context.Context, env commands.Env, p AgentShowParams) (AgentS
 	return r, nil
 }
 
-// Text shows a line per field; what is not set is left out.
+// Text writes one line per field. It leaves out fields that are not set.
 func (r AgentShowResult) Text(w *terminal.Text) {
 	a, b := r.Agent, r.Backlog
 	plan, private, output := "", "", ""
@@ -88,7 +88,7 @@ func (r AgentShowResult) Text(w *terminal.Text) {
 	r.textLately(w)
 }
 
-// textLately shows who wrote to it, and to whom it wrote.
+// textLately writes who wrote to the agent, and to whom the agent wrote.
 func (r AgentShowResult) textLately(w *terminal.Text) {
 	if r.Lately == nil {
 		return
@@ -109,7 +109,7 @@ func (r AgentShowResult) textLately(w *terminal.Text) {
 		w.Paint(terminal.Dim, "These numbers cover the newest "+orchestrator.Plural(r.Lately.Among, "message")+" of all agents."))
 }
 
-// set is a number with its unit, "" for 0.
+// set formats a number with its unit. It returns "" for 0.
 func set(n int, unit string) string {
 	if n == 0 {
 		return ""
@@ -117,7 +117,7 @@ func set(n int, unit string) string {
 	return fmt.Sprint(n) + unit
 }
 
-// runState says in a few words what became of the last run of an agent's start command.
+// runState describes in a few words the last run of an agent's start command.
 func runState(w *terminal.Text, run *sessions.Run) string {
 	switch {
 	case run == nil:
@@ -128,7 +128,7 @@ func runState(w *terminal.Text, run *sessions.Run) string {
 	return strings.ReplaceAll(string(run.State), "_", " ") + ", " + w.When(run.Since)
 }
 
-// lastRun says in a sentence what became of the last run of an agent's start command.
+// lastRun describes in a sentence the last run of an agent's start command.
 func lastRun(w *terminal.Text, run *sessions.Run) string {
 	if run == nil {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator/agents"
 )
 
-// AgentTokenParams say for whom to issue a token, or whose to revoke or list.
+// AgentTokenParams names the agent for which to issue a token, or whose tokens to revoke or list.
 type AgentTokenParams struct {
 	Name    string            `json:"name,omitempty" desc:"agent that the token is for" check:"agent" arg:"1"`
 	Admin   bool              `json:"admin,omitempty" desc:"also allow the commands for administrators"`
@@ -20,15 +20,15 @@ type AgentTokenParams struct {
 	List    bool              `json:"list,omitempty" desc:"list the tokens of the agent, or without a name all tokens, instead of issuing one"`
 }
 
-// AgentTokenResult holds a new token, which is shown this once, or what was asked of the present ones.
+// AgentTokenResult holds a new token, which is shown only once, or the result of revoking or listing tokens.
 type AgentTokenResult struct {
-	Agent     string         `json:"agent"` // "" in a list of all
+	Agent     string         `json:"agent"` // "" for a list of all tokens
 	Token     string         `json:"token,omitempty"`
 	ID        string         `json:"id,omitempty"`
 	Admin     bool           `json:"admin,omitempty"`
 	ExpiresAt string         `json:"expires_at,omitempty"`
-	Known     *bool          `json:"known,omitempty"`   // false: nobody has this name yet, and its first act adds it
-	Revoked   *int64         `json:"revoked,omitempty"` // how many
+	Known     *bool          `json:"known,omitempty"`   // false: no agent has this name yet; its first action adds it
+	Revoked   *int64         `json:"revoked,omitempty"` // number of revoked tokens
 	Tokens    []agents.Token `json:"tokens,omitempty"`
 }
 
@@ -68,15 +68,15 @@ func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (Agen
 	}
 	r.Token, r.ID, r.Admin, r.ExpiresAt = secret, token.ID, token.Admin, token.ExpiresAt
 	_, err = agents.Get(ctx, env.Ledger, p.Name)
-	r.Known = new(err == nil) // whatever the error: the token is shown only this once
+	r.Known = new(err == nil) // on any error too: the token is shown only once
 	if env.Call.Aside != nil {
 		r.explain(env.Call.Aside)
 	}
 	return r, nil
 }
 
-// explain tells a person what to do with a new token. It is no part of the answer, so that a shell can keep that in a
-// variable.
+// explain writes for a person what to do with a new token. It is not part of the answer, so that a shell can store
+// the answer in a variable.
 func (r AgentTokenResult) explain(w *terminal.Text) {
 	w.Printf("A program with this token acts for %s. Copy the token now: Mailroom does not show it again. Send it as `Authorization: Bearer ...`.\n", r.Agent)
 	if !*r.Known {
@@ -85,7 +85,7 @@ func (r AgentTokenResult) explain(w *terminal.Text) {
 	}
 }
 
-// Text shows the token, or what became of the present ones.
+// Text writes the token, or the result of revoking or listing tokens.
 func (r AgentTokenResult) Text(w *terminal.Text) {
 	switch {
 	case r.Revoked != nil && r.ID != "":

@@ -9,12 +9,12 @@ import (
 	"mailroom/orchestrator/agents"
 )
 
-// GroupDeleteParams name a group.
+// GroupDeleteParams names a group.
 type GroupDeleteParams struct {
 	Name string `json:"name" desc:"name of the group" check:"agent|group" arg:"1"`
 }
 
-// GroupDeleteResult is the group as it was.
+// GroupDeleteResult is the group before it was deleted.
 type GroupDeleteResult struct {
 	Group agents.Group `json:"group"`
 }
@@ -27,7 +27,7 @@ func groupDelete(ctx context.Context, env commands.Env, p GroupDeleteParams) (Gr
 	return GroupDeleteResult{group}, err
 }
 
-// Text says it in a sentence.
+// Text writes the result for people.
 func (r GroupDeleteResult) Text(w *terminal.Text) {
 	if len(r.Group.Members) == 0 {
 		w.Printf("Deleted the group %s. It had no members.\n", r.Group.Name)

@@ -21,14 +21,14 @@ func groupList(ctx context.Context, env commands.Env, _ struct{}) (GroupListResu
 	return GroupListResult{Groups: groups}, err
 }
 
-// Text shows a table.
+// Text writes a table.
 func (r GroupListResult) Text(w *terminal.Text) {
 	terminal.TableOf(w, []string{"GROUP", "MEMBERS"}, r.Groups, func(g *agents.Group) []string {
 		return []string{g.Name, strings.Join(g.Members, ", ")}
 	})
 }
 
-// knownGroups are the groups that a shell offers where a command line is completed.
+// knownGroups returns the groups, as completions for a shell.
 func knownGroups(ctx context.Context, env commands.Env) ([]commands.Known, error) {
 	list, err := agents.Groups(ctx, env.Ledger)
 	return commands.KnownOf(list, func(g *agents.Group) commands.Known {

@@ -10,21 +10,21 @@ import (
 	"mailroom/orchestrator/agents"
 )
 
-// GroupSetParams say who is in a group.
+// GroupSetParams names a group and all its members.
 type GroupSetParams struct {
 	Name    string   `json:"name" desc:"name of the group" check:"agent|group" arg:"1"`
 	Members []string `json:"members,omitempty" desc:"all agents of the group; without agents, the group becomes empty" check:"agent" arg:"rest"`
 }
 
-// GroupSetResult is the group as it is now, and whom it had before.
+// GroupSetResult is the group after the change, and its previous members.
 type GroupSetResult struct {
 	Group    agents.Group `json:"group"`
-	Replaced *[]string    `json:"replaced,omitempty"` // its members before; left out when the group is new
+	Replaced *[]string    `json:"replaced,omitempty"` // previous members; left out if the group is new
 }
 
 var groupSetCommand = commands.Define(vocabulary, "group set", groupSet).Knowing("name", knownGroups)
 
-// groupSet replaces the members; repeating it changes nothing.
+// groupSet replaces the members of a group. Repeating the call changes nothing.
 func groupSet(ctx context.Context, env commands.Env, p GroupSetParams) (GroupSetResult, error) {
 	change, err := agents.SetGroup(ctx, env.Ledger, p.Name, p.Members)
 	r := GroupSetResult{Group: change.Group}
@@ -34,7 +34,7 @@ func groupSet(ctx context.Context, env commands.Env, p GroupSetParams) (GroupSet
 	return r, err
 }
 
-// Text says it in a sentence.
+// Text writes the members of the group, and the previous members if they differ.
 func (r GroupSetResult) Text(w *terminal.Text) {
 	textOfGroup(w, &r.Group)
 	if r.Replaced != nil && !slices.Equal(*r.Replaced, r.Group.Members) && len(*r.Replaced) > 0 {
@@ -42,7 +42,7 @@ func (r GroupSetResult) Text(w *terminal.Text) {
 	}
 }
 
-// textOfGroup says who is in a group.
+// textOfGroup writes the members of a group.
 func textOfGroup(w *terminal.Text, g *agents.Group) {
 	if len(g.Members) == 0 {
 		w.Printf("The group %s has no members now. Nobody can send messages to it.\n", g.Name)

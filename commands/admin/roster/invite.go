@@ -19,7 +19,7 @@ import (
 	"mailroom/orchestrator/daemons"
 )
 
-// InviteParams say who is invited, and how the machine is called where the invitation is used.
+// InviteParams holds who is invited, and the name of this machine as the other machine uses it.
 type InviteParams struct {
 	Name      string `json:"name,omitempty" desc:"agent that the other machine or container acts as" check:"agent" arg:"1"`
 	Operator  bool   `json:"operator,omitempty" desc:"invite a second machine of yours, which gets all rights of the console"`
@@ -27,16 +27,16 @@ type InviteParams struct {
 	Container bool   `json:"container,omitempty" desc:"invite a container on this machine, which reaches this machine as host.docker.internal"`
 }
 
-// InviteResult is what to type there.
+// InviteResult holds what to type on the other machine.
 type InviteResult struct {
 	Agent     string `json:"agent"`
-	Link      string `json:"link"` // behind `mailroom join`
+	Link      string `json:"link"` // argument of `mailroom join`
 	ExpiresAt string `json:"expires_at"`
 }
 
 var inviteCommand = commands.Define(vocabulary, "invite", invite).With(commands.Traits{HereOnly: true})
 
-// containerHost is how containers call the machine that they run on.
+// containerHost is the name by which containers reach the machine that they run on.
 const containerHost = "host.docker.internal"
 
 func invite(ctx context.Context, env commands.Env, p InviteParams) (InviteResult, error) {
@@ -80,7 +80,7 @@ func invite(ctx context.Context, env commands.Env, p InviteParams) (InviteResult
 	return InviteResult{Agent: name, Link: at.String(), ExpiresAt: invitation.ExpiresAt}, nil
 }
 
-// listening returns the address of a daemon of this machine; one that other machines reach, if there is such.
+// listening returns the address of a daemon on this machine, preferably one that other machines can reach.
 func listening(ctx context.Context, env commands.Env) (*url.URL, error) {
 	list, err := daemons.List(ctx, env.Ledger)
 	if err != nil {
@@ -108,10 +108,10 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// asksFor is how long a daemon has to show its certificate.
+// asksFor is how long to wait for a daemon's certificate.
 const asksFor = 5 * time.Second
 
-// pinAt returns the pin of what listens at an address of this machine; "" without TLS.
+// pinAt returns the pin of the certificate at an address of this machine, or "" without TLS.
 func pinAt(ctx context.Context, at *url.URL) (string, error) {
 	if at.Scheme != "https" {
 		return "", nil
@@ -122,7 +122,7 @@ func pinAt(ctx context.Context, at *url.URL) (string, error) {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // it is this machine, and nothing is sent
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // this machine; nothing is sent
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, at.Port()))
 	if err != nil {
 		return "", &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the daemon at " + at.String() + " does not answer", Err: err}
@@ -131,7 +131,7 @@ func pinAt(ctx context.Context, at *url.URL) (string, error) {
 	return certificate.Pin(conn.(*tls.Conn).ConnectionState().PeerCertificates[0]), nil
 }
 
-// Text shows what to type.
+// Text writes the command to type.
 func (r InviteResult) Text(w *terminal.Text) {
 	w.Printf("mailroom join %s\n", orchestrator.ShellWord(r.Link))
 	as := "as " + r.Agent

@@ -1,4 +1,4 @@
-// Package roster has the commands for who takes part: agents, their tokens, and their groups.
+// Package roster contains the commands that manage agents, their tokens, and their groups.
 package roster
 
 import (

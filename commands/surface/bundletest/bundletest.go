@@ -1,4 +1,4 @@
-// Package bundletest builds web apps for the tests that hold what is served to its sources.
+// Package bundletest builds web apps for tests that compare the served files with the sources.
 package bundletest
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// Compare compares what is built from the sources in app/ with the files of the same names that are committed in www/,
-// byte for byte. With update it writes them instead. target is what builds the app by make, and needs are folders that
-// npm makes and without which nothing can be built: where one is missing the test is skipped, but fails where CI is
+// Compare builds the sources in app/ and compares the results with the committed files of the same names in www/,
+// byte for byte. With update, it writes the files instead. target is the make target that builds the app. needs lists
+// folders that npm creates and that the build requires. If one is missing, the test is skipped, or fails if CI is
 // set.
 func Compare(t *testing.T, update bool, target string, build func() map[string][]byte, needs ...string) {
 	t.Helper()
@@ -42,15 +42,15 @@ func Compare(t *testing.T, update bool, target string, build func() map[string][
 	}
 }
 
-// unused are the parts of the age library that no app needs: keys of other kinds than X25519, and passphrases. They are
-// two thirds of it.
+// unused lists the parts of the age library that no app needs: passphrases, and key types other than X25519. They
+// make up two thirds of the library.
 var unused = []string{"@noble/post-quantum/hybrid.js", "@noble/curves/nist.js", "@noble/curves/ed25519.js",
 	"@noble/hashes/scrypt.js"}
 
-// preact is what the apps are made of: one package, the console's, which what the apps share imports as well.
+// preact is the framework of the apps. The console's copy is also used by the code that the apps share.
 const preact = "../console/app/node_modules/preact"
 
-// Build bundles one source and what it imports, for browsers of 2022 and later. The options may say more.
+// Build bundles one source file and its imports for browsers of 2022 and later. o may contain further options.
 func Build(t *testing.T, source string, o api.BuildOptions) []byte {
 	t.Helper()
 	o.Alias = map[string]string{"preact": preact}

@@ -9,31 +9,32 @@ import (
 	"mailroom/orchestrator"
 )
 
-// waitFlag has a command wait for the answer to what it has sent. Without a value it waits for waitByDefault.
+// waitFlag makes a command wait for the answer to the message that it sends. Without a value, it waits for
+// waitByDefault.
 const (
 	waitFlag      = "wait"
 	waitByDefault = "5m"
 )
 
-// longestWait is the longest --wait, the same as that of the command wait.
+// longestWait is the maximum value of --wait. The wait command has the same limit.
 const longestWait = 24 * time.Hour
 
-// longestCall is how long one call may wait for the person's answer.
+// longestCall is the longest time that one get_response call waits for the person's answer.
 const longestCall = 55 * time.Second
 
-// waitsForAnswer reports whether a command sends something that can be answered.
+// waitsForAnswer reports whether a command sends a message or question that can be answered.
 func waitsForAnswer(d *commands.Definition) bool {
 	return d.Name == "send" || d.Name == "reply" || d.Name == "ask_question"
 }
 
-// sent holds the fields of a send's result that a wait for the answer needs.
+// sent holds the fields of the result of a sending command that waiting for the answer requires.
 type sent struct {
 	MessageID  string `json:"message_id"`
 	Sender     string `json:"sender"`
 	QuestionID string `json:"questionId"`
 }
 
-// awaitAnswer waits for the answer to what a command has sent, and prints it.
+// awaitAnswer waits for the answer to a sent message or question and prints the answer.
 func (p *Program) awaitAnswer(ctx context.Context, env commands.Env, result any, patience time.Duration) error {
 	var s sent
 	if err := decode(result, &s); err != nil {
@@ -64,7 +65,7 @@ func (p *Program) awaitAnswer(ctx context.Context, env commands.Env, result any,
 	}
 }
 
-// named returns a command of the catalogue, and its parameters as JSON.
+// named returns a command of the catalogue and its parameters as JSON.
 func (p *Program) named(name string, params map[string]any) (*commands.Definition, json.RawMessage, error) {
 	d, err := p.Catalogue.Lookup(name)
 	if err != nil {
@@ -74,7 +75,7 @@ func (p *Program) named(name string, params map[string]any) (*commands.Definitio
 	return d, raw, err
 }
 
-// runNamed runs a command of the catalogue, and puts what it answers into a struct of ours, unless that is nil.
+// runNamed runs a command of the catalogue and decodes its result into result, unless result is nil.
 func (p *Program) runNamed(ctx context.Context, env commands.Env, name string, params map[string]any, result any) error {
 	d, raw, err := p.named(name, params)
 	if err != nil {
@@ -87,7 +88,7 @@ func (p *Program) runNamed(ctx context.Context, env commands.Env, name string, p
 	return decode(answer.Result, result)
 }
 
-// decode puts the keys of a command's result into a struct of ours.
+// decode copies the fields of a command's result into a struct by way of JSON.
 func decode(result, into any) error {
 	text, err := orchestrator.JSON(result)
 	if err == nil {

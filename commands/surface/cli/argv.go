@@ -14,31 +14,31 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// line is a command line that has been read. People write flags, arguments and global flags in any order, and "-5" can
-// be the value of a flag; the flag parser wants all flags before the arguments.
+// line is a parsed command line. Users write flags, arguments and global flags in any order, and "-5" can be the
+// value of a flag, but the flag parser requires all flags before the arguments.
 type line struct {
 	p    *Program
-	path []string        // the command's name, word by word
-	next []command       // what may come next in it
+	path []string        // name of the command, word by word
+	next []command       // commands that can follow path
 	own  map[string]bool // flags of the command, and whether each takes a value
 
-	called     *urfave.Command      // the command, or group, that path names; nil while path is empty
-	definition *commands.Definition // of the command, if the catalogue has it
-	byWord     bool                 // path is one of its further names
+	called     *urfave.Command      // the command or group that path names; nil while path is empty
+	definition *commands.Definition // definition of the command, if it is in the catalogue
+	byWord     bool                 // path is one of the command's other names
 
-	words                     []string // as they were typed
+	words                     []string // as typed
 	globals, flags, arguments []string
-	values                    map[string]string // of the global flags that are given; "true" for a bare switch
+	values                    map[string]string // values of the global flags; "true" for a switch without a value
 	named                     []string          // flags given to the command, without dashes
-	waiting                   string            // the last flag whose value is missing
-	empty                     string            // a global flag whose value is an empty text
-	lists                     bool              // path is a group by another name, which alone lists what it holds
-	texts                     []string          // words that look like flags and stand where a text can
-	searches                  bool              // the command was called search, or the like: a noun behind it is a text
-	earlyTexts                []string          // of flags such as -m that stand before the recipient
+	waiting                   string            // last flag whose value is missing
+	empty                     string            // a global flag with an empty value
+	lists                     bool              // path is an alias of a group; alone, it lists the group
+	texts                     []string          // words that look like flags, at places where a text can be
+	searches                  bool              // called as search, find or grep: a following noun is a text
+	earlyTexts                []string          // values of flags such as -m that precede the recipient
 }
 
-// readArgs sorts the words behind the program's name. What follows "--" are arguments.
+// readArgs parses the words after the program's name. All words after "--" are arguments.
 func (p *Program) readArgs(words []string) *line {
 	l := &line{p: p, words: words, next: p.below(nil), values: map[string]string{}}
 	for i := 0; i < len(words); i++ {
@@ -59,7 +59,8 @@ func (p *Program) readArgs(words []string) *line {
 	return l.whole()
 }
 
-// whole adds the command that a group by another name stands for if none follows.
+// whole appends the command list if the line ends with an alias of a group, or with a group whose only command is
+// list.
 func (l *line) whole() *line {
 	if alone := len(l.next) == 1 && l.next[0].name == "list"; (l.lists || alone) && len(l.next) > 0 && len(l.arguments) == 0 {
 		l.word("list")
@@ -67,7 +68,7 @@ func (l *line) whole() *line {
 	return l
 }
 
-// alias takes a word of another tool as the words that stand for it here, if there are any.
+// alias replaces a word that other tools use by the words of the equivalent command, and reports whether it did so.
 func (l *line) alias(word string) bool {
 	word = strings.ToLower(strings.ReplaceAll(word, "-", "_"))
 	path := strings.Join(l.path, " ")
@@ -80,7 +81,7 @@ func (l *line) alias(word string) bool {
 	if !l.searches {
 		ours = withNoun(path, word)
 	}
-	if ours != "" { // in place of the verb
+	if ours != "" { // the words replace the verb
 		l.path, l.called, l.definition, l.own, l.next = nil, nil, nil, nil, l.p.below(nil)
 	} else if len(l.path) > 0 {
 		ours, _ = strings.CutPrefix(aliases[path+" "+word], path+" ")
@@ -96,7 +97,7 @@ func (l *line) alias(word string) bool {
 	return ours != ""
 }
 
-// argv is the line in the flag parser's order.
+// argv returns the line in the order that the flag parser requires.
 func (l *line) argv() []string {
 	out := slices.Concat([]string{"mailroom"}, l.globals, l.flags)
 	if len(l.arguments) > 0 {
@@ -105,10 +106,10 @@ func (l *line) argv() []string {
 	return out
 }
 
-// name is how the command is called.
+// name returns the full name of the command, beginning with "mailroom".
 func (l *line) name() string { return strings.Join(append([]string{"mailroom"}, l.path...), " ") }
 
-// word takes a word that is no flag: the next part of the command's name, or an argument.
+// word parses a word that is not a flag: the next part of the command's name, or an argument.
 func (l *line) word(word string) {
 	if len(l.arguments) == 0 {
 		for _, c := range l.next {
@@ -130,7 +131,7 @@ func (l *line) word(word string) {
 	l.argument(word)
 }
 
-// argument takes an argument, and behind the recipient the texts that stood before it.
+// argument appends an argument. After the recipient, it also appends the texts that preceded the recipient.
 func (l *line) argument(word string) {
 	l.arguments = append(l.arguments, word)
 	if len(l.earlyTexts) > 0 && l.textMayFollow() {
@@ -138,19 +139,19 @@ func (l *line) argument(word string) {
 	}
 }
 
-// sameName compares names of commands: in any case, with '-' or '_'.
+// sameName reports whether two command names are equal, ignoring case and the difference between '-' and '_'.
 func sameName(a, b string) bool {
 	return strings.EqualFold(strings.ReplaceAll(a, "-", "_"), strings.ReplaceAll(b, "-", "_"))
 }
 
-// flag takes a flag, and returns how many of the following words are its value.
+// flag parses a flag and returns the number of following words that are its value.
 func (l *line) flag(word string, rest []string) int {
 	name, value, joined := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	ours := l.translated(name)
 	if joined && l.textMayFollow() {
-		ours = "" // one word, which may be the text
+		ours = "" // a single word, which may be the text
 	}
-	if ours != "" && l.definition != nil && name != "data" { // of curl, for JSON
+	if ours != "" && l.definition != nil && name != "data" { // curl's --data holds JSON, not a text
 		if text := textOf(l.definition); text != nil && text.Flag() == ours {
 			return l.text(name, value, joined, rest)
 		}
@@ -167,11 +168,11 @@ func (l *line) flag(word string, rest []string) int {
 		takes, global = globalTable()[name]
 	}
 	if !own && !global && l.called == nil {
-		takes = l.p.takesValue(name) // its command is named further on
+		takes = l.p.takesValue(name) // the command's name follows later
 	}
 	words := []string{word}
 	if own && name == waitFlag && takes && !joined && l.definition != nil && waitsForAnswer(l.definition) &&
-		(len(rest) == 0 || !isDuration(rest[0]) || // a number that words follow begins the text
+		(len(rest) == 0 || !isDuration(rest[0]) || // a number followed by other words begins the text
 			!strings.ContainsAny(rest[0], "smhd") && len(rest) > 1 && !l.isFlag(rest[1])) {
 		words, joined = []string{word + "=" + waitByDefault}, true
 	}
@@ -200,8 +201,8 @@ func (l *line) flag(word string, rest []string) int {
 	return len(words) - 1
 }
 
-// text takes a flag such as -m, whose value is the text that is otherwise an argument, and returns how many of the
-// following words are its value.
+// text parses a flag such as -m, whose value is the text that can also be given as an argument. It returns the number
+// of following words that are the value of the flag.
 func (l *line) text(name, value string, joined bool, rest []string) int {
 	taken := 0
 	if !joined {
@@ -219,8 +220,9 @@ func (l *line) text(name, value string, joined bool, rest []string) int {
 	return taken
 }
 
-// translated returns the flag of ours that stands for the same thing as one of other tools, such as -n for --limit;
-// "" if there is none. What cannot be undone is not done by guess.
+// translated returns the flag of Mailroom that corresponds to a flag of another tool, such as --limit for -n, or ""
+// if there is none. It translates no flag of a command that asks for confirmation, so that nothing irreversible rests
+// on a guess.
 func (l *line) translated(name string) string {
 	_, own := l.own[name]
 	_, global := globalTable()[name]
@@ -233,8 +235,8 @@ func (l *line) translated(name string) string {
 	return parameter.Same(name, []string{"output", "json"})
 }
 
-// isFlag reports whether a word is a flag that the line can have, in full: no value, most likely, of the flag before
-// it.
+// isFlag reports whether a word is a long flag, written in full, that this line accepts. Such a word is most likely
+// not the value of the preceding flag.
 func (l *line) isFlag(word string) bool {
 	name, long := strings.CutPrefix(word, "--")
 	name, _, _ = strings.Cut(name, "=")
@@ -243,7 +245,7 @@ func (l *line) isFlag(word string) bool {
 	return long && len(name) > 1 && (own || global || l.translated(name) != "")
 }
 
-// has reports whether a global switch is given, and on, under one of its names.
+// has reports whether a global switch is on under any of the names.
 func (l *line) has(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		on, err := strconv.ParseBool(l.values[name])

@@ -16,7 +16,7 @@ import (
 	"mailroom/commands/surface/surfacetest"
 )
 
-// sorted is a line as it was understood: global flags, the command, its flags, its arguments.
+// sorted returns the words of a parsed line: global flags, the command, its flags, its arguments.
 func sorted(l *line) []string {
 	words := l.argv()[1:]
 	return slices.Insert(words, len(l.globals), l.path...)
@@ -75,7 +75,7 @@ func TestFlagsBecomeParams(t *testing.T) {
 	}
 }
 
-// TestMistakesAreAnswered holds each mistake to its exit status and to saying what is wrong, in JSON.
+// TestMistakesAreAnswered checks the exit status and the JSON error of each mistake.
 func TestMistakesAreAnswered(t *testing.T) {
 	t.Parallel()
 	for in, says := range map[string]string{
@@ -138,7 +138,7 @@ func TestMistakesAnswerAsOutputAsks(t *testing.T) {
 	}
 }
 
-// TestGlobalSwitches: a switch is what its value makes it, and the value of another flag is no switch.
+// TestGlobalSwitches checks that the value of a switch decides, and that the value of another flag is not a switch.
 func TestGlobalSwitches(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -185,7 +185,7 @@ func TestAFlagThatClashesPanics(t *testing.T) {
 	flagsOf(clash.Definition)
 }
 
-// allElsewhere are all words of other tools.
+// allElsewhere returns all words of other tools.
 func allElsewhere() map[string]string {
 	all := maps.Clone(elsewhere)
 	maps.Copy(all, aliases)
@@ -195,8 +195,8 @@ func allElsewhere() map[string]string {
 	return all
 }
 
-// TestAliases: a word of another tool does what ours does, also within a group; a group by another name lists what it
-// holds.
+// TestAliases checks that a word of another tool runs the command of Mailroom, also within a group, and that a group
+// by another name lists its contents.
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	all := slices.Concat(surfacetest.Catalogue().All(), mail.Definitions(), signal.Definitions(), connect.Definitions())
@@ -212,7 +212,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// TestElsewhere: no word of other tools hides a command of ours, and each leads to one.
+// TestElsewhere checks that no word of other tools hides a command of Mailroom, and that each leads to one.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	all := slices.Concat(surfacetest.Catalogue().All(), mail.Definitions(), signal.Definitions(), connect.Definitions())

@@ -2,8 +2,8 @@ package cli
 
 import "testing"
 
-// BenchmarkCommandLine is what one command line costs beside its command: deriving the tree, reading the words,
-// parsing.
+// BenchmarkCommandLine measures the cost of one command line without its command: building the tree, reading the
+// words, parsing.
 func BenchmarkCommandLine(b *testing.B) {
 	for b.Loop() {
 		p := newProgram("")

@@ -28,8 +28,8 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// runCommand runs one command of the catalogue with the flags and arguments of a command line.
-// preset are parameters that the name under which it was called sets.
+// runCommand runs one command of the catalogue with the flags and arguments of a command line. preset holds the
+// parameters that are implied by the name under which the command was called.
 func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset map[string]json.RawMessage) error {
 	if d.TakesBatch() && c.Bool("stdin") {
 		if err := onlyLines(c, d); err != nil {
@@ -79,7 +79,7 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 	})
 }
 
-// onlyLines refuses parameters beside --stdin, where each line has its own.
+// onlyLines refuses parameters given together with --stdin, since each input line has its own parameters.
 func onlyLines(c *urfave.Context, d *commands.Definition) error {
 	for i := range d.Params() {
 		if flag := d.Params()[i].Flag(); c.IsSet(flag) {
@@ -126,7 +126,7 @@ func (p *Program) answered(ctx context.Context, env commands.Env, d *commands.De
 	if p.text() {
 		env.Call.Narrator = p.people(p.Out, p.OutTerminal)
 	}
-	if report != nil { // standard error is a terminal
+	if report != nil { // report is non-nil only if standard error is a terminal
 		env.Call.Aside = p.people(p.Err, p.ErrTerminal)
 	}
 	answer, err := d.Run(ctx, env, raw)
@@ -137,8 +137,8 @@ func (p *Program) answered(ctx context.Context, env commands.Env, d *commands.De
 	return answer.Result, p.hand(ctx, env, p.Out, answer)
 }
 
-// hand writes an answer to out, and notes whether it could: what it hands out is read then, or unread again. No second
-// Ctrl-C keeps it from that.
+// hand writes an answer to out and then settles the messages in it: they become read if the write succeeded, and
+// unread again if it failed. A second Ctrl-C does not interrupt this.
 func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, answer commands.Answer) error {
 	_, takes := answer.Result.(commands.Handed)
 	if takes {
@@ -161,17 +161,17 @@ func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, ans
 	return notWritten(err)
 }
 
-// stoppable is an output that gives a write up when its command has been told to stop, since nobody may read what is
-// written: the reader is a pager, or its window has been closed.
+// stoppable is an output whose writes end early after the command was told to stop. The reader may be gone by then:
+// it was a pager, or its window was closed.
 type stoppable struct {
 	ctx context.Context
 	out io.Writer
 }
 
-// lastWrite is how long a write may still take when its command has been told to stop.
+// lastWrite is how long a write may continue after the command was told to stop.
 const lastWrite = time.Second / 4
 
-// Write writes b. Error: context.Canceled for a write that was given up, which may have written some of it, or all.
+// Write writes b. It returns context.Canceled for an abandoned write, which may have written part of b or all of it.
 func (s stoppable) Write(b []byte) (int, error) {
 	late, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
 	defer cancel()
@@ -179,11 +179,11 @@ func (s stoppable) Write(b []byte) (int, error) {
 	return inTime(late, func() (int, error) { return s.out.Write(b) })
 }
 
-// closedPipe is the exit status of a command whose reader has gone, as in `mailroom list | head -1`: that of a process
-// which SIGPIPE ends. Nothing is said about it.
+// closedPipe is the exit status of a command whose reader has gone, as in `mailroom list | head -1`. It equals the
+// status of a process that SIGPIPE terminated. The program prints no message about it.
 const closedPipe = exit(128 + 13)
 
-// notWritten makes the error for an answer that could not be written, of the cause. nil stays nil.
+// notWritten returns the error for an answer that could not be written because of err. It returns nil if err is nil.
 func notWritten(err error) error {
 	switch {
 	case err == nil:
@@ -191,13 +191,14 @@ func notWritten(err error) error {
 	case isClosedPipe(err):
 		return closedPipe
 	}
-	if e, ok := errors.AsType[*orchestrator.Error](err); ok { // of a filter
+	if e, ok := errors.AsType[*orchestrator.Error](err); ok { // an error of a jq filter
 		return e
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot write the answer", Err: err}
 }
 
-// withEnv opens what a command needs, runs it and closes. raw are the parameters, if they are known.
+// withEnv opens the resources that a command needs, calls run and closes them. raw holds the parameters, or is nil if
+// they are not yet known.
 func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.RawMessage,
 	run func(context.Context, commands.Env) error) error {
 	env, err := p.env(c)
@@ -215,7 +216,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	}
 	path := d.DatabaseAt(raw)
 	if path != "" && (c.IsSet("db") || p.Getenv("MAILROOM_DB") != "") && c.NArg() == 0 && !c.IsSet("folder") {
-		path = "" // only its default speaks against --db and MAILROOM_DB
+		path = "" // only the default path of the command conflicts with --db and MAILROOM_DB
 	}
 	if path != "" && c.IsSet("db") {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
@@ -236,7 +237,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	return err
 }
 
-// env returns what a command gets, without a database.
+// env returns the environment of a command, without a database.
 func (p *Program) env(c *urfave.Context) (commands.Env, error) {
 	env := commands.Env{Catalogue: p.Catalogue}
 	var err error
@@ -246,7 +247,8 @@ func (p *Program) env(c *urfave.Context) (commands.Env, error) {
 	return env, err
 }
 
-// opened is env with the database open that the command line and the environment name.
+// opened returns the environment of a command with the database that the command line and the environment variables
+// select.
 func opened(p *Program, c *urfave.Context) (commands.Env, error) {
 	env, err := p.env(c)
 	if err == nil {
@@ -255,7 +257,8 @@ func opened(p *Program, c *urfave.Context) (commands.Env, error) {
 	return env, err
 }
 
-// open opens the database at a path for env; "" is where the command line and the environment say.
+// open opens the database at path and stores it in env. If path is "", the command line and the environment variables
+// select the database.
 func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err error) {
 	if path == "" {
 		if path, err = p.databasePath(c.String("db")); err != nil {
@@ -282,7 +285,7 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 				"--%s: %q is not a valid host name; use letters, digits, dots, hyphens, and underscores", hostFlag, c.String(hostFlag))
 		}
 		if err := os.Setenv(hostVariable, c.String(hostFlag)); err != nil {
-			// also for the commands that this process runs
+			// set as a variable so that commands started by this process get it, too
 			return err
 		}
 	}
@@ -290,11 +293,11 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 	return err
 }
 
-// sayWhere adds the database to an error that says that a name is unknown: it may be known in another.
+// sayWhere adds the database to an error about an unknown name, since the name may exist in another database.
 func sayWhere(err error, path string) {
 	var e *orchestrator.Error
 	if !errors.As(err, &e) || errors.Is(err, fs.ErrNotExist) {
-		// that a file is not there says nothing about the database
+		// a missing file does not depend on the database
 		return
 	}
 	switch e.Code {
@@ -313,17 +316,18 @@ func sayWhere(err error, path string) {
 	}
 }
 
-// fail writes the answer of a command that failed, in document 004's form, and returns the exit status. Whoever reads
-// the answer, a person is told on standard error, who may see nothing else: `id=$(mailroom send ...)`.
+// fail prints the error of a failed command, in the form of document 004, and returns the exit status. It always
+// writes the error to standard error, too: in `id=$(mailroom send ...)`, a person sees nothing else.
 func (p *Program) fail(err error) int {
 	if !p.text() && !p.jq {
-		_ = writeLine(p.Out, commands.Failure{Err: err}) // if nobody reads it, there is still standard error
+		_ = writeLine(p.Out, commands.Failure{Err: err}) // if this write fails, standard error still gets the error
 	}
 	p.sayFailure(err)
 	return commands.ExitStatus(err)
 }
 
-// paramsOf turns flags and arguments into the JSON of the params. It only converts; the definition judges.
+// paramsOf converts flags and arguments to the JSON of the parameters. It does not validate them; the definition
+// does.
 func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 	preset map[string]json.RawMessage) (json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
@@ -341,7 +345,7 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 		values[param.Name] = value
 	}
 	args := c.Args().Slice()
-	var flagged *parameter.Param // the first that is given as a flag and that an argument can be, too
+	var flagged *parameter.Param // the first parameter given as a flag that can also be an argument
 	for _, param := range d.Positional() {
 		if len(args) == 0 {
 			break
@@ -395,7 +399,7 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 			return nil, orchestrator.InvalidParam(param.Name, "a value is required (%s)", param.Desc).
 				WithHint("Run `%s %s`", d.CommandLine(), argsUsage(d))
 		case param.Required:
-			return orchestrator.Unmended(values) // the decoder says that it is missing
+			return orchestrator.Unmended(values) // the decoder reports the missing value
 		}
 	}
 	return orchestrator.Unmended(values)
@@ -411,7 +415,7 @@ func (p *Program) flagValue(c *urfave.Context, param *parameter.Param) (json.Raw
 	return p.scalar(c.Context, param, c.String(param.Flag()))
 }
 
-// argument is the value of a parameter that is given as words. asTyped says that they stand behind --.
+// argument returns the JSON value of a parameter given as words. asTyped reports that the words follow --.
 func (p *Program) argument(ctx context.Context, param *parameter.Param, words []string,
 	asTyped bool) (json.RawMessage, error) {
 	switch param.Kind {
@@ -425,8 +429,8 @@ func (p *Program) argument(ctx context.Context, param *parameter.Param, words []
 	return p.scalar(ctx, param, strings.Join(words, " "))
 }
 
-// list turns words into a list. Names may stand in one word with commas or spaces between them, since no name holds
-// one; mentions with commas only, since a display name may hold spaces.
+// list converts words to a JSON list. One word can hold several names, separated by commas or spaces, since names
+// contain neither. Mentions are separated by commas only, since display names can contain spaces.
 func list(param *parameter.Param, words []string) (json.RawMessage, error) {
 	if param.NameOf != "" {
 		parts := strings.FieldsFunc(strings.Join(words, ","),
@@ -438,7 +442,7 @@ func list(param *parameter.Param, words []string) (json.RawMessage, error) {
 			}
 		}
 	}
-	if param.Name == "options" && len(words) == 1 { // one alone is no choice
+	if param.Name == "options" && len(words) == 1 { // a choice needs at least two options
 		words = strings.Split(words[0], ",")
 	}
 	for _, word := range words {
@@ -449,18 +453,18 @@ func list(param *parameter.Param, words []string) (json.RawMessage, error) {
 	return orchestrator.JSON(words)
 }
 
-// notUTF8 refuses a word of the command line that JSON could only carry by changing it.
+// notUTF8 returns the error for a command line word that is not valid UTF-8 and that JSON therefore cannot represent.
 func notUTF8(param *parameter.Param) error {
 	return badValue(param.Name, errors.New("not valid UTF-8"), "")
 }
 
-// scalar turns the text of a flag or argument into JSON.
+// scalar converts the text of a flag or argument to JSON.
 func (p *Program) scalar(ctx context.Context, param *parameter.Param, text string) (json.RawMessage, error) {
 	if !utf8.ValidString(text) && (param.Kind != parameter.JSON || !strings.HasPrefix(text, "@")) {
 		return nil, notUTF8(param)
 	}
 	if strings.HasPrefix(param.NameOf, "agent") {
-		text = strings.TrimPrefix(text, "@") // as people mention each other
+		text = strings.TrimPrefix(text, "@") // people write @NAME to mention an agent
 		if madeHere().MatchString(text) {
 			return nil, orchestrator.InvalidParam(param.Name, "must be the name of an agent, but %s is the ID of a message", text).
 				WithHint("To see the message, run `mailroom show %s`", text)
@@ -483,7 +487,7 @@ func (p *Program) scalar(ctx context.Context, param *parameter.Param, text strin
 			return orchestrator.JSON(orchestrator.PriorityOf(word))
 		}
 		if !json.Valid([]byte(text)) {
-			return orchestrator.JSON(text) // the decoder says what is wrong with it
+			return orchestrator.JSON(text) // the decoder reports the error
 		}
 		return json.RawMessage(text), nil
 	}

@@ -1,6 +1,5 @@
-// Package cli is the command line: it reads the words, runs the command of the catalogue that they name, or the daemon,
-// and writes the answer as JSON or as text for people. Help, completion and the man page are derived from the
-// catalogue.
+// Package cli implements the command line. It parses the words, runs the command that they name or the daemon, and
+// writes the answer as JSON or as text for people. Help, completion and the man page are derived from the catalogue.
 package cli
 
 import (
@@ -30,55 +29,57 @@ import (
 	"mailroom/tracing"
 )
 
-// Config is what the program is made of; cmd/mailroom fills it.
+// Config holds the parts that cmd/mailroom supplies to the program.
 type Config struct {
 	Catalogue *commands.Catalogue
 	Open      func(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error) // opens the database at a path
-	// State returns a text that is another one after any commit to the database in a file, see sqlite.State; nil knows
-	// none.
+	// State returns a text that changes with every commit to the database in a file, see sqlite.State. If State is
+	// nil, no state is known.
 	State   func(path string) (state string, known bool)
 	Version string
-	Now     func() time.Time // for times that people read; nil is time.Now
-	// CallTime returns how long an agent host, by name, waits for the answer to the call of a tool of `mailroom mcp`; 0
-	// is not known, and nil knows none.
+	Now     func() time.Time // current time in texts for people; nil means time.Now
+	// CallTime returns how long the named agent host waits for the result of a tool call to `mailroom mcp`. It
+	// returns 0 if that is not known. CallTime may be nil.
 	CallTime func(host string) time.Duration
 
-	// IsConnected reports whether an agent host, by name, has tools of Mailroom of its own here; with project in a project.
+	// IsConnected reports whether the configuration of the named agent host has Mailroom tools, in the working folder
+	// or above it or, unless project is set, for all folders of the user.
 	IsConnected func(host string, project bool) bool
-	// Connections says how the agent hosts here stand that were connected with a database on another machine; with mend it
-	// repairs paths. nil says nothing.
+	// Connections checks the agent hosts on this machine that are connected with a database on another machine. If
+	// mend is set, it also repairs paths. If Connections is nil, there are no findings.
 	Connections func(ctx context.Context, env commands.Env, mend bool) overview.Findings
 }
 
-// Program is one run of the command line. Its streams and its environment are fields so that tests can give their own.
+// Program is one run of the command line. Its streams and its environment are fields so that tests can replace them.
 type Program struct {
 	Config
 	In          io.Reader
 	Out, Err    io.Writer
 	OutTerminal bool // standard output is a terminal
 	ErrTerminal bool
-	InTerminal  bool // a person can be asked
-	Width       int  // of the terminal, in characters; 0: not known
+	InTerminal  bool // a person can answer questions
+	Width       int  // width of the terminal in characters; 0 if not known
 	Getenv      func(string) string
-	// Begin is called before a command runs, and what it returns when the command has ended: that is where signals are
-	// caught. It is not called for --version, help and completion, which are to be quick. It may be nil.
+	// Begin is called before a command runs, and the function that it returns is called after the command has ended.
+	// Begin installs the signal handling. It is not called for --version, help and completion, which must be quick.
+	// It may be nil.
 	Begin func(context.Context) (context.Context, context.CancelFunc)
 
-	output     string // json or text, as a flag or MAILROOM_OUTPUT asks for; "" is as the command has it
+	output     string // json or text, from a flag or MAILROOM_OUTPUT; "" is the default of the command
 	document   bool   // the command answers programs, see isDocument
-	jq         bool   // the answer goes through an expression of jq
+	jq         bool   // a jq expression filters the answer
 	inputTaken bool   // a parameter has been read from standard input
-	asTyped    int    // how many of the arguments stand behind --
+	asTyped    int    // number of arguments after --
 
-	words   []string         // of the line
-	project *nearestProject  // nil: not looked for yet
-	there   *remote.Session  // of another machine for which this runs; nil for none
-	acts    *commands.Caller // as whom that asks the daemon; nil is who has logged in here
+	words   []string         // words of the command line
+	project *nearestProject  // nil until looked up
+	there   *remote.Session  // session with the machine for which this program runs; nil if there is none
+	acts    *commands.Caller // caller for a line run by the daemon; nil is the user logged in here
 }
 
-// Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2, which hosts
-// of agents read as "block", but for `hook wake`, whose host is to be stopped from idling. Any other failure of a hook
-// ends with 0.
+// Run runs one command line and returns the exit status. args[0] is the program's name. The status is never 2, which
+// agent hosts treat as "block", except for `hook wake`, which uses 2 to keep its host from going idle. Any other
+// failure of a hook ends with status 0.
 func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	ctx = tracing.WithParent(ctx, p.Getenv("TRACEPARENT"))
 	ctx = messages.WithCause(ctx, messages.NewCause(strings.Fields(p.Getenv("MAILROOM_MESSAGE_IDS"))))
@@ -108,15 +109,15 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	return fail(err)
 }
 
-// bug returns the error for a panic outside of any command, as in the reading of the command line. No span records such
-// a panic, so it writes the stack to standard error, with the trace id that is in the error, too.
+// bug returns the error for a panic outside any command, such as during parsing. No span records such a panic, so bug
+// writes the stack to standard error, with the trace ID that the error also contains.
 func (p *Program) bug(ctx context.Context, panicked any) error {
 	_, span := tracing.Start(ctx, "mailroom")
 	fmt.Fprintf(p.Err, "mailroom: panic in trace %s: %v\n%s", span.TraceID, panicked, debug.Stack())
 	return commands.Bug(fmt.Errorf("panic: %v", panicked), span.TraceID)
 }
 
-// dispatch does what a command line asks for: it shows help or the version, or runs a command.
+// dispatch executes a command line: it shows the help or the version, or runs a command.
 func (p *Program) dispatch(ctx context.Context, l *line) error {
 	var err error
 	if p.output, err = p.outputOf(l); err != nil {
@@ -135,7 +136,7 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 		return printVersion(p)
 	}
 	if expression, filters := l.values["jq"]; filters && p.there != nil {
-		p.jq = true // it filters there
+		p.jq = true // the other machine filters
 	} else if filters {
 		filter, err := filtered(p.Out, expression)
 		if err != nil {
@@ -178,13 +179,13 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 	if !errors.As(err, &done) {
 		sayInterrupted(ctx, p, err)
 	}
-	return exit(128 + stop) // as shells have it
+	return exit(128 + stop) // as shells do
 }
 
-// sayInterrupted tells of the error of a command that a signal has ended, which is mostly that it was.
+// sayInterrupted reports the error of a command that a signal ended. Usually the message is just "interrupted".
 func sayInterrupted(ctx context.Context, p *Program, err error) {
 	if p.ErrTerminal {
-		fmt.Fprintln(p.Err) // the terminal has shown ^C
+		fmt.Fprintln(p.Err) // the terminal has printed ^C
 	}
 	if isStop(ctx, err) {
 		err = orchestrator.Errorf(orchestrator.Unavailable, "interrupted")
@@ -192,16 +193,16 @@ func sayInterrupted(ctx context.Context, p *Program, err error) {
 	p.fail(err)
 }
 
-// isStop reports whether err says no more than that ctx has ended.
+// isStop reports whether err is only the cancellation of ctx.
 func isStop(ctx context.Context, err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))
 }
 
-// interruptedStatus is the exit status of a command that Ctrl-C has ended, as shells have it.
+// interruptedStatus is the exit status of a command that Ctrl-C ended, as in shells.
 const interruptedStatus = exit(130)
 
-// Stops are the signals that tell a command to stop: Ctrl-C, a kill, and a terminal that is closed, unless nohup has
-// that ignored.
+// Stops returns the signals that tell a command to stop: SIGINT, SIGTERM and, unless it is ignored as under nohup,
+// SIGHUP for a closed terminal.
 func Stops() []os.Signal {
 	if ossignal.Ignored(syscall.SIGHUP) {
 		return []os.Signal{syscall.SIGINT, syscall.SIGTERM}
@@ -209,11 +210,11 @@ func Stops() []os.Signal {
 	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 }
 
-// stoppedBy returns the signal that has told the program to stop, 0 for none.
+// stoppedBy returns the signal that told the program to stop, or 0.
 func stoppedBy(ctx context.Context) syscall.Signal {
 	if cause := context.Cause(ctx); cause != nil {
 		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-			if strings.HasPrefix(cause.Error(), s.String()+" ") { // as signal.NotifyContext says it
+			if strings.HasPrefix(cause.Error(), s.String()+" ") { // format of signal.NotifyContext
 				return s
 			}
 		}
@@ -221,13 +222,13 @@ func stoppedBy(ctx context.Context) syscall.Signal {
 	return 0
 }
 
-// wasInterrupted reports whether Ctrl-C has told the program to stop.
+// wasInterrupted reports whether Ctrl-C told the program to stop.
 func wasInterrupted(ctx context.Context) bool { return stoppedBy(ctx) == syscall.SIGINT }
 
-// outputVariable says how to answer where the line does not.
+// outputVariable names the environment variable that sets the output format if the command line does not.
 const outputVariable = "MAILROOM_OUTPUT"
 
-// outputOf returns how a line wants to be answered: json, text, or "" where neither it nor the environment says.
+// outputOf returns the output format for a line: json, text, or "" if neither the line nor the environment sets one.
 func (p *Program) outputOf(l *line) (output string, err error) {
 	if l.waiting == "output" {
 		return "", l.valueMissing()
@@ -280,24 +281,25 @@ func printVersion(p *Program) error {
 	return notWritten(err)
 }
 
-// exit is the exit status of a command that failed and has written its answer itself. Run writes nothing more for it.
+// exit is the exit status of a command that failed and has already written its answer. Run prints nothing more for
+// it.
 type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// parser makes the flag parser of the one command that a line names. It knows no other command, since it would set up
-// all that it knows of.
+// parser returns the flag parser for the one command that a line names. It contains no other command, because the
+// parser prepares every command that it contains.
 func (p *Program) parser(l *line) *urfave.App {
 	flags := slices.Concat(globalFlags(), l.called.Flags)
 	for i, f := range flags {
-		if _, isList := f.(*urfave.StringSliceFlag); !isList { // the parser has to know that it is one
+		if _, isList := f.(*urfave.StringSliceFlag); !isList { // the parser checks for this type
 			flags[i] = fixedFlag{f, namesOf(f)}
 		}
 	}
 	return &urfave.App{
 		Name: "mailroom", Flags: flags, Action: l.called.Action,
 		DisableSliceFlagSeparator: true,
-		HideHelp:                  true, // --help and --version are ours: urfave's are shared by all programs of a process
+		HideHelp:                  true, // urfave's --help and --version are shared by all programs of a process
 		HideVersion:               true,
 		Writer:                    p.Out, ErrWriter: p.Err, Reader: p.In,
 		ExitErrHandler: func(*urfave.Context, error) {}, // Run sets the exit status
@@ -308,8 +310,8 @@ func (p *Program) parser(l *line) *urfave.App {
 	}
 }
 
-// fixedFlag is a flag that keeps its names. The parser asks each flag for its names whenever it looks one up, and its own
-// flags make them anew with a regular expression.
+// fixedFlag is a flag with stored names. The parser asks each flag for its names in every lookup, and urfave's own
+// flags recompute them each time with a regular expression.
 type fixedFlag struct {
 	urfave.Flag
 	names []string
@@ -320,7 +322,7 @@ func (f fixedFlag) Names() []string { return f.names }
 
 const helpListsFlags = "To list the flags, run the command with `--help`"
 
-// wholeNumber returns the value of a flag that is a whole number within bounds.
+// wholeNumber returns the value of a flag that must be a whole number from low to high.
 func wholeNumber(c *urfave.Context, name string, low, high int) (int, error) {
 	n, err := strconv.Atoi(c.String(name))
 	if err != nil || n < low || n > high {
@@ -347,9 +349,9 @@ func (p *Program) logger(c *urfave.Context) (*slog.Logger, error) {
 	return slog.New(slog.NewJSONHandler(p.Err, o)), nil
 }
 
-// caller returns who runs the command. On the command line everybody is an administrator, since whoever can open the
-// database file can change all of it; --as and MAILROOM_AGENT only say in whose name. Without either, commands that
-// need a name take the operator's.
+// caller returns the caller of the command. On the command line every caller is an administrator, since anybody who
+// can open the database file can change all of it. --as and MAILROOM_AGENT only select the agent in whose name the
+// command acts. Without either, commands that need a name use the operator's.
 func (p *Program) caller(c *urfave.Context) (commands.Caller, error) {
 	if p.acts != nil {
 		return p.joined(c)
@@ -366,13 +368,14 @@ func (p *Program) caller(c *urfave.Context) (commands.Caller, error) {
 		}
 		return caller, saidIn("MAILROOM_AGENT", err)
 	}
-	if caller.Name == p.Getenv("MAILROOM_AGENT") && !c.IsSet("db") { // as in the environment of what the daemon starts
+	// The daemon sets MAILROOM_AGENT_SINCE together with MAILROOM_AGENT for the programs that it starts.
+	if caller.Name == p.Getenv("MAILROOM_AGENT") && !c.IsSet("db") {
 		caller.Since = p.Getenv("MAILROOM_AGENT_SINCE")
 	}
 	return caller, nil
 }
 
-// saidIn puts in front of an error where the value stands that it is about. nil stays nil.
+// saidIn prefixes an error with the place of the value that caused it. It returns nil if err is nil.
 func saidIn(place string, err error) error {
 	if e, ok := errors.AsType[*orchestrator.Error](err); ok {
 		e.Message = place + ": " + e.Message

@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/delivery"
 )
 
-// TestPanicsAreInternal: no panic ends the process with status 2, within a command or outside of it.
+// TestPanicsAreInternal checks that no panic, within a command or outside, ends the process with status 2.
 func TestPanicsAreInternal(t *testing.T) {
 	t.Parallel()
 	const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -33,8 +33,8 @@ func TestPanicsAreInternal(t *testing.T) {
 	}
 }
 
-// TestDaemonIsStoppedWhileStarting: a daemon that SIGTERM reaches before it serves has ended as it was told to, and one
-// that could not have its database all the same has not.
+// TestDaemonIsStoppedWhileStarting checks that a daemon that gets SIGTERM before it serves ends successfully, unless
+// it could not open its database anyway.
 func TestDaemonIsStoppedWhileStarting(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -53,7 +53,7 @@ func TestDaemonIsStoppedWhileStarting(t *testing.T) {
 			return ctx, func() {}
 		}
 		p.Open = func(ctx context.Context, _ string, _ *slog.Logger) (*delivery.Engine, error) {
-			stop(errors.New(c.signal.String() + " signal received")) // what signal.NotifyContext says
+			stop(errors.New(c.signal.String() + " signal received")) // format of signal.NotifyContext
 			return nil, cmp.Or(c.fault, ctx.Err())
 		}
 		if status := p.run("serve", "--db", "x"); status != c.status {
@@ -79,7 +79,7 @@ func TestManNamesEverything(t *testing.T) {
 	}
 }
 
-// FuzzReadArgs: words in any order are sorted without a panic, and none is lost or invented.
+// FuzzReadArgs checks that words in any order are sorted without a panic, and that none is lost or added.
 func FuzzReadArgs(f *testing.F) {
 	for _, seed := range []string{"try red --yes", "--db x many lines --stdin", "try -- --yes", "help try",
 		"try --word", "- -- -", "--=x", "try --word=a=b --output"} {
@@ -97,7 +97,7 @@ func FuzzReadArgs(f *testing.F) {
 			count[strings.ToLower(strings.ReplaceAll(w, "-", "_"))]--
 		}
 		for w, n := range count {
-			// the end of the flags may be put in or dropped, and the word help stands for its flag
+			// the marker -- may be added or dropped, and the word help may become its flag
 			if n != 0 && w != "__" && w != "help" && w != "__help" {
 				t.Errorf("%q becomes %q: %q is there %+d times more", words, sorted, w, n)
 			}
@@ -105,7 +105,7 @@ func FuzzReadArgs(f *testing.F) {
 	})
 }
 
-// TestInterrupted: after Ctrl-C an error is told as it is, unless it is that of Ctrl-C.
+// TestInterrupted checks that an error after Ctrl-C is reported unchanged, unless Ctrl-C caused it.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{"interrupt": "no message can interrupt here", "stopped": "interrupted"} {

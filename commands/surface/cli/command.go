@@ -13,23 +13,23 @@ import (
 	"mailroom/orchestrator"
 )
 
-// command is what a word of the command line can name: a command of the catalogue, one of the program's own, or a group
-// of commands. Its flags and its texts are made when they are asked for (called): to do that for all commands at every
-// start would take a tenth of the time that a send takes.
+// command is an entry that a word of the command line can name: a command of the catalogue, one of the program's own
+// commands, or a group of commands. Its flags and texts are created on demand (see called): to create them for all
+// commands at every start would take a tenth of the time of a send.
 type command struct {
 	name       string
-	definition *commands.Definition           // nil unless the catalogue has it
-	word       commands.Word                  // whose path the name is; the zero value for the definition's own
-	own        func(*Program) *urfave.Command // nil unless it is one of the program's own
-	group      []string                       // names of what a group holds
+	definition *commands.Definition           // nil unless the command is in the catalogue
+	word       commands.Word                  // the alias with this name; zero for the definition's own name
+	own        func(*Program) *urfave.Command // nil unless it is one of the program's own commands
+	group      []string                       // names of the commands in a group
 }
 
-// below returns what can stand behind the words of path on a command line, in the order of the help.
+// below returns the commands and groups that can follow the words of path, in the order of the help.
 func (p *Program) below(path []string) []command {
 	all := p.Catalogue.All()
 	var list []command
 	if len(path) == 0 {
-		list = make([]command, 0, len(all)) // most words are of commands without a group
+		list = make([]command, 0, len(all)) // most commands are not in a group
 	}
 	for _, d := range all {
 		for _, w := range d.Words {
@@ -43,7 +43,8 @@ func (p *Program) below(path []string) []command {
 	return list
 }
 
-// addBelow adds what a command's own path has behind path: the command c itself, or a group that it is in.
+// addBelow adds to list the entry of a command, whose full path is own, below path: c itself, or the group that
+// contains it.
 func addBelow(list []command, path, own []string, c command) []command {
 	if len(own) <= len(path) || !slices.Equal(own[:len(path)], path) {
 		return list
@@ -53,7 +54,7 @@ func addBelow(list []command, path, own []string, c command) []command {
 		c.name = name
 		return append(list, c)
 	}
-	i := 0 // a function of slices would copy each of them
+	i := 0 // a function of package slices would copy each element
 	for i < len(list) && list[i].name != name {
 		i++
 	}
@@ -75,7 +76,7 @@ func names(list []command) []string {
 	return all
 }
 
-// ownCommands are those that no catalogue has.
+// ownCommands returns the commands that are not in the catalogue.
 func ownCommands() []command {
 	return append(startCommands(), []command{
 		{name: "invoke", own: invokeCommand},
@@ -95,7 +96,7 @@ func ownCommands() []command {
 	}...)
 }
 
-// about is the line about a command in a list.
+// about returns the one-line description of a command for lists.
 func (p *Program) about(c command) string {
 	if c.definition != nil {
 		return cmp.Or(c.word.Summary, c.definition.Summary())
@@ -103,8 +104,8 @@ func (p *Program) about(c command) string {
 	return p.called(c).Usage
 }
 
-// called describes a command for the flag parser and for the help. Usage is empty where the card of the command has it,
-// which is read for help alone.
+// called returns a command for the flag parser and the help. Usage is empty if the text is on the card of the
+// command, which only the help reads.
 func (p *Program) called(c command) *urfave.Command {
 	switch d := c.definition; {
 	case d != nil:
@@ -118,7 +119,7 @@ func (p *Program) called(c command) *urfave.Command {
 	return &urfave.Command{Usage: strings.Join(c.group, ", ")}
 }
 
-// flagsOf makes the flags of a command of the catalogue. A flag that clashes with a global one panics.
+// flagsOf returns the flags of a command of the catalogue. It panics if a flag conflicts with a reserved one.
 func flagsOf(d *commands.Definition) (flags []urfave.Flag) {
 	global := globalTable()
 	for i := range d.Params() {
@@ -152,19 +153,19 @@ func flagsOf(d *commands.Definition) (flags []urfave.Flag) {
 	return flags
 }
 
-// hostFlag names this machine, as the variable does.
+// The names of the flag and the environment variable that set the name of this machine.
 const (
 	hostFlag     = "host-name"
 	hostVariable = "MAILROOM_HOST_NAME"
 )
 
-// The names of the global switches that end the program with a text of its own.
+// The names of the global switches that print the help or the version and exit.
 var (
 	helpFlags    = []string{"help", "h"}
 	versionFlags = []string{"version", "v"}
 )
 
-// globalFlags may stand anywhere on the command line.
+// globalFlags returns the flags that can be anywhere on the command line.
 func globalFlags() []urfave.Flag {
 	return []urfave.Flag{
 		&urfave.StringFlag{Name: "db",
@@ -189,8 +190,8 @@ func globalFlags() []urfave.Flag {
 	}
 }
 
-// flagOf makes the flag of a parameter. All but switches and lists take a text: the surface turns it into JSON, so that
-// the one strict decoder judges it.
+// flagOf returns the flag of a parameter. All flags except switches and lists take a text. The caller converts the
+// text to JSON, so that the one strict decoder validates it.
 func flagOf(param *parameter.Param) urfave.Flag {
 	usage := param.Desc
 	if bounds := param.Bounds(); bounds != "" {

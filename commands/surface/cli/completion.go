@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// completeWord in front of a command line asks for what can stand in place of its last word: one candidate a line, with
-// its description behind a tab. The completion scripts ask it, so that they never go stale.
+// completeWord, as the first word of a command line, prints the candidates for its last word: one a line, with the
+// description after a tab. The completion scripts run it, so they never become outdated.
 const completeWord = "__complete"
 
 var completionScripts = map[string]string{
@@ -73,7 +73,7 @@ func completionCommand(p *Program) *urfave.Command {
 	}
 }
 
-// complete writes what can stand in place of the last of words.
+// complete prints the candidates for the last of words.
 func (p *Program) complete(words []string) {
 	if len(words) == 0 {
 		return
@@ -116,7 +116,7 @@ func flagCandidates(flags []urfave.Flag) (list []candidate) {
 	return list
 }
 
-// flagValues are the values of the flag that waits for one.
+// flagValues returns the possible values of the flag whose value is missing.
 func (p *Program) flagValues(before *line) (list []candidate) {
 	switch before.waiting {
 	case "output":
@@ -136,7 +136,7 @@ func (p *Program) flagValues(before *line) (list []candidate) {
 	return nil
 }
 
-// arguments are the words that can come next and are no flags.
+// arguments returns the candidates for the next word that are not flags.
 func (p *Program) arguments(before *line) (list []candidate) {
 	for _, c := range before.next {
 		list = append(list, candidate{c.name, p.about(c)})

@@ -12,14 +12,14 @@ import (
 	"mailroom/orchestrator/agents"
 )
 
-// yesFlag is the switch that leaves out the question before what cannot be undone.
+// yesFlag is the switch that skips the confirmation prompt.
 const yesFlag = "yes"
 
-// canAsk reports whether a person sits at a terminal who can be asked.
+// canAsk reports whether a person at a terminal can answer a question.
 func canAsk(p *Program) bool { return p.text() && p.InTerminal && p.ErrTerminal }
 
-// agrees asks, and reports whether the answer is yes, which is typed after that. What is asked ends in " [y/N] ".
-// Error: that of a context that ends meanwhile.
+// agrees asks a question, with " [y/N] " after it, and reports whether the answer is yes. It discards what was typed
+// before the question. It returns an error if ctx ends first.
 func agrees(ctx context.Context, p *Program, w *terminal.Text, question string) (bool, error) {
 	if p.there != nil {
 		p.there.Fresh()
@@ -40,9 +40,9 @@ func agrees(ctx context.Context, p *Program, w *terminal.Text, question string) 
 	return err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))), nil
 }
 
-// meansAgent refuses words that a reader takes for the name of an agent, where the command takes them for the beginning of
-// its text: a second recipient of send, or a recipient of ask or alert, which write to the person. In quotes the text is
-// one word, and sent as it is.
+// meansAgent refuses a command line whose first word of text is the name of an agent: the user may have meant a
+// second recipient of send, or a recipient of ask or alert, which write to the person. A text in quotes is one word
+// and is sent unchanged.
 func meansAgent(ctx context.Context, env commands.Env, d *commands.Definition, words []string) error {
 	var name string
 	switch {
@@ -63,7 +63,7 @@ func meansAgent(ctx context.Context, env commands.Env, d *commands.Definition, w
 	return e.WithHint("If the text begins with this name, put quotes around the text. To write to the agent instead of the person, run `mailroom send %s TEXT`", name)
 }
 
-// goesOn asks whether to do what cannot be undone. Where nobody can be asked it is done.
+// goesOn asks for confirmation before an operation that cannot be undone. If nobody can be asked, it returns nil.
 func goesOn(ctx context.Context, p *Program, env commands.Env, d *commands.Definition, raw json.RawMessage) error {
 	var values map[string]json.RawMessage
 	if d.Confirm == "" || !canAsk(p) || json.Unmarshal(raw, &values) != nil {
@@ -83,7 +83,7 @@ func goesOn(ctx context.Context, p *Program, env commands.Env, d *commands.Defin
 	says := commands.InConfirm().ReplaceAllStringFunc(d.Confirm, func(name string) string {
 		value := values[strings.Trim(name, "{}")]
 		text := string(value)
-		_ = json.Unmarshal(value, &text) // what is no text is shown as JSON
+		_ = json.Unmarshal(value, &text) // a value that is not a string is shown as JSON
 		return text
 	})
 	agreed, err := agrees(ctx, p, p.people(p.Err, p.ErrTerminal), says+" Continue?")

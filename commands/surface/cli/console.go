@@ -22,7 +22,7 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// consoleCommand opens the console, and serves it where no daemon does.
+// consoleCommand returns the command that opens the console. It serves the console itself if no daemon does.
 func consoleCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "console", Usage: "Open a web page that shows message traffic and stuck messages",
@@ -50,8 +50,9 @@ func runConsole(c *urfave.Context, p *Program) error {
 		return err
 	}
 	defer env.Engine.Close()
-	ctx := messages.WithCause(c.Context, messages.NewCause(nil)) // what a person sends there, no command does
-	conf, err := env.Ledger.Configuration(ctx)                   // which says whether there is a database
+	// Messages that a person sends in the console are not caused by messages of this command.
+	ctx := messages.WithCause(c.Context, messages.NewCause(nil))
+	conf, err := env.Ledger.Configuration(ctx) // fails if there is no database
 	if err != nil {
 		return err
 	}
@@ -81,8 +82,8 @@ func runConsole(c *urfave.Context, p *Program) error {
 	return nil
 }
 
-// listenForConsole serves the console to this machine, on the port that the database keeps for it, if that is free. A
-// port that is chosen is not among those that systems give to outgoing connections.
+// listenForConsole serves the console on the loopback address, at the port stored in the database if that port is
+// free. A newly chosen port is outside the range that systems use for outgoing connections.
 func listenForConsole(ctx context.Context, env commands.Env, port int, options web.Options) (server *web.Server,
 	err error) {
 	listen := func(port int) (*web.Server, error) {
@@ -111,15 +112,15 @@ func listenForConsole(ctx context.Context, env commands.Env, port int, options w
 	return listen(0)
 }
 
-// opening is how a browser gets to the console.
+// opening describes how a browser gets to the console.
 type opening struct {
 	p      *Program
 	ledger *ledger.Ledger
-	print  bool // the address is to be printed only
+	print  bool // only print the address
 	serves bool // this process serves the console
 }
 
-// open makes a code, and opens an address with it, or prints that.
+// open issues a login code and opens, or prints, the address with the code.
 func (o *opening) open(ctx context.Context, address string) error {
 	code, err := agents.IssueCode(ctx, o.ledger)
 	if err != nil {
@@ -159,11 +160,11 @@ func (o *opening) open(ctx context.Context, address string) error {
 }
 
 const (
-	slow   = 10 * time.Second       // after which a browser may not have found the page
-	glance = 200 * time.Millisecond // between two looks for whether it has
+	slow   = 10 * time.Second       // time after which the browser may have failed to open the page
+	glance = 200 * time.Millisecond // interval at which to check whether the code was used
 )
 
-// isUsed waits until a code is exchanged, and reports whether that was so after a time at the latest.
+// isUsed waits until a code is exchanged, and reports whether that happened in time.
 func (o *opening) isUsed(ctx context.Context, code string, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -181,9 +182,10 @@ func (o *opening) isUsed(ctx context.Context, code string, within time.Duration)
 
 const pageFile = "open.html"
 
-// pageTo writes a page that leads to an address with a code, for the owner alone: what a program is called with, other
-// users of the machine see. It returns the folder of the page, which is in the home folder and whose name begins with
-// no dot, since a browser in a sandbox may read nothing else.
+// pageTo writes a page that redirects to the address with the code. Only the owner can read the page; the address is
+// not passed as a program argument, because other users of the machine can see arguments. pageTo returns the folder
+// of the page. The folder is in the home folder and its name does not begin with a dot, because a sandboxed browser
+// may be unable to read other folders.
 func pageTo(home, link string) (folder string, err error) {
 	const name = "mailroom-console-"
 	if folder, err = os.MkdirTemp(home, name); err != nil {
@@ -198,7 +200,7 @@ func pageTo(home, link string) (folder string, err error) {
 	return folder, os.WriteFile(filepath.Join(folder, pageFile), []byte(page), 0o600)
 }
 
-// browse opens a file in the browser of whoever is logged in here, and reports whether that could be done.
+// browse opens a file in the browser of the logged-in user and reports whether that succeeded.
 func browse(getenv func(string) string, file string) bool {
 	opener := "xdg-open"
 	if runtime.GOOS == "darwin" {
@@ -216,7 +218,7 @@ func browse(getenv func(string) string, file string) bool {
 	select {
 	case bad := <-failed:
 		return !bad
-	case <-time.After(2 * time.Second): // it is the browser itself, and runs
+	case <-time.After(2 * time.Second): // the process is the browser itself and still runs
 		return true
 	}
 }

@@ -10,10 +10,11 @@ import (
 	"mailroom/orchestrator"
 )
 
-// databasePath finds the database: --db, MAILROOM_DB, the nearest .mailroom/mailroom.db or .mailroom/place upwards from here, or
-// the one in the user's state folder. It may be a place on another machine. Source: contract, "Where the database is".
+// databasePath returns the database to use: --db, MAILROOM_DB, the nearest .mailroom/mailroom.db or .mailroom/place
+// in this folder or above, or the database in the user's state folder. It may be a place on another machine. Source:
+// contract, "Where the database is".
 func (p *Program) databasePath(flag string) (string, error) {
-	if flag != "" && p.there == nil { // there it names the place
+	if flag != "" && p.there == nil { // in a remote session, the flag names the place
 		return flag, nil
 	}
 	if path := p.Getenv("MAILROOM_DB"); path != "" {
@@ -38,12 +39,12 @@ func (p *Program) databasePath(flag string) (string, error) {
 	return filepath.Join(folder, commands.DatabaseName), nil
 }
 
-// named reports whether a command in any folder finds the open database only if --db names it.
+// named reports whether only --db makes a command in any folder find the open database.
 func named(env commands.Env, getenv func(string) string) bool {
 	return env.Ledger.Path() != filepath.Join(StateFolder(getenv), commands.DatabaseName)
 }
 
-// folderGone is the error for a shell that stands in a folder which is not there any more.
+// folderGone returns the error for a working folder that no longer exists.
 func folderGone(err error) error {
 	return &orchestrator.Error{
 		Code:    orchestrator.Unavailable,
@@ -52,8 +53,8 @@ func folderGone(err error) error {
 	}
 }
 
-// checkPlace refuses a path that is not meant as it is written: one that is relative to a folder which is gone, and one
-// with the ~ that no shell has replaced, as in quotes, in an env file or behind --db=.
+// checkPlace refuses a path that cannot be meant literally: a relative path in a folder that no longer exists, and a
+// path with a ~ that no shell has expanded, as in quotes, in an env file or after --db=.
 func checkPlace(path string) error {
 	if filepath.IsAbs(path) {
 		return nil
@@ -69,11 +70,11 @@ func checkPlace(path string) error {
 	return nil
 }
 
-// StateFolder is where the program keeps what is the user's own; "" when the environment names no place for it.
+// StateFolder returns the folder for the user's own files of the program, or "" if the environment defines none.
 func StateFolder(getenv func(string) string) string {
 	state := getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) {
-		home := cmp.Or(getenv("HOME"), getenv("USERPROFILE")) // the latter on Windows
+		home := cmp.Or(getenv("HOME"), getenv("USERPROFILE")) // USERPROFILE is for Windows
 		if home == "" {
 			return ""
 		}

@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// distant returns the database in a place, for what runs here with an environment.
+// distant returns the database at a place on another machine, for a command that runs here with env.
 func (p *Program) distant(place string, at remote.Place, client *remote.Client, env commands.Env) *commands.Distant {
 	run := func(ctx context.Context, command string, params, result any) error {
 		text, err := orchestrator.JSON(params)
@@ -42,8 +42,8 @@ func (p *Program) distant(place string, at remote.Place, client *remote.Client, 
 	}}
 }
 
-// connectionsAnswers returns what answers the questions of connect.Look in a line that runs in a place. Files are mended only if
-// the line has asked for it.
+// connectionsAnswers returns the function that answers the questions of connect.Look for a line that runs at another
+// place. It repairs files only if the line has the flag --try.
 func (p *Program) connectionsAnswers(ctx context.Context, l *line, place string, at remote.Place, client *remote.Client) func(string) ([]byte, error) {
 	return func(question string) ([]byte, error) {
 		mend := question == commands.MendConnections
@@ -56,7 +56,7 @@ func (p *Program) connectionsAnswers(ctx context.Context, l *line, place string,
 	}
 }
 
-// failureOf is the error of which the answer of a command tells, see commands.Failure.
+// failureOf returns the error that the failed answer of a command describes, see commands.Failure.
 func failureOf(answer []byte) error {
 	var said struct {
 		Error         orchestrator.Code

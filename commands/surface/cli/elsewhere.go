@@ -8,14 +8,14 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// groupAliases are other names of groups. Alone they list what the group holds.
+// groupAliases maps other names to groups. Without a further word, an alias lists the group.
 var groupAliases = map[string]string{
 	"agents": "agent", "groups": "group", "threads": "thread", "schedules": "schedule", "settings": "setting",
 	"config": "setting", "cron": "schedule", "dlq": "dead_letters", "topics": "group", "topic": "group",
 	"users": "agent", "signals": "signal",
 }
 
-// aliases are words of other tools that work here as they stand: none deletes anything.
+// aliases maps words of other tools to commands that take the same arguments. None of them deletes anything.
 var aliases = map[string]string{
 	"ls": "list", "ll": "list", "history": "list", "search": "list", "find": "list", "grep": "list",
 	"watch": "tail", "follow": "tail", "logs": "tail", "log": "tail", "events": "tail", "monitor": "tail",
@@ -38,7 +38,8 @@ var aliases = map[string]string{
 	"dead_letters retry": "dead_letters replay",
 }
 
-// elsewhere are words of other tools, and what they are here: those that delete or make something, or lack a word.
+// elsewhere maps words of other tools to suggestions. Those commands delete or create something, or need another
+// word.
 var elsewhere = map[string]string{
 	"fetch": "read", "pull": "read", "next": "read NAME -n 1", "pop": "read NAME -n 1", "broadcast": "send all TEXT", "push": "send NAME TEXT",
 	"rm": "cancel ID", "delete": "cancel ID", "del": "cancel ID", "undo": "cancel ID", "remove": "agent remove NAME",
@@ -63,7 +64,7 @@ const (
 	oneInbox  = "Every agent has one inbox. To see what waits in the inboxes, run `mailroom status`. To read an inbox, run `mailroom read NAME`"
 )
 
-// answers are words of other tools for which there is no command here, and what there is to do instead.
+// answers maps words of other tools for which there is no command to advice on what to do instead.
 var answers = map[string]string{
 	"login":        "Mailroom has no login. To choose the agent, use --as NAME or MAILROOM_AGENT. To see the agent in use, run `mailroom whoami`",
 	"docs":         "To see the help of a command, run `mailroom help COMMAND`. To see the help of all commands, run `mailroom man`",
@@ -84,8 +85,8 @@ var answers = map[string]string{
 	"stop":        "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with the name of the service",
 }
 
-// withNoun returns what a verb of other tools and the noun behind it are here, as in kubectl get agents; "" if it is not
-// such a noun.
+// withNoun returns the command for a verb of other tools and the noun after it, as in kubectl get agents, or "" if
+// the noun is not such a noun.
 func withNoun(verb, noun string) string {
 	group := groupAliases[noun]
 	switch {
@@ -103,7 +104,7 @@ func withNoun(verb, noun string) string {
 	return ""
 }
 
-// checkCommand refuses a command that does not exist, naming the near ones.
+// checkCommand refuses an unknown command and suggests similar names.
 func (l *line) checkCommand() error {
 	if len(l.arguments) == 0 || len(l.next) == 0 {
 		return nil
@@ -133,7 +134,7 @@ func (l *line) checkCommand() error {
 	return e.WithHint("To list the commands, run `%s --help`", l.name())
 }
 
-// advice returns what to type in place of the first two words, if other tools have those, or of the first; "" for others.
+// advice returns a suggestion for the first two words, or the first word, if other tools have them; otherwise "".
 func (l *line) advice() string {
 	words := slices.Concat(l.path, l.arguments)
 	for n := min(2, len(words)); n > len(l.path); n-- {

@@ -14,8 +14,8 @@ import (
 	"mailroom/commands/surface/web"
 )
 
-// TestExamplesFitTheirSchemas: what the cards show as examples, read as the command line reads it, fits the description
-// of the command over HTTP, and so does what it answers.
+// TestExamplesFitTheirSchemas checks that the examples on the cards, parsed as on the command line, match the HTTP
+// description of their commands, and that their answers do, too.
 func TestExamplesFitTheirSchemas(t *testing.T) {
 	t.Parallel()
 	catalogue := surfacetest.Catalogue()
@@ -56,8 +56,7 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 	}
 }
 
-// spelled writes keys as a schema has them: it knows the document's spelling, and its vocabulary takes
-// any case.
+// spelled returns v with its keys in the spelling of the schema, if the vocabulary of the command takes any case.
 func spelled(d *commands.Definition, v any) any {
 	object, ok := v.(map[string]any)
 	if !ok || !d.Vocabulary().FoldCase {
@@ -83,14 +82,14 @@ func value(t *testing.T, text []byte) (v any) {
 	return v
 }
 
-// example is a command line of a card, and the line that it answers with.
+// example is a command line on a card, with the line of its answer.
 type example struct {
-	name   string // of the command that it runs
+	name   string // name of the command
 	params json.RawMessage
 	answer string
 }
 
-// examplesOf reads the command lines among a card's examples, as the program reads them.
+// examplesOf parses the command lines in the examples of a card, as the program does.
 func examplesOf(t *testing.T, card *commands.Card) (list []example) {
 	t.Helper()
 	_, text, _ := strings.Cut(card.Body, "## Examples")
@@ -112,7 +111,7 @@ func examplesOf(t *testing.T, card *commands.Card) (list []example) {
 	return list
 }
 
-// words splits a line as a shell does, as far as examples need it.
+// words splits a line as a shell does, as far as the examples require.
 func words(line string) (list []string) {
 	var word strings.Builder
 	var quote rune
@@ -137,7 +136,7 @@ func words(line string) (list []string) {
 	return list
 }
 
-// asked turns the words of a command line into a command and its parameters.
+// asked converts the words of a command line to a command and its parameters.
 func asked(t *testing.T, words []string) (name string, params json.RawMessage, ok bool) {
 	t.Helper()
 	p := &Program{
@@ -161,7 +160,7 @@ func asked(t *testing.T, words []string) (name string, params json.RawMessage, o
 		}
 	}
 	if err := p.dispatch(t.Context(), l); err != nil {
-		return "", nil, false // some examples show what is refused
+		return "", nil, false // some examples show refused command lines
 	}
 	return name, params, ok
 }

@@ -27,12 +27,12 @@ type tryParams struct {
 	Wait    parameter.Seconds `json:"timeout,omitempty" desc:"a time" default:"30"`
 }
 
-// echo answers with its own params.
+// echo is a result with the parameters of the call.
 type echo struct {
 	Got tryParams `json:"got"`
 }
 
-// lineParams are those of a batch command.
+// lineParams holds the parameters of a batch command.
 type lineParams struct {
 	Text string `json:"text" flag:"said" desc:"a text; the word bug panics, busy is refused"`
 }
@@ -124,7 +124,7 @@ func (b *broken) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// stuck is a reader that gives its text, then panics or fails.
+// stuck is a reader that returns its text and then panics or fails.
 type stuck struct {
 	text  string
 	fault any

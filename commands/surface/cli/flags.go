@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// checkWords refuses --help and --version where a text may stand, since they may be that text.
+// checkWords refuses --help and --version at a place where a text can be, since they may be the text.
 func (l *line) checkWords() error {
 	if err := l.valueMissing(); err != nil {
 		return err
@@ -35,15 +35,15 @@ func (l *line) checkWords() error {
 	return nil
 }
 
-// behindDashes says how a text is written that looks like a flag.
+// behindDashes returns the hint on how to write a text that looks like a flag.
 func behindDashes(l *line, word string) string {
 	return fmt.Sprintf("To give a text that begins with a dash, write -- before it: `%s ... -- %s`", l.name(),
 		orchestrator.ShellWord(orchestrator.Clip(word)))
 }
 
-// checkFlags refuses flags that the command does not have, naming the one that was meant, flags of one value that are
-// given twice, and global flags with an empty value. Of a global flag that is given twice the last counts, so that an
-// alias of a shell can have a default.
+// checkFlags refuses unknown flags, flags of one value that are given twice, and global flags with an empty value.
+// For an unknown flag, it suggests the flag that was probably meant. A global flag can be given twice, and the last
+// one counts, so that a shell alias can set a default.
 func (l *line) checkFlags() error {
 	for _, name := range l.named {
 		if _, ok := l.own[name]; !ok {
@@ -85,8 +85,8 @@ func (l *line) valueMissing() error {
 		WithHint("If the value looks like a flag, write %s=VALUE", dashed(l.waiting))
 }
 
-// textOf returns the parameter of a command that takes the words behind all others as the text of a message; nil if it has
-// none.
+// textOf returns the parameter of a command that takes all remaining words as the text of a message, or nil if there
+// is none.
 func textOf(d *commands.Definition) *parameter.Param {
 	params := d.Positional()
 	if len(params) == 0 {
@@ -99,7 +99,7 @@ func textOf(d *commands.Definition) *parameter.Param {
 	return last
 }
 
-// takesText reports whether the last argument of the command is a text that stands behind others.
+// takesText reports whether the last argument of the command is a text that follows other arguments.
 func (l *line) takesText() bool {
 	if l.definition == nil {
 		return l.name() == "mailroom invoke"
@@ -112,7 +112,8 @@ func (l *line) takesText() bool {
 	return last.Kind == parameter.JSON || last.Kind == parameter.String && last.NameOf == ""
 }
 
-// textMayFollow reports whether the next word may be a text: what stands before it, as a recipient, is given.
+// textMayFollow reports whether the next word may be the text, because an argument before the text, such as the
+// recipient, is given.
 func (l *line) textMayFollow() bool {
 	return l.takesText() &&
 		(len(l.arguments) > 0 || l.definition != nil &&
@@ -121,7 +122,7 @@ func (l *line) textMayFollow() bool {
 			}))
 }
 
-// noFlag is the error for a flag that the command does not have.
+// noFlag returns the error for a flag that the command does not have.
 func (l *line) noFlag(name string) error {
 	written, mayBeText := dashed(name), false
 	if i := slices.IndexFunc(l.texts, func(word string) bool { return flagName(word) == name }); i >= 0 {
@@ -154,13 +155,13 @@ func (l *line) noFlag(name string) error {
 	return e.WithHint("%s", strings.ReplaceAll(strings.Join(hints, ". "), "?.", "?"))
 }
 
-// flagName is the name of a flag as it was written: without dashes and value.
+// flagName returns the name of a flag without its dashes and its value.
 func flagName(word string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	return name
 }
 
-// dashed is a flag as it is written.
+// dashed returns a flag's name with its dashes.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -168,7 +169,7 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// flagAdvice are flags of other tools, and what there is to do instead.
+// flagAdvice maps flags of other tools to advice on what to do instead.
 var flagAdvice = map[string]string{
 	"mailroom serve -d":                         "To keep the daemon running in the background, run `mailroom service install`",
 	"mailroom serve --detach":                   "To keep the daemon running in the background, run `mailroom service install`",
@@ -212,7 +213,7 @@ var flagAdvice = map[string]string{
 	"mailroom -V":                               "To see the version, run `mailroom --version`",
 }
 
-// flagTable says of each flag whether it takes a value.
+// flagTable maps the name of each flag to whether the flag takes a value.
 func flagTable(flags []urfave.Flag) map[string]bool {
 	table := map[string]bool{}
 	for _, f := range flags {
@@ -224,11 +225,11 @@ func flagTable(flags []urfave.Flag) map[string]bool {
 	return table
 }
 
-// globalTable is the flagTable of the global flags. It is not to be changed.
+// globalTable returns the flagTable of the global flags. Callers must not change it.
 var globalTable = sync.OnceValue(func() map[string]bool { return flagTable(globalFlags()) })
 
-// namesOf returns the names of a flag. Its own method makes them with a regular expression, which took a fiftieth of a
-// command.
+// namesOf returns the names of a flag. The method Names of urfave's flags uses a regular expression, which took a
+// fiftieth of the time of a command.
 func namesOf(f urfave.Flag) []string {
 	switch f := f.(type) {
 	case *urfave.StringFlag:

@@ -17,13 +17,13 @@ import (
 	"mailroom/commands/surface/surfacetest"
 )
 
-// textParams are a name and a text behind it.
+// textParams are a name and a text after it.
 type textParams struct {
 	To   string          `json:"to" desc:"a name" arg:"1"`
 	Said json.RawMessage `json:"said,omitempty" desc:"a text" arg:"rest"`
 }
 
-// withTexts is newProgram with one command more, which takes a text.
+// withTexts returns a program with an additional command that takes a text.
 func withTexts() *program {
 	type got struct {
 		Got textParams `json:"got"`
@@ -37,7 +37,7 @@ func withTexts() *program {
 	return p
 }
 
-// everything is a program with all commands; none of them runs here.
+// everything returns a program with all commands, which the test does not run.
 func everything() *Program {
 	return &Program{Config: Config{Catalogue: commands.NewCatalogue(
 		surfacetest.Catalogue().All(), mail.Definitions(), connect.Definitions(), signal.Definitions())}}
@@ -55,8 +55,8 @@ func everyCommand(p *Program, path []string, f func(words []string)) {
 	}
 }
 
-// TestAFlagOfOneValueIsGivenOnce: each flag of each command, given twice under any two of its names and in any place,
-// is refused, unless it makes a list. The global flags may repeat.
+// TestAFlagOfOneValueIsGivenOnce checks that every flag of every command is refused if given twice, under any two of
+// its names and at any place, unless it makes a list. Global flags may repeat.
 func TestAFlagOfOneValueIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	p := everything()
@@ -110,7 +110,7 @@ func TestAFlagOfOneValueIsGivenOnce(t *testing.T) {
 	}
 }
 
-// TestAFlagAndAnArgumentAreTwo: what a flag gives no argument gives, too.
+// TestAFlagAndAnArgumentAreTwo checks that a value is refused if given both as a flag and as an argument.
 func TestAFlagAndAnArgumentAreTwo(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -141,8 +141,8 @@ func TestAFlagAndAnArgumentAreTwo(t *testing.T) {
 	}
 }
 
-// TestATextThatLooksLikeAFlagIsNotLost: where a text can stand, no word in its place shows the help or the version and
-// ends well.
+// TestATextThatLooksLikeAFlagIsNotLost checks that, where a text can be, no word shows the help or the version with a
+// successful exit status.
 func TestATextThatLooksLikeAFlagIsNotLost(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"--help", "-h", "-help", "--h", "--version", "-v", "--help=true", "-x", "--- a rule",
@@ -158,7 +158,7 @@ func TestATextThatLooksLikeAFlagIsNotLost(t *testing.T) {
 			}
 		}
 		for _, before := range []string{"texts --to", "texts bob --said"} {
-			// it is the flag's value, or the value is missing
+			// the word is the value of the flag, or the value is missing
 			p := withTexts()
 			if status := p.run(append(strings.Fields(before), text)...); status != 64 &&
 				!strings.Contains(p.out.String(), `"got":{"to":`) {
@@ -175,7 +175,7 @@ func TestATextThatLooksLikeAFlagIsNotLost(t *testing.T) {
 	}
 }
 
-// TestWhereATextCanStand names all commands of which an argument is a text that stands behind others.
+// TestWhereATextCanStand checks the list of all commands with a text argument after other arguments.
 func TestWhereATextCanStand(t *testing.T) {
 	t.Parallel()
 	var found []string
@@ -190,7 +190,7 @@ func TestWhereATextCanStand(t *testing.T) {
 		"invoke, mail rename_thread, reply, schedule add, send, setting set")
 }
 
-// TestEmptyGlobalFlags: an empty value, as that of a variable which is not set, does not stand for the default.
+// TestEmptyGlobalFlags checks that an empty value, such as that of an unset variable, does not mean the default.
 func TestEmptyGlobalFlags(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"as", "db", "session", "output", "log-level", hostFlag} {

@@ -28,8 +28,8 @@ func argsUsage(d *commands.Definition) string {
 	return strings.Join(words, " ")
 }
 
-// helpText is a card as help on the command line: without its title, and without the parameters, which stand below it
-// as flags.
+// helpText returns the card of a command as help for the command line. It omits the title, and the parameters, which
+// the help lists as flags.
 func helpText(body string) string {
 	var b strings.Builder
 	skipped := false
@@ -61,11 +61,11 @@ func section(body, title string) string {
 type helpGroup struct {
 	title    string
 	names    []string
-	describe bool // each on a line of its own, with what it does
+	describe bool // list each command on its own line, with its description
 }
 
-// groups are the commands as the help of the whole program has them, below those that start a host. A command that no
-// group names stands under the last.
+// groups lists the commands for the help of the whole program, after the commands that start a host. The last group
+// contains the commands that no other group names.
 var groups = []helpGroup{
 	{"Talk", []string{"send", "inbox", "read", "reply", "wait", "ask", "alert", "acknowledge", "cancel", "thread"}, true},
 	{"Look", []string{"list", "show", "tail", "why", "trace", "now", "room", "status", "stats", "messages", "sql",
@@ -77,7 +77,7 @@ var groups = []helpGroup{
 	{"Programs", nil, false},
 }
 
-// frontPage shows the whole program on one screen.
+// frontPage prints the help of the whole program, which fits on one screen.
 func frontPage(p *Program, w *terminal.Text) error {
 	w.Printf("%s - messages between agents, stored in one SQL table\n", w.Paint(terminal.Bold, "mailroom"))
 	helpPart(w, "Usage", "  mailroom COMMAND [arguments] [--flags]\n  mailroom help COMMAND\n")
@@ -108,7 +108,7 @@ func frontPage(p *Program, w *terminal.Text) error {
 	return notWritten(w.Err())
 }
 
-// wrapped lays words out in lines, with commas between them.
+// wrapped formats words as lines, with commas between the words.
 func wrapped(words []string, width int) string {
 	var b strings.Builder
 	line := "  "
@@ -125,7 +125,7 @@ func wrapped(words []string, width int) string {
 	return b.String() + strings.TrimRight(line, " ") + "\n"
 }
 
-// help shows how a command, a group or the whole program is called.
+// help prints the help of a command, a group or the whole program.
 func (p *Program) help(l *line) error {
 	c := l.called
 	if c == nil {
@@ -152,10 +152,10 @@ func (p *Program) help(l *line) error {
 	return notWritten(w.Err())
 }
 
-// helpProse writes the text of a help. On a terminal paragraphs and items are broken anew; examples are there to be
-// copied, and stay as they are.
+// helpProse prints the text of a help. On a terminal, it rewraps paragraphs and list items. It leaves examples
+// unchanged, so that they can be copied.
 func helpProse(w *terminal.Text, text string) {
-	var part string // a paragraph or an item as far as it has been read
+	var part string // a paragraph or an item, as far as it has been read
 	flush := func() {
 		indent := ""
 		if strings.HasPrefix(part, "- ") {
@@ -184,14 +184,14 @@ func helpProse(w *terminal.Text, text string) {
 	flush()
 }
 
-// helpPart writes a titled part of a help; nothing when there is nothing in it.
+// helpPart prints a titled part of a help, or nothing if text is empty.
 func helpPart(w *terminal.Text, title, text string) {
 	if text != "" {
 		w.Printf("\n%s\n%s", w.Paint(terminal.Bold, title+":"), terminal.Painted(text))
 	}
 }
 
-// helpColumns lays out lines of two columns, a tab between them.
+// helpColumns formats lines of two columns; line returns the columns separated by a tab.
 func helpColumns[T any](list []T, line func(T) string) string {
 	var b strings.Builder
 	columns := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)

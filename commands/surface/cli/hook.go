@@ -19,7 +19,7 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// hookCommand answers the hooks of agent hosts.
+// hookCommand returns the command that answers the hooks of agent hosts.
 func hookCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "hook", Usage: "Answer a hook of an agent host", ArgsUsage: "EVENT",
@@ -43,7 +43,7 @@ func hookCommand(p *Program) *urfave.Command {
 		},
 		Action: func(c *urfave.Context) error {
 			answer := answerHook
-			switch c.Args().First() { // queue runs in the background: the hook that started it has looked where it is
+			switch c.Args().First() { // the hook that starts queue has already checked the host
 			case "wake":
 				answer = withDatabase(func(ctx context.Context, host *hook.Host, env commands.Env) error {
 					nudge, err := host.Wake(ctx, env, p.In)
@@ -68,8 +68,9 @@ func hookCommand(p *Program) *urfave.Command {
 	}
 }
 
-// failQuietly is what becomes of a hook's error, also of one in its command line, which a newer program may have
-// written: no host is disturbed by it, and a person who tries the hook on a terminal sees it.
+// failQuietly handles every error of a hook, including errors in its command line, which a newer version of the
+// program may have written. It returns status 0, so that the error does not disturb the host. It prints the error on
+// a terminal, for a person who tries the hook.
 func failQuietly(p *Program, err error) int {
 	if p.ErrTerminal {
 		fmt.Fprintf(p.Err, "mailroom: %v\n", err)
@@ -77,8 +78,8 @@ func failQuietly(p *Program, err error) int {
 	return 0
 }
 
-// wakesHost is the only exit status 2 of the program: Claude Code takes what a hook in the background that ends so has
-// written to standard error for a reason to begin a turn.
+// wakesHost is the only use of exit status 2 in the program. If a background hook ends with it, Claude Code begins a
+// turn and gives the model the hook's standard error as the reason.
 const wakesHost = exit(2)
 
 // answerHook answers the event that a command line names.
@@ -113,7 +114,8 @@ func answerHook(p *Program, c *urfave.Context) error {
 	return host.Answer(ctx, open, c.Args().First(), p.In, p.delivered())
 }
 
-// delivered is the output of what a host gets, here or on the other machine: a write returns once it has it.
+// delivered returns the output to the host, here or on the other machine. A write returns after the host has received
+// it.
 func (p *Program) delivered() io.Writer {
 	if p.there != nil {
 		return shownThere{p.there}
@@ -121,7 +123,8 @@ func (p *Program) delivered() io.Writer {
 	return p.Out
 }
 
-// quiet returns where hooks keep their notes; nil for a database on a server, or without a state folder.
+// quiet returns the notes of the hooks. It returns nil for a database on a server, or without a state
+// folder.
 func (p *Program) quiet(c *urfave.Context) *hook.Quiet {
 	folder := StateFolder(p.Getenv)
 	database, err := p.absoluteDatabase(c)
@@ -135,7 +138,7 @@ func (p *Program) quiet(c *urfave.Context) *hook.Quiet {
 	return &hook.Quiet{Folder: filepath.Join(folder, "quiet"), Database: database, As: as.Name, State: p.State}
 }
 
-// absoluteDatabase is the database that a command line names, wherever this is run: an absolute path, or an address.
+// absoluteDatabase returns the database that a command line names, as an absolute path or an address.
 func (p *Program) absoluteDatabase(c *urfave.Context) (string, error) {
 	database, err := p.databasePath(c.String("db"))
 	if err != nil || strings.Contains(database, "://") || remote.IsPlace(database) {
@@ -144,8 +147,8 @@ func (p *Program) absoluteDatabase(c *urfave.Context) (string, error) {
 	return filepath.Abs(database)
 }
 
-// withDatabase runs what goes on for as long as the host does. What is logged could reach the model, so it is only on a
-// terminal.
+// withDatabase returns an action that runs for as long as the host does. It logs only on a terminal, because the
+// model could otherwise see the log.
 func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.Env) error) func(*Program,
 	*urfave.Context) error {
 	return func(p *Program, c *urfave.Context) error {
@@ -160,7 +163,7 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 		switch event := c.Args().First(); event {
 		case "wake", "stream":
 			if err := refused(p, c, host); err != nil {
-				if event == "stream" { // the plugin would start it again at once
+				if event == "stream" { // the plugin would restart the command at once
 					hook.Idle(c.Context, p.In)
 				}
 				return err
@@ -184,12 +187,12 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 	}
 }
 
-// refused is an error where another known host runs a hook than that for which it was configured. Then it does nothing:
-// it would take messages that nobody sees.
+// refused returns an error if the host that runs the hook is known to be another host than the configured one. The
+// hook must then do nothing: it would take messages that nobody sees.
 func refused(p *Program, c *urfave.Context, host *hook.Host) error {
 	seen := agenthost.Around()
 	switch {
-	case p.there != nil: // that was looked at on the other machine
+	case p.there != nil: // the other machine has already checked this
 		return nil
 	case c.String("scope") == "user" && p.IsConnected(host.Name, true):
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
@@ -214,7 +217,7 @@ func refused(p *Program, c *urfave.Context, host *hook.Host) error {
 		WithHint("%s", seen.Own(database))
 }
 
-// refuses keeps for doctor that a host was refused.
+// refuses records, for doctor, that a host was refused.
 func (p *Program) refuses(r agenthost.Refusal) error {
 	r.Folder, _ = os.Getwd()
 	r.At = time.Now()

@@ -16,14 +16,14 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// sightsQuestion is what the side with the database asks: which messages stand in the transcript of the session.
+// sightsQuestion asks the machine of the host which messages the transcript of the session contains.
 const sightsQuestion = "sights"
 
-// errUnknown answers a question that this program does not know.
+// errUnknown answers a question that this program does not support.
 var errUnknown = errors.New("unknown question")
 
-// hookThere answers an event of a host here with what stands in a database on another machine. What only this machine knows, the
-// host's process and the session's transcript, is looked at here.
+// hookThere answers an event of a host on this machine from a database on another machine. It examines the host's
+// process and the session's transcript here, since only this machine has them.
 func hookThere(p *Program, c *urfave.Context, host *hook.Host, place string) error {
 	at, err := remote.Parse(place)
 	if err != nil {
@@ -68,7 +68,7 @@ func hookThere(p *Program, c *urfave.Context, host *hook.Host, place string) err
 	defer client.Close()
 	out := &answering{out: p.Out, begins: func() { patience.Stop() }}
 	err = p.run(ctx, client, at, p.words, streamsOf(&input, host, out))
-	if errors.As(err, new(exit)) { // no machine has a say in how a hook ends: hosts read 2 as "block"
+	if errors.As(err, new(exit)) { // the other machine must not set the hook's exit status: hosts read 2 as "block"
 		err = nil
 	}
 	if !out.began {
@@ -77,8 +77,8 @@ func hookThere(p *Program, c *urfave.Context, host *hook.Host, place string) err
 	return err
 }
 
-// watch has the session of an event woken from a place, if its host takes prompts by a queue or an inbox. Whether the event
-// was noted there does not count: the connection may come later.
+// watch starts a process that wakes the session of an event from a place, if its host takes prompts from a queue or
+// an inbox. It does so even if the place did not record the event, because the connection may be established later.
 func (p *Program) watch(c *urfave.Context, host *hook.Host, input *hook.Input, place string) {
 	as, err := p.caller(c)
 	if err == nil {
@@ -89,8 +89,8 @@ func (p *Program) watch(c *urfave.Context, host *hook.Host, input *hook.Input, p
 	}
 }
 
-// answering is the output of a hook, whose host waits no longer than Patience for it to begin: then the other side is told
-// that it was written, however long that takes.
+// answering is the output of a hook. The host waits at most hook.Patience for output to begin; the first write stops
+// that timeout, because the other side must then learn that the output was written, however long that takes.
 type answering struct {
 	out    io.Writer
 	begins func()
@@ -104,7 +104,7 @@ func (a *answering) Write(b []byte) (int, error) {
 	return a.out.Write(b)
 }
 
-// streamsOf are those of a hook: of what its host says the other side gets what counts.
+// streamsOf returns the streams of a hook. The other side gets only the relevant fields of the host's input.
 func streamsOf(input *hook.Input, host *hook.Host, out io.Writer) remote.Streams {
 	said, _ := json.Marshal(input)
 	return remote.Streams{In: bytes.NewReader(said), Out: out, Err: io.Discard, Answer: func(question string) ([]byte, error) {
@@ -115,7 +115,7 @@ func streamsOf(input *hook.Input, host *hook.Host, out io.Writer) remote.Streams
 	}}
 }
 
-// wakeThere waits, as `mailroom hook wake`, as long as the host's process is there.
+// wakeThere runs `mailroom hook wake` at a place for as long as the host's process exists.
 func wakeThere(p *Program, c *urfave.Context, host *hook.Host, at remote.Place, d remote.Dialing) error {
 	input, err := hook.ReadInput(c.Context, p.In)
 	if err != nil || !host.Stays() {
@@ -129,11 +129,11 @@ func wakeThere(p *Program, c *urfave.Context, host *hook.Host, at remote.Place, 
 	}
 	defer client.Close()
 	streams := streamsOf(&input, host, io.Discard)
-	streams.Err = p.Err // the nudge
+	streams.Err = p.Err // for the nudge
 	return p.run(ctx, client, at, p.words, streams)
 }
 
-// farTranscript is that of a session of a host on another machine.
+// farTranscript is the transcript of a session whose host is on another machine.
 type farTranscript struct{ *remote.Session }
 
 // Sights implements hosts.Transcript.
@@ -144,7 +144,8 @@ func (e farTranscript) Sights() (s hosts.Sights) {
 	return s
 }
 
-// shownThere is the output of a line for another machine, of which nothing is lost: a write returns once it is written there.
+// shownThere is the output of a line for another machine. A write returns after the output was written there, so none
+// of it is lost.
 type shownThere struct{ *remote.Session }
 
 // Write implements io.Writer.

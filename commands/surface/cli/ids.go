@@ -14,23 +14,23 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// last stands for the newest message that the caller has sent or got, of those that the command can do something with.
+// last is the word for the newest message of the caller, sent or received, to which the command applies.
 const last = "last"
 
-// idsOfMessages are the parameters in which a person may type last, or the ending of an id.
+// idsOfMessages lists the parameters that accept last or the end of a message ID.
 var idsOfMessages = []string{"message_id", "reply_to", "replyTo"}
 
-// idFinder finds which message a person means.
+// idFinder resolves last and the ends of message IDs to messages.
 type idFinder struct {
 	p     *Program
 	env   commands.Env
-	d     *commands.Definition // the command that is to be run
-	yes   bool                 // a person wants not to be asked
-	asked bool                 // a person has agreed that it is run
+	d     *commands.Definition // the command to run
+	yes   bool                 // skip the confirmation
+	asked bool                 // a person has already agreed
 }
 
-// whole puts ids of messages in the place of last and of endings of ids. Before a command that changes something it
-// shows what was found and asks; where nobody can be asked that is refused.
+// whole replaces last and the ends of message IDs in the parameters by whole IDs. If the command changes something,
+// whole shows the message that it found and asks for confirmation; if nobody can be asked, it returns an error.
 func (f *idFinder) whole(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	var values map[string]json.RawMessage
 	if f.env.Engine == nil || json.Unmarshal(raw, &values) != nil {
@@ -60,8 +60,9 @@ func (f *idFinder) whole(ctx context.Context, raw json.RawMessage) (json.RawMess
 	return orchestrator.Unmended(values)
 }
 
-// find returns the message that last, or the ending of an id, stands for; nil for what is to be taken as it is: a whole
-// id, or a text that no id ends with. Senders may choose ids: none takes the place of last.
+// find returns the message that last or the end of an ID refers to. It returns nil if the text is to be used
+// unchanged: it is a whole ID, or no ID ends with it. Senders can choose IDs, but an ID "last" does not replace the
+// word.
 func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.Message, error) {
 	env := f.env
 	by := env.Caller.Name
@@ -78,7 +79,7 @@ func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.M
 	case err == nil && f.changes():
 		return nil, f.meansOther(ctx, name, text, &whole[0])
 	case err == nil || orchestrator.CodeOf(err) != orchestrator.NotFound:
-		return nil, nil // errors are for the command to tell
+		return nil, nil // the command reports the error
 	}
 	const shown = 5
 	found, err := messages.EndingWith(ctx, env.Ledger, by, text, shown+1)
@@ -100,11 +101,12 @@ func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.M
 		WithHint("Give more of the ID:\n%s", strings.Join(lines, "\n"))
 }
 
-// madeHere are the ids that messages get whose sender has not chosen one.
+// madeHere matches the IDs that Mailroom generates for messages whose sender has not chosen one.
 var madeHere = pattern.New(`^(msg|mc)-[0-9A-HJKMNP-TV-Z]{26}$|^msg-.+-\d{8}-\d{6}-\d{3,}$`)
 
-// meansOther refuses a whole id that is the ending of another message's: its sender may have chosen it so that what is
-// meant for the other hits this one. nil for any other, since ids that senders choose may well end alike.
+// meansOther returns an error if a whole ID is also the end of the generated ID of another message: a sender may have
+// chosen it to receive an operation meant for the other message. It ignores other chosen IDs, which may well end
+// alike.
 func (f *idFinder) meansOther(ctx context.Context, name, text string, whole *orchestrator.Message) error {
 	if madeHere().MatchString(text) {
 		return nil
@@ -128,7 +130,7 @@ func (f *idFinder) meansOther(ctx context.Context, name, text string, whole *orc
 			strings.Join(lines, "\n"))
 }
 
-// inShort is a message on one line.
+// inShort returns a one-line summary of a message.
 func inShort(p *Program, m *orchestrator.Message) string {
 	text := p.people(p.Err, p.ErrTerminal).Cut(terminal.Inline(commands.ContentOf(m).Text), 60)
 	return terminal.Inline(fmt.Sprintf("%s  %s from %s to %s, %s: %s", m.ID, m.Type, m.Sender, m.Recipient, m.CreatedAt,
@@ -138,7 +140,7 @@ func inShort(p *Program, m *orchestrator.Message) string {
 // changes reports whether the command changes something.
 func (f *idFinder) changes() bool { return !f.d.LooksOnly && !f.d.Card().OnlyReads() }
 
-// confirm asks whether a command that changes something means this message.
+// confirm asks whether a command that changes something should apply to this message.
 func (f *idFinder) confirm(ctx context.Context, name, text string, m *orchestrator.Message) error {
 	p := f.p
 	if !f.changes() {

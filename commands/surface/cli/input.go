@@ -19,11 +19,11 @@ import (
 	"mailroom/orchestrator/jsonfault"
 )
 
-// maxInput bounds what is read for one value; the decoder has tighter bounds, and says so.
+// maxInput is the maximum size of one value, in bytes. The decoder has lower limits and reports them.
 const maxInput = 8 << 20
 
-// jsonText reads a JSON value: itself, @FILE, or - for standard input. Where a text or an object is wanted, whatever
-// opens with no brace and is no JSON string is the text.
+// jsonText reads a JSON value: the text itself, the file of @FILE, or standard input for -. If the parameter accepts
+// a text or an object, a value that does not begin with a brace and is not a JSON string is the text.
 func (p *Program) jsonText(ctx context.Context, param *parameter.Param, text string) (json.RawMessage, error) {
 	name, content := param.Name, []byte(text)
 	var err error
@@ -36,9 +36,9 @@ func (p *Program) jsonText(ctx context.Context, param *parameter.Param, text str
 	if err != nil {
 		return nil, unread(ctx, name, err)
 	}
-	content = bytes.TrimSpace(content) // so that places in it are counted from where it begins
+	content = bytes.TrimSpace(content) // positions in errors count from the first non-space byte
 	if len(content) == 0 && param.TextOrObject {
-		return orchestrator.JSON("") // the command says what it makes of that
+		return orchestrator.JSON("") // the command decides about an empty text
 	}
 	if len(content) == 0 {
 		return nil, badValue(name, errors.New("the value is empty"), "Give a JSON value")
@@ -58,8 +58,8 @@ func (p *Program) jsonText(ctx context.Context, param *parameter.Param, text str
 	return content, nil
 }
 
-// plainText reads a text that is an argument: itself, or - for standard input, whose last line ends are left out. One
-// that is to be taken as it was typed may be - itself.
+// plainText reads a text argument: the text itself or, for -, standard input without trailing line endings. If
+// asTyped is set, even - is the text itself.
 func plainText(ctx context.Context, p *Program, param *parameter.Param, text string,
 	asTyped bool) (json.RawMessage, error) {
 	if text == "-" && !asTyped {
@@ -85,8 +85,8 @@ func plainText(ctx context.Context, p *Program, param *parameter.Param, text str
 	return orchestrator.JSON(text)
 }
 
-// textFrom reads a text from a file, or from standard input if that is -. Its last line ends are left out. nothing is the
-// error for an empty one.
+// textFrom reads a text from a file, or from standard input if path is -. It removes trailing line endings. nothing
+// is the error to return for an empty text.
 func (p *Program) textFrom(ctx context.Context, param *parameter.Param, path string, nothing error) (json.RawMessage, error) {
 	var content []byte
 	var err error
@@ -108,14 +108,14 @@ func (p *Program) textFrom(ctx context.Context, param *parameter.Param, path str
 	return orchestrator.JSON(text)
 }
 
-// errNoInput is the error for a text from standard input that is empty.
+// errNoInput is the error for an empty text from standard input.
 var errNoInput = errors.New("standard input is empty")
 
-// fileFlag names a file with the text of a command.
+// fileFlag is the flag that names a file with the text of a command.
 const fileFlag = "file"
 
-// textOfFile puts the text of the file that --file names into the parameter that takes a text. Standard input is read only
-// where it is asked for: a text that was left out by mistake would take the rest of a script, or of a loop.
+// textOfFile stores the text of the --file flag in the text parameter. Standard input is read only on request: a text
+// that was omitted by mistake would otherwise consume the rest of a script or a loop.
 func (p *Program) textOfFile(c *urfave.Context, text *parameter.Param, values map[string]json.RawMessage) (err error) {
 	if _, given := values[text.Name]; given {
 		return orchestrator.InvalidParam(text.Name, "given twice, as --%s and as an argument", fileFlag)
@@ -129,12 +129,12 @@ func (p *Program) textOfFile(c *urfave.Context, text *parameter.Param, values ma
 	return err
 }
 
-// interrupted is the error of a command that was told to stop.
+// interrupted returns the error of a command that was told to stop.
 func interrupted(err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "interrupted", Err: err}
 }
 
-// unread is the error for a value that could not be read, or whose reading was interrupted.
+// unread returns the error for a value that could not be read, or whose reading was interrupted.
 func unread(ctx context.Context, name string, err error) error {
 	if ctx.Err() != nil {
 		return interrupted(err)
@@ -142,7 +142,7 @@ func unread(ctx context.Context, name string, err error) error {
 	return badValue(name, err, "")
 }
 
-// badValue is the error for a parameter whose value could not be had.
+// badValue returns the error for a parameter with an invalid or unreadable value.
 func badValue(name string, err error, hint string) error {
 	return &orchestrator.Error{
 		Code: orchestrator.InvalidParams, Message: name, Err: err, Hint: hint,
@@ -150,7 +150,7 @@ func badValue(name string, err error, hint string) error {
 	}
 }
 
-// standardInput reads all of standard input. It can be read once; a wait for somebody to type ends with ctx.
+// standardInput reads all of standard input, once per program run. Waiting for input ends with ctx.
 func (p *Program) standardInput(ctx context.Context) ([]byte, error) {
 	if p.inputTaken {
 		return nil, fmt.Errorf("standard input can be used for only one parameter")
@@ -159,12 +159,12 @@ func (p *Program) standardInput(ctx context.Context) ([]byte, error) {
 	return inTime(ctx, func() ([]byte, error) { return readBounded(p.In) })
 }
 
-// typed waits for a line that a person types, until ctx ends.
+// typed waits for a line from standard input, until ctx ends.
 func typed(ctx context.Context, p *Program) (string, error) {
 	return inTime(ctx, func() (string, error) { return bufio.NewReader(p.In).ReadString('\n') })
 }
 
-// inTime returns what read reads, unless ctx ends before.
+// inTime returns the result of read, or the error of ctx if ctx ends first.
 func inTime[T any](ctx context.Context, read func() (T, error)) (content T, err error) {
 	type outcome struct {
 		content T
@@ -188,7 +188,7 @@ func inTime[T any](ctx context.Context, read func() (T, error)) (content T, err 
 	}
 }
 
-// isFile reports whether a file is there where the line was typed.
+// isFile reports whether a file exists on the machine where the command line was typed.
 func (p *Program) isFile(path string) bool {
 	if p.there != nil {
 		return p.there.Exists(path)
@@ -197,7 +197,7 @@ func (p *Program) isFile(path string) bool {
 	return err == nil
 }
 
-// readFile reads a file where the line was typed.
+// readFile reads a file on the machine where the command line was typed.
 func (p *Program) readFile(path string) ([]byte, error) {
 	if p.there != nil {
 		content, err := p.there.ReadFile(path)
@@ -214,7 +214,7 @@ func (p *Program) readFile(path string) ([]byte, error) {
 	return readBounded(f)
 }
 
-// readBounded reads one value, without a byte order mark before it.
+// readBounded reads one value of at most maxInput bytes and removes its byte order mark.
 func readBounded(r io.Reader) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err == nil && len(content) > maxInput {

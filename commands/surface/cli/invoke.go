@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// invokeCommand runs any command of the catalogue by name, with its params as JSON.
+// invokeCommand returns the command that runs any command of the catalogue by name, with its parameters as JSON.
 func invokeCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "invoke", Usage: "Run a command by name with its parameters as JSON", ArgsUsage: "NAME [JSON|@FILE|-]",
@@ -48,8 +48,8 @@ func invokeCommand(p *Program) *urfave.Command {
 	}
 }
 
-// inItsPlace gives an error about a name that is no command's the hint which command is called so in a shell, here or
-// with another tool.
+// inItsPlace adds a hint to the error about an unknown command name: the command that has this name in a shell, or
+// that corresponds to a command of another tool.
 func inItsPlace(p *Program, name string, err error) error {
 	e, ok := errors.AsType[*orchestrator.Error](err)
 	if !ok {

@@ -19,7 +19,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// joinCommand has a folder use a database on another machine.
+// joinCommand returns the command that makes a folder use a database on another machine.
 func joinCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "join", ArgsUsage: "PLACE|-", Usage: "Use the database of another machine in this folder",
@@ -38,7 +38,7 @@ func joinCommand(p *Program) *urfave.Command {
 	}
 }
 
-// leaveCommand undoes a join.
+// leaveCommand returns the command that undoes a join.
 func leaveCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "leave", Usage: "Stop using the database of another machine in this folder",
@@ -47,10 +47,10 @@ func leaveCommand(p *Program) *urfave.Command {
 	}
 }
 
-// joinWithin is how long the other side has to answer.
+// joinWithin is the timeout for the answer of the other machine.
 const joinWithin = 30 * time.Second
 
-// joining is what was joined, or left.
+// joining is the result of join and leave.
 type joining struct {
 	Place   string `json:"place"`
 	Folder  string `json:"folder,omitempty"`
@@ -60,7 +60,7 @@ type joining struct {
 	Warning string `json:"warning,omitempty"`
 }
 
-// Text says it for people.
+// Text prints the result for people.
 func (j joining) Text(w *terminal.Text) {
 	if j.Left {
 		w.Printf("Left %s.\n", j.Place)
@@ -115,7 +115,7 @@ func join(c *urfave.Context, p *Program) error {
 	folder := remote.Resolved(here)
 	before, _ := p.book().In(folder)
 	if before.Token != "" && before.Place == invited.at.String() && before.Agent == invited.agent &&
-		p.reaches(ctx, before, io.Discard) == nil { // it was typed twice
+		p.reaches(ctx, before, io.Discard) == nil { // the command was run twice
 		if err := p.book().Keep(before); err != nil {
 			return notKept(err)
 		}
@@ -140,19 +140,19 @@ func join(c *urfave.Context, p *Program) error {
 	return p.show(joined)
 }
 
-// notKept is the error for a place that was joined, and cannot be recorded.
+// notKept returns the error for a successful join that cannot be recorded.
 func notKept(err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "joined the database, but cannot write the files that connect this folder to the database", Err: err,
 		Hint: "Get a new invitation, run `mailroom join --print` with it, and set the variables that it prints"}
 }
 
-// invitation is a line that `mailroom invite` has printed, or a place that needs none.
+// invitation is an address printed by `mailroom invite`, or a place that requires no invitation.
 type invitation struct {
 	at               remote.Place
 	agent, code, pin string
 }
 
-// readInvitation reads what is typed behind join.
+// readInvitation parses the address given to join.
 func readInvitation(link string) (i invitation, err error) {
 	u, err := url.Parse(link)
 	if err != nil || u.Fragment == "" {
@@ -178,7 +178,7 @@ func readInvitation(link string) (i invitation, err error) {
 	return i, nil
 }
 
-// accept joins a place.
+// accept joins the place of an invitation.
 func (p *Program) accept(ctx context.Context, i invitation) (j remote.Joined, project string, err error) {
 	j = remote.Joined{Place: i.at.String(), Agent: i.agent, Pin: i.pin}
 	if i.code == "" {
@@ -194,7 +194,7 @@ func (p *Program) accept(ctx context.Context, i invitation) (j remote.Joined, pr
 	return j, answer.Project, nil
 }
 
-// reaches is an error if a place cannot be reached with what was joined. The other side's errors go to errs.
+// reaches returns an error if a joined place cannot be reached. The error output of the other machine goes to errs.
 func (p *Program) reaches(ctx context.Context, j remote.Joined, errs io.Writer) error {
 	at, err := remote.Parse(j.Place)
 	if err != nil {
@@ -209,7 +209,7 @@ func (p *Program) reaches(ctx context.Context, j remote.Joined, errs io.Writer) 
 	return p.run(ctx, client, at, []string{"whoami", "--json"}, remote.Streams{In: strings.NewReader(""), Out: io.Discard, Err: errs})
 }
 
-// printKey prints the variables by which a place is reached.
+// printKey prints the variables that give access to a joined place.
 func (p *Program) printKey(j remote.Joined) error {
 	place := j.Place
 	if j.Pin != "" {
@@ -249,7 +249,7 @@ func leave(c *urfave.Context, p *Program) error {
 	return p.show(left)
 }
 
-// giveUp has the other side revoke the token of a join.
+// giveUp makes the other machine revoke the token of a join.
 func (p *Program) giveUp(ctx context.Context, j remote.Joined) error {
 	if j.Token == "" {
 		return nil

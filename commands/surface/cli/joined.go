@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/delivery"
 )
 
-// runAs runs a command line that has come to the daemon from another machine, or over its socket, for whom its token names:
-// in the daemon's process, and on its open database.
+// runAs runs a command line that the daemon received from another machine or over its socket. The line runs in the
+// daemon's process, on its open database, and acts as the caller of its token.
 func (p *Program) runAs(ctx context.Context, s *remote.Session, caller commands.Caller, engine *delivery.Engine) int {
 	run := p.programFor(s)
 	run.acts = &caller
@@ -30,10 +30,10 @@ func (p *Program) runAs(ctx context.Context, s *remote.Session, caller commands.
 	return run.Run(ctx, append([]string{"mailroom"}, s.Args...))
 }
 
-// servedOwn are the commands of the program's own that run for another machine.
+// servedOwn lists the program's own commands that can run for another machine.
 var servedOwn = []string{"tail", "hook", "mcp", "whoami", "invoke", "version", "completion", "man"}
 
-// mayServe refuses a line for another machine that makes sense only where the files are.
+// mayServe refuses a line from another machine whose command must run on the machine with the database.
 func (p *Program) mayServe(l *line) error {
 	if p.acts == nil || len(l.path) == 0 {
 		return nil
@@ -47,12 +47,13 @@ func (p *Program) mayServe(l *line) error {
 	return nil
 }
 
-// onlyThere is the error for what another machine asks for, and cannot have.
+// onlyThere returns the error for an operation that must run on the machine with the database.
 func onlyThere(what string) error {
 	return orchestrator.Errorf(orchestrator.PermissionDenied, "%s runs only on the machine that has the database", what).WithHint("Run the command on that machine")
 }
 
-// joined is caller for a line from another machine: its token says who asks. Only a person's may name others.
+// joined returns the caller for a line from another machine. The token determines the caller; only the token of a
+// person may act as another agent.
 func (p *Program) joined(c *urfave.Context) (commands.Caller, error) {
 	caller := *p.acts
 	session, err := orchestrator.CheckName("session", cmp.Or(c.String("session"), orchestrator.DefaultSession))

@@ -9,18 +9,18 @@ import (
 	"mailroom/orchestrator"
 )
 
-// filter is an output of JSON, a value a line, that prints what an expression of jq makes of each: a text as it is,
-// anything else as a line of JSON. It runs the program jq: a library for it would add a fifth to the start of every
-// command.
+// filter is an output for lines of JSON. It applies a jq expression to each value and prints the results: strings
+// without quotes, other values as lines of JSON. It runs the program jq, because a jq library would add a fifth to
+// the startup time of every command.
 type filter struct {
 	out        io.Writer
 	jq         string // path of the program
 	expression string
-	line       []byte // that has not ended yet
+	line       []byte // incomplete line
 }
 
-// filtered returns an output that puts each line of JSON through an expression of jq before it goes to out. Error: jq is
-// not there, or the expression is none.
+// filtered returns an output that applies a jq expression to each line of JSON and writes the results to out. It
+// returns an error if jq is not installed or the expression is invalid.
 func filtered(out io.Writer, expression string) (*filter, error) {
 	jq, err := exec.LookPath("jq")
 	if err != nil {
@@ -28,13 +28,13 @@ func filtered(out io.Writer, expression string) (*filter, error) {
 			WithHint("Install jq, or use `--json` and filter the answer with another program")
 	}
 	f := &filter{out: out, jq: jq, expression: expression}
-	if _, err := f.run(nil); err != nil { // nothing goes in: only the expression is read
+	if _, err := f.run(nil); err != nil { // empty input: jq only compiles the expression
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "--jq: %v", err)
 	}
 	return f, nil
 }
 
-// Write takes a part of a line, or several lines. Error: the expression fails, or out does.
+// Write accepts part of a line, or several lines. It returns an error if the expression or a write to out fails.
 func (f *filter) Write(b []byte) (int, error) {
 	f.line = append(f.line, b...)
 	for {
@@ -54,10 +54,11 @@ func (f *filter) Write(b []byte) (int, error) {
 	}
 }
 
-// run returns what the expression makes of a value.
+// run returns the output of the expression for a value.
 func (f *filter) run(value []byte) ([]byte, error) {
 	var printed, told bytes.Buffer
-	cmd := exec.Command(f.jq, "--raw-output", "--compact-output", " "+f.expression) // which begins with no dash
+	// The space keeps the argument from beginning with a dash.
+	cmd := exec.Command(f.jq, "--raw-output", "--compact-output", " "+f.expression)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(value), &printed, &told
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(told.Bytes()))

@@ -20,12 +20,13 @@ import (
 )
 
 const (
-	completeWithin = time.Second // for which a shell waits for what the database has
-	completeIDs    = 20          // how many messages it is offered
+	completeWithin = time.Second // how long completion waits for the database
+	completeIDs    = 20          // number of messages offered
 )
 
-// known are the values that a parameter can have: those that it names itself, or agents, groups, messages and what else
-// a command knows, of the database that the line means. Where the database cannot be had there are none.
+// known returns the candidates for the value of a parameter: its fixed values, or the agents, groups, messages or
+// command-specific values in the database that the line selects. It returns none of the latter if the database cannot
+// be opened.
 func known(p *Program, before *line, param *parameter.Param) (list []candidate) {
 	for _, value := range param.OneOf {
 		list = append(list, candidate{word: value})
@@ -41,7 +42,7 @@ func known(p *Program, before *line, param *parameter.Param) (list []candidate) 
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
 	path, err := p.databasePath(before.values["db"])
-	if err != nil || p.there == nil && remote.IsPlace(path) { // no key of the keyboard waits for another machine
+	if err != nil || p.there == nil && remote.IsPlace(path) { // completion does not wait for another machine
 		return list
 	}
 	engine, err := p.Open(ctx, path, slog.New(slog.DiscardHandler))
@@ -70,7 +71,7 @@ func known(p *Program, before *line, param *parameter.Param) (list []candidate) 
 	return list
 }
 
-// ownValues are the values of a parameter whose command says itself what it can be.
+// ownValues returns the candidates for a parameter whose command supplies the possible values.
 func ownValues(ctx context.Context, p *Program, before *line, engine *delivery.Engine,
 	own commands.KnownValues) (list []candidate) {
 	caller := commands.Caller{Name: cmp.Or(before.values["as"], p.Getenv("MAILROOM_AGENT")), Admin: true, Shell: true}
@@ -80,14 +81,14 @@ func ownValues(ctx context.Context, p *Program, before *line, engine *delivery.E
 		return nil
 	}
 	for _, v := range values {
-		if strings.Trim(v.Value, "-_."+orchestrator.Alphanumeric) == "" { // a word of a shell
+		if strings.Trim(v.Value, "-_."+orchestrator.Alphanumeric) == "" { // needs no quoting in a shell
 			list = append(list, candidate{v.Value, terminal.Inline(v.About)})
 		}
 	}
 	return list
 }
 
-// knownMessages are the newest messages, the first of which is also called last.
+// knownMessages returns the newest messages, preceded by the word last for the newest of them.
 func knownMessages(ctx context.Context, p *Program, l *ledger.Ledger) (list []candidate) {
 	found, err := messages.SearchOwn(ctx, l,
 		messages.Search{Limit: completeIDs, Says: func(*orchestrator.Message) bool { return true }})
@@ -98,7 +99,7 @@ func knownMessages(ctx context.Context, p *Program, l *ledger.Ledger) (list []ca
 	for i := range found.Messages {
 		m := &found.Messages[i]
 		if strings.Trim(m.ID, "-_."+orchestrator.Alphanumeric) != "" {
-			continue // written by hand: not a word of a shell
+			continue // a chosen ID that needs quoting in a shell
 		}
 		list = append(list,
 			candidate{m.ID, p.people(p.Out, false).Cut(terminal.Inline(m.Sender+" to "+m.Recipient+": "+

@@ -19,33 +19,34 @@ import (
 	"mailroom/orchestrator"
 )
 
-// errNotAlone is the answer to a line that was good, in an atomic run in which another line was not.
+// errNotAlone is the error for a valid line of an atomic run in which another line was rejected.
 var errNotAlone = error(orchestrator.Errorf(orchestrator.Conflict, "not run, because another line of the atomic run was rejected"))
 
-// linesPerBatch is the most lines of --stdin that share one transaction.
+// linesPerBatch is the maximum number of --stdin lines that share one transaction.
 const linesPerBatch = 1000
 
-// lastLines is how long a run that met a fault of the database goes on answering, from one line to the next: a file is
-// answered to its end, and who goes on writing for days learns that the run has ended.
+// lastLines is how long a run waits for another line after a database fault. All remaining lines of a file are still
+// answered, while a process that writes lines for days learns that the run has ended.
 const lastLines = time.Second
 
-// badLines is what a run returns in which some lines were refused.
+// badLines is the exit status of a run in which some lines were rejected.
 const badLines = exit(65)
 
 // numbered is one line of standard input.
 type numbered struct {
-	number int // counts from 1, blank lines too
+	number int // counts from 1, including blank lines
 	raw    json.RawMessage
-	err    error // why the line could not be read; raw is not to be used then
+	err    error // read error of the line; if set, raw is invalid
 }
 
-// runLines runs a command once for every line of standard input and answers each with a line, in order, once its effect
-// is on disk. It never waits for more input while lines are there to be run. With atomic all lines are read first, and
-// all are run or none.
+// runLines runs a command once for each line of standard input. It answers each line, in order, once the effect of
+// the line is on disk. It never waits for more input while there are lines to run. With atomic, it reads all lines
+// first and runs all of them or none.
 //
-// It is a pipeline: while one batch is written to the database, the next is decoded and the last answered. An
-// interruption ends it behind the batch that is being written, which is still answered. After a fault that the next
-// lines would meet too, such as a full disk, nothing more is run, and what comes is answered with that.
+// The lines pass through a pipeline: while one batch is written to the database, the next one is decoded and the
+// previous one is answered. After an interruption, the batch that is being written is completed and answered, and the
+// run ends. After a fault that would also affect the following lines, such as a full disk, no more lines run, and
+// each following line is answered with that fault.
 func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.Definition, atomic bool) error {
 	report, finish := p.progress()
 	env.Call.Progress = report
@@ -98,8 +99,8 @@ func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.De
 	return run.end()
 }
 
-// stage runs one stage of the pipeline, then end, which tells the next stage that nothing more comes. A panic cancels
-// all stages, and does so before end: what was read until then must not pass for all there was.
+// stage runs one stage of the pipeline and then calls end, which signals the end of the data to the next stage. A
+// panic cancels all stages before end is called, so that the next stage does not mistake partial data for all of it.
 func stage(cancel context.CancelCauseFunc, end, run func()) {
 	go func() {
 		defer end()
@@ -115,7 +116,7 @@ func stage(cancel context.CancelCauseFunc, end, run func()) {
 	}()
 }
 
-// ended is the error of a run that did not come to the end of its input.
+// ended returns the error of a run that did not reach the end of its input.
 func ended(ctx context.Context) error {
 	if bug, ok := errors.AsType[*orchestrator.Error](context.Cause(ctx)); ok {
 		return bug
@@ -123,7 +124,7 @@ func ended(ctx context.Context) error {
 	return interrupted(ctx.Err())
 }
 
-// pass hands something on to the next stage, unless ctx ends first.
+// pass sends a value to the next stage and reports whether it did so before ctx ended.
 func pass[T any](ctx context.Context, to chan<- T, what T) bool {
 	select {
 	case to <- what:
@@ -133,8 +134,8 @@ func pass[T any](ctx context.Context, to chan<- T, what T) bool {
 	}
 }
 
-// nextBatch waits for a line, and takes what is there behind it. An empty batch is the end of the input, or of ctx; or,
-// once ending is closed, that no line has come for a while.
+// nextBatch waits for a line and returns it with all further lines that are available. An empty batch means that the
+// input or ctx has ended, or, once ending is closed, that no line came within lastLines.
 func nextBatch(ctx context.Context, lines <-chan numbered, ending <-chan struct{}) (batch []numbered) {
 	for late := (<-chan time.Time)(nil); len(batch) == 0; {
 		select {
@@ -159,22 +160,22 @@ func nextBatch(ctx context.Context, lines <-chan numbered, ending <-chan struct{
 			}
 			batch = append(batch, next)
 		default:
-			return batch // nothing more is there now
+			return batch // no more lines are available now
 		}
 	}
 	return batch
 }
 
-// lineBatch is lines that run together, with one answer or error each.
+// lineBatch holds lines that run together, with one answer or error for each.
 type lineBatch struct {
 	lines   []numbered
 	decoded *commands.Batch
-	places  []int // in lines, of those that could be read
+	places  []int // indexes in lines of the lines without a read error
 	answers []commands.Answer
 	errs    []error
 }
 
-// decode decodes the lines that could be read.
+// decode decodes the lines that have no read error.
 func (r *lineRun) decode(lines []numbered) *lineBatch {
 	b := &lineBatch{lines: lines, answers: make([]commands.Answer, len(lines)), errs: make([]error, len(lines))}
 	var raws []json.RawMessage
@@ -187,7 +188,7 @@ func (r *lineRun) decode(lines []numbered) *lineBatch {
 	return b
 }
 
-// run runs what was decoded; with atomic all of it or nothing, and nothing if a line could not be read.
+// run runs the decoded lines. With atomic, it runs all of them or none, and none if a line has a read error.
 func (b *lineBatch) run(ctx context.Context, env commands.Env, atomic bool) {
 	if len(b.places) == 0 || (atomic && len(b.places) < len(b.lines)) {
 		return
@@ -198,23 +199,24 @@ func (b *lineBatch) run(ctx context.Context, env commands.Env, atomic bool) {
 	}
 }
 
-// refuse answers each line that could be read with an error.
+// refuse sets err as the error of each line that has no read error.
 func (b *lineBatch) refuse(err error) {
 	for _, i := range b.places {
 		b.errs[i] = err
 	}
 }
 
-// stuck returns the index of the first line that failed for a reason which further lines would meet as well, such as a
-// full disk; -1 if there is none.
+// stuck returns the index of the first line that failed for a reason that also affects further lines, such as a full
+// disk, or -1 if there is none.
 func (b *lineBatch) stuck() int {
 	return slices.IndexFunc(b.errs, func(err error) bool {
 		var e *orchestrator.Error
-		return noLinesFault(err) && !(errors.As(err, &e) && e.Recipient != "") // a recipient's backlog is no other line's fault
+		// A full backlog affects only the lines with that recipient.
+		return noLinesFault(err) && !(errors.As(err, &e) && e.Recipient != "")
 	})
 }
 
-// fault returns the error for all further lines, given that stuck found one.
+// fault returns the error for all further lines. It requires that stuck found a line.
 func (b *lineBatch) fault() error {
 	at := b.stuck()
 	e := &orchestrator.Error{Code: orchestrator.CodeOf(b.errs[at]), Err: b.errs[at]}
@@ -222,7 +224,7 @@ func (b *lineBatch) fault() error {
 	return e.WithHint("Fix the cause, and then run the failed lines again")
 }
 
-// noLinesFault reports whether an error says nothing about the line that met it: the database could not be used, or
+// noLinesFault reports whether an error is unrelated to the content of the line: the database could not be used, or
 // there is a bug.
 func noLinesFault(err error) bool {
 	switch orchestrator.CodeOf(err) {
@@ -238,15 +240,15 @@ type lineRun struct {
 	ctx   context.Context
 	env   commands.Env
 	d     *commands.Definition
-	done  int64 // lines that were answered
-	well  int64 // of these, those that went well
-	bad   int   // and those that were refused
-	worst error // the first error for which no line is to blame; it decides the exit status
+	done  int64 // answered lines
+	well  int64 // lines that succeeded
+	bad   int   // lines that were rejected
+	worst error // first error unrelated to a line's content; it sets the exit status
 }
 
 // answer writes the answers of a batch.
 func (r *lineRun) answer(b *lineBatch) error {
-	var held bytes.Buffer // one write for all of them
+	var held bytes.Buffer // collects the answers for a single write
 	for i, line := range b.lines {
 		if b.errs[i] != nil {
 			r.report(&held, line.number, b.errs[i])
@@ -292,7 +294,7 @@ func (r *lineRun) atomic(lines <-chan numbered) error {
 	return r.end()
 }
 
-// good writes the answer of a line that went well to out. People get one sentence at the end for all of them.
+// good writes the answer of a successful line to out. With text output, it writes nothing; end prints a summary.
 func (r *lineRun) good(out io.Writer, answer commands.Answer) error {
 	r.well++
 	if r.p.text() {
@@ -301,8 +303,7 @@ func (r *lineRun) good(out io.Writer, answer commands.Answer) error {
 	return r.p.hand(r.ctx, r.env, out, answer)
 }
 
-// report writes the answer of a line that was refused, with its number: JSON to out, or text for people to standard
-// error.
+// report writes the answer of a rejected line, with its number: JSON to out, or text for people to standard error.
 func (r *lineRun) report(out io.Writer, number int, err error) {
 	r.bad++
 	if r.worst == nil && noLinesFault(err) {
@@ -312,7 +313,7 @@ func (r *lineRun) report(out io.Writer, number int, err error) {
 	if !errors.As(err, &e) {
 		e = &orchestrator.Error{Code: orchestrator.Internal, Message: err.Error()}
 	}
-	at := *e // other lines may have the same error
+	at := *e // a copy: other lines may share the error
 	at.Details = map[string]any{"line": number}
 	maps.Copy(at.Details, e.Details)
 	if r.env.Engine != nil {
@@ -338,8 +339,8 @@ func (r *lineRun) end() error {
 	return nil
 }
 
-// readLines sends every line of in. A blank line is skipped; one that is too long is an error, and the next line is
-// found behind it.
+// readLines sends every line of in to lines. It skips blank lines. A line that is too long yields an error, and
+// reading continues with the next line.
 func readLines(ctx context.Context, in io.Reader, lines chan<- numbered) {
 	reader := bufio.NewReaderSize(in, 64<<10)
 	for number := 1; ; number++ {

@@ -19,7 +19,7 @@ func TestLinesAnswerInOrder(t *testing.T) {
 	t.Parallel()
 	p := newProgram(strings.Join([]string{
 		`{"text":"a"}`, ``, `{"text":1}`, `  `, `{"TEXT":"b"}` + "\r", `{"text":`, `{"text":"c"}`,
-	}, "\n")) // the last line has no end
+	}, "\n")) // the last line has no line ending
 	if status := p.run("many", "lines", "--stdin"); status != 65 {
 		t.Errorf("exit status %d; want 65", status)
 	}
@@ -66,8 +66,8 @@ func TestLinesRunInBatches(t *testing.T) {
 	}
 }
 
-// TestLinesEndWithWhatIsNoLinesFault: a bug, a locked database, and an input that breaks end the run with their own
-// status.
+// TestLinesEndWithWhatIsNoLinesFault checks that a bug, a locked database and a failing input end the run with their
+// own exit status.
 func TestLinesEndWithWhatIsNoLinesFault(t *testing.T) {
 	t.Parallel()
 	good := `{"text":"a"}` + "\n"
@@ -144,8 +144,8 @@ func TestAnswersThatAreNotWrittenAreTakenBack(t *testing.T) {
 	}
 }
 
-// TestEveryLineIsAnsweredAfterAFault: behind a line that the database failed, such as on a full disk, nothing runs any
-// more, and every line is told so, once, in order, under its number.
+// TestEveryLineIsAnsweredAfterAFault checks that no line runs after a line that failed because of the database, such
+// as on a full disk, and that every line gets one answer, in order, with its number.
 func TestEveryLineIsAnsweredAfterAFault(t *testing.T) {
 	t.Parallel()
 	const lines, bad = 5 * linesPerBatch, linesPerBatch / 2
@@ -168,7 +168,7 @@ func TestEveryLineIsAnsweredAfterAFault(t *testing.T) {
 		`{"success":false,"error":"busy","message":"not run, because the run stopped at line 500: locked","hint":"Fix the cause, and then run the failed lines again","line":5000}`)
 }
 
-// TestABacklogIsNoOtherLinesFault: a recipient that has too much waiting refuses its own lines, and the others go on.
+// TestABacklogIsNoOtherLinesFault checks that a recipient with a full backlog affects only its own lines.
 func TestABacklogIsNoOtherLinesFault(t *testing.T) {
 	t.Parallel()
 	const lines = 3 * linesPerBatch
@@ -181,20 +181,20 @@ func TestABacklogIsNoOtherLinesFault(t *testing.T) {
 	}
 }
 
-// TestLinesOfAWriterThatStaysEndAfterAFault: who keeps the input open learns that the run has ended.
+// TestLinesOfAWriterThatStaysEndAfterAFault checks that the run ends for a writer that keeps the input open.
 func TestLinesOfAWriterThatStaysEndAfterAFault(t *testing.T) {
 	t.Parallel()
 	in, write := io.Pipe()
 	p := newProgram("")
 	p.In = in
-	go func() { _, _ = io.WriteString(write, `{"text":"busy"}`+"\n"+`{"text":"a"}`+"\n") }() // and it closes nothing
+	go func() { _, _ = io.WriteString(write, `{"text":"busy"}`+"\n"+`{"text":"a"}`+"\n") }() // without closing it
 	if status := p.run("many", "lines", "--stdin"); status != 75 || strings.Count(p.out.String(), "\n") != 2 {
 		t.Errorf("exit status %d; want 75, and two answers: %s", status, p.out)
 	}
 	_ = in.Close() // ends the reader that waits for more
 }
 
-// TestLinesWithOneError: an error that several lines have says once in each answer which database it is about.
+// TestLinesWithOneError checks that an error shared by several lines names the database once in each answer.
 func TestLinesWithOneError(t *testing.T) {
 	t.Parallel()
 	p := newProgram("")

@@ -21,7 +21,7 @@ func manCommand(p *Program) *urfave.Command {
 	}
 }
 
-// writeMan writes the manual in roff, from the definitions and their cards.
+// writeMan writes the man page in roff format, from the definitions and their cards.
 func writeMan(out io.Writer, catalogue *commands.Catalogue) error {
 	var b strings.Builder
 	b.WriteString(".TH MAILROOM 1 \"\" \"mailroom\" \"User Commands\"\n.SH NAME\nmailroom \\- messages between agents, stored in one SQL table\n")
@@ -66,7 +66,7 @@ W3C trace context of the caller: the parent of the command's span
 disable colors
 `
 
-// paragraphs is Markdown prose in roff.
+// paragraphs converts Markdown prose to roff.
 func paragraphs(text string) string {
 	var b strings.Builder
 	for i, paragraph := range strings.Split(text, "\n\n") {
@@ -89,7 +89,7 @@ func manUsage(param *parameter.Param) string {
 	return usage
 }
 
-// roff escapes what roff would take for a request.
+// roff escapes text that roff would interpret as a request.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n", " ").Replace(s)
 	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {

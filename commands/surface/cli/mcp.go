@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/agents"
 )
 
-// mcpCommand serves tools to one agent on standard input and output.
+// mcpCommand returns the command that serves tools to one agent on standard input and output.
 func mcpCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "mcp", Usage: "Serve an agent's tools over the Model Context Protocol, on standard input and output",
@@ -43,7 +43,8 @@ func mcpCommand(p *Program) *urfave.Command {
 
 // serveTools serves until standard input ends.
 func (p *Program) serveTools(c *urfave.Context) error {
-	defer func() { p.Out, p.OutTerminal = p.Err, p.ErrTerminal }() // an error goes there, since standard output is the client's
+	// Errors go to standard error, since standard output belongs to the client.
+	defer func() { p.Out, p.OutTerminal = p.Err, p.ErrTerminal }()
 	if c.NArg() > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom mcp` takes no arguments, but got %q", c.Args().First())
 	}
@@ -56,7 +57,7 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	}
 	env.Caller.Admin, env.Caller.Process = env.Caller.Admin && (env.Caller.Name == "" || c.Bool("admin")), os.Getpid()
 	if p.acts != nil {
-		env.Caller.Process = 0 // the daemon, which outlives it
+		env.Caller.Process = 0 // the process is the daemon, which outlives this session
 	}
 	vocabularies, err := p.vocabularies(strings.Join(c.StringSlice("vocabulary"), ","))
 	if err != nil {
@@ -85,8 +86,8 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	return errors.Join(err, env.Engine.Close())
 }
 
-// owner is the host for which the tools are, as this machine sees it, or the one on which the line was typed. callTime says how
-// long it waits for an answer.
+// owner returns the host that uses the tools, as seen from the machine on which the command line was typed. callTime
+// returns how long a host waits for the result of a call.
 func (p *Program) owner(host string) (o mcp.Owner, callTime func(host string) time.Duration) {
 	if p.there != nil {
 		return farOwner(p.there, host)
@@ -95,7 +96,7 @@ func (p *Program) owner(host string) (o mcp.Owner, callTime func(host string) ti
 		IsConnected: func(host string) bool { return p.IsConnected(host, false) }}, p.CallTime
 }
 
-// autoCaller returns the agent of the process of the host that has started this.
+// autoCaller returns the agent of the host process that started this program.
 func autoCaller(p *Program, c *urfave.Context, env commands.Env) (string, error) {
 	host, err := hookHost(p, c)
 	if err != nil {
@@ -104,7 +105,7 @@ func autoCaller(p *Program, c *urfave.Context, env commands.Env) (string, error)
 	return host.Caller(c.Context, env)
 }
 
-// vocabularies reads the list of names.
+// vocabularies parses a list of vocabulary names.
 func (p *Program) vocabularies(list string) (names []string, err error) {
 	if list == "" {
 		return nil, nil

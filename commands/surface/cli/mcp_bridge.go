@@ -24,31 +24,31 @@ import (
 	"mailroom/orchestrator"
 )
 
-// bridge passes the messages of an MCP client on to `mailroom mcp` in a place, and what comes back. When the connection is lost
-// it makes another, and has the server there learn what the client has said of itself. Calls that can be repeated are; of the
-// others the client is told that their outcome is not known.
+// bridge relays messages between an MCP client and `mailroom mcp` at a place. After the connection is lost, it
+// connects again and replays the initialization of the client to the new server. It repeats the calls that can safely
+// be repeated. For the others, it tells the client that their outcome is unknown.
 type bridge struct {
 	p     *Program
 	out   io.Writer
-	alone func(lines []byte) []byte // what this program answers without the place
+	alone func(lines []byte) []byte // answers requests without the place
 
 	mu    sync.Mutex
-	begun []*passed // initialize, and that the client has taken note of its answer
-	open  []*passed // requests without an answer, in the order in which they came
-	feed  *queue    // to the server; nil while there is none
-	ended bool      // the client says nothing more
+	begun []*passed // the client's initialize and initialized messages
+	open  []*passed // requests without an answer, in order of arrival
+	feed  *queue    // input of the server; nil while there is no server
+	ended bool      // the client's input has ended
 }
 
 // passed is a message of the client.
 type passed struct {
 	line     []byte
-	id       string // as JSON; "" is a notification
+	id       string // as JSON; "" for a notification
 	came     time.Time
 	repeats  bool
-	answered bool // the client has the answer: what comes from the server it does not get
+	answered bool // the client has an answer; a later one from the server is dropped
 }
 
-// message is what counts of a message.
+// message holds the fields of a message that the bridge uses.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -56,15 +56,17 @@ type message struct {
 }
 
 const (
-	againEvery = 2 * time.Second // bounds the pause before another connection is made
-	soon       = time.Second     // after which a client is told which tools there are, though the place has not answered
+	againEvery = 2 * time.Second // longest pause before the next connection attempt
+	soon       = time.Second     // time after which the bridge answers initialize and tools/list itself
 	callsWait  = 5 * time.Second // how long a call waits for a connection
 )
 
-// bridge serves the client of standard input and output until that ends, or ctx does. run runs the server there once. A place
-// that cannot be reached is tried again and again: hosts do not start a server anew that has ended.
+// bridge serves the client on standard input and output until the input or ctx ends. run runs the server at the place
+// once. If the place is unreachable, bridge tries again without limit, because hosts do not restart a server that has
+// exited.
 func (p *Program) bridge(ctx context.Context, l *line, streams remote.Streams, run func(remote.Streams) error) error {
-	defer func() { p.Out, p.OutTerminal = p.Err, p.ErrTerminal }() // an error goes there, since standard output is the client's
+	// Errors go to standard error, since standard output belongs to the client.
+	defer func() { p.Out, p.OutTerminal = p.Err, p.ErrTerminal }()
 	alone, err := p.alone(l)
 	if err != nil {
 		return err
@@ -100,7 +102,7 @@ func (p *Program) bridge(ctx context.Context, l *line, streams remote.Streams, r
 	}
 }
 
-// read passes on what the client says.
+// read relays the messages of the client.
 func (b *bridge) read(in io.Reader) {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
@@ -119,7 +121,7 @@ func (b *bridge) read(in io.Reader) {
 	}
 }
 
-// pass notes one message, and passes it on.
+// pass records one message and relays it.
 func (b *bridge) pass(line []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,10 +131,10 @@ func (b *bridge) pass(line []byte) {
 	}
 }
 
-// note notes what is to be said again over another connection.
+// note records a message that may have to be sent again over another connection.
 func (b *bridge) note(line []byte) *passed {
 	var m message
-	_ = json.Unmarshal(line, &m) // the server answers what is no message
+	_ = json.Unmarshal(line, &m) // the server answers malformed messages
 	one := &passed{line: line, id: string(m.ID), came: time.Now()}
 	if m.Method == "initialize" || m.Method == "tools/list" {
 		time.AfterFunc(soon, func() { b.answerAlone(one) })
@@ -153,13 +155,13 @@ func (b *bridge) note(line []byte) *passed {
 		one.line, one.repeats = b.p.callAgain(line, m.Params)
 		b.open = append(b.open, one)
 	case one.id != "" && m.Method != "":
-		one.repeats = true // all others only look
+		one.repeats = true // all other requests only read
 		b.open = append(b.open, one)
 	}
 	return one
 }
 
-// callAgain returns the call of a tool in a form in which it does no more if it comes twice, if there is such.
+// callAgain returns a form of a tool call that can safely be repeated, if there is one. may reports whether there is.
 func (p *Program) callAgain(line, params []byte) (_ []byte, may bool) {
 	const key = "idempotency_key"
 	var call struct {
@@ -167,7 +169,7 @@ func (p *Program) callAgain(line, params []byte) (_ []byte, may bool) {
 		Arguments map[string]json.RawMessage
 	}
 	if json.Unmarshal(params, &call) != nil {
-		return line, true // the server refuses it
+		return line, true // the server rejects it
 	}
 	for _, d := range p.Catalogue.All() {
 		if d.Name != call.Name && d.Tool != call.Name {
@@ -218,7 +220,7 @@ func withArgument(line []byte, name, value string) []byte {
 	return append(text, '\n')
 }
 
-// connect has a new server learn what was said so far.
+// connect sends the recorded messages to a new server.
 func (b *bridge) connect(feed *queue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -230,8 +232,8 @@ func (b *bridge) connect(feed *queue) {
 	}
 }
 
-// disconnect has the client learn what became of the calls that cannot be repeated, and of those that wait for too long, and
-// reports whether it has ended.
+// disconnect answers the calls that cannot be repeated, whose outcome is unknown, and the calls that have waited
+// longer than callsWait. It reports whether the client's input has ended.
 func (b *bridge) disconnect(why error) (ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -256,7 +258,8 @@ func (b *bridge) disconnect(why error) (ended bool) {
 	return b.ended
 }
 
-// alone returns what answers without the place which tools there are, as the place would, since both have the same ones.
+// alone returns a function that answers requests about the available tools without the place. The answers match those
+// of the place, since both have the same tools.
 func (p *Program) alone(l *line) (func(lines []byte) []byte, error) {
 	var vocabularies []string
 	admin := false
@@ -280,7 +283,7 @@ func (p *Program) alone(l *line) (func(lines []byte) []byte, error) {
 	}, nil
 }
 
-// answerAlone answers a request if the place has not.
+// answerAlone answers a request that the place has not yet answered.
 func (b *bridge) answerAlone(m *passed) {
 	b.mu.Lock()
 	var lines []byte
@@ -306,7 +309,7 @@ func (b *bridge) answerAlone(m *passed) {
 	}
 }
 
-// Write implements io.Writer: it passes on what the server answers, whole lines.
+// Write implements io.Writer. It relays the answers of the server, which are whole lines.
 func (b *bridge) Write(text []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -322,7 +325,7 @@ func (b *bridge) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// repeated notes that a request is answered, and reports whether the client has an answer already.
+// repeated records that a request is answered, and reports whether the client already had an answer.
 func (b *bridge) repeated(id string) (answered bool) {
 	for _, m := range slices.Concat(b.begun, b.open) {
 		if m.id == id && id != "" {
@@ -334,7 +337,7 @@ func (b *bridge) repeated(id string) (answered bool) {
 	return answered
 }
 
-// queue is a pipe whose writer never waits: what is read and written on a connection must not wait for each other.
+// queue is a pipe whose writer never blocks, because reading from a connection must not wait for writing to it.
 type queue struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -348,7 +351,7 @@ func newQueue() *queue {
 	return q
 }
 
-// Write adds to what is to be read.
+// Write appends to the data to be read.
 func (q *queue) Write(b []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -356,7 +359,7 @@ func (q *queue) Write(b []byte) (int, error) {
 	return q.text.Write(b)
 }
 
-// Read waits for something to read.
+// Read blocks until there is data, or the queue is closed.
 func (q *queue) Read(b []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -366,7 +369,7 @@ func (q *queue) Read(b []byte) (int, error) {
 	return q.text.Read(b)
 }
 
-// Close ends what is to be read.
+// Close marks the end of the data.
 func (q *queue) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// What `mailroom mcp` asks of the machine on which its host runs. Behind all but the first stands what it is about: the name of a
-// host, or an agenthost.Refusal.
+// Questions of `mailroom mcp` to the machine on which its host runs. All but the first are followed by an argument:
+// the name of a host, or an agenthost.Refusal.
 const (
 	aroundQuestion    = "around"
 	connectedQuestion = "connected "
@@ -21,9 +21,9 @@ const (
 	refusedQuestion   = "refused "
 )
 
-// farOwner is the owner of tools that are served on another machine than its own.
+// farOwner returns the owner of tools that are served on another machine than the host's.
 func farOwner(s *remote.Session, host string) (o mcp.Owner, callTime func(host string) time.Duration) {
-	ask := func(question string, into any) error { // without an answer it is as if nothing were known
+	ask := func(question string, into any) error { // on an error, into stays zero, as if nothing were known
 		text, err := s.Ask(question)
 		if err == nil {
 			err = json.Unmarshal(text, into)
@@ -49,7 +49,7 @@ func farOwner(s *remote.Session, host string) (o mcp.Owner, callTime func(host s
 	}
 }
 
-// ownerAnswers returns what answers the questions of farOwner.
+// ownerAnswers returns the function that answers the questions of farOwner.
 func (p *Program) ownerAnswers(place string) func(question string) ([]byte, error) {
 	var once sync.Once
 	return func(question string) ([]byte, error) {
@@ -64,7 +64,7 @@ func (p *Program) ownerAnswers(place string) func(question string) ([]byte, erro
 		case refused:
 			var r agenthost.Refusal
 			err := json.Unmarshal([]byte(refusal), &r)
-			once.Do(func() { // a file for each would be too much to take from another machine
+			once.Do(func() { // at most one file, to limit what another machine can write here
 				r.Seen.By, r.Database = orchestrator.Clip(r.Seen.By), place
 				if err == nil {
 					err = p.refuses(r)

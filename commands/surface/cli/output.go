@@ -20,8 +20,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// text reports whether to answer with text for people: as the line or the environment says, otherwise always, except that
-// a command whose answer is for programs does so on a terminal alone. The other form is JSON, an object a line.
+// text reports whether the answer is text for people. The command line or the environment decides. Otherwise it is
+// text, except that a command for programs prints text only on a terminal. The alternative is JSON, one object a
+// line.
 func (p *Program) text() bool {
 	switch p.output {
 	case "text":
@@ -32,13 +33,14 @@ func (p *Program) text() bool {
 	return p.OutTerminal || !p.document
 }
 
-// isDocument reports whether programs read the answer, key for key: where a document has the command, and for lines. A
-// word for people, such as read, answers people whatever it stands for.
+// isDocument reports whether the answer is for programs that read its keys: the command is part of a document, or
+// reads lines from standard input. A command called by one of its other names, such as read, answers people.
 func (l *line) isDocument() bool {
 	return l.definition != nil && l.definition.IsDocument() && !l.byWord || slices.Contains(l.named, "stdin")
 }
 
-// people returns a writer of text for people to w, in colours if that is a terminal and nothing speaks against them.
+// people returns a writer of text for people to w. It uses colors if w is a terminal and the environment permits
+// them.
 func (p *Program) people(w io.Writer, onTerminal bool) *terminal.Text {
 	var zone *time.Location
 	if p.there != nil {
@@ -48,20 +50,20 @@ func (p *Program) people(w io.Writer, onTerminal bool) *terminal.Text {
 		Width: p.Width, ASCII: plainLocale(p.Getenv), Now: p.Now}
 }
 
-// plainLocale reports whether the environment names the locale C, which has nothing but ASCII; so does one that names
-// none.
+// plainLocale reports whether the locale of the environment is C or POSIX, which support only ASCII. Without a locale
+// variable, the locale is C.
 func plainLocale(getenv func(string) string) bool {
 	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"), "C")
 	return locale == "C" || locale == "POSIX"
 }
 
-// answer writes the answer of a command that succeeded to out.
+// answer writes the answer of a successful command to out.
 func (p *Program) answer(out io.Writer, a commands.Answer) error {
 	if !p.text() {
 		pieces, err := a.Pieces()
 		return writePieces(out, pieces, err)
 	}
-	var b bytes.Buffer // written at once: whoever reads only the beginning of it is not to be told of a broken pipe
+	var b bytes.Buffer // a single write, so that a reader of the first lines only causes no broken pipe
 	w := p.people(&b, p.OutTerminal)
 	if texter, ok := a.Result.(commands.Texter); ok {
 		texter.Text(w)
@@ -72,7 +74,7 @@ func (p *Program) answer(out io.Writer, a commands.Answer) error {
 	return err
 }
 
-// failure writes the answer of a command that failed: as JSON to out unless it is for people.
+// failure writes the error of a failed command: as JSON to out, or as text for people to standard error.
 func (p *Program) failure(out io.Writer, err error) {
 	if p.text() {
 		p.sayFailure(err)
@@ -81,7 +83,7 @@ func (p *Program) failure(out io.Writer, err error) {
 	}
 }
 
-// sayFailure says on standard error, for people, why a command failed, and what to do.
+// sayFailure prints to standard error, for people, why a command failed and what to do.
 func (p *Program) sayFailure(err error) {
 	w := p.people(p.Err, p.ErrTerminal)
 	var e *orchestrator.Error
@@ -101,8 +103,8 @@ func writeLine(out io.Writer, v any) error {
 	return writePieces(out, [][]byte{b}, err)
 }
 
-// writePieces writes a line of JSON, unless making it has failed: what is in one piece at once, since somebody may read
-// a line at a time.
+// writePieces writes the pieces of a line of JSON, or returns err if it is set. It writes each piece together with
+// the line ending in one write where possible, since the reader may read line by line.
 func writePieces(out io.Writer, pieces [][]byte, err error) error {
 	for i, piece := range pieces {
 		if err != nil {
@@ -116,8 +118,8 @@ func writePieces(out io.Writer, pieces [][]byte, err error) error {
 	return err
 }
 
-// fieldsOf returns the fields of a result that has no text of its own: their names in JSON, and their values, those of
-// texts without quotes.
+// fieldsOf returns the fields of a result that has no text of its own: their names in JSON, and their values, strings
+// without quotes.
 func fieldsOf(result any) (fields [][2]string) {
 	v := reflect.ValueOf(result)
 	for i := range v.NumField() {
@@ -133,7 +135,7 @@ func fieldsOf(result any) (fields [][2]string) {
 	return fields
 }
 
-// isTerminal reports whether f is a terminal, and how wide it is.
+// isTerminal reports whether f is a terminal, and its width in characters.
 func isTerminal(f *os.File) (is bool, width int) {
 	if !term.IsTerminal(int(f.Fd())) {
 		return false, 0

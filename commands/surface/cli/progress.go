@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// progressEvery is how often a progress line is drawn anew.
+// progressEvery is the interval at which a progress line is redrawn.
 const progressEvery = 100 * time.Millisecond
 
-// progress shows how far long work is, on one line of a terminal's standard error, also while JSON goes into a file or
-// a pipe; not among JSON on the same terminal. report is nil where nobody sees it; finish wipes the line.
+// progress shows the progress of long work on one line of standard error, if that is a terminal, even if JSON goes to
+// a file or a pipe. It does not do so if JSON goes to the same terminal. report is nil if nobody would see the
+// progress; finish erases the line.
 func (p *Program) progress() (report func(done, total int64, unit string), finish func()) {
-	if !p.ErrTerminal || p.there != nil || (!p.text() && p.OutTerminal) { // a client draws no line anew
+	if !p.ErrTerminal || p.there != nil || (!p.text() && p.OutTerminal) { // a remote client does not redraw lines
 		return nil, func() {}
 	}
 	var mu sync.Mutex

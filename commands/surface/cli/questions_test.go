@@ -16,7 +16,8 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// Another machine learns how the hosts stand, and has their files mended only by a line that asks for it.
+// TestFilesAreMendedIfAsked checks that another machine gets the state of the hosts here, and that their files are
+// repaired only for a line that asks for it.
 func TestFilesAreMendedIfAsked(t *testing.T) {
 	t.Parallel()
 	mended := 0
@@ -43,7 +44,7 @@ func TestFilesAreMendedIfAsked(t *testing.T) {
 	want.Equal(t, "times that files were mended", mended, 1)
 }
 
-// Of one line, another machine has one refusal noted, of its own place.
+// TestOneRefusalIsNoted checks that another machine can record one refusal per line, with the line's own place.
 func TestOneRefusalIsNoted(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()

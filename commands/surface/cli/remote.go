@@ -21,7 +21,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// remoteCommand is what ssh runs on the machine that has the database.
+// remoteCommand returns the command that ssh runs on the machine with the database.
 func remoteCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "remote", Usage: "Run commands for another machine over standard input and output",
@@ -47,7 +47,7 @@ func remoteCommand(p *Program) *urfave.Command {
 	}
 }
 
-// hold keeps a connection for other processes.
+// hold keeps a connection open for other processes.
 func (p *Program) hold(ctx context.Context, place string, held bool) error {
 	at, err := remote.Parse(place)
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *Program) hold(ctx context.Context, place string, held bool) error {
 	return at.Hold(ctx, p.dialing(io.Discard, true), p.Out, has)
 }
 
-// runFor runs a command line of another machine, and returns its exit status.
+// runFor runs a command line of another machine and returns its exit status.
 func (p *Program) runFor(ctx context.Context, s *remote.Session) int {
 	return p.programFor(s).Run(ctx, append([]string{"mailroom"}, s.Args...))
 }
@@ -82,7 +82,7 @@ func (p *Program) programFor(s *remote.Session) *Program {
 	return run
 }
 
-// databaseFor is the file that a place names here.
+// databaseFor returns the file on this machine that the path of a place names.
 func (p *Program) databaseFor(path string) string {
 	if below, home := strings.CutPrefix(path, "~/"); home {
 		return filepath.Join(p.Getenv("HOME"), below)
@@ -90,15 +90,15 @@ func (p *Program) databaseFor(path string) string {
 	return path
 }
 
-// notThere are the commands of the program's own that run where they are typed, and of what there is to say about them
-// with a database on another machine.
+// notThere maps those of the program's own commands that must run where they are typed to the error for a database on
+// another machine.
 var notThere = map[string]string{
 	"console": "this command must run on the machine that has the database", "serve": "the daemon must run on the machine that has the database",
 	"remote": "do not run this command yourself: ssh runs it on the machine that has the database",
 }
 
-// elsewhere returns the place on another machine that --db, MAILROOM_DB or the project's folder names; "" for a database that
-// is here. Error: permission_denied for a folder that names one which it has not joined.
+// elsewhere returns the place on another machine that --db, MAILROOM_DB or the project's folder names, or "" for a
+// database on this machine. It returns permission_denied if the folder names a place that it has not joined.
 func (p *Program) elsewhere(db string) (string, error) {
 	at := cmp.Or(db, p.Getenv("MAILROOM_DB"))
 	if p.there != nil || at != "" && !remote.IsPlace(at) {
@@ -115,7 +115,7 @@ func (p *Program) elsewhere(db string) (string, error) {
 	return joined.Place, err
 }
 
-// nearest is the project that the folder belongs to in which this runs, see commands.NearestProject. It is looked for once.
+// nearest returns the project of the current folder, see commands.NearestProject. It caches the result.
 func (p *Program) nearest() *nearestProject {
 	if p.project == nil {
 		p.project = new(nearestProject)
@@ -127,13 +127,13 @@ func (p *Program) nearest() *nearestProject {
 	return p.project
 }
 
-// nearestProject is a project: its database, or the file that names a place; "" is none.
+// nearestProject is a project: its database, or the file that names a place. Empty fields mean that there is none.
 type nearestProject struct {
 	database, place string
-	err             error // that of a folder which is not there any more
+	err             error // the current folder no longer exists
 }
 
-// book is where the places are kept that this user has joined.
+// book returns the record of the places that this user has joined.
 func (p *Program) book() remote.Book {
 	if folder := StateFolder(p.Getenv); folder != "" {
 		return remote.Book(filepath.Join(folder, "places"))
@@ -141,8 +141,8 @@ func (p *Program) book() remote.Book {
 	return ""
 }
 
-// keyOf returns the pin and the token with which a place is reached: those of the environment, or of the join of it. as is the
-// agent that the line names.
+// keyOf returns the pin and the token for a place, from the environment or from a join of the place. as is the agent
+// that the line names.
 func (p *Program) keyOf(at remote.Place, as string) (pin, token string, err error) {
 	pin, token = at.Pin, p.Getenv("MAILROOM_TOKEN")
 	if at.Scheme == "ssh" {
@@ -164,13 +164,13 @@ func (p *Program) keyOf(at remote.Place, as string) (pin, token string, err erro
 		return cmp.Or(pin, all[0].Pin), cmp.Or(token, all[0].Token), nil
 	}
 	if at.Scheme == "unix" {
-		return "", "", nil // the kernel tells who connects
+		return "", "", nil // the kernel identifies the peer
 	}
 	return "", "", orchestrator.Errorf(orchestrator.Unauthenticated, "you have not joined %s", at).
 		WithHint("On the machine with the database, run `mailroom invite NAME`. On this machine, run the command that it prints. If you cannot write files on this machine, set MAILROOM_DB=%s#PIN and MAILROOM_TOKEN instead", at)
 }
 
-// place returns the place that a line is to be run in; "" is here.
+// place returns the place at which a line is to run, or "" for this machine.
 func (p *Program) place(l *line) (string, error) {
 	if len(l.path) == 0 || p.looksHere(l) {
 		return "", nil
@@ -189,17 +189,18 @@ func (p *Program) place(l *line) (string, error) {
 	return path, nil
 }
 
-// looksHere reports whether a line runs where it is typed, whatever the place, or has to look at this machine first.
+// looksHere reports whether a line runs where it is typed, regardless of the place, or must first examine this
+// machine.
 func (p *Program) looksHere(l *line) bool {
 	d := l.definition
 	if l.path[0] == "invoke" && len(l.arguments) > 0 {
-		d, _ = p.Catalogue.Lookup(l.arguments[0]) // there is an error for one that is not known
+		d, _ = p.Catalogue.Lookup(l.arguments[0]) // an unknown command is reported later
 	}
 	return d != nil && (d.NoDatabase || d.AtPlaces) || slices.Contains([]string{"version", "upgrade", "completion", "man", "hook", "join", "leave"}, l.path[0]) ||
 		slices.ContainsFunc(startCommands(), func(c command) bool { return c.name == l.path[0] })
 }
 
-// runThere runs a line in a place, until it has ended there: ctx tells it to.
+// runThere runs a line at a place, until the line has ended there. When ctx ends, it forwards the signal to the line.
 func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 	at, err := remote.Parse(place)
 	if err != nil {
@@ -229,8 +230,9 @@ func (p *Program) runThere(ctx context.Context, l *line, place string) error {
 	return run(streams)
 }
 
-// mayRepeat returns the words of a line, and whether it does no more if it runs twice than if it runs once: it only reads, or
-// what it hands out is unread again unless it was delivered, or it sends, for which it gets an idempotency key.
+// mayRepeat returns the words of a line, and reports whether running the line twice has the same effect as running it
+// once. That is the case if the line only reads, if messages that it hands out become unread again unless they were
+// delivered, or if it sends with an idempotency key, which mayRepeat adds to the words.
 func mayRepeat(l *line) (words []string, may bool) {
 	const key = "idempotency-key"
 	_, sends := l.own[key]
@@ -245,12 +247,13 @@ func mayRepeat(l *line) (words []string, may bool) {
 	return append([]string{"--" + key + "=" + uuid.NewString()}, l.words...), true
 }
 
-// dialing is how this program connects. batch: nobody could answer what ssh asks.
+// dialing returns the settings for ssh connections. batch means that nobody can answer questions of ssh.
 func (p *Program) dialing(err io.Writer, batch bool) remote.Dialing {
 	return remote.Dialing{Err: err, Batch: batch, Folder: p.socketFolder()}
 }
 
-// clientOf returns a client of a place, for a line that names an agent, or "". It connects until ctx ends.
+// clientOf returns a client of a place. as is the agent that the line names, or "". The client connects until ctx
+// ends.
 func (p *Program) clientOf(ctx context.Context, at remote.Place, d remote.Dialing, as string) (*remote.Client, error) {
 	pin, token, err := p.keyOf(at, cmp.Or(as, p.Getenv("MAILROOM_AGENT")))
 	if err != nil {
@@ -259,12 +262,12 @@ func (p *Program) clientOf(ctx context.Context, at remote.Place, d remote.Dialin
 	return clientWith(ctx, at, d, pin, token), nil
 }
 
-// clientWith returns a client of a place with a pin and a token. It connects until ctx ends.
+// clientWith returns a client of a place with a pin and a token. The client connects until ctx ends.
 func clientWith(ctx context.Context, at remote.Place, d remote.Dialing, pin, token string) *remote.Client {
 	return remote.NewClient(at, pin, token, func(context.Context) (net.Conn, error) { return at.Dial(ctx, d) })
 }
 
-// run runs the words of a line in a place, until ctx ends.
+// run runs the words of a line at a place, until ctx ends.
 func (p *Program) run(ctx context.Context, client *remote.Client, at remote.Place, words []string, streams remote.Streams) error {
 	req := &remote.Request{Args: words, Database: at.Path, Env: map[string]string{}, Width: p.Width,
 		InTerminal: p.InTerminal, OutTerminal: p.OutTerminal, ErrTerminal: p.ErrTerminal}
@@ -284,7 +287,8 @@ func (p *Program) run(ctx context.Context, client *remote.Client, at remote.Plac
 	return nil
 }
 
-// socketFolder is the user's own folder for sockets; "" where there is none, as on Windows, whose ssh keeps no connection.
+// socketFolder returns the user's own folder for sockets. It returns "" if there is none, as on Windows, where ssh
+// cannot share connections.
 func (p *Program) socketFolder() string {
 	if runtime.GOOS == "windows" {
 		return ""
@@ -299,7 +303,7 @@ func (p *Program) socketFolder() string {
 	return folder
 }
 
-// zone returns the name of the time zone here, if it can be had, and the seconds that it is east of UTC now.
+// zone returns the name of the local time zone, if known, and its current offset in seconds east of UTC.
 func (p *Program) zone() (name string, offset int) {
 	if name = p.Getenv("TZ"); name == "" {
 		link, _ := os.Readlink("/etc/localtime")

@@ -7,7 +7,8 @@ import (
 	urfave "github.com/urfave/cli/v2"
 )
 
-// serveCommand is the daemon: it runs the schedules, wakes up at every ring of the bell, and answers health checks.
+// serveCommand returns the command that runs the daemon: the daemon runs the schedules, wakes up at every
+// notification, and answers health checks.
 func serveCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "serve", Usage: "Run the daemon: deliver, retry, clean up as scheduled, and start agents",
@@ -53,15 +54,14 @@ func serveCommand(p *Program) *urfave.Command {
 		Action: func(c *urfave.Context) error {
 			err := p.serve(c)
 			if stoppedBy(c.Context) == syscall.SIGTERM && isStop(c.Context, err) {
-				return nil // it was told to end while it was still starting
+				return nil // it was told to stop during startup
 			}
 			return err
 		},
 	}
 }
 
-// stoppedOnTerminal is the end of a command that goes on until Ctrl-C. Whoever has typed that is told that it has
-// ended.
+// stoppedOnTerminal ends a command that runs until Ctrl-C. On a terminal, it prints that the command has stopped.
 func stoppedOnTerminal(p *Program) error {
 	if p.ErrTerminal {
 		fmt.Fprint(p.Err, "\nmailroom: stopped\n")

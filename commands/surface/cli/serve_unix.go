@@ -21,7 +21,7 @@ import (
 	"mailroom/tracing/otlp"
 )
 
-// serve runs the daemon until it is asked to stop.
+// serve runs the daemon until it is told to stop.
 func (p *Program) serve(c *urfave.Context) error {
 	if c.NArg() > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "`mailroom serve` takes no arguments, but got %q", c.Args().First()).
@@ -39,7 +39,7 @@ func (p *Program) serve(c *urfave.Context) error {
 	if err != nil && c.String("otlp") != "" {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%v", err)
 	}
-	if err != nil { // the variables may be meant for other programs, and mail matters more than traces
+	if err != nil { // the variables may be meant for other programs, and messages matter more than traces
 		log.Warn("cannot send traces", "error", err)
 	}
 	env := commands.Env{Catalogue: p.Catalogue, Log: log,
@@ -49,7 +49,7 @@ func (p *Program) serve(c *urfave.Context) error {
 	}
 	socket, may := p.socketOf(c, env.Engine.Path())
 	engine := env.Engine
-	// What it sends is for others than the agent whose command may have started it.
+	// Messages that the daemon sends are not caused by the agent whose command may have started it.
 	err = daemon.Run(messages.WithCause(c.Context, messages.NewCause(nil)), env, daemon.Options{
 		Web: web.Options{
 			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"),
@@ -72,8 +72,8 @@ func (p *Program) serve(c *urfave.Context) error {
 	return err
 }
 
-// socketOf returns the socket that a daemon serves: the one that the line names, or one beside the file of the database, which
-// may be missing.
+// socketOf returns the socket that the daemon serves: the one that the line names, or one next to the database file.
+// may reports whether the daemon may run without the socket if the socket cannot be created.
 func (p *Program) socketOf(c *urfave.Context, database string) (socket *listener.Socket, may bool) {
 	path := c.String("socket")
 	switch {
@@ -88,7 +88,7 @@ func (p *Program) socketOf(c *urfave.Context, database string) (socket *listener
 	return &listener.Socket{Path: path, Group: c.String("socket-group")}, may
 }
 
-// hello writes the first line of a daemon. People are told of the socket if they have named it.
+// hello writes the first line of a daemon. Text output mentions the socket only if the command line names it.
 func (p *Program) hello(h daemon.Hello, socketNamed bool) error {
 	if !p.text() {
 		return writeLine(p.Out, h)

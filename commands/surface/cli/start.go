@@ -19,10 +19,10 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// hostArguments are those that a host gets, in the usage of the commands that start one.
+// hostArguments is the part for the arguments of the host, in the usage of the commands that start one.
 const hostArguments = "[-- ARG ...]"
 
-// startCommands are `mailroom HOST` for each host that can be connected, and `mailroom run`, their long form.
+// startCommands returns `mailroom HOST` for each host that can be connected, and their long form, `mailroom run`.
 func startCommands() (list []command) {
 	for _, host := range agenthost.Connectable() {
 		list = append(list, command{name: host, own: func(p *Program) *urfave.Command {
@@ -54,7 +54,7 @@ func startCommand(usage, args string, action urfave.ActionFunc) *urfave.Command 
 	}
 }
 
-// startHost connects a host where that is needed, and becomes it.
+// startHost connects a host if necessary, and replaces this process by the host.
 func (p *Program) startHost(c *urfave.Context, host string, args []string) error {
 	connectable := agenthost.Connectable()
 	if !slices.Contains(connectable, host) {
@@ -91,15 +91,15 @@ func (p *Program) startHost(c *urfave.Context, host string, args []string) error
 	return become(program, slices.Concat([]string{host}, s.arguments, args))
 }
 
-// project is where a host works.
+// project is the place in which a host works.
 type project struct {
-	folder   string // in which the host works, and is connected
-	database string // "" is where the command line and the environment say
-	root     string // of a project that has no database yet; "" is none
+	folder   string // where the host works and is connected
+	database string // "" if the command line and the environment select it
+	root     string // root folder of a project without a database; otherwise ""
 }
 
-// projectOf returns the project in which a host is to be started. Error: there is none, since this is the user's home
-// folder or the root.
+// projectOf returns the project in which to start a host. It returns an error if there is no project, because the
+// folder is the user's home folder or the root folder.
 func (p *Program) projectOf(c *urfave.Context) (project, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -130,7 +130,7 @@ func isWithin(folder, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// starter makes what a host needs before it is started.
+// starter prepares the start of a host.
 type starter struct {
 	p       *Program
 	env     commands.Env
@@ -139,10 +139,10 @@ type starter struct {
 	yes     bool
 
 	standing  []standing // of all hosts
-	arguments []string   // the first ones of the host
+	arguments []string   // first arguments of the host
 }
 
-// connected is what the command connect answers, for a host or, in Hosts, for all.
+// connected is the result of the command connect, for one host or, in Hosts, for all hosts.
 type connected struct {
 	Agent, Asks string
 	Arguments   []string
@@ -153,14 +153,14 @@ type connected struct {
 	None        bool `json:"no_database"`
 }
 
-// standing is how a host stands in the project.
+// standing is the state of a host's connection in the project.
 type standing struct {
 	Host, Agent, Database, Level string
 	User                         bool
 }
 
-// open opens the database of the project, and looks how the hosts stand. Where the project has no database yet, that is
-// the one with which another host is connected in its folder.
+// open opens the database of the project and reads the state of all hosts. If the project has no database but another
+// host is connected in its folder, open uses the database of that host.
 func (s *starter) open(c *urfave.Context) error {
 	if err := s.p.open(c, s.project.database, &s.env); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (s *starter) open(c *urfave.Context) error {
 	return s.open(c)
 }
 
-// connect makes the database and the connection that are missing, and prints what it has made.
+// connect creates the database and the connection if they are missing, and prints what it has created.
 func (s *starter) connect(ctx context.Context) error {
 	params := map[string]any{"folder": s.project.folder, "host": s.host, "print": true}
 	for _, h := range s.standing {
@@ -259,8 +259,8 @@ func (s *starter) connect(ctx context.Context) error {
 	return s.p.offerExclude(ctx, s.env, params)
 }
 
-// tellOther prints that another session of the agent is running, if one is: they share an inbox. It does not know of
-// sessions in a database on another machine.
+// tellOther prints a notice if another session of the agent is running, since the sessions share an inbox. It finds
+// no sessions in a database on another machine.
 func (s *starter) tellOther(ctx context.Context, agent string) {
 	if s.env.Engine == nil {
 		return
@@ -276,7 +276,7 @@ func (s *starter) tellOther(ctx context.Context, agent string) {
 	}
 }
 
-// connectAndAsk connects a host, and asks whether git is to ignore what a commit may carry.
+// connectAndAsk connects a host, and asks whether git should ignore the new files that a commit could include.
 func (p *Program) connectAndAsk(ctx context.Context, env commands.Env, d *commands.Definition, raw json.RawMessage) error {
 	result, err := p.answered(ctx, env, d, raw)
 	var done connected
@@ -290,8 +290,8 @@ func (p *Program) connectAndAsk(ctx context.Context, env commands.Env, d *comman
 	return p.offerExclude(ctx, env, params)
 }
 
-// offerExclude asks whether git is to ignore what connect has written with these parameters in this copy of the repository,
-// has it do so, and prints what it ignores from then on.
+// offerExclude asks whether git should ignore, in this copy of the repository, the files that connect wrote with
+// these parameters. If so, it configures git and prints the ignored files.
 func (p *Program) offerExclude(ctx context.Context, env commands.Env, params map[string]any) error {
 	w := p.people(p.Err, p.ErrTerminal)
 	agreed, err := agrees(ctx, p, w, "Make git ignore these files in this copy of the repository?")
@@ -311,8 +311,8 @@ func (p *Program) offerExclude(ctx context.Context, env commands.Env, params map
 	return nil
 }
 
-// staysInside refuses to write, without having been asked for it, through links that lead out of the project: a repository
-// may bring them along. connect, where the host is named, follows them.
+// staysInside refuses to write through symbolic links that lead out of the project, which a repository may contain.
+// The user has not asked for such a write. The command connect, which names the host, does follow these links.
 func (s *starter) staysInside(paths []string) error {
 	folder, err := filepath.EvalSymlinks(s.project.folder)
 	for _, path := range paths {

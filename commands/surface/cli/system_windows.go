@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// become runs a program in the place of this process, since Windows replaces none, and returns its exit status. Ctrl-C is
-// the program's: this process ends with it.
+// become runs a program and returns its exit status, since Windows cannot replace a process. Ctrl-C goes to the
+// program, and this process exits after it.
 func become(program string, args []string) error {
 	ossignal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	cmd := exec.Command(program, args[1:]...)
@@ -28,12 +28,12 @@ func become(program string, args []string) error {
 	return nil
 }
 
-// isClosedPipe reports whether a write failed since nobody reads what is written.
+// isClosedPipe reports whether a write failed because the reader has gone.
 func isClosedPipe(err error) bool {
 	return errors.Is(err, windows.ERROR_BROKEN_PIPE) || errors.Is(err, windows.ERROR_NO_DATA)
 }
 
-// serve refuses: what the daemon does with processes, sockets and files is not there on Windows.
+// serve returns an error, because the daemon requires processes, sockets and files as on Unix.
 func (p *Program) serve(*urfave.Context) error {
 	return orchestrator.Errorf(orchestrator.InvalidParams, "the daemon does not run on Windows").
 		WithHint("Run `mailroom serve` on Linux or macOS, with the same PostgreSQL database")

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	tailAtOnce = 1000            // events that one look takes
-	tailBehind = 20_000          // how many events tail may be behind before it leaves some out
-	tailEvery  = time.Second     // how long a change may go unseen for which no bell rings
-	tailLate   = 5 * time.Second // without an event, after which tail says what delays the next, if anything does
+	tailAtOnce = 1000            // maximum number of events per look
+	tailBehind = 20_000          // number of events tail may lag behind before it skips some
+	tailEvery  = time.Second     // interval of checks for changes without a notification
+	tailLate   = 5 * time.Second // time without an event after which tail reports what delays the next one
 )
 
-// tailCommand shows what happens to messages, while it happens.
+// tailCommand returns the command that shows message events as they happen.
 func tailCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "tail", ArgsUsage: "[AGENT]", Usage: "Show message events as they happen, one per line",
@@ -75,7 +75,7 @@ func tail(c *urfave.Context, p *Program) error {
 	}
 	if one {
 		if agent, err = orchestrator.CheckName("agent", of); err == nil {
-			err = agents.MustKnow(c.Context, env.Ledger, agent) // nothing happens to messages of a name that nobody has
+			err = agents.MustKnow(c.Context, env.Ledger, agent) // an unknown name has no events
 		}
 		if err != nil {
 			sayWhere(err, env.Engine.Path())
@@ -98,20 +98,20 @@ func tail(c *urfave.Context, p *Program) error {
 type tailing struct {
 	p       *Program
 	ledger  *ledger.Ledger
-	agent   string // whose messages; "" is all
-	earlier int64  // how many events it begins with
-	since   string // if it is not "", it begins with what has happened since then, all of it
+	agent   string // agent whose messages to show; "" is all
+	earlier int64  // number of events to begin with
+	since   string // if not "", begin with all events since that time
 	last    messages.Cursor
-	there   messages.Cursor // behind what had happened when it began
+	there   messages.Cursor // end of the trace when tail began with since
 }
 
-// begin shows the last events, or with since moves to that time.
+// begin shows the last events, or moves the cursor to the time of since.
 func (t *tailing) begin(ctx context.Context) (err error) {
 	if t.since != "" {
 		if t.there, err = messages.LastEvent(ctx, t.ledger); err == nil {
 			t.last, err = messages.EventsSince(ctx, t.ledger, t.since)
 		}
-		return err // follow shows them
+		return err // follow shows the events
 	}
 	var list []messages.Event
 	if list, t.last, err = messages.LastEvents(ctx, t.ledger, t.agent, t.earlier); err != nil {
@@ -120,7 +120,7 @@ func (t *tailing) begin(ctx context.Context) (err error) {
 	return t.write(list)
 }
 
-// beginAnew begins once more if events that were shown are there no longer, since the next ones have their ids.
+// beginAnew begins again if the shown events no longer exist, since the next events will have their IDs.
 func (t *tailing) beginAnew(ctx context.Context) error {
 	newest, err := messages.LastEvent(ctx, t.ledger)
 	if err != nil || newest.Behind(t.last) >= 0 {
@@ -134,7 +134,7 @@ func (t *tailing) beginAnew(ctx context.Context) error {
 	return t.begin(ctx)
 }
 
-// note says that not all is shown that has happened: as JSON, or in words.
+// note reports, as JSON or in words, that the output does not contain all events.
 func (t *tailing) note(key string, value any, words string) error {
 	if !t.p.text() {
 		return notWritten(writeLine(t.p.Out, map[string]any{key: value}))
@@ -144,7 +144,7 @@ func (t *tailing) note(key string, value any, words string) error {
 	return notWritten(w.Err())
 }
 
-// follow shows what happens from now on, until ctx ends or nobody reads it.
+// follow shows events as they happen, until ctx ends or nobody reads the output.
 func (t *tailing) follow(ctx context.Context) error {
 	rings, stop, err := delivery.Wakeups(ctx, t.ledger)
 	if err != nil {
@@ -179,7 +179,7 @@ func (t *tailing) follow(ctx context.Context) error {
 	}
 }
 
-// sayDelay says what keeps the next events from being shown, if anything does.
+// sayDelay reports what delays the next events, if anything does.
 func (t *tailing) sayDelay(ctx context.Context) error {
 	by, err := messages.DelayedBy(ctx, t.ledger, t.last)
 	if err != nil || by == "" {
@@ -188,7 +188,7 @@ func (t *tailing) sayDelay(ctx context.Context) error {
 	return t.note("delayed_by", by, "Mailroom cannot show later events until an earlier transaction ("+by+" on the server) has ended.")
 }
 
-// look shows the next events. more says that there are others already.
+// look shows the next events. more reports whether further events are available.
 func (t *tailing) look(ctx context.Context) (more bool, err error) {
 	list, next, more, err := messages.Events(ctx, t.ledger, t.last, t.agent, tailAtOnce)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropTypeahead drops what has been typed at a terminal and not been read: it answers no question that is yet to be
-// asked.
+// dropTypeahead discards terminal input that has not been read, since it cannot be the answer to a question that
+// follows.
 func dropTypeahead(in io.Reader) {
 	if f, ok := in.(*os.File); ok {
-		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // on what is no terminal it fails, and need not be done
+		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // fails harmlessly if f is not a terminal
 	}
 }

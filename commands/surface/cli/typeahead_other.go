@@ -4,5 +4,5 @@ package cli
 
 import "io"
 
-// dropTypeahead does nothing here: what was typed before a question answers it.
+// dropTypeahead does nothing on this system: input typed before a question answers the question.
 func dropTypeahead(io.Reader) {}

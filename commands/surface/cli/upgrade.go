@@ -11,13 +11,13 @@ import (
 	"mailroom/orchestrator"
 )
 
-// installation is how this copy of the program came here.
+// installation describes how this copy of the program was installed.
 type installation struct {
 	Version string   `json:"version"`
 	Program string   `json:"program"`
 	From    string   `json:"installed_from"`
-	Run     []string `json:"run"`   // commands for a shell that upgrade it
-	Fetch   string   `json:"fetch"` // the file that they need; "" is none
+	Run     []string `json:"run"`   // shell commands that upgrade it
+	Fetch   string   `json:"fetch"` // the file that they need, or ""
 }
 
 func upgradeCommand(p *Program) *urfave.Command {
@@ -45,14 +45,14 @@ func upgradeCommand(p *Program) *urfave.Command {
 	}
 }
 
-// installed returns how a program was installed, by its path and the files that has reports.
+// installed returns how a program was installed, from its path and from the files that has reports to exist.
 func installed(program string, has func(path string) bool) installation {
 	i := installation{Program: program, Run: []string{}}
 	folder := filepath.Dir(program)
-	above := filepath.Dir(folder) // a clone of the source, or a package of npm
+	above := filepath.Dir(folder) // a clone of the source, or an npm package
 	switch {
 	case strings.Contains(filepath.ToSlash(program), "/node_modules/"):
-		_, system, _ := strings.Cut(filepath.Base(above), "-") // its package is one for a system, such as mailroom-linux-x64
+		_, system, _ := strings.Cut(filepath.Base(above), "-") // an npm package for one system: mailroom-linux-x64
 		i.From, i.Fetch = "npm packages", "the npm packages of the newer version"
 		i.Run = append(i.Run, "npm install --global ./mailroom-npm_VERSION.tgz ./mailroom-npm_VERSION_"+system+".tgz")
 	case strings.Contains(program, "/Cellar/mailroom/"):
@@ -70,7 +70,7 @@ func installed(program string, has func(path string) bool) installation {
 	return i
 }
 
-// Text prints it for people.
+// Text prints the installation for people.
 func (i installation) Text(w *terminal.Text) {
 	w.Fields([2]string{"version", i.Version}, [2]string{"program", i.Program}, [2]string{"installed from", i.From})
 	if i.Fetch != "" {

@@ -10,17 +10,17 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// identity is who runs a command, and with which database.
+// identity holds the agent and the database that commands use.
 type identity struct {
 	Agent    string `json:"agent"`
 	Because  string `json:"because"`
 	Session  string `json:"session"`
 	Database string `json:"database"`
 	Exists   bool   `json:"exists"`
-	Host     string `json:"host,omitempty"` // the agent host in which this runs
+	Host     string `json:"host,omitempty"` // the agent host that runs this process
 }
 
-// whoamiCommand shows in whose name commands run here.
+// whoamiCommand returns the command that shows the agent and the database that commands use in this folder.
 func whoamiCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "whoami", Usage: "Show the agent and the database that commands use in this folder",
@@ -59,7 +59,7 @@ func whoamiCommand(p *Program) *urfave.Command {
 	}
 }
 
-// show prints a result of the program's own.
+// show prints the result of one of the program's own commands.
 func (p *Program) show(result interface{ Text(w *terminal.Text) }) error {
 	if !p.text() {
 		return notWritten(writeLine(p.Out, result))
@@ -69,7 +69,7 @@ func (p *Program) show(result interface{ Text(w *terminal.Text) }) error {
 	return notWritten(w.Err())
 }
 
-// Text says it for people.
+// Text prints the identity for people.
 func (i identity) Text(w *terminal.Text) {
 	there := ""
 	if !i.Exists {

@@ -15,12 +15,12 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// hostile is what agents may call themselves and say: markup, a script's end, an address that runs something, and
-// letters that turn the line round.
+// hostile is a text that agents may use as name or message: markup, the end of a script, an address that runs a
+// script, and characters that reverse the direction of text.
 const hostile = `<img src=x onerror="document.title='owned'"></script><b>bold</b> javascript:alert(1) ` +
 	"\u202egnp.exe"
 
-// as runs a command in an agent's name, and returns what it answers.
+// as runs a command as an agent and returns the result.
 func (r *room) as(agent, command string, params any) map[string]any {
 	r.t.Helper()
 	text, err := json.Marshal(params)
@@ -45,8 +45,8 @@ func (r *room) add(u agents.Update) ledger.Agent {
 	return a
 }
 
-// looksRight looks at an address in both themes and on a phone: it must show a heading and need no scrolling sideways,
-// and nothing of what is hostile may be more than text.
+// looksRight opens a path in both themes, also at the width of a phone. The page must show a heading, need no
+// horizontal scrolling, and show hostile texts as texts only.
 func (r *room) looksRight(path, until string) {
 	r.t.Helper()
 	for _, dark := range []bool{false, true} {
@@ -67,7 +67,8 @@ func (r *room) looksRight(path, until string) {
 	}
 }
 
-// Somebody disables an agent through the page and enables it: meanwhile its messages wait, and then they arrive.
+// TestAgentIsDisabledAndEnabled disables and enables an agent through the page. Its messages wait meanwhile, and then
+// arrive.
 func TestAgentIsDisabledAndEnabled(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "boss")
@@ -91,7 +92,8 @@ func TestAgentIsDisabledAndEnabled(t *testing.T) {
 	}
 	d.Reads("1 message waits.")
 	d.Open(r.Address + "/agents/bob")
-	d.Until(`performance.getEntriesByType("resource").some((e) => e.name.endsWith("/doctor") && e.responseEnd > 0)`) // which finds that bob is disabled
+	// the doctor finds that bob is disabled
+	d.Until(`performance.getEntriesByType("resource").some((e) => e.name.endsWith("/doctor") && e.responseEnd > 0)`)
 	d.Click("Enable…")
 	d.Click("Enable")
 	d.Until(`document.querySelector("main h1").innerText === "bob"`)
@@ -99,10 +101,11 @@ func TestAgentIsDisabledAndEnabled(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "hello") {
 		t.Errorf("the agent got %q, %v", text, err)
 	}
-	d.Until(`[...document.querySelectorAll("main table")].some(t => t.innerText.includes("ann"))`) // who writes to it
+	// ann writes to bob.
+	d.Until(`[...document.querySelectorAll("main table")].some(t => t.innerText.includes("ann"))`)
 	d.Key("Escape")
 	d.Until(`location.pathname === "/agents"`)
-	d.visits("/") // where what doctor found before stands no more
+	d.visits("/") // no longer shows the doctor's earlier findings
 	d.Until(`document.querySelector("main h1 + p") && !document.querySelector(".needs")?.innerText.includes("bob is disabled")`)
 	var needs string
 	if d.Eval(`document.querySelector(".needs")?.innerText ?? ""`, &needs); strings.Contains(needs, "bob") {
@@ -110,7 +113,7 @@ func TestAgentIsDisabledAndEnabled(t *testing.T) {
 	}
 }
 
-// A token is revoked through the page, and works no more.
+// TestTokenIsRevoked revokes a token through the page, after which the token is refused.
 func TestTokenIsRevoked(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -125,8 +128,8 @@ func TestTokenIsRevoked(t *testing.T) {
 	}
 }
 
-// An agent is added and changed through the page, as far as that is allowed over the network; what is not stands there
-// as a command.
+// TestAgentIsAddedAndChanged adds and changes an agent through the page, as far as the network permits. The page
+// shows other changes as commands to run.
 func TestAgentIsAddedAndChanged(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "boss")
@@ -146,7 +149,7 @@ func TestAgentIsAddedAndChanged(t *testing.T) {
 	d.Reads("Tests what others write.")
 	d.Reads("lost after 10 min")
 	d.Click("Change…")
-	d.Type("Minutes of silence before the agent counts as lost", "e") // no number, and not nothing
+	d.Type("Minutes of silence before the agent counts as lost", "e") // neither a number nor empty
 	d.Click("Change")
 	d.Until(`document.querySelector("dialog input:invalid")`)
 	d.Click("Go back")
@@ -163,8 +166,8 @@ func TestAgentIsAddedAndChanged(t *testing.T) {
 	}
 }
 
-// The page of an agent shows when it was there: the hours in which it sent or read something, and the sessions of its
-// host.
+// TestPresenceOverTime checks that the page of an agent shows its presence: the hours in which it sent or read a
+// message, and the sessions of its host.
 func TestPresenceOverTime(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -184,7 +187,8 @@ func TestPresenceOverTime(t *testing.T) {
 	d.Reads("active in 1 of 12 intervals of 5 min sent 1")
 }
 
-// What agents call themselves is text; who has no right is told so; and what is not there says what helps.
+// TestAgentsInTheirStates checks that names of agents are shown as texts, and that the page helps users without
+// rights, and on unknown agents.
 func TestAgentsInTheirStates(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "boss")
@@ -213,7 +217,7 @@ func TestAgentsInTheirStates(t *testing.T) {
 	s.Reads("Mailroom has not heard from it yet")
 }
 
-// With thousands of agents the list is as quick as with ten: it has pages, and a search.
+// TestManyAgents checks that the list of thousands of agents, with pages and a search, is as quick as that of ten.
 func TestManyAgents(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A named audit runs when it is opened, has its parameters in the address, is sorted by a click, and becomes a file
-// that no spreadsheet calculates with.
+// TestNamedAudit checks that a named audit runs when it is opened, has its parameters in the address, is sorted by a
+// click, and can be saved as a file in which spreadsheets find no formulas.
 func TestNamedAudit(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "architect", "builder", "tester")
@@ -56,8 +56,8 @@ func TestNamedAudit(t *testing.T) {
 	d.Reads("--params 72")
 }
 
-// What is typed by hand reads and nothing else; an error stands where it belongs, and of too many rows the page says
-// so.
+// TestQueryByHand checks that a typed query can only read, that its errors are shown in place, and that the page
+// reports a result with too many rows.
 func TestQueryByHand(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "architect")
@@ -92,7 +92,8 @@ func TestQueryByHand(t *testing.T) {
 	}
 }
 
-// Audits fit a phone in both themes, and an agent without the right is told what to do.
+// TestAuditOnAPhone checks that audits fit a phone in both themes, and that an agent without the right is told what
+// to do.
 func TestAuditOnAPhone(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")

@@ -14,10 +14,10 @@ import (
 
 var update = flag.Bool("update", false, "build app/ into www/")
 
-// budget is what the page's scripts may have, in bytes, without compression.
+// budget is the maximum size of the page's scripts, in uncompressed bytes.
 const budget = 300_000
 
-// TestBundle builds the page from its sources and compares what comes out with what is committed, byte for byte.
+// TestBundle builds the page from its sources and compares the result with the committed files, byte for byte.
 func TestBundle(t *testing.T) {
 	bundletest.Compare(t, *update, "console", func() map[string][]byte {
 		o := api.BuildOptions{LegalComments: api.LegalCommentsNone, Outdir: "www"}
@@ -26,7 +26,7 @@ func TestBundle(t *testing.T) {
 	}, "app/node_modules/preact", "../phone/app/node_modules/age-encryption")
 }
 
-// TestSize: the page must stay something that loads at once.
+// TestSize checks that the page stays small enough to load at once.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("www/app.js")
@@ -38,8 +38,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestNothingInline: the policy under which the page is served allows no script or style within it, no markup that is
-// made of text, and only the page's own files.
+// TestNothingInline checks that the page has no inline scripts or styles and makes no markup of texts, which its
+// policy forbids, and uses only its own files.
 func TestNothingInline(t *testing.T) {
 	t.Parallel()
 	for name, forbidden := range map[string][]string{

@@ -1,5 +1,6 @@
-// Package console is the console's page: the files of a web app in which a person sees what happens to messages, and
-// frees what is stuck. It only hands them out; what the page asks goes to package web, as with every other client.
+// Package console serves the console's page: the files of a web app in which a person sees the message traffic and
+// frees stuck messages. It serves only files. Package web handles the requests of the page like those of any other
+// client.
 package console
 
 import (
@@ -12,15 +13,15 @@ import (
 	"mailroom/commands/surface/listener"
 )
 
-// The app's sources are in app/ (JavaScript modules, JSX and style sheets) and in www/ (what needs no building). `make
-// console` builds the former into the latter; what it built is committed, so that building the program needs neither
-// npm nor esbuild.
+// The app's sources are in app/ (JavaScript modules, JSX and style sheets) and in www/ (files that need no building).
+// `make console` builds the former into the latter. The built files are committed, so that building the program
+// requires neither npm nor esbuild.
 //
 //go:embed www
 var www embed.FS
 
-// Handler returns what serves the page and its files, and hands every other request on to next. Browsers get the page
-// at each path that could be one of its views, since a view has an address of its own.
+// Handler returns a handler that serves the page and its files, and passes every other request to next. Browsers get
+// the page at each path that could be one of its views, since each view has its own path.
 func Handler(next http.Handler) (http.Handler, error) {
 	from, err := fs.Sub(www, "www")
 	if err != nil {
@@ -47,10 +48,10 @@ func Handler(next http.Handler) (http.Handler, error) {
 	}), nil
 }
 
-// others are the first parts of the paths that are not the page's.
+// others lists the first segments of paths that do not belong to the page.
 var others = []string{"v1", "mcp", "healthz", "readyz", "metrics"}
 
-// isView reports whether a browser asks for a page, and the path is none of a file or of an endpoint.
+// isView reports whether a browser requests a page whose path is neither a file nor an endpoint.
 func isView(r *http.Request) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	return !strings.Contains(first, ".") && !slices.Contains(others, first) &&

@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// newDesk is newRoom at an address that a browser can keep keys for.
+// newDesk returns a room with an address for which a browser can keep keys.
 func newDesk(t *testing.T, names ...string) *room {
 	t.Helper()
 	r := newRoom(t, names...)
@@ -22,10 +22,11 @@ func newDesk(t *testing.T, names ...string) *room {
 	return r
 }
 
-// pairs pairs the browser of a page as a device, and approves it at the machine's command line. It returns the device's id.
+// pairs pairs the browser of a page as a device, and approves it on the machine's command line. It returns the
+// device's ID.
 func (r *room) pairs(p *browsertest.Page) (device string) {
 	r.t.Helper()
-	p.Until(`!document.querySelector("[aria-busy=true]")`) // what comes later moves the button
+	p.Until(`!document.querySelector("[aria-busy=true]")`) // later content moves the button
 	p.Click("Pair this desk")
 	p.Click("Pair it")
 	p.Reads("Approve this desk")
@@ -43,7 +44,7 @@ func (r *room) pairs(p *browsertest.Page) (device string) {
 	return approved["id"].(string)
 }
 
-// code makes a code that logs in once.
+// code issues a one-time login code.
 func (r *room) code() string {
 	r.t.Helper()
 	code, err := agents.IssueCode(r.t.Context(), r.Router.Ledger)
@@ -63,7 +64,7 @@ func (r *room) session() string {
 	return token
 }
 
-// asks has an agent ask an encrypted question, and returns its id.
+// asks makes an agent ask an encrypted question, and returns the question's ID.
 func (r *room) asks(asker, question string, options ...string) string {
 	r.t.Helper()
 	list := "[]"
@@ -73,7 +74,7 @@ func (r *room) asks(asker, question string, options ...string) string {
 	return r.does("ask_question", fmt.Sprintf(`{"source":%q,"question":%q,"options":%s,"context":"It is tagged."}`, asker, question, list))["questionId"].(string)
 }
 
-// hears holds what the asker gets as the answer to what it should be.
+// hears checks the answer that the asker gets.
 func (r *room) hears(asker, question, want string) {
 	r.t.Helper()
 	if got := r.does("get_response", fmt.Sprintf(`{"questionId":%q}`, question)); got["response"] != want {
@@ -81,7 +82,7 @@ func (r *room) hears(asker, question, want string) {
 	}
 }
 
-// takesBackFor has a page hold answers for so many milliseconds in place of five seconds.
+// takesBackFor makes a page hold answers for ms milliseconds instead of five seconds.
 func (d *desk) takesBackFor(ms int) {
 	d.Eval(fmt.Sprintf(`((set) => (window.setInterval = (beat, ms) => ms !== 250 ? set(beat, ms) : window.holds = set(() => {
 		const now = Date.now, over = 5000 - %d;
@@ -92,14 +93,14 @@ func (d *desk) takesBackFor(ms int) {
 
 const never = 1 << 30 // milliseconds
 
-// shows reports whether a page has a text anywhere in its document.
+// shows reports whether a page contains a text anywhere in its document.
 func shows(p *browsertest.Page, text string) (there bool) {
 	p.Eval(fmt.Sprintf(`document.documentElement.outerHTML.includes(%q)`, text), &there)
 	return there
 }
 
-// A browser is paired as a device. An encrypted question comes live, and is answered with an option or in words; a browser that is not paired
-// shows nothing of it.
+// TestDesk pairs a browser as a device. An encrypted question arrives live and is answered with an option or a text.
+// A browser that is not paired shows nothing of the question.
 func TestDesk(t *testing.T) {
 	t.Parallel()
 	r := newDesk(t, "ann", "bob")
@@ -152,7 +153,7 @@ func TestDesk(t *testing.T) {
 	d.takesBackFor(never)
 	d.Until(`[...document.querySelectorAll(".choice")].some((choice) => choice.innerText === "Drop it")`)
 	d.Key("j", "2")
-	d.Until(`document.activeElement.innerText === "Drop it"`) // it was not pressed, which is up to Enter
+	d.Until(`document.activeElement.innerText === "Drop it"`) // only focused: Enter presses it
 	d.Key("Enter")
 	d.Reads("Your answer: Drop it")
 	d.CloseTab()
@@ -161,7 +162,8 @@ func TestDesk(t *testing.T) {
 	}
 }
 
-// An answer that the daemon does not take, or that does not pass the asker's check, says so and why, and the words are there again.
+// TestDeskRefused checks that the page shows the reason, and the user's text again, if the daemon refuses an answer
+// or the asker's check fails.
 func TestDeskRefused(t *testing.T) {
 	t.Parallel()
 	r := newDesk(t, "ann")
@@ -192,7 +194,7 @@ func TestDeskRefused(t *testing.T) {
 	r.hears("ann", question, "Let it fly")
 }
 
-// TestDeskFirefox pairs the other kind of browser, which answers.
+// TestDeskFirefox pairs Firefox, which answers a question.
 func TestDeskFirefox(t *testing.T) {
 	helper.Long(t)
 	if testing.Short() {
@@ -212,7 +214,8 @@ func TestDeskFirefox(t *testing.T) {
 	r.hears("ann", question, "No")
 }
 
-// Two desks: who answers first answers for all, and the other is told. What ends while one looks at it says what became of it.
+// TestTwoDesks checks that the first answer of two desks counts, and that the other desk shows this. A question that
+// ends while it is displayed shows its outcome.
 func TestTwoDesks(t *testing.T) {
 	t.Parallel()
 	r := newDesk(t, "ann")
@@ -223,8 +226,8 @@ func TestTwoDesks(t *testing.T) {
 	r.pairs(two.Page)
 	one.Open(r.Address + "/questions")
 	one.Reads("Asked before")
-	one.Until(`document.querySelector(".ask .who").innerText === "ann"`) // who sealed it
-	two.Until(`document.querySelector(".ask .who").innerText === "bob"`) // which the table says
+	one.Until(`document.querySelector(".ask .who").innerText === "ann"`) // the agent that encrypted it
+	two.Until(`document.querySelector(".ask .who").innerText === "bob"`) // the name in the table
 	two.Reads("The question was asked before you paired this desk.")
 	if shows(two.Page, "Asked before the second") {
 		t.Error("a desk reads what was asked before it was paired")
@@ -262,7 +265,8 @@ func TestTwoDesks(t *testing.T) {
 	one.Reads("Expired before your answer arrived")
 }
 
-// A desk that is revoked says so; its keys are removed, and it can be paired again. Unpairing revokes it, and leaves nothing in the browser.
+// TestDeskEnds checks that a revoked desk shows that, removes its keys and can be paired again, and that unpairing
+// revokes the desk and leaves nothing in the browser.
 func TestDeskEnds(t *testing.T) {
 	t.Parallel()
 	r := newDesk(t, "ann")
@@ -275,7 +279,8 @@ func TestDeskEnds(t *testing.T) {
 	d.Type("Sent with the option that you press", "but softly")
 	d.Click("Yes")
 	d.Reads("Your answer: Yes: but softly")
-	r.does("signal_device_revoke", fmt.Sprintf(`{"id":%q}`, id)) // which cancels the question: no other device reads it
+	// Cancels the question, since no other device can decrypt it.
+	r.does("signal_device_revoke", fmt.Sprintf(`{"id":%q}`, id))
 	d.Reads("This desk was revoked")
 	d.Reads("Your answer to ann (“Yes: but softly”) was not accepted, because this desk was revoked.")
 	if shows(d.Page, "canary") {
@@ -290,7 +295,7 @@ func TestDeskEnds(t *testing.T) {
 	d.Click("Yes")
 	d.Reads("Your answer: Yes")
 	d.refuses("/answer")
-	d.Eval(`(dispatchEvent(new Event("pagehide")), null)`, nil) // which sends it
+	d.Eval(`(dispatchEvent(new Event("pagehide")), null)`, nil) // sends the answer
 	d.Reads("Sending your answer: Yes")
 	d.Click("Unpair this desk…")
 	d.Click("Unpair")
@@ -307,7 +312,7 @@ func TestDeskEnds(t *testing.T) {
 	if kept := d.kept(); kept != "" {
 		t.Errorf("after unpairing the browser keeps %s", kept)
 	}
-	r.hears("ann", question, "Yes") // which was held
+	r.hears("ann", question, "Yes") // the held answer
 	for _, device := range r.does("signal_device_list", `{}`)["devices"].([]any) {
 		if d := device.(map[string]any); d["id"] == id && d["state"] != "revoked" {
 			t.Errorf("after unpairing the desk is %v", d)
@@ -326,14 +331,14 @@ func TestDeskEnds(t *testing.T) {
 	d.Reads("This browser is not paired.")
 }
 
-// refuses holds back what a page asks next of an address with this end, until refuse() in the page refuses it.
+// refuses blocks the page's next request to a path with a suffix, until refuse() in the page rejects it.
 func (d *desk) refuses(end string) {
 	d.Eval(fmt.Sprintf(`((asked) => (window.refuse = null, window.fetch = (path, o) => path.endsWith(%q) && o.method !== "GET" ? new Promise((go) => {
 		window.refuse = () => (window.fetch = asked, go(Response.json({ error: "unavailable", message: "The disk is full." }, { status: 503 })), null);
 	}) : asked(path, o), null))(fetch)`, end), nil)
 }
 
-// kept returns what the browser stores for a desk, as JSON; keys have none.
+// kept returns the data that the browser stores for a desk, as JSON. Keys have no JSON form.
 func (d *desk) kept() (all string) {
 	d.Eval(`new Promise((resolve) => {
 		indexedDB.open("mailroom").onsuccess = ({ target: { result: db } }) => {
@@ -347,7 +352,8 @@ func (d *desk) kept() (all string) {
 	return all
 }
 
-// Logging out leaves nothing that can be read, and does not unpair: another session of the same browser reads again.
+// TestDeskAndSessions checks that logging out leaves no readable data and does not unpair: another session of the
+// same browser can decrypt again.
 func TestDeskAndSessions(t *testing.T) {
 	t.Parallel()
 	r := newDesk(t, "ann")
@@ -404,7 +410,8 @@ func TestDeskAndSessions(t *testing.T) {
 	d.Until(`document.querySelector("textarea")?.value === "quite so"`)
 }
 
-// Where the page is not at its usual address, and for the token of an agent, pairing is not offered, and the reason is.
+// TestDeskNotOffered checks that the page gives the reason instead of offering pairing if it is not at its usual
+// address, or for the token of an agent.
 func TestDeskNotOffered(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -416,14 +423,14 @@ func TestDeskNotOffered(t *testing.T) {
 	d.Until(`![...document.querySelectorAll("button")].some((b) => b.innerText === "Pair this desk")`)
 }
 
-// browserWith opens the questions as who has a token.
+// browserWith opens the questions with a token.
 func (r *room) browserWith(d *desk, token string) {
 	d.Open(r.Address + "/questions")
 	d.Type("Token", token)
 	d.Click("Log in")
 }
 
-// TestDeskLooks: a paired desk, one that waits and one that is not paired look right, wide and narrow.
+// TestDeskLooks checks the layout of a paired desk, one that waits and one that is not paired, wide and narrow.
 func TestDeskLooks(t *testing.T) {
 	t.Parallel()
 	r := newDesk(t, "architect", "release-bot")
@@ -452,7 +459,7 @@ func TestDeskLooks(t *testing.T) {
 	}
 }
 
-// looks holds a page to its window and to axe once a condition is true, and takes a picture of it.
+// looks waits for a condition, checks that the page fits its window and passes axe, and takes a picture.
 func (d *desk) looks(t *testing.T, what, condition string) {
 	t.Helper()
 	d.Until(condition)

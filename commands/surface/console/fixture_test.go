@@ -23,14 +23,14 @@ var shell = browsertest.Shell()
 
 func TestMain(m *testing.M) { browsertest.Main(m, shell) }
 
-// room is the console of a new database. Each test has one.
+// room is the console of a new database. Each test has its own.
 type room struct {
 	*surfacetest.Endpoints
 	t       *testing.T
 	browser *browsertest.Chromium
 }
 
-// serveRoom serves the console of a new database with some agents in it.
+// serveRoom serves the console of a new database with some agents.
 func serveRoom(t *testing.T, names ...string) *room {
 	t.Helper()
 	r := &room{Endpoints: surfacetest.New(t, names...), t: t}
@@ -52,8 +52,8 @@ func (r *room) serves(at string) *web.Server {
 	return server
 }
 
-// keepsAddress serves the console at an address that it would have again at the next start, as a daemon has that was
-// given one.
+// keepsAddress serves the console at a fixed address, which it would also have after a restart, like a daemon with a
+// configured address.
 func (r *room) keepsAddress() {
 	r.t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,7 +65,7 @@ func (r *room) keepsAddress() {
 	r.serves(address)
 }
 
-// newRoom is serveRoom with a browser.
+// newRoom returns a served room with a browser.
 func newRoom(t *testing.T, names ...string) *room {
 	t.Helper()
 	ctx := browsertest.Start(t, browsertest.ShellPrograms...)
@@ -74,16 +74,16 @@ func newRoom(t *testing.T, names ...string) *room {
 	return r
 }
 
-// allCommands are those of the program that the page's views call.
+// allCommands returns the commands that the page's views use.
 func allCommands() *commands.Catalogue {
 	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), coral.Definitions(), mail.Definitions(),
 		signal.Definitions(), admin.Definitions())
 }
 
-// desk is a page of the console, on which the operator is logged in.
+// desk is a page of the console with the operator logged in.
 type desk struct{ *browsertest.Screen }
 
-// opens logs in with a one-time code, in a window of a width, and opens an address of the console, such as "/messages".
+// opens logs in with a one-time code, in a window of a width, and opens a path of the console, such as "/messages".
 func (r *room) opens(width int64, dark bool, path string) *desk {
 	r.t.Helper()
 	d := &desk{r.browser.NewScreen(width, 900, dark)}
@@ -92,7 +92,7 @@ func (r *room) opens(width int64, dark bool, path string) *desk {
 	return d
 }
 
-// tooWide reports how many CSS pixels the page is wider than its window: none, or one has to scroll sideways.
+// tooWide returns by how many CSS pixels the page is wider than its window, which requires horizontal scrolling.
 func (d *desk) tooWide() (n int) {
 	d.Eval(`document.documentElement.scrollWidth - innerWidth`, &n)
 	return max(0, n)

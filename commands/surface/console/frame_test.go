@@ -2,8 +2,8 @@ package console_test
 
 import "testing"
 
-// The code in the address is exchanged for a session, once, and stays in no history. Each view has an address and a
-// key.
+// TestFrame checks that the code in the address is exchanged for a session once and stays in no history, and that
+// each view has a path and a key.
 func TestFrame(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -35,7 +35,7 @@ func TestFrame(t *testing.T) {
 	d.Until(`!document.querySelector("#keys[open]")`)
 }
 
-// Whoever has no session is told how to get one, and an administrator's token logs in.
+// TestGate checks that a visitor without a session is told how to get one, and that an administrator's token logs in.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")

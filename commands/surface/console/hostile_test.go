@@ -15,15 +15,15 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// hostileNames are names that are addresses, paths, or of what every object of JavaScript has.
+// hostileNames are names that are addresses, paths, or property names of all JavaScript objects.
 var hostileNames = []string{
 	"https://evil.example/?a=b&c#d", "javascript:alert(1)", "//evil.example", "../../v1/commands", "a b/%2e%2e/%zz",
 	"__proto__", "constructor", "toString",
 	"<img src=x onerror=window.pwned=1>", "\u202egnp.exe", "'; DROP TABLE agents; --",
 }
 
-// hostileRoom is a room in which every field that a view shows holds a text that would do something if it were taken
-// for more than that, as any program can write them into the tables.
+// hostileRoom returns a room in which every field that a view shows contains a text that would have an effect if it
+// were not treated as text. Any program can write such texts into the tables.
 func hostileRoom(t *testing.T) *room {
 	r := newRoom(t, "ann", "bob")
 	text := strings.Join(hostileTexts[:8], " ")
@@ -88,7 +88,7 @@ func hostileRoom(t *testing.T) *room {
 	return r
 }
 
-// hostileQuestion is the body of a question.
+// hostileQuestion returns the body of a question.
 func hostileQuestion(t *testing.T, text string) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"question": text, "options": []string{text, "constructor"},
@@ -99,7 +99,8 @@ func hostileQuestion(t *testing.T, text string) string {
 	return string(body)
 }
 
-// Whatever stands in the tables, each view shows it as text, within its window, and goes on.
+// TestHostileEverywhere checks that each view shows any content of the tables as text, within its window, and keeps
+// working.
 func TestHostileEverywhere(t *testing.T) {
 	t.Parallel()
 	r := hostileRoom(t)
@@ -121,7 +122,7 @@ func TestHostileEverywhere(t *testing.T) {
 	for _, width := range []int64{360, 1440} {
 		d := r.opens(width, width == 360, "/")
 		for i, path := range paths {
-			if testing.Short() && (i%2 == 0) != (width == 360) { // each address once
+			if testing.Short() && (i%2 == 0) != (width == 360) { // each path once
 				continue
 			}
 			d.visits(path)
@@ -130,7 +131,7 @@ func TestHostileEverywhere(t *testing.T) {
 	}
 }
 
-// visits goes to an address within the page, and waits until it shows what it has asked for.
+// visits opens a path within the page and waits until the page shows the data that it requested.
 func (d *desk) visits(path string) {
 	d.Eval(fmt.Sprintf(`new Promise((shown) => {
 		history.pushState(null, "", %q);
@@ -140,7 +141,7 @@ func (d *desk) visits(path string) {
 	d.Until(`document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
 }
 
-// No name leads anywhere but to a page of the console, and no word of a filter is lost.
+// TestHostileAddresses checks that names lead only to pages of the console, and that no word of a filter is lost.
 func TestHostileAddresses(t *testing.T) {
 	t.Parallel()
 	r := hostileRoom(t)
@@ -160,7 +161,7 @@ func TestHostileAddresses(t *testing.T) {
 	d.Until(`location.search === "?from=ann&text=constructor%3Ax+__proto__%3Ay"`)
 }
 
-// Each message has an address, also one whose id is a step to another.
+// TestDottedIDs checks that each message has its own path, even if its ID is a relative path segment.
 func TestDottedIDs(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -184,8 +185,8 @@ func TestDottedIDs(t *testing.T) {
 	}
 }
 
-// Whoever sends a message chooses its id. What the page has one copy into a terminal takes it as one word, whatever it
-// is.
+// TestCopiedCommands checks that a shell treats an ID in a copied command as one word, whatever ID the sender has
+// chosen.
 func TestCopiedCommands(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -217,7 +218,8 @@ func TestCopiedCommands(t *testing.T) {
 	}
 }
 
-// A megabyte in what somebody writes, and ten thousand agents that write to each other, leave every view usable.
+// TestHostileMasses checks that texts of a megabyte, and ten thousand agents that write to each other, leave every
+// view usable.
 func TestHostileMasses(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -285,7 +287,7 @@ func TestHostileMasses(t *testing.T) {
 	d.Until(`document.querySelector(".out.long")?.textContent.startsWith("[[[")`)
 	d.Eval(`((asked) => (window.fetch = (path, o) => path.endsWith("/trace") ? Promise.resolve(Response.json({})) : asked(path, o), null))(fetch)`, nil)
 	d.visits("/messages/m1")
-	d.Reads("Cannot show this view") // what the page does not expect ends the view, not the page
+	d.Reads("Cannot show this view") // an unexpected value breaks only the view
 	d.Key("g", "a")
 	d.Until(`document.querySelector(".roster")`)
 	d.Key("/")

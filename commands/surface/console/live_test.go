@@ -15,8 +15,8 @@ import (
 	"mailroom/commands/surface/web"
 )
 
-// asking keeps what the page asks for from now on in window.asked: paths, and of the stream of events from where it is
-// to go on.
+// asking records the page's requests from now on in window.asked: their paths, and for the event stream the position
+// at which it continues.
 const asking = `(() => {
 	const before = window.fetch;
 	window.asked = [];
@@ -26,8 +26,8 @@ const asking = `(() => {
 	};
 })()`
 
-// While nobody looks at it the page asks for nothing, and when somebody does again it shows all that has happened. It
-// does so, too, after its connection has fallen silent.
+// TestHiddenPage checks that a hidden page sends no requests, and that it shows everything that has happened when it
+// becomes visible again, or after its connection has become silent.
 func TestHiddenPage(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -39,14 +39,15 @@ func TestHiddenPage(t *testing.T) {
 		d.Eval(asking, nil)
 		r.send("ann", "bob", "note", `"sent while nobody looked at `+path+`"`)
 		r.deliver()
-		d.Eval(`new Promise((f) => setTimeout(f, 2500))`, nil) // longer than the shortest time between two questions
+		d.Eval(`new Promise((f) => setTimeout(f, 2500))`, nil) // longer than the shortest interval between requests
 		var asked []string
 		if d.Eval(`window.asked`, &asked); len(asked) > 0 {
 			t.Errorf("%s, hidden, asks for %v", path, asked)
 		}
 		d.Hide(false)
 		d.Until(`document.querySelector(".live[title]") && window.asked.some((path) => path.startsWith("/v1/commands/"))`)
-		d.Until(`window.asked.includes("/v1/events")`) // what happened meanwhile is not sent, since all is asked for anew
+		// Events from meanwhile are not sent, since everything is requested again.
+		d.Until(`window.asked.includes("/v1/events")`)
 		if path == "/messages" {
 			d.Until(rows + `.startsWith("sent while nobody looked at ")`)
 		}
@@ -54,14 +55,14 @@ func TestHiddenPage(t *testing.T) {
 	r.fallsSilent()
 }
 
-// fallsSilent has a page's connection fall silent without an end, as a network does that loses its way, and a command
-// that is never answered.
+// fallsSilent makes a page's connection silent without closing it, as a failing network does, and a command that is
+// never answered.
 func (r *room) fallsSilent() {
 	to, err := url.Parse(r.Address)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	silent := make(chan struct{}) // from when on what was open passes nothing
+	silent := make(chan struct{}) // from then on, open connections pass no data
 	transport := &http.Transport{}
 	proxy := &httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
@@ -77,7 +78,8 @@ func (r *room) fallsSilent() {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if strings.HasSuffix(q.URL.Path, "/agent_list") {
-			io.Copy(io.Discard, q.Body) // only then is it noticed that the page has hung up
+			// Only after this does the server notice that the page has disconnected.
+			io.Copy(io.Discard, q.Body)
 			<-q.Context().Done()
 			return
 		}
@@ -93,12 +95,13 @@ func (r *room) fallsSilent() {
 	r.Address = direct
 	r.send("ann", "bob", "note", `"sent unheard"`)
 	d.Until(rows + `.startsWith("sent unheard|")`)
-	d.Eval(`(() => { const limit = AbortSignal.timeout; AbortSignal.timeout = (ms) => limit.call(AbortSignal, ms / 60); })()`, nil) // minutes pass in seconds
+	// Minutes pass in seconds.
+	d.Eval(`(() => { const limit = AbortSignal.timeout; AbortSignal.timeout = (ms) => limit.call(AbortSignal, ms / 60); })()`, nil)
 	d.Key("g", "a")
 	d.Reads("The daemon has not answered for two minutes.")
 }
 
-// silenced is the body of an answer of which nothing passes any more once it is silent.
+// silenced is the body of an answer that passes no data after silent is closed.
 type silenced struct {
 	io.ReadCloser
 	silent <-chan struct{}
@@ -116,7 +119,8 @@ func (s silenced) Read(p []byte) (int, error) {
 	}
 }
 
-// On a server a message may be seen after others that have a higher number. It comes to its place without a reload.
+// TestLateMessages checks that a message that becomes visible after others with higher numbers, as on a server,
+// appears in its place without a reload.
 func TestLateMessages(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -142,7 +146,7 @@ func TestLateMessages(t *testing.T) {
 	insert(150, "very late")
 	filtered.Until(rows + ` === "the third|later|late|very late|the first"`)
 
-	// Where most rows are replaced at once, their elements stay.
+	// If most rows are replaced at once, their elements stay.
 	filtered.Eval(`document.querySelector(".stream tr[aria-rowindex]").stays = true`, nil)
 	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT 'n' || i, 'ann', 'bob',
@@ -152,8 +156,8 @@ func TestLateMessages(t *testing.T) {
 		`.startsWith("of many|of many|") && document.querySelector(".stream tr[aria-rowindex]").stays`)
 }
 
-// An older copy of the database, in which the last event that the page has seen never happened, is followed from then
-// on.
+// TestOlderDatabase checks that the page continues with an older copy of the database, in which the last event that
+// the page has seen never happened.
 func TestOlderDatabase(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -183,13 +187,14 @@ func TestOlderDatabase(t *testing.T) {
 	}
 	t.Cleanup(server.Close)
 	d.Until(`document.querySelector(".live[title]")`)
-	d.Reads("No messages match") // which is asked again without being told to
+	d.Reads("No messages match") // requested again automatically
 	r.Address = own
 	r.send("ann", "bob", "note", `"of a new time"`)
 	d.Until(rows + ` === "of a new time"`)
 }
 
-// What is sent after a view has asked, and before the stream of events begins, is shown once that does.
+// TestSentBeforeTheStream checks that a message sent after a view's request, and before the event stream begins, is
+// shown once the stream begins.
 func TestSentBeforeTheStream(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")

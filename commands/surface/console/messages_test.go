@@ -27,7 +27,7 @@ func (r *room) send(from, to, kind, payload string) {
 	}
 }
 
-// deliver makes one run of delivery.
+// deliver performs one delivery run.
 func (r *room) deliver() {
 	r.t.Helper()
 	if _, err := r.Router.DeliverAll(r.t.Context(), delivery.Options{}); err != nil {
@@ -65,7 +65,7 @@ func (r *room) failing(name string) (mend func()) {
 	return mend
 }
 
-// fails lets time pass until what was sent to a failing agent is a dead letter.
+// fails advances the time until the messages to a failing agent are dead letters.
 func (r *room) fails() {
 	for range 4 {
 		r.deliver()
@@ -73,11 +73,11 @@ func (r *room) fails() {
 	}
 }
 
-// rows is what the table of messages says, row by row.
+// rows is an expression for the texts in the table of messages, row by row.
 const rows = `[...document.querySelectorAll(".stream tr[aria-rowindex] .c-says")].map((cell) => cell.textContent).join("|")`
 
-// A message is in the table without a reload; it waits in a line of its own where somebody reads, and what changes
-// keeps its place.
+// TestMessagesLive checks that a message appears in the table without a reload. While somebody reads, it waits in a
+// line of its own, and changed rows keep their place.
 func TestMessagesLive(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -103,13 +103,13 @@ func TestMessagesLive(t *testing.T) {
 	d.Until(rows + ` === "the second|the first" && document.querySelector("tr.at .c-says").textContent === "the first"`)
 	d.Key("k", "Enter")
 	d.Until(`document.querySelector(".tree")?.textContent.includes('"of": 12345678901234567890')`)
-	d.Eval(`Object.defineProperty(navigator, "clipboard", {})`, nil) // as at an address that is no https
+	d.Eval(`Object.defineProperty(navigator, "clipboard", {})`, nil) // as at an address without https
 	d.Key("c")
 	d.Until(`getSelection().toString().startsWith("mailroom why msg-")`)
 	d.Reads("Copy it manually")
 	d.pictured("copied-by-hand")
 
-	// The plot above the table begins where the first of today's messages was sent, also hours after it was opened.
+	// The plot above the table begins at the first of today's messages, even hours after it was opened.
 	d.Key("Escape")
 	d.Until(`document.querySelector(".over-time")`)
 	r.Step(2 * time.Hour)
@@ -120,7 +120,7 @@ func TestMessagesLive(t *testing.T) {
 		return places.some((at) => at < 0.7) && places.some((at) => at > 0.9);
 	})()`)
 
-	// A send to several is followed by the ids of the copies.
+	// Sending to several recipients is followed by the IDs of the copies.
 	r.does("group_set", `{"name":"crew","members":["ann","bob"]}`)
 	d.Open(r.Address + "/messages/" +
 		r.does("send", `{"sender":"operator","recipient":"crew","message_type":"note","payload":"to all"}`)["multicast_id"].(string))
@@ -129,7 +129,7 @@ func TestMessagesLive(t *testing.T) {
 	d.Until(`document.querySelector("main h1").textContent === "Sent to 2 recipients: 2 delivered"`)
 }
 
-// What one filters by stands in the address and as chips, and Back takes it back.
+// TestMessagesFilter checks that filters are in the address and shown as chips, and that Back removes them.
 func TestMessagesFilter(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob", "carol")
@@ -162,7 +162,7 @@ func TestMessagesFilter(t *testing.T) {
 	d.Open(r.Address + "/messages?since=never")
 	d.Reads("is not a valid time")
 
-	// What comes while a slow search is under way is shown once that has ended.
+	// Messages that arrive during a slow search are shown after it.
 	d.Open(r.Address + "/messages")
 	d.Until(rows + `.split("|").length === 3 && document.querySelector(".live[title]")`)
 	d.Eval(`(() => {
@@ -179,12 +179,12 @@ func TestMessagesFilter(t *testing.T) {
 	d.Until(`window.found`)
 	d.Eval(`window.heard = false`, nil)
 	r.send("ann", "bob", "note", `"the disk is new"`)
-	d.Until(`window.heard`) // by what asks after each event
+	d.Until(`window.heard`) // by the request after each event
 	d.Eval(`release()`, nil)
 	d.Until(rows + ` === "the disk is new|the disk is empty|the disk is full"`)
 }
 
-// A message that failed is found, replayed and delivered from the page.
+// TestReplayFromThePage finds, replays and delivers a failed message from the page.
 func TestReplayFromThePage(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -219,7 +219,8 @@ func TestReplayFromThePage(t *testing.T) {
 	d.Until(`document.querySelector("main h1")?.textContent === "Canceled before delivery"`)
 }
 
-// The operator acknowledges mail of their own from the page, and nobody else's; what was read is made unread again.
+// TestReadMail checks that the operator can acknowledge only their own messages on the page, and can make a read
+// message unread again.
 func TestReadMail(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -247,7 +248,7 @@ func TestReadMail(t *testing.T) {
 	d.Until(`document.querySelector("main h1")?.textContent === "Delivered and acknowledged"`)
 }
 
-// Several that failed are marked and replayed at once.
+// TestReplayOfMarked replays several marked messages at once.
 func TestReplayOfMarked(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -262,8 +263,7 @@ func TestReplayOfMarked(t *testing.T) {
 	d.Reads("Replay 2 messages?")
 	d.Click("Replay")
 	d.Until(`document.querySelectorAll("tr.is-pending").length === 2 && document.querySelectorAll("tr.is-failed").length === 1 && !document.querySelector(".picked")`)
-	// A row that is far down is as it is now, also after one has looked at its message, and after nobody has looked at
-	// the page.
+	// A row far down shows its current state, even after its message was opened, and after the page was hidden.
 	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status,
 		created_at, ended_at)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 700) SELECT 'n' || i, 'ann', 'bob',
@@ -296,7 +296,7 @@ func TestReplayOfMarked(t *testing.T) {
 	d.Reads("Message not found")
 }
 
-// hostileTexts are texts that would do something if a page took them for more than text.
+// hostileTexts are texts that would have an effect if a page did not treat them as text.
 var hostileTexts = []string{
 	`<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`, `"'><svg onload=window.pwned=1>`,
 	"\u202egnp.exe\u2066 \u200b\ufeff", "a\u2400b\x01\x7f",
@@ -305,7 +305,7 @@ var hostileTexts = []string{
 	strings.Repeat("<b>", 20_000), strings.Repeat("W", 1<<20),
 }
 
-// Whatever a message says in any of its fields stands on the page as text.
+// TestHostileMessages checks that the page shows every field of a message as text.
 func TestHostileMessages(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -348,8 +348,8 @@ func TestHostileMessages(t *testing.T) {
 	}
 }
 
-// harmless checks that nothing that a message says has become a part of the page, and that no text of it makes the page
-// wider.
+// harmless checks that no part of a message has become part of the page's structure, and that no text widens the
+// page.
 func harmless(t *testing.T, d *desk, what string) {
 	t.Helper()
 	var found string

@@ -21,7 +21,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// note sends a note, which waits if nobody has the recipient's name.
+// note sends a note, which waits if the recipient is unknown.
 func (r *room) note(sender, recipient, text string) {
 	r.t.Helper()
 	payload, err := json.Marshal(map[string]string{"text": text})
@@ -34,7 +34,7 @@ func (r *room) note(sender, recipient, text string) {
 	}
 }
 
-// read has agents read their mail.
+// read makes agents read their messages.
 func (r *room) read(names ...string) {
 	r.t.Helper()
 	for _, name := range names {
@@ -45,7 +45,7 @@ func (r *room) read(names ...string) {
 	}
 }
 
-// disable has the transport of an agent disabled, as a webhook does that answers that it is gone.
+// disable disables the transport of an agent, as happens to a webhook that answers that it is gone.
 func (r *room) disable(name, why string) {
 	r.t.Helper()
 	err := r.Router.Ledger.Write(r.t.Context(), store.Alone, func(t *ledger.Tx) error {
@@ -61,7 +61,7 @@ func (r *room) disable(name, why string) {
 	}
 }
 
-// badDay is a room in which messages flow, and in which five things need a person.
+// badDay returns a room in which messages flow and five things need a person.
 func badDay(t *testing.T, minutes int, odd string) *room {
 	t.Helper()
 	r := newRoom(t, "architect", "code_developer", "reviewer", "billing", "release-bot", "tester", "pm")
@@ -108,14 +108,15 @@ func badDay(t *testing.T, minutes int, odd string) *room {
 	return r
 }
 
-// TestNow: a bad day is seen on Now. What needs a person is there, each with where it is freed, and hostile texts are
-// texts.
+// TestNow checks that Now shows a bad day: everything that needs a person, each with a link to where it can be
+// resolved. Hostile texts are shown as texts.
 func TestNow(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "the doctor has more to say of the tests' server, which writes without care")
 	r := badDay(t, 24, hostile)
-	r.Step(6 * time.Minute)                                                                                   // overdue
-	r.sql(`INSERT INTO schedules (name, spec, command, created_at) VALUES ('odd', 'zork', 'checkpoint', '')`) // of which only the doctor tells
+	r.Step(6 * time.Minute) // overdue
+	// only the doctor reports this schedule
+	r.sql(`INSERT INTO schedules (name, spec, command, created_at) VALUES ('odd', 'zork', 'checkpoint', '')`)
 	r.sql(`INSERT INTO signal_devices (device_id, name, recipient, state, created_at, push_host, push_problem)
 		VALUES ('d-1', 'Pixel 9', 'age1', 'active', '', 'fcm.googleapis.com', '2026-01-02T03:04:05.000Z 410 Gone')`)
 	d := r.opens(1440, false, "/")
@@ -163,7 +164,8 @@ func TestNow(t *testing.T) {
 	}
 }
 
-// TestWelcome: an empty database says how to begin, and notices what one does; in the end nothing needs anybody.
+// TestWelcome checks that an empty database shows how to begin and follows the first steps, until nothing needs a
+// person.
 func TestWelcome(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "the doctor has more to say of the tests' server, which writes without care")
@@ -189,7 +191,7 @@ func TestWelcome(t *testing.T) {
 	d.Until(`document.body.dataset.loaded === "once" && !document.querySelector(".needs")`)
 }
 
-// TestPalette: the palette is opened with a key, finds agents, messages and words, and leads there.
+// TestPalette checks that a key opens the palette, and that it finds agents, messages and texts and opens them.
 func TestPalette(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -215,7 +217,7 @@ func TestPalette(t *testing.T) {
 	d.Key("Escape")
 	d.Until(`!document.querySelector(".palette")`)
 
-	// It finds the threads of all, and leads to what is asked.
+	// It finds the threads of all agents and opens the chosen one.
 	r.as("ann", "coral_create_thread", map[string]any{"threadName": "release 2.4"})
 	d.Key("/")
 	d.Type("What to find", "RELEASE")
@@ -231,7 +233,7 @@ func TestPalette(t *testing.T) {
 		`" && document.querySelector("main h1")?.textContent === "Waiting for a person’s answer"`)
 }
 
-// attends has an agent work in a session of an agent host, which is this process.
+// attends makes agents work in sessions of an agent host, which is this process.
 func (r *room) attends(names ...string) {
 	r.t.Helper()
 	for _, name := range names {
@@ -243,7 +245,7 @@ func (r *room) attends(names ...string) {
 	}
 }
 
-// loop opens the page of a room in which ann and bob have thanked each other again and again.
+// loop opens the page of a room in which ann and bob have thanked each other repeatedly.
 func loop(t *testing.T) (*room, *desk) {
 	t.Helper()
 	r := newRoom(t, "ann", "bob")
@@ -257,7 +259,7 @@ func loop(t *testing.T) (*room, *desk) {
 	return r, r.opens(1440, false, "/")
 }
 
-// TestLoopGoesOn: a person can say that two agents are in no loop; then they are not named.
+// TestLoopGoesOn checks that a person can mark a loop of two agents as permitted, and that the page then omits it.
 func TestLoopGoesOn(t *testing.T) {
 	t.Parallel()
 	_, d := loop(t)
@@ -267,8 +269,8 @@ func TestLoopGoesOn(t *testing.T) {
 	d.Until(`!document.querySelector(".needs")?.innerText.includes("ann and bob have exchanged")`)
 }
 
-// TestHoldThroughThePage: two agents that write to each other without end are named, held back by a button, told, and let go by
-// the same button.
+// TestHoldThroughThePage checks that two agents that write to each other endlessly are shown, held by a button, told
+// about that, and released by the same button.
 func TestHoldThroughThePage(t *testing.T) {
 	t.Parallel()
 	r, d := loop(t)
@@ -300,7 +302,8 @@ func TestHoldThroughThePage(t *testing.T) {
 	want.Equal(t, "what bob gets", fmt.Sprint(waits("bob")), "[note]")
 }
 
-// TestCosts: who costs whom stands beside who writes to whom, and on an agent's page what messages put into its context.
+// TestCosts checks that the costs are shown beside the traffic of pairs of agents, and that the page of an agent
+// shows what messages added to its context.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")

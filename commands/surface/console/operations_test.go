@@ -17,11 +17,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// oddText is a text of others that a page must show as it is: markup, what turns the direction of writing, and a
-// formula.
+// oddText is a foreign text that a page must show unchanged: markup, characters that change the direction of text,
+// and a formula.
 const oddText = "=1+1 <img src=x onerror=alert(1)> \u202etxet\u202c </script> ${7*7} 'quoted' \"twice\" ;=2+2"
 
-// givesUp makes a dead letter to an agent, whose error is the one given.
+// givesUp creates a dead letter to an agent, with an error.
 func (r *room) givesUp(sender, recipient, reason string) (id string) {
 	r.t.Helper()
 	sent, err := messages.Send(r.t.Context(), r.Router.Ledger,
@@ -36,7 +36,7 @@ func (r *room) givesUp(sender, recipient, reason string) (id string) {
 	return id
 }
 
-// by writes with SQL, as another program would.
+// by runs an SQL statement, as another program would.
 func (r *room) by(statement string, args ...any) {
 	r.t.Helper()
 	enginetest.Miscounts(r.Router.Ledger.Path())
@@ -47,7 +47,7 @@ func (r *room) by(statement string, args ...any) {
 	}
 }
 
-// statuses returns the status of each of the messages.
+// statuses returns the status of each message.
 func (r *room) statuses(ids ...string) (list []orchestrator.Status) {
 	r.t.Helper()
 	for _, id := range ids {
@@ -60,7 +60,7 @@ func (r *room) statuses(ids ...string) (list []orchestrator.Status) {
 	return list
 }
 
-// pictured writes pictures of what a desk shows, if CONSOLE_PICTURES names a folder for them.
+// pictured writes pictures of a desk if CONSOLE_PICTURES names a folder for them.
 func (d *desk) pictured(name string) {
 	if folder := os.Getenv("CONSOLE_PICTURES"); folder != "" {
 		var asks bool // a dialog would move when the window grows for the picture
@@ -69,7 +69,8 @@ func (d *desk) pictured(name string) {
 	}
 }
 
-// Dead letters are sent again by their error, by their recipient and one by one; what that does is said before.
+// TestReplayDeadLettersFromThePage replays dead letters by error, by recipient and individually, after the page has
+// described the effect.
 func TestReplayDeadLettersFromThePage(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "architect", "builder", "tester")
@@ -114,8 +115,8 @@ func TestReplayDeadLettersFromThePage(t *testing.T) {
 	}
 }
 
-// A setting is changed once the page has said what it means, and the old value is offered. What belongs to the machine
-// is a command.
+// TestSettings changes a setting after the page has explained its meaning, and checks that the old value is offered.
+// Settings of the machine are shown as commands.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -161,7 +162,8 @@ func TestSettings(t *testing.T) {
 	d.Reads("mailroom setting set signal.url VALUE")
 }
 
-// Where no daemon answers any more the old values stay, and what cannot be done says so where it was asked for.
+// TestSettingsWithoutADaemon checks that the old values stay visible if the daemon does not respond, and that a
+// failed change is reported where it was requested.
 func TestSettingsWithoutADaemon(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -178,7 +180,8 @@ func TestSettingsWithoutADaemon(t *testing.T) {
 	d.Reads("30s,60s,120s")
 }
 
-// A schedule is run from the page, and how it went is shown; parameters and problems that others wrote are texts.
+// TestScheduleFromThePage runs a schedule from the page, which shows the outcome. Foreign parameters and errors are
+// shown as texts.
 func TestScheduleFromThePage(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -206,15 +209,15 @@ func TestScheduleFromThePage(t *testing.T) {
 	d.Until(`[...document.querySelectorAll(".row")].find((row) => row.innerText.startsWith("odd"))?.innerText.includes("failed ")`)
 	d.pictured("schedules")
 
-	// What rightly takes long is waited for, where all else is given up.
+	// The page waits for an operation that may take long, even where it gives up others.
 	d.Eval(`AbortSignal.timeout = () => AbortSignal.abort(new DOMException("", "TimeoutError"))`, nil)
 	d.Eval(`document.querySelector("[aria-label='Run clear_traces now']").click()`, nil)
 	d.Click("Run it")
 	d.Reads("clear_traces has run ")
 }
 
-// The doctor says what is wrong, sends test messages only when it is told to, and a token that is revoked lets nobody
-// in any more.
+// TestDoctorAndTokens checks that the doctor reports problems, that it sends test messages only on request, and that
+// a revoked token is refused.
 func TestDoctorAndTokens(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -256,8 +259,8 @@ func (r *room) tests() int {
 	return len(table.Rows.Values())
 }
 
-// Every section says something in an empty room, fits a phone in both themes, and tells an agent without the right what
-// to do.
+// TestSectionsOfOperations checks that every section shows something in an empty room, fits a phone in both themes,
+// and tells an agent without the right what to do.
 func TestSectionsOfOperations(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")

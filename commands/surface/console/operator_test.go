@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// number asks the database for a number.
+// number returns the number that a query selects.
 func (r *room) number(query string) (n int64) {
 	r.t.Helper()
 	table, err := r.Router.Ledger.Query(r.t.Context(), query, store.Bound{Rows: 1})
@@ -30,7 +30,7 @@ func (r *room) number(query string) (n int64) {
 	return n
 }
 
-// arrived counts the messages of an agent that were delivered.
+// arrived counts the delivered messages of an agent.
 func (r *room) arrived(agent string) int64 {
 	r.t.Helper()
 	return r.number(`SELECT count(*) FROM agent_message WHERE status = 'delivered' AND recipient = '` + agent + `'`)
@@ -51,19 +51,19 @@ func (r *room) webhook(name string) (mend func()) {
 	return func() { knows.Store(true) }
 }
 
-// fault is something that is wrong in a room, and how an operator who begins at Now finds out and frees it.
+// fault is a problem in a room, with the way in which an operator who begins at Now finds and resolves it.
 type fault struct {
-	find []string // what is clicked until the page says what is wrong
-	says string   // what it says
-	mend func()   // what is done on the machine, where the cause lies outside of the page
-	free []string // what is clicked then
+	find []string // clicked until the page shows the problem
+	says string   // expected text
+	mend func()   // repair on the machine, if the cause is outside the page
+	free []string // clicked after that
 	done func() bool
 }
 
-// mostClicks are those that it may take to find what is wrong, and to free it.
+// mostClicks is the maximum number of clicks to find a problem, and to resolve it.
 const mostClicks = 3
 
-// frees does so, and counts the presses of the pointer that the page has seen.
+// frees resolves a fault, and counts the clicks that the page receives.
 func (d *desk) frees(t *testing.T, at, name string, f fault) {
 	t.Helper()
 	var clicks [2]int
@@ -94,8 +94,8 @@ func (d *desk) frees(t *testing.T, at, name string, f fault) {
 	t.Logf("%s: found with %d clicks, freed with %d", name, clicks[0], clicks[1]-clicks[0])
 }
 
-// A bad day: six things are wrong in one room. An operator finds and frees each from Now, with few clicks; then nothing
-// needs anybody.
+// TestBadDay checks that an operator can find and resolve six problems in one room from Now, with few clicks, until
+// nothing needs a person.
 func TestBadDay(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "architect", "billing", "release-bot", "reviewer", "tester")
@@ -151,7 +151,7 @@ func TestBadDay(t *testing.T) {
 	})
 	frees("an agent that stopped reading", fault{
 		find: []string{"Open reviewer"}, says: "mailroom agent add reviewer --start COMMAND",
-		mend: func() { r.read("reviewer") }, // as the session does that is started
+		mend: func() { r.read("reviewer") }, // as the started session does
 		done: func() bool {
 			return r.number(`SELECT count(*) FROM agent_inbox WHERE recipient = 'reviewer' AND read_at = ''`) == 0
 		},
@@ -164,7 +164,7 @@ func TestBadDay(t *testing.T) {
 	d.Reads("Nothing needs your attention")
 }
 
-// A message that failed is found from Now, replayed and delivered by the keyboard alone.
+// TestKeyboardAlone finds a failed message from Now, replays it and delivers it, with the keyboard only.
 func TestKeyboardAlone(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -176,7 +176,7 @@ func TestKeyboardAlone(t *testing.T) {
 	d := r.opens(1440, false, "/")
 	d.Eval(`(() => { window.mouse = []; for (const kind of ["pointerdown", "mousedown", "pointermove", "wheel", "touchstart"]) addEventListener(kind, () => mouse.push(kind), true) })()`, nil)
 	d.Until(`[...document.querySelectorAll(".needs a")].some((a) => a.innerText === "See it")`)
-	d.Key("Tab", "Enter") // to the content, past the rail
+	d.Key("Tab", "Enter") // to the content, past the navigation
 	d.Until(`document.activeElement.id === "main"`)
 	d.tabsTo(t, "See it")
 	d.Key("g", "m")
@@ -203,7 +203,7 @@ func TestKeyboardAlone(t *testing.T) {
 	}
 }
 
-// tabsTo presses the tabulator until what has the focus has a name.
+// tabsTo presses Tab until the focused element has a name.
 func (d *desk) tabsTo(t *testing.T, name string) {
 	t.Helper()
 	var seen []string
@@ -218,7 +218,7 @@ func (d *desk) tabsTo(t *testing.T, name string) {
 	t.Fatalf("the tabulator does not come to %q, but to %q", name, seen)
 }
 
-// What is done in one page is seen in every other, without a reload.
+// TestTwoPages checks that every page shows what is done in another, without a reload.
 func TestTwoPages(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "carol")
@@ -251,7 +251,8 @@ func TestTwoPages(t *testing.T) {
 	}
 }
 
-// A session that is revoked ends on the page that is open. It says so, keeps what was typed, and lets one in again.
+// TestRevokedSession checks that the open page of a revoked session shows that, keeps typed text, and permits a new
+// login.
 func TestRevokedSession(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -292,7 +293,7 @@ func TestRevokedSession(t *testing.T) {
 	d.Until(`document.querySelector("main .problem.stale")`)
 	d.Eval(`recover()`, nil)
 	r.send("ann", "bob", "note", `"hello again"`)
-	d.Until(`!document.querySelector("main .problem.stale")`) // and through all that the dialog stays
+	d.Until(`!document.querySelector("main .problem.stale")`) // the dialog stays throughout
 	revoke()
 	d.Until(`document.querySelector(".live.ended")`)
 	d.Click("Disable")
@@ -311,14 +312,14 @@ func TestRevokedSession(t *testing.T) {
 	}
 }
 
-// fills writes a text into a field, in place of what stands there, and leaves the focus in it.
+// fills replaces the text of a field and leaves the focus in the field.
 func (d *desk) fills(field, text string) {
 	d.Until(fmt.Sprintf(`document.querySelector(%q)`, field))
 	d.Eval(fmt.Sprintf(`(() => { const i = document.querySelector(%q); i.focus(); i.value = %q; i.dispatchEvent(new Event("input", { bubbles: true })) })()`, field, text), nil)
 }
 
-// A daemon that is started anew under an open page is found again, and what has happened meanwhile is shown, without a
-// reload.
+// TestRestartUnderAnOpenPage checks that an open page finds a restarted daemon again, and shows what has happened
+// meanwhile, without a reload.
 func TestRestartUnderAnOpenPage(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")

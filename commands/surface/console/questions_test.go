@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// ask asks the user something, in clear or as a text that only a phone could open.
+// ask asks the user a question, unencrypted or in a form that only a phone could decrypt.
 func (r *room) ask(asker string, encrypted bool, says map[string]any,
 	change ...func(*questions.Draft)) questions.Question {
 	r.t.Helper()
@@ -34,7 +34,8 @@ func (r *room) ask(asker string, encrypted bool, says map[string]any,
 	return q
 }
 
-// Open questions stand there with who asks and what is to be chosen; what is encrypted is locked. One is taken back.
+// TestQuestions checks that open questions are shown with their asker and options, and encrypted ones as locked, and
+// takes one back.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What failed for the same reason is found from Now, from one of the messages and from the agent's page, and is sent
-// again together; what failed for another reason stays.
+// TestReplayForTheSameReason checks that messages that failed for the same reason can be found from Now, from one of
+// the messages and from the agent's page, and replayed together, and that others are not replayed.
 func TestReplayForTheSameReason(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "architect", "builder", "tester")
@@ -65,8 +65,8 @@ func TestReplayForTheSameReason(t *testing.T) {
 	}
 }
 
-// The messages over time stand above their list where they are counted already. A time is chosen with the pointer or
-// with keys.
+// TestMessagesOverTime checks the plot of messages over time above their list, and that a time can be chosen with the
+// pointer or with keys.
 func TestMessagesOverTime(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")

@@ -7,8 +7,8 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// listed says what the table of messages shows. The messages are numbered, the newest is n: the rows must follow each
-// other, each at its place.
+// listed is a function that describes the table of messages. The messages are numbered, the newest is n; the rows
+// must be consecutive, each at its place.
 const listed = `(n) => {
 	const rows = [...document.querySelectorAll(".stream tr[aria-rowindex]")], faults = [];
 	const numbers = rows.map((row) => +row.querySelector(".c-says").textContent.slice(7)), places = rows.map((row) => +row.getAttribute("aria-rowindex"));
@@ -20,14 +20,14 @@ const listed = `(n) => {
 	return { faults, last: places.at(-1) ?? 0, middle: seen(innerHeight / 2), nodes: document.querySelectorAll("main *").length };
 }`
 
-// scrolled is what was seen on a way through the table.
+// scrolled is the result of scrolling through the table.
 type scrolled struct {
 	Nodes, Place int
 	Faults       []string
 }
 
-// scrolls goes on by so many pixels, frame by frame, until the row in the middle of the window is beyond a place, and
-// looks at each.
+// scrolls scrolls by a number of pixels per frame until the row in the middle of the window is beyond a place, and
+// checks the table in each frame.
 func (d *desk) scrolls(t *testing.T, n, by, until int) {
 	t.Helper()
 	var seen scrolled
@@ -63,12 +63,12 @@ func (d *desk) shows(n, place int) {
 	})()`, place, n+1-place))
 }
 
-// Long lists scroll to their end and back, with few rows on the page at any time, also where they are taller than what
-// a browser draws.
+// TestMessagesScroll checks that long lists scroll to their end and back, with few rows on the page at any time, even
+// if they are taller than a browser can draw.
 func TestMessagesScroll(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
-	n, through := 1_000_000, 50_000                             // messages, and those that one scrolls through
+	n, through := 1_000_000, 50_000                             // messages, and those to scroll through
 	if testing.Short() || postgres.IsAddress(r.Router.Path()) { // a server takes minutes to insert a million
 		n, through = 20_000, 20_000
 	}
@@ -89,7 +89,7 @@ func TestMessagesScroll(t *testing.T) {
 		d.shows(n, place+1)
 	}
 
-	// The same as if there were a million rows on the page: so tall are the rows.
+	// Simulate a million rows by their height.
 	height := 36 * 1_000_000 / through
 	d.Eval(fmt.Sprintf(`(() => {
 		const tall = new CSSStyleSheet();

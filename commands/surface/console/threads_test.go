@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A thread is a conversation: who said what and when, whom it mentions, and what came of it. It is live, and goes back
-// post by post.
+// TestThreads checks that a thread is shown as a conversation, with authors, times, mentions and outcome, updates
+// live, and can be read back post by post.
 func TestThreads(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob", "carol")
@@ -35,8 +35,8 @@ func TestThreads(t *testing.T) {
 	d.Until(`document.querySelector(".talk .body").innerText === "post 0"`)
 
 	r.as("bob", "coral_send_message", map[string]any{"threadId": thread, "content": "it is out"})
-	d.Reads("it is out")                                              // without being asked
-	d.Until(`document.querySelectorAll(".talk .body").length === 56`) // none that was shown is gone
+	d.Reads("it is out")                                              // without a request
+	d.Until(`document.querySelectorAll(".talk .body").length === 56`) // all shown posts are still there
 	var message string
 	d.Eval(`document.querySelector(".talk li:last-child .meta a.mono").getAttribute("href")`, &message)
 	if !strings.HasPrefix(message, "/messages/msg-") {
@@ -61,8 +61,8 @@ func TestThreads(t *testing.T) {
 	d.Until(`document.querySelectorAll("main tbody tr").length === 1`)
 }
 
-// Posts, names and what came of a thread are text, whatever they say; of a thread that is not there, the page says what
-// helps.
+// TestThreadsInTheirStates checks that posts, names and outcomes of threads are shown as texts, and that the page
+// helps if a thread does not exist.
 func TestThreadsInTheirStates(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "boss")

@@ -19,10 +19,10 @@ import (
 
 var screenshots = flag.String("screenshots", "", "take pictures of all views into this `folder`")
 
-// views are the addresses of all views.
+// views are the paths of all views.
 var views = []string{"/", "/messages", "/threads", "/agents", "/questions", "/operations", "/audit"}
 
-// does runs a command as somebody at the machine's own command line, and decodes what it answers.
+// does runs a command as on the machine's own command line, and decodes the result.
 func (r *room) does(name string, params string) (answer map[string]any) {
 	r.t.Helper()
 	d, err := r.Env.Catalogue.Lookup(name)
@@ -45,8 +45,8 @@ func (r *room) does(name string, params string) (answer map[string]any) {
 	return answer
 }
 
-// workday fills the room with what a day with agents leaves: messages that arrived and that did not, a thread, a
-// schedule, somebody who reads nothing. It returns the id of a message that failed.
+// workday fills the room with the traces of a day with agents: messages that arrived and that did not, a thread, a
+// schedule, and an agent that reads nothing. It returns the ID of a failed message.
 func (r *room) workday() (failed string) {
 	r.t.Helper()
 	for _, name := range []string{"architect", "code_developer", "reviewer", "tester", "release-bot"} {
@@ -81,7 +81,7 @@ func (r *room) workday() (failed string) {
 	return failed
 }
 
-// accessible has axe look at what a page shows.
+// accessible runs axe on a page.
 func (d *desk) accessible(t *testing.T, what string) {
 	t.Helper()
 	axe, err := os.ReadFile(filepath.Join("..", "phone", "app", "node_modules", "axe-core", "axe.min.js"))
@@ -99,8 +99,8 @@ func (d *desk) accessible(t *testing.T, what string) {
 	}
 }
 
-// holdsColumns finds the cells of a table whose text is cut or stands upon the next one, but for those that may be cut,
-// and words in plots for which there is no room.
+// holdsColumns checks that no text of a table cell is cut or overlaps the next cell, except in cells that may be cut,
+// and that words in plots fit.
 func (d *desk) holdsColumns(t *testing.T, what string) {
 	t.Helper()
 	var cut []string
@@ -118,8 +118,8 @@ func (d *desk) holdsColumns(t *testing.T, what string) {
 	}
 }
 
-// TestViews opens each view of a room after a day's work, and of an empty one: light and dark, wide and narrow. Nothing
-// is wider than its window, and axe finds nothing.
+// TestViews opens each view of a room after a day's work, and of an empty one, in light and dark, wide and narrow. It
+// checks that nothing is wider than its window, and that axe finds nothing.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -156,7 +156,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestFirefox logs in and opens each view with the other kind of browser.
+// TestFirefox logs in and opens each view with Firefox.
 func TestFirefox(t *testing.T) {
 	helper.Long(t)
 	if testing.Short() {

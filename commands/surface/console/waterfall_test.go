@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The waterfall tells what was waited for, folds alike attempts where there are many, and stays within its width, true
-// to scale and not.
+// TestWaterfall checks that the waterfall shows what was waited for, collapses many similar attempts, and stays
+// within its width, to scale and not to scale.
 func TestWaterfall(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")

@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// reloadEvery is how often the scheduler looks whether the schedules were changed.
+// reloadEvery is the interval at which the scheduler checks whether the schedules have changed.
 const reloadEvery = time.Second
 
 // scheduler runs the commands of the table schedules.
@@ -28,24 +28,25 @@ type scheduler struct {
 	cron      *cron.Cron
 	version   string // of the configuration
 	loaded    ledger.AfterCommits
-	untrusted string               // why only the schedules of every database run; "": all run
+	untrusted string               // why only the schedules of every database run; "" if all run
 	running   map[string]*job      // by name
-	trouble   orchestrator.Trouble // with the reading of the schedules
+	trouble   orchestrator.Trouble // with reading the schedules
 	jobs      sync.WaitGroup
 }
 
-// job is one schedule as it runs.
+// job is one running schedule.
 type job struct {
 	s        *scheduler
 	ctx      context.Context
 	schedule orchestrator.Schedule
 	command  *commands.Definition
-	plan     cron.Schedule // nil for a doorbell: a schedule that runs when a message comes, not at a time
+	plan     cron.Schedule // nil for a doorbell, a schedule that runs when a message arrives
 	entry    cron.EntryID
-	// a semaphore for one run at a time; when a schedule changes, its new job takes over the old one's
+	// running is a semaphore for one run at a time. When a schedule changes, its new job takes over that of the old
+	// one.
 	running chan struct{}
-	trouble orchestrator.Trouble // with its runs; to be used while holding running
-	asked   chan struct{}        // full while a ring of the doorbell waits for its run to begin
+	trouble orchestrator.Trouble // with its runs; guarded by running
+	asked   chan struct{}        // full while a requested run of the doorbell has not begun
 }
 
 func newScheduler(env commands.Env, m *metrics) *scheduler {
@@ -56,8 +57,8 @@ func newScheduler(env commands.Env, m *metrics) *scheduler {
 	}
 }
 
-// run runs the schedules until ctx ends, then waits for the runs under way. Error: that of the start, or one with
-// ErrOutdated when a newer program takes the database over.
+// run runs the schedules until ctx ends, and then waits for the current runs. It returns an error if the start fails,
+// or ErrOutdated if a newer program takes the database over.
 func (s *scheduler) run(ctx context.Context) error {
 	wakeups, stop, err := delivery.Wakeups(ctx, s.env.Ledger)
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *scheduler) run(ctx context.Context) error {
 		<-s.cron.Stop().Done()
 		s.jobs.Wait()
 	}()
-	s.ring() // what came while nobody listened
+	s.ring() // for messages that arrived while nobody listened
 	for {
 		select {
 		case <-ctx.Done():
@@ -99,19 +100,21 @@ func (s *scheduler) run(ctx context.Context) error {
 	}
 }
 
-// load is reload if anybody has committed.
+// load reloads the schedules if anybody has committed a transaction since the last call.
 func (s *scheduler) load(ctx context.Context, start bool) error {
 	return s.loaded.Do(s.env.Ledger, func() error { return s.reload(ctx, start) })
 }
 
-// reload reads the schedules if they have changed. Those that have not go on as they were; runs under way go on too,
-// and one of a schedule that has changed ends before the next begins. At the start, runs that were missed are made up.
+// reload reads the schedules if they have changed. Unchanged schedules continue. Current runs continue, too: if the
+// schedule of such a run has changed, its next run waits for the end of the current one. At the start, missed runs
+// are made up.
 func (s *scheduler) reload(ctx context.Context, start bool) error {
 	version, err := schedules.ConfigVersion(ctx, s.env.Ledger)
 	if err != nil || (!start && version == s.version) {
 		return err
 	}
-	if err := ledger.TakesWrites(ctx, s.env.Ledger); err != nil { // where nothing is due, nothing else would find out
+	// If no schedule is due, nothing else would detect this.
+	if err := ledger.TakesWrites(ctx, s.env.Ledger); err != nil {
 		return err
 	}
 	list, untrusted, err := schedules.Runnable(ctx, s.env.Ledger)
@@ -129,7 +132,7 @@ func (s *scheduler) reload(ctx context.Context, start bool) error {
 	for _, schedule := range list {
 		switch old := before[schedule.Name]; {
 		case !schedule.Enabled:
-		case s.running[schedule.Name] != nil: // the name of this one, or of the other, is a BLOB
+		case s.running[schedule.Name] != nil: // possible if one of the names is a BLOB
 			s.env.Log.Error("a schedule cannot run because another schedule has the same name", "schedule", schedule.Name)
 		case old != nil && old.same(&schedule):
 			s.running[schedule.Name] = old
@@ -146,14 +149,15 @@ func (s *scheduler) reload(ctx context.Context, start bool) error {
 	return nil
 }
 
-// same reports whether a job does what a schedule says.
+// same reports whether a job matches a schedule.
 func (j *job) same(other *orchestrator.Schedule) bool {
 	return j.schedule.Spec == other.Spec && j.schedule.Command == other.Command &&
 		string(j.schedule.Params) == string(other.Params) &&
 		j.schedule.CreatedAt == other.CreatedAt
 }
 
-// add begins to run a schedule, in place of old if that is not nil. A schedule that cannot run is logged and left out.
+// add starts to run a schedule, in place of old unless that is nil. It logs a schedule that cannot run and leaves it
+// out.
 func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old *job, start bool) {
 	j := &job{s: s, ctx: ctx, schedule: schedule, running: make(chan struct{}, 1), asked: make(chan struct{}, 1)}
 	if old != nil {
@@ -175,13 +179,13 @@ func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old
 	}
 }
 
-// byClock is a plan by the engine's clock, for cron, which goes by this machine's.
+// byClock is a schedule by the engine's clock. Package cron uses this machine's clock.
 type byClock struct {
 	cron.Schedule
 	now func() time.Time
 }
 
-// Next returns when the plan is due next after a time, both by this machine's clock.
+// Next returns the next time that is due after a time. Both are by this machine's clock.
 func (p byClock) Next(after time.Time) time.Time {
 	ahead := time.Until(p.now())
 	next := p.Schedule.Next(after.Add(ahead))
@@ -191,20 +195,20 @@ func (p byClock) Next(after time.Time) time.Time {
 	return next.Add(-ahead)
 }
 
-// missed reports whether a run was due while nothing ran.
+// missed reports whether a run was due while no daemon ran.
 func (j *job) missed(now time.Time) bool {
 	if commands.IsOften(j.plan) {
 		return false
 	}
 	last, err := time.Parse(time.RFC3339, j.schedule.LastRunAt)
-	if err != nil { // it has not run yet, or somebody wrote something else there
+	if err != nil { // never run, or an invalid value
 		last, err = time.Parse(time.RFC3339, j.schedule.CreatedAt)
 	}
 	return err == nil && !j.plan.Next(last.Local()).After(now)
 }
 
-// ring starts a run of each doorbell in the background. Rings that come before that run has begun add nothing to it;
-// one that comes later leads to another run.
+// ring starts a run of each doorbell in the background. Further rings before the run has begun have no effect; a ring
+// after that leads to another run.
 func (s *scheduler) ring() {
 	for _, j := range s.running {
 		if j.plan != nil {
@@ -218,7 +222,7 @@ func (s *scheduler) ring() {
 	}
 }
 
-// start does something for a job in the background.
+// start calls do for a job in the background.
 func (s *scheduler) start(j *job, do func()) {
 	s.jobs.Add(1)
 	orchestrator.GoSafe("schedule "+j.schedule.Name, s.env.Log, func() {
@@ -227,7 +231,7 @@ func (s *scheduler) start(j *job, do func()) {
 	})
 }
 
-// answer makes the run that ring asked for, once an earlier run has ended.
+// answer performs the run that ring requested, after an earlier run has ended.
 func (j *job) answer() {
 	select {
 	case j.running <- struct{}{}:
@@ -239,7 +243,7 @@ func (j *job) answer() {
 	j.perform()
 }
 
-// Run makes one run, unless one is under way; cron calls it.
+// Run performs one run, unless another run of the job is in progress. Package cron calls it.
 func (j *job) Run() {
 	select {
 	case j.running <- struct{}{}:
@@ -250,8 +254,8 @@ func (j *job) Run() {
 	j.perform()
 }
 
-// perform makes one run, unless another daemon does. What fails at each run is logged once, until it changes or is
-// over. The caller holds running.
+// perform performs one run, unless another daemon does. It logs a repeated error once, until the error changes or
+// ends. The caller holds running.
 func (j *job) perform() {
 	if j.ctx.Err() != nil {
 		return
@@ -267,7 +271,7 @@ func (j *job) perform() {
 		env.Call.Scheduled = true
 		var answer commands.Answer
 		if answer, err = j.command.Run(j.ctx, env, j.schedule.Params); err == nil {
-			commands.Settle(j.ctx, env, answer, false) // nobody reads it
+			commands.Settle(j.ctx, env, answer, false) // nobody reads the answer
 		}
 		j.s.metrics.ran(j.command.Name, time.Since(started), err)
 		log.Debug("ran", "seconds", time.Since(started).Seconds(), "error", err)
@@ -281,17 +285,17 @@ func (j *job) perform() {
 	}
 }
 
-// claim makes sure that only one of several daemons makes a run.
+// claim ensures that only one of several daemons performs a run.
 func (j *job) claim() (mine bool, err error) {
 	if j.plan == nil || commands.IsOften(j.plan) {
 		return true, nil
 	}
-	now := j.s.env.Ledger.Now().Add(time.Second) // cron may come a little early: the clock was read anew meanwhile
+	now := j.s.env.Ledger.Now().Add(time.Second) // cron may be slightly early, because the clock was read again since
 	return schedules.ClaimRun(j.ctx, j.s.env.Ledger, j.schedule.Name, j.latestSlot(now))
 }
 
-// latestSlot is the time for which this run is made: the last one that the plan names, up to now. It looks back for
-// as long as the 29th of February can be away.
+// latestSlot returns the time for which this run is performed: the latest time of the schedule that is not after now.
+// It looks back far enough for the 29th of February.
 func (j *job) latestSlot(now time.Time) time.Time {
 	from := now.Add(-time.Minute)
 	for _, back := range []time.Duration{time.Hour, 24 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour,

@@ -29,14 +29,15 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// bubble runs a test in a bubble of synctest, whose clock its database goes by.
+// bubble runs a test in a synctest bubble, with the clock of the bubble as the clock of the database.
 func bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	enginetest.OfAFile(t, "a server's clock is not that of a bubble")
 	synctest.Test(t, test)
 }
 
-// A schedule tied to the clock runs when local time says so, and one with a period in its period.
+// TestSchedulesKeepTime checks that a schedule tied to the clock runs by local time, and one with a period in each
+// period.
 func TestSchedulesKeepTime(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -61,8 +62,8 @@ func TestSchedulesKeepTime(t *testing.T) {
 	})
 }
 
-// A schedule with a period comes in each of them, too, where no daemon lives as long as that, and of several daemons
-// one runs it.
+// TestPeriodsLongerThanDaemonsLive checks that a schedule with a period runs in each period, even if no daemon lives
+// that long, and that only one of several daemons runs it.
 func TestPeriodsLongerThanDaemonsLive(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -84,10 +85,10 @@ func TestPeriodsLongerThanDaemonsLive(t *testing.T) {
 			}
 			stop()
 			stopOther()
-			<-time.After(3 * time.Minute) // nothing runs
+			<-time.After(3 * time.Minute) // no daemon runs
 		}
-		// Its hours are full at the minutes 60, 120, ...; what comes while nothing runs is made up within the minute of
-		// the start.
+		// Its hours end at the minutes 60, 120, ...; a run that is due while no daemon runs is made up within a
+		// minute of the next start.
 		var want []time.Duration
 		for hour := time.Hour; hour < time.Since(begin); hour += time.Hour {
 			want = append(want, hour)
@@ -120,7 +121,8 @@ func (g *gate) pass(ctx context.Context, mark string) {
 	}
 }
 
-// Rings that come while a run is under way are one run after it, and nothing else waits for it.
+// TestRingsDuringARun checks that rings during a run cause one run after it, and that nothing else waits for that
+// run.
 func TestRingsDuringARun(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -158,8 +160,8 @@ func TestRingsDuringARun(t *testing.T) {
 	})
 }
 
-// A run that takes longer than its period is not joined by a second one, neither when its schedule is changed
-// meanwhile.
+// TestRunsDoNotOverlap checks that a run that takes longer than its period does not overlap with the next run, even
+// if its schedule is changed meanwhile.
 func TestRunsDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -192,7 +194,7 @@ func TestRunsDoNotOverlap(t *testing.T) {
 	})
 }
 
-// What a scheduled command reads is shown to nobody, so it stays unread.
+// TestRunThatReads checks that messages read by a scheduled command stay unread, since nobody sees them.
 func TestRunThatReads(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -230,7 +232,7 @@ func TestRunThatReads(t *testing.T) {
 	})
 }
 
-// A run that panics is the end of that run alone.
+// TestRunThatPanics checks that a panic ends only its own run.
 func TestRunThatPanics(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -249,8 +251,8 @@ func TestRunThatPanics(t *testing.T) {
 	})
 }
 
-// While the database is gone, the log says once of the schedules, and of each run, that it fails, and once that it
-// works again.
+// TestLastingFailuresAreLoggedOnce checks that, while the database is gone, the log reports the failure of the
+// schedules and of each run once, and their recovery once.
 func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -259,7 +261,7 @@ func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 		clearSchedules(t, r)
 		addSchedule(t, r, "often", "@every 1s")
 		addSchedule(t, r, "claimed", "@every 1m")
-		var fails, runs atomic.Int32 // that failed; that worked afterwards
+		var fails, runs atomic.Int32 // runs that failed; runs that worked afterwards
 		catalogue := doing(t, func(ctx context.Context, env commands.Env, mark string) error {
 			_, err := agents.List(ctx, env.Ledger)
 			if err != nil {
@@ -303,7 +305,7 @@ func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// hanging is a transport that takes until its context ends.
+// hanging is a transport that blocks until its context ends.
 type hanging struct{ began chan struct{} }
 
 func (h hanging) Check(address string) (string, error) { return address, nil }
@@ -314,7 +316,7 @@ func (h hanging) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	return []error{ctx.Err()}
 }
 
-// delivering is a vocabulary of one command that delivers, and tells a channel to whom.
+// delivering returns a vocabulary of one command that delivers messages and sends their recipients to a channel.
 func delivering(t *testing.T, delivered chan<- string) *commands.Catalogue {
 	t.Helper()
 	return doing(t, func(ctx context.Context, env commands.Env, _ string) error {
@@ -331,8 +333,8 @@ func delivering(t *testing.T, delivered chan<- string) *commands.Catalogue {
 	})
 }
 
-// A recipient whose transport hangs delays nobody else's inbox. When the daemon stops, the message is given back and
-// costs no rung.
+// TestSlowTransportDelaysNoInbox checks that a hanging transport delays only its own recipient, and that the message
+// is given back when the daemon stops, without a step in its retry schedule.
 func TestSlowTransportDelaysNoInbox(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -388,7 +390,8 @@ func TestSlowTransportDelaysNoInbox(t *testing.T) {
 	})
 }
 
-// Where the engine goes by another clock than this machine, cron is told by this machine's when a plan is due.
+// TestPlansByTheEnginesClock checks that cron gets due times by this machine's clock if the engine uses another
+// clock.
 func TestPlansByTheEnginesClock(t *testing.T) {
 	t.Parallel()
 	plan, err := cron.ParseStandard("0 9 * * *")

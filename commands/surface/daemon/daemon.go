@@ -1,5 +1,5 @@
-// Package daemon is what `mailroom serve` runs: the schedules, and beside them the endpoints, the app for phones, the
-// starts of agents, the export of traces, and what tells whether all that is well.
+// Package daemon implements `mailroom serve`: the schedules, the endpoints, the app for phones, the start of agents,
+// the export of traces, and health checks and metrics.
 package daemon
 
 import (
@@ -24,34 +24,34 @@ import (
 	"mailroom/tracing/otlp"
 )
 
-// exitWithin is how long a daemon may take to stop, counted from the signal: an attempt under way has 6 s to end, then
-// it is given back.
+// exitWithin is how long a daemon may take to stop, counted from the signal. A running delivery attempt has 6 s to
+// end, and is then given back.
 const exitWithin = 9 * time.Second
 
-// Options say where a daemon can be reached.
+// Options configures a daemon.
 type Options struct {
-	Web       web.Options   // without an address and a socket there are no endpoints; what else is served the daemon fills in
-	SocketMay bool          // where there can be no socket, it goes on without
-	Phone     phone.Options // without an address there is no app for phones
-	OTLP      otlp.Options  // without a URL no traces are sent
-	OTLPTexts bool          // payloads, error texts and what transports put out are sent, too
+	Web       web.Options   // no endpoints without an address or a socket; the daemon adds its own handlers
+	SocketMay bool          // continue without the socket if it cannot be created
+	Phone     phone.Options // no app for phones without an address
+	OTLP      otlp.Options  // no traces are sent without a URL
+	OTLPTexts bool          // also send payloads, error texts and the output of transports
 	Hello     func(Hello) error
 }
 
-// Hello is what a daemon tells Options.Hello once it can be reached. An error ends it.
+// Hello is the argument of Options.Hello, which is called once the daemon can be reached. An error ends the daemon.
 type Hello struct {
-	Listening string `json:"listening"` // address of its endpoints; "" has none
-	Socket    string `json:"socket"`    // path of the socket at which the same is served; "" has none
-	Phone     string `json:"phone"`     // address of the app for phones; "" has none
-	OTLP      string `json:"otlp"`      // where traces are sent, without what may be secret; "" is nowhere
+	Listening string `json:"listening"` // address of the endpoints; "" if there is none
+	Socket    string `json:"socket"`    // path of the socket for the endpoints; "" if there is none
+	Phone     string `json:"phone"`     // address of the app for phones; "" if there is none
+	OTLP      string `json:"otlp"`      // receiver of traces, without secrets; "" if there is none
 	Database  string `json:"database"`
 	Instance  string `json:"instance"`
 	PID       int    `json:"pid"`
 }
 
-// Run runs a daemon on the engine of env, which it closes, until ctx ends or the scheduler cannot go on. It then stops
-// within exitWithin, whatever a delivery under way does. env.Caller is who runs the schedules. Errors: those of the
-// start; one with ErrOutdated when a newer program takes the database over.
+// Run runs a daemon on the engine of env until ctx ends or the scheduler fails, and closes the engine. The daemon
+// stops within exitWithin, even if a delivery is still running. env.Caller is the caller of scheduled commands. Run
+// returns errors of the start, and ErrOutdated if a newer program takes the database over.
 func Run(ctx context.Context, env commands.Env, o Options) error {
 	d := &daemon{env: env, log: env.Log, engine: env.Engine, o: o}
 	if err := d.engine.Create(ctx); err != nil {
@@ -62,7 +62,7 @@ func Run(ctx context.Context, env commands.Env, o Options) error {
 	return d.run(ctx)
 }
 
-// listen opens the endpoints and the listener for phones, if there are to be any. ctx ends the requests under way.
+// listen opens the endpoints and the listener for phones, if configured. When ctx ends, the running requests end.
 func (d *daemon) listen(ctx context.Context) (err error) {
 	o := d.o.Web
 	switch {
@@ -87,14 +87,15 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// listenWeb opens the endpoints; without their socket where there can be none and need not be one.
+// listenWeb opens the endpoints. If the socket cannot be created and is optional, it opens them without the socket.
 func (d *daemon) listenWeb(ctx context.Context) (err error) {
 	d.web, err = web.Listen(ctx, d.env, d.endpoints())
 	if d.o.Web.Socket == nil || !d.o.SocketMay || orchestrator.CodeOf(err) != orchestrator.Unavailable && orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 		return err
 	}
 	level := slog.LevelWarn
-	if errors.Is(err, listener.ErrInUse) || orchestrator.CodeOf(err) == orchestrator.InvalidParams { // another daemon of this database; a long path
+	// Another daemon uses this database, or the path is too long.
+	if errors.Is(err, listener.ErrInUse) || orchestrator.CodeOf(err) == orchestrator.InvalidParams {
 		level = slog.LevelInfo
 	}
 	d.log.Log(ctx, level, "this daemon has no socket", "error", err)
@@ -105,7 +106,7 @@ func (d *daemon) listenWeb(ctx context.Context) (err error) {
 	return err
 }
 
-// endpoints are those of a daemon beside the ones of package web: tools, and how it is.
+// endpoints returns the options of package web, with the handlers for tools, health and metrics.
 func (d *daemon) endpoints() web.Options {
 	o := d.o.Web
 	o.Open = map[string]http.Handler{"/healthz": http.HandlerFunc(healthy)}
@@ -125,7 +126,7 @@ type daemon struct {
 	phone   *phone.Phone
 }
 
-// run serves until ctx ends, or until the scheduler cannot go on.
+// run serves until ctx ends or the scheduler fails.
 func (d *daemon) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -181,7 +182,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 }
 
-// hello says where the daemon can be reached.
+// hello returns the addresses of the daemon.
 func (d *daemon) hello() Hello {
 	hello := Hello{Database: d.engine.Path(), Instance: d.engine.Instance(), PID: os.Getpid(), OTLP: d.o.OTLP.Target()}
 	if d.web != nil {
@@ -193,7 +194,7 @@ func (d *daemon) hello() Hello {
 	return hello
 }
 
-// close waits for deliveries under way, signs the daemon off and closes what it has open.
+// close waits for running deliveries, removes the daemon from the list of daemons, and closes its resources.
 func (d *daemon) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
 	defer cancel()
@@ -205,7 +206,7 @@ func (d *daemon) close() error {
 	return d.engine.Close()
 }
 
-// hangUp closes what is listened on.
+// hangUp closes the listeners.
 func (d *daemon) hangUp() {
 	if d.web != nil {
 		d.web.Close()

@@ -12,22 +12,22 @@ import (
 	"mailroom/orchestrator"
 )
 
-// glance reads something of the database for whoever asks over HTTP. However many ask at once, it is read once; they
-// share the outcome, and none waits for it longer than within, even when the database does not come back. Safe for
-// concurrent use.
+// glance reads data from the database for HTTP clients. Concurrent requests share one read and its result, and none
+// waits longer than within, even if the database does not respond. glance is safe for concurrent use.
 type glance[T any] struct {
 	log    *slog.Logger
 	look   func(ctx context.Context) (T, error)
-	keep   time.Duration // how old an outcome may be that is handed out without looking again; 0: look always
+	keep   time.Duration // maximum age of a result that is used again; 0: always read
 	within time.Duration
 
 	looks singleflight.Group
-	last  T // what was seen last, by the one look that is under way at a time
+	last  T // the last result; only one read runs at a time
 	err   error
 	at    time.Time
 }
 
-// get looks, or takes what another has just seen. Errors: those of the look; busy when it takes too long or ctx ends.
+// get returns the result of a new read, or a recent result. It returns the error of the read, or busy if the read
+// takes too long or ctx ends.
 func (g *glance[T]) get(ctx context.Context) (value T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, g.within)
 	defer cancel()
@@ -40,7 +40,7 @@ func (g *glance[T]) get(ctx context.Context) (value T, err error) {
 	}
 }
 
-// again looks, unless what was seen last is new enough.
+// again reads the data, unless the last result is recent enough.
 func (g *glance[T]) again() (seen any, err error) {
 	if !g.at.IsZero() && time.Since(g.at) < g.keep {
 		return g.last, g.err

@@ -11,13 +11,13 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// readyWithin bounds how long /readyz waits for the database.
+// readyWithin is how long /readyz waits for the database.
 const readyWithin = 2 * time.Second
 
-// healthy answers 200 as long as the process serves at all.
+// healthy always answers 200.
 func healthy(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") }
 
-// readiness answers 200 when the database can be read and written, otherwise 503 and why.
+// readiness answers 200 if the database can be read and written, and otherwise 503 with the error.
 func readiness(l *ledger.Ledger, log *slog.Logger) http.Handler {
 	seen := &glance[struct{}]{
 		log: log, within: readyWithin,

@@ -27,14 +27,14 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// listenOn serves a router's endpoints until the test ends.
+// listenOn serves the endpoints of an open database until the end of the test.
 func listenOn(t *testing.T, r *delivery.Engine, address string) (*surfacetest.Endpoints, error) {
 	t.Helper()
 	e := surfacetest.On(t, r)
 	return e, listen(e, address)
 }
 
-// listen serves endpoints as a daemon does, until the test ends.
+// listen serves endpoints as a daemon does, until the end of the test.
 func listen(e *surfacetest.Endpoints, address string) error {
 	d := &daemon{env: e.Env, log: e.Env.Log, engine: e.Router,
 		o: Options{Web: web.Options{Address: address, RatePerSecond: 10_000, Version: "v1.2.3"}}}
@@ -56,7 +56,7 @@ func listenTo(t *testing.T, r *delivery.Engine) *surfacetest.Endpoints {
 	return e
 }
 
-// The endpoints are for this machine only.
+// TestHealth checks that the endpoints are for this machine only.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	r := openRouter(t, enginetest.Place(t), nil)
@@ -87,11 +87,11 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A daemon whose database cannot be had is not ready, says why, and is ready again once it can.
+// TestReadiness checks that a daemon without a usable database is not ready, reports why, and is ready again later.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	broken := openRouter(t, filepath.Join(t.TempDir(), "no", "file"), nil)
-	if err := os.WriteFile(filepath.Dir(broken.Path()), nil, 0o600); err != nil { // a file where its folder should be
+	if err := os.WriteFile(filepath.Dir(broken.Path()), nil, 0o600); err != nil { // a file in place of its folder
 		t.Fatal(err)
 	}
 	if status, body := listenTo(t, broken).Get("/readyz", ""); status != 503 ||
@@ -116,7 +116,8 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// A database that does not come back holds nobody up, is asked once at a time, and its answer is kept for a while.
+// TestGlance checks that a database that does not respond blocks nobody, is read once at a time, and that the result
+// is kept for a while.
 func TestGlance(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -187,7 +188,7 @@ func addAgents(t *testing.T, r *delivery.Engine, names ...string) {
 	}
 }
 
-// oddTraffic sends messages that cannot be delivered, and writes others into the table as another program may.
+// oddTraffic sends messages that cannot be delivered, and writes other rows into the table, as another program may.
 func oddTraffic(t *testing.T, r *delivery.Engine) {
 	t.Helper()
 	for range 2 {
@@ -200,7 +201,7 @@ func oddTraffic(t *testing.T, r *delivery.Engine) {
 		t.Fatal(err)
 	}
 	noText := `x'ff'`
-	if postgres.IsAddress(r.Path()) { // which takes no value of another type
+	if postgres.IsAddress(r.Path()) { // PostgreSQL accepts no value of another type
 		noText = `'odd'`
 	}
 	if _, err := enginetest.Plain(t, r.Path()).ExecContext(t.Context(),
@@ -211,7 +212,8 @@ func oddTraffic(t *testing.T, r *delivery.Engine) {
 	}
 }
 
-// What others write into the table becomes no label, be it a name, a status, or no text at all; nor does a token.
+// TestMetrics checks that values that others write into the table, such as names, statuses or BLOBs, become no
+// labels, and neither do tokens.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	r := surfacetest.OpenRouter(t, ledger.Options{

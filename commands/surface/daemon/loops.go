@@ -12,11 +12,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// loopsEvery is how often a daemon looks for agents in a loop.
+// loopsEvery is the interval at which a daemon checks for agents in a loop.
 const loopsEvery = 30 * time.Second
 
-// startLoops holds back what agents in a loop write to each other, as long as the setting loop.hold is on, in the
-// background, until ctx ends or stop is called, which returns when it has ended.
+// startLoops starts to hold the messages between agents in a loop, in the background, while the setting loop.hold is
+// on. It runs until ctx ends or stop is called. stop returns when the background work has ended.
 func startLoops(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()) {
 	return orchestrator.Background(ctx, "loops", log, func(ctx context.Context) {
 		var trouble orchestrator.Trouble
@@ -35,8 +35,8 @@ func startLoops(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop f
 	})
 }
 
-// holdLoops holds back what agents in a loop write to each other, if the setting loop.hold is on. Those without a living
-// session of an agent host are passed over.
+// holdLoops holds the messages between agents in a loop, if the setting loop.hold is on. It skips agents without a
+// live session of an agent host.
 func holdLoops(ctx context.Context, l *ledger.Ledger, log *slog.Logger) error {
 	on := false
 	err := l.View(ctx, func(_ *store.Conn, conf *ledger.Config) error {

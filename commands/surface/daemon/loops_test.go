@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// A daemon holds back agents in a loop only while the setting loop.hold is on, only those with sessions, and none that a
-// person lets go on.
+// TestLoopHold checks that a daemon holds the messages of agents in a loop only while the setting loop.hold is on,
+// only for agents with sessions, and not after a person has let them continue.
 func TestLoopHold(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "ann", "bob", "cy")

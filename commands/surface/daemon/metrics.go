@@ -20,14 +20,15 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// stateAge is how old the state may be that a scrape reports, and stateWithin how long the scrape waits for it.
+// stateAge is the maximum age of the state that a scrape reports, and stateWithin how long the scrape waits for the
+// state.
 const (
 	stateAge    = time.Second
 	stateWithin = 5 * time.Second
 )
 
-// metrics are what a daemon tells Prometheus: gauges read from the database at the time of a scrape, and counts of what
-// this daemon did.
+// metrics are the Prometheus metrics of a daemon: gauges read from the database at each scrape, and counts of the
+// daemon's own work.
 type metrics struct {
 	version string
 	began   time.Time
@@ -38,13 +39,13 @@ type metrics struct {
 	runs map[string]*scheduledRuns // by command
 }
 
-// scheduledRuns counts the runs of a command by schedules.
+// scheduledRuns counts the scheduled runs of a command.
 type scheduledRuns struct {
-	outcomes map[string]int64 // by "ok" or the code of the error
-	took     time.Duration    // all together
+	outcomes map[string]int64 // by "ok" or the error code
+	took     time.Duration    // total duration
 }
 
-// sight is what one look at the database finds.
+// sight is the result of one query of the database.
 type sight struct {
 	state    overview.State
 	attempts overview.Attempts // since this daemon began
@@ -58,7 +59,7 @@ func newMetrics(l *ledger.Ledger, version string, log *slog.Logger) *metrics {
 	}
 }
 
-// handler answers scrapes.
+// handler returns the handler for scrapes.
 func (m *metrics) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
@@ -66,10 +67,10 @@ func (m *metrics) handler() http.Handler {
 	})
 }
 
-// looker returns a function that reads the state of the database, and counts the attempts since looker was called. It
-// must not be called twice at once.
+// looker returns a function that reads the state of the database and counts the delivery attempts since looker was
+// called. The function must not be called concurrently.
 func looker(l *ledger.Ledger) func(context.Context) (sight, error) {
-	total := overview.Attempts{Last: -1} // if the trace cannot be read now, counting begins at the first look
+	total := overview.Attempts{Last: -1} // if the trace cannot be read now, the count begins at the first query
 	if begin, err := overview.AttemptsAfter(context.Background(), l, -1); err == nil {
 		total.Last = begin.Last
 	}
@@ -91,7 +92,7 @@ func looker(l *ledger.Ledger) func(context.Context) (sight, error) {
 	}
 }
 
-// ran counts one run of a schedule: how it ended, and how long it took.
+// ran counts one scheduled run, with its outcome and duration.
 func (m *metrics) ran(command string, took time.Duration, err error) {
 	outcome := "ok"
 	if err != nil {
@@ -108,7 +109,7 @@ func (m *metrics) ran(command string, took time.Duration, err error) {
 	runs.took += took
 }
 
-// writeRuns reports the runs of schedules.
+// writeRuns writes the metrics of scheduled runs.
 func (m *metrics) writeRuns(w io.Writer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,8 +131,8 @@ func (m *metrics) writeRuns(w io.Writer) {
 	}
 }
 
-// writeProcess reports what this process takes, under the names that Prometheus' own clients use. Their libraries, and
-// package runtime/metrics, take time at the start of every command.
+// writeProcess writes the resource usage of this process, under the names of Prometheus' own client libraries. Those
+// libraries, and package runtime/metrics, would slow down the start of every command.
 func (m *metrics) writeProcess(w io.Writer) {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
@@ -146,7 +147,7 @@ func (m *metrics) writeProcess(w io.Writer) {
 		family(w, "process_cpu_seconds_total", "counter",
 			"CPU time used, in seconds.").value(time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds())
 	}
-	if text, err := os.ReadFile("/proc/self/statm"); err == nil { // of Linux
+	if text, err := os.ReadFile("/proc/self/statm"); err == nil { // on Linux
 		if fields := strings.Fields(string(text)); len(fields) > 1 {
 			if pages, err := strconv.Atoi(fields[1]); err == nil {
 				family(w, "process_resident_memory_bytes", "gauge",
@@ -194,8 +195,8 @@ func (m *metrics) write(w io.Writer) {
 	family(w, "mailroom_daemons", "gauge", "Daemons that use this database.").value(float64(len(seen.state.Daemons)))
 }
 
-// writeBacklog reports what waits. Only agents have a label of their own: anybody may write any recipient into the
-// table, and each label is kept for as long as Prometheus keeps anything.
+// writeBacklog writes the number of undelivered messages. Only agents have labels of their own: anybody may write any
+// recipient into the table, and Prometheus keeps each label for as long as its data.
 func (m *metrics) writeBacklog(w io.Writer, recipients []overview.RecipientBacklog) {
 	backlog := family(w, "mailroom_backlog", "gauge",
 		"Undelivered messages by recipient and status (pending or retry). Unknown recipients are counted as (unknown).")
@@ -225,13 +226,13 @@ type familyWriter struct {
 	name string
 }
 
-// family writes the head of a metric.
+// family writes the header of a metric.
 func family(w io.Writer, name, kind, help string) familyWriter {
 	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 	return familyWriter{w, name}
 }
 
-// value writes one value. labels are names and values by turns.
+// value writes one value. labels alternates names and values.
 func (f familyWriter) value(v float64, labels ...string) {
 	fmt.Fprint(f.w, f.name)
 	for i := 0; i < len(labels); i += 2 {
@@ -247,8 +248,8 @@ func (f familyWriter) value(v float64, labels ...string) {
 	fmt.Fprintf(f.w, " %v\n", v)
 }
 
-// foldStatuses counts all statuses that are not Mailroom's own as "(other)", since anybody may write anything into the
-// table and Prometheus keeps each label for good.
+// foldStatuses counts all statuses that Mailroom does not define as "(other)", since anybody may write any status
+// into the table, and Prometheus keeps each label permanently.
 func foldStatuses(totals map[string]int64) map[string]int64 {
 	folded := map[string]int64{"(other)": 0}
 	for status, n := range totals {

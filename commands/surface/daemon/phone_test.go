@@ -11,7 +11,7 @@ import (
 	"mailroom/commands/surface/surfacetest"
 )
 
-// The app for phones and the endpoints are two doors: what is behind one is not behind the other.
+// TestPhoneIsApart checks that the phone app and the endpoints serve none of each other's paths.
 func TestPhoneIsApart(t *testing.T) {
 	t.Parallel()
 	f := surfacetest.New(t, "ann")
@@ -44,7 +44,7 @@ func TestPhoneIsApart(t *testing.T) {
 	}
 }
 
-// With a certificate phones are served over TLS, under the name of the setting.
+// TestPhoneTLS checks that, with a certificate, phones are served over TLS under the name in the setting.
 func TestPhoneTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, client := surfacetest.Certificate(t, "phone.example")

@@ -21,7 +21,7 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// ticking is a vocabulary of one command that tells a channel of each of its runs.
+// ticking returns a vocabulary of one command that sends the mark of each run to a channel.
 func ticking(t *testing.T, runs chan<- string) *commands.Catalogue {
 	t.Helper()
 	return doing(t, func(_ context.Context, _ commands.Env, mark string) error {
@@ -30,7 +30,7 @@ func ticking(t *testing.T, runs chan<- string) *commands.Catalogue {
 	})
 }
 
-// doing is a vocabulary of one command, tick, that does something.
+// doing returns a vocabulary of one command, tick, that calls do.
 func doing(t *testing.T, do func(ctx context.Context, env commands.Env, mark string) error) *commands.Catalogue {
 	t.Helper()
 	type params struct {
@@ -43,7 +43,7 @@ func doing(t *testing.T, do func(ctx context.Context, env commands.Env, mark str
 	return commands.NewCatalogue([]*commands.Definition{tick.Definition})
 }
 
-// fakeTime is a clock that only moves when it is told to.
+// fakeTime is a clock that moves only when it is set.
 type fakeTime struct {
 	mu sync.Mutex
 	at time.Time
@@ -66,7 +66,7 @@ func openRouter(t *testing.T, path string, now func() time.Time) *delivery.Engin
 	return surfacetest.OpenRouter(t, ledger.Options{Path: path, Now: now})
 }
 
-// clearSchedules leaves only what the test adds.
+// clearSchedules removes all schedules.
 func clearSchedules(t *testing.T, r *delivery.Engine) {
 	t.Helper()
 	if _, err := r.Store.Create(); err != nil {
@@ -83,7 +83,7 @@ func clearSchedules(t *testing.T, r *delivery.Engine) {
 	}
 }
 
-// startScheduler runs a scheduler until the test ends.
+// startScheduler runs a scheduler until the end of the test.
 func startScheduler(t *testing.T, r *delivery.Engine, catalogue *commands.Catalogue) (stop func()) {
 	t.Helper()
 	env := commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler),
@@ -112,7 +112,8 @@ func addSchedule(t *testing.T, r *delivery.Engine, name, spec string) {
 	}
 }
 
-// A schedule that somebody wrote odd values into does not run, and leaves nothing behind; the others do, each once.
+// TestOddSchedules checks that a schedule with invalid values does not run and leaves nothing behind, and that the
+// others run once each.
 func TestOddSchedules(t *testing.T) {
 	t.Parallel()
 	path := enginetest.Place(t)
@@ -146,7 +147,8 @@ func TestOddSchedules(t *testing.T) {
 	s.jobs.Wait()
 }
 
-// A daily run that was due while nothing ran is made up at the start, by one of two daemons; nothing else is.
+// TestMissedRunIsMadeUpOnce checks that a daily run that was due while no daemon ran is made up at the start, by one
+// of two daemons, and that nothing else is made up.
 func TestMissedRunIsMadeUpOnce(t *testing.T) {
 	t.Parallel()
 	clock := &fakeTime{at: time.Date(2026, 5, 1, 12, 0, 0, 0, time.Local)}
@@ -189,7 +191,8 @@ func TestMissedRunIsMadeUpOnce(t *testing.T) {
 	}
 }
 
-// A schedule that is added while the daemon runs is taken up; one that cannot run is left out and harms nobody.
+// TestSchedulesAreReadAgain checks that a schedule added while the daemon runs takes effect, and that one that cannot
+// run is ignored without harm.
 func TestSchedulesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	r := openRouter(t, enginetest.Place(t), nil)
@@ -215,7 +218,7 @@ func TestSchedulesAreReadAgain(t *testing.T) {
 		if mark := <-runs; mark != "often" {
 			t.Errorf("%s ran", mark)
 		}
-		// A change of something else does not begin its period anew.
+		// A change of something else does not restart its period.
 		if _, err := r.SetSetting(t.Context(), "hops.limit", "63"); err != nil {
 			t.Fatal(err)
 		}

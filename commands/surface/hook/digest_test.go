@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// shows returns what a model is shown after a tool call.
+// shows returns the text that a model is shown after a tool call.
 func (r room) shows() string {
 	r.T.Helper()
 	said := r.answer("PostToolUse", "claude/PostToolUse.json")
@@ -26,8 +26,8 @@ func (r room) shows() string {
 	return got.HookSpecificOutput.AdditionalContext
 }
 
-// What is over the budget is named in lines, in which no message's own text can look like anything else. To the byte,
-// what was shown is counted, and it stays within the budget.
+// TestDigest checks that messages over the budget are listed in lines that no message text can imitate, that the
+// shown bytes are counted exactly, and that they stay within the budget.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "claude")

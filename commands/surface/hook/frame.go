@@ -12,21 +12,21 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// An answer has at most maxAnswer characters, and at most maxMessage of each message, as its host counts them. Claude
-// Code shows only the beginning of an answer over 10,000, in UTF-16 units. Codex shows the beginning and the end of one
-// over 10,000 bytes. Gemini CLI and OpenCode, which show all of it, are written in JavaScript and count as Claude Code
-// does.
+// An answer has at most maxAnswer characters, with at most maxMessage of each message, as the host counts characters.
+// Claude Code shows only the beginning of an answer over 10,000 UTF-16 units. Codex shows the beginning and the end
+// of one over 10,000 bytes. Gemini CLI and OpenCode show all of it; they are written in JavaScript and count as
+// Claude Code does.
 const (
 	maxAnswer  = 8000
 	maxMessage = 4000
-	headroom   = 1000 // for what stands around the messages
+	headroom   = 1000 // for the text around the messages
 )
 
-// byPhone is the attribute of a message whose words are the user's. No other attribute has spaces, and no text stands
-// outside of its frame, so that nothing else can say it.
+// byPhone is the attribute of a message whose text the user wrote. No other attribute value contains spaces, and
+// every message text is inside a frame, so no message can fake the attribute.
 const byPhone = ` verified="your user answered this on a paired phone"`
 
-// size counts the characters of a text as the host does.
+// size returns the number of characters of a text, as the host counts them.
 func (h *Host) size(text string) int {
 	if h.Bytes {
 		return len(text)
@@ -34,7 +34,7 @@ func (h *Host) size(text string) int {
 	return commands.Units(text)
 }
 
-// first returns the beginning of a text, of at most n characters as the host counts them. None is cut through.
+// first returns the beginning of a text, of at most n characters as the host counts them. It splits no character.
 func (h *Host) first(text string, n int) string {
 	if !h.Bytes {
 		return commands.FirstUnits(text, n)
@@ -47,8 +47,8 @@ func (h *Host) first(text string, n int) string {
 	return text[:n]
 }
 
-// frame returns the text of an answer; "" if there is nothing to show. Messages are other agents' words, and the text
-// says so, but for those whose ids verified has.
+// frame returns the text of an answer, or "" if there is nothing to show. The text states that other agents wrote the
+// messages, except those whose IDs are in verified.
 func (h *Host) frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []string) string {
 	var b strings.Builder
 	if a.Other != "" {
@@ -92,11 +92,11 @@ func (h *Host) frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []
 	return b.String()
 }
 
-// maxWords is how much a line of a digest has of a message, in UTF-16 units.
+// maxWords is the maximum length of a message's text in a line of a digest, in UTF-16 units.
 const maxWords = 80
 
-// line names messages of one sender, type and thread: how many, the newest of them by its id, their size, and how that
-// begins.
+// line returns the digest line of a group of messages with the same sender, type and thread: their number, their
+// size, the ID of the newest one, and the beginning of its text.
 func line(g *hosts.Group) string {
 	m := &g.Newest
 	var b strings.Builder
@@ -120,24 +120,24 @@ func line(g *hosts.Group) string {
 		if b.Len()+len(quoted) <= cost.MaxLine || first == "" {
 			return b.String() + quoted
 		}
-		first = commands.FirstUnits(first, commands.Units(first)/2) // what %q writes as numbers takes up to ten bytes
+		first = commands.FirstUnits(first, commands.Units(first)/2) // %q escapes take up to ten bytes per character
 	}
 }
 
-// clean makes a name or an id fit for a line.
+// clean makes a name or an ID safe for a digest line.
 func clean(s string) string { return commands.FirstUnits(strings.Map(plain, s), 100) }
 
-// bytes returns how many bytes a message takes in an answer.
+// bytes returns the number of bytes that a message takes in an answer.
 func (h *Host) bytes(m *orchestrator.Message) int {
 	return len(h.framed(m, longestMark, m.Sender == orchestrator.User))
 }
 
-// ownName tells a model which agent its session was made.
+// ownName returns the text that tells a model the agent of its session.
 func ownName(agent string) string {
 	return "mailroom: you are the agent " + agent + ". Every other session in this folder is a separate agent.\n"
 }
 
-// fits returns how many messages one answer takes.
+// fits returns how many of the messages fit into one answer.
 func (h *Host) fits(ms []orchestrator.Message) int {
 	size := headroom
 	for i := range ms {
@@ -148,11 +148,12 @@ func (h *Host) fits(ms []orchestrator.Message) int {
 	return len(ms)
 }
 
-// longestMark has as many characters as a mark can have, see hosts.Mark.
+// longestMark is a placeholder of the maximum length of a mark, see hosts.Mark.
 var longestMark = strings.Repeat("0", len("9223372036854775807.")+24)
 
-// framed returns a message in its frame, by whose mark it is found in a transcript. The end has the mark, too, so that
-// no text of the message can look like it. What is too long is cut, and says how the next part is read.
+// framed returns a message in its frame. The mark in the frame identifies the message in a transcript. The closing
+// tag also has the mark, so that no text of the message can imitate the tag. framed cuts a text that is too long and
+// adds how to read the next part.
 func (h *Host) framed(m *orchestrator.Message, mark string, verified bool) string {
 	var b strings.Builder
 	b.WriteString(`<mailroom-message`)
@@ -189,8 +190,8 @@ func (h *Host) framed(m *orchestrator.Message, mark string, verified bool) strin
 	return b.String()
 }
 
-// plain keeps what may stand in an attribute: printable ASCII without space and quotation marks, and without angle
-// brackets or what stands for one.
+// plain replaces the characters that are not permitted in an attribute value. Permitted is printable ASCII without
+// spaces, quotation marks, angle brackets, ampersands and backslashes.
 func plain(r rune) rune {
 	if r <= ' ' || r > '~' || strings.ContainsRune(`"<>&\`, r) {
 		return '_'

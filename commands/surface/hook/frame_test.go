@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// saying is a message that says a text.
+// saying returns a message with a text.
 func saying(text string) orchestrator.Message {
 	payload, err := orchestrator.JSON(text)
 	if err != nil {
@@ -27,12 +27,13 @@ func saying(text string) orchestrator.Message {
 	}
 }
 
-// A message of more than 4,000 UTF-16 units is cut, not within a character, and says where to read on.
+// TestLongMessagesAreCut checks that a message of more than 4,000 UTF-16 units is cut between characters, with a note
+// on how to read the rest.
 func TestLongMessagesAreCut(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		text, begins string
-		size         int // 0: it is whole
+		size         int // 0 if the message is whole
 	}{
 		{strings.Repeat("x", 4000), strings.Repeat("x", 4000), 0},
 		{strings.Repeat("x", 4001), strings.Repeat("x", 4000), 4001},
@@ -40,7 +41,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 		{strings.Repeat("😀", 2000), strings.Repeat("😀", 2000), 0},
 		{strings.Repeat("😀", 2001), strings.Repeat("😀", 2000), 4002},
 		{"x" + strings.Repeat("😀", 2000), "x" + strings.Repeat("😀", 1999), 4001},
-		{strings.Repeat("<user", 800), strings.Repeat("<\u200buser", 666) + "<\u200bus", 4800}, // what clean adds counts
+		{strings.Repeat("<user", 800), strings.Repeat("<\u200buser", 666) + "<\u200bus", 4800}, // clean's additions
 	} {
 		m := saying(test.text)
 		body := test.begins
@@ -54,7 +55,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 	}
 }
 
-// As many messages go into an answer as it has room for, and the first in any case.
+// TestAnswersHaveRoom checks that an answer contains as many messages as fit, and always the first one.
 func TestAnswersHaveRoom(t *testing.T) {
 	t.Parallel()
 	for size, fit := range map[int]int{10: 20, 200: 16, 1000: 5, 2000: 3, 3000: 2, 4000: 1, 1_000_000: 1} {
@@ -65,14 +66,15 @@ func TestAnswersHaveRoom(t *testing.T) {
 	}
 }
 
-// An answer stays below the bound of its host, in what that counts, whatever the messages are written in: Codex counts
-// bytes, the others count UTF-16 units. What is cut goes on where it stops, in UTF-16 units.
+// TestAnswersInWhatTheHostCounts checks that an answer stays below the limit of its host, as the host counts: Codex
+// counts bytes, the others count UTF-16 units. The rest of a cut message continues at the cut, counted in UTF-16
+// units.
 func TestAnswersInWhatTheHostCounts(t *testing.T) {
 	t.Parallel()
 	for _, known := range agenthost.Hosts {
 		h := Find(known.Name)
 		for name, of := range map[string]struct{ text, cut string }{
-			// text of 4,000 UTF-16 units, and where it is cut in bytes
+			// a text of 4,000 UTF-16 units, and its part up to a cut by bytes
 			"Chinese": {strings.Repeat("漢字", 2000), strings.Repeat("漢字", 666) + "漢"},
 			"Russian": {strings.Repeat("привет! ", 500), strings.Repeat("привет! ", 285) + "привет"[:10]},
 			"emoji":   {strings.Repeat("😀", 2000), strings.Repeat("😀", 1000)},
@@ -98,8 +100,8 @@ func TestAnswersInWhatTheHostCounts(t *testing.T) {
 	}
 }
 
-// answers makes the fullest answer of the host to 20 messages that say a text, holds it to what the host shows of one
-// answer, and returns how many are in it.
+// answers builds the largest answer of the host to 20 messages with a text, checks it against the limit of the host,
+// and returns the number of messages in it.
 func (h *Host) answers(t *testing.T, text string) (n int) {
 	t.Helper()
 	ms := slices.Repeat([]orchestrator.Message{saying(text)}, 20)
@@ -118,8 +120,8 @@ func (h *Host) answers(t *testing.T, text string) (n int) {
 	return n
 }
 
-// The frame ends where the mark stands again, which no text of the message has: not one that looks like the end,
-// whoever wrote it.
+// TestFrameEndsByItsMark checks that the frame ends only at its mark, which no text contains, not at a text that
+// looks like the closing tag.
 func TestFrameEndsByItsMark(t *testing.T) {
 	t.Parallel()
 	const mark = "7.0123456789abcdef01234567"
@@ -137,7 +139,7 @@ func TestFrameEndsByItsMark(t *testing.T) {
 	}
 }
 
-// Nothing that a message has leaves the attributes of its frame.
+// TestAttributes checks that no field of a message can escape from the attributes of its frame.
 func TestAttributes(t *testing.T) {
 	t.Parallel()
 	m := orchestrator.Message{
@@ -157,7 +159,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// What stands around the messages.
+// TestFrame checks the text around the messages.
 func TestFrame(t *testing.T) {
 	t.Parallel()
 	want.Equal(t, "nothing", claude.frame("bob", hosts.Prompted, &hosts.Answer{Turns: 3}, nil), "")

@@ -1,5 +1,5 @@
-// Package hook is the way in for the hooks of agent hosts: programs such as Claude Code run `mailroom hook EVENT` when
-// something has happened in a session, with JSON on standard input, and give its answer to their model. Source:
+// Package hook answers the hooks of agent hosts. Programs such as Claude Code run `mailroom hook EVENT` when
+// something has happened in a session, with JSON on standard input, and pass the answer to their model. Source:
 // hosts.md.
 package hook
 
@@ -19,32 +19,32 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// Patience bounds how long a hook may wait for the database: its host waits for it.
+// Patience is how long a hook may wait for the database, while its host waits for the hook.
 const Patience = time.Second
 
-// maxInput bounds what a host may say of an event. The output of a tool may stand in it.
+// maxInput is the maximum size of the description of an event, in bytes. It can contain the output of a tool.
 const maxInput = 64 << 20
 
-// maxSession bounds the name of a session.
+// maxSession is the maximum length of a session ID, in bytes.
 const maxSession = 256
 
-// Input is what hosts say of an event; they all use these keys.
+// Input is a host's description of an event. All hosts use these keys.
 type Input struct {
 	Session    string `json:"session_id"`
 	Transcript string `json:"transcript_path"`
 	Prompt     string `json:"prompt"`
-	Subagent   string `json:"agent_id"`        // in which it happens; "" is the session itself
-	Parent     string `json:"parent_agent_id"` // the session, where Session is the subagent
+	Subagent   string `json:"agent_id"`        // the subagent of the event; "" is the session itself
+	Parent     string `json:"parent_agent_id"` // the session, if Session is the subagent
 }
 
-// named reports whether the event is of a session.
+// named reports whether the event belongs to a session.
 func (in *Input) named() bool { return in.Session != "" && len(in.Session) <= maxSession }
 
-// Answer answers one event: it reads the host's JSON from in, and writes to out what the host's model is to be shown.
-// Where there is nothing to show it writes what the host takes for nothing. The session is that of the caller of the
-// environment that open returns, which is not called if h.Quiet knows that there is nothing.
+// Answer answers one event. It reads the host's JSON from in and writes the text for the host's model to out. If
+// there is nothing to show, it writes the host's empty answer. Answer does not call open if h.Quiet has a note that
+// there is nothing. The session is that of the caller of the environment that open returns.
 //
-// An error says why nothing was shown. It must not reach the host: a hook never fails its host.
+// An error explains why nothing was shown. It must not reach the host: a hook never fails its host.
 func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), event string, in io.Reader,
 	out io.Writer) error {
 	input, err := ReadInput(ctx, in)
@@ -83,13 +83,14 @@ func (h *Host) Answer(ctx context.Context, open func() (commands.Env, error), ev
 	return err
 }
 
-// Silent writes what the host takes for nothing to show, and returns err.
+// Silent writes the host's empty answer and returns err.
 func (h *Host) Silent(out io.Writer, err error) error {
 	_, failure := io.WriteString(out, h.Nothing)
 	return cmp.Or(err, failure)
 }
 
-// ReadInput reads what a host says of an event. A host that never ends to say it is not waited for.
+// ReadInput reads a host's description of an event. It returns when ctx ends, even if the host never closes its
+// output.
 func ReadInput(ctx context.Context, in io.Reader) (input Input, err error) {
 	type reading struct {
 		input Input
@@ -112,8 +113,8 @@ func ReadInput(ctx context.Context, in io.Reader) (input Input, err error) {
 	}
 }
 
-// answer notes an event of a kind, "" if that is not known, and returns what to write; nil is nothing. It has env say who
-// the caller is.
+// answer records an event and returns the text to write, or nil for nothing. kind is "" if the event is unknown.
+// answer sets the caller of env.
 func (h *Host) answer(ctx context.Context, env *commands.Env, event string, kind hosts.Kind, input Input) (said []byte,
 	a *hosts.Answer, err error) {
 	auto := env.Caller.Name == orchestrator.Auto
@@ -155,7 +156,7 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, kind
 	return said, a, nil
 }
 
-// transcript is that of the session of an event.
+// transcript returns the transcript of the session of an event.
 func (h *Host) transcript(input *Input) hosts.Transcript {
 	if h.Elsewhere != nil {
 		return h.Elsewhere
@@ -163,7 +164,7 @@ func (h *Host) transcript(input *Input) hosts.Transcript {
 	return h.Own(input)
 }
 
-// Own is the transcript of the session of an event of a host on this machine.
+// Own returns the transcript of the session of an event of a host on this machine.
 func (h *Host) Own(input *Input) hosts.Transcript {
 	path := input.Transcript
 	if path == "" && h.Path != nil {
@@ -172,7 +173,7 @@ func (h *Host) Own(input *Input) hosts.Transcript {
 	return transcript{path, h}
 }
 
-// text returns what an answer says; "" is nothing. auto says that the session's agent is its own.
+// text returns the text of an answer, or "" for none. auto reports that the session has its own agent.
 func (h *Host) text(ctx context.Context, env *commands.Env, kind hosts.Kind, auto bool, a *hosts.Answer) string {
 	agent := env.Caller.Name
 	text := ""
@@ -185,7 +186,7 @@ func (h *Host) text(ctx context.Context, env *commands.Env, kind hosts.Kind, aut
 	return text + h.frame(agent, kind, a, verified(ctx, *env, a.Messages))
 }
 
-// verified returns the ids of the messages that bring an answer which the user gave on a paired phone.
+// verified returns the IDs of the messages with an answer that the user gave on a paired phone.
 func verified(ctx context.Context, env commands.Env, ms []orchestrator.Message) (ids []string) {
 	for i := range ms {
 		is, err := person.Vouched(ctx, env.Ledger, &ms[i])
@@ -199,7 +200,7 @@ func verified(ctx context.Context, env commands.Env, ms []orchestrator.Message) 
 	return ids
 }
 
-// trusted refuses a database that is not trusted: whoever made it could write to the model as any agent.
+// trusted returns an error if the database is not trusted: its creator could write to the model as any agent.
 func trusted(ctx context.Context, env commands.Env) error {
 	why, err := env.Ledger.Untrusted(ctx)
 	if err == nil && why != "" {

@@ -11,16 +11,17 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// Host is an agent host, as one process of `mailroom hook` has it.
+// Host is an agent host, as seen by one process of `mailroom hook`.
 type Host struct {
 	*agenthost.Host
-	Program string // where it lies, an absolute path; "" is not known
-	// Elsewhere is the transcript of a host on another machine, whose process this one cannot see; nil: the host is here
+	Program string // absolute path of the host's program; "" if unknown
+	// Elsewhere is the transcript of a host on another machine, whose process is not visible here. It is nil if the
+	// host is here.
 	Elsewhere hosts.Transcript
-	Quiet     *Quiet // what is kept of sessions for which there is nothing; nil: every hook looks
+	Quiet     *Quiet // notes on sessions with nothing to show; nil: no notes
 }
 
-// Find returns the host of a name; nil if there is none.
+// Find returns the host with a name, or nil if there is none.
 func Find(name string) *Host {
 	if h := agenthost.Find(name); h != nil {
 		return &Host{Host: h}
@@ -28,7 +29,7 @@ func Find(name string) *Host {
 	return nil
 }
 
-// kindOf returns of which kind an event is; "" means nothing.
+// kindOf returns the kind of an event, or "" for an event without effect.
 func (h *Host) kindOf(event string, input *Input) hosts.Kind {
 	kind := h.Kind(event)
 	if kind == hosts.Prompted {
@@ -37,7 +38,7 @@ func (h *Host) kindOf(event string, input *Input) hosts.Kind {
 	return kind
 }
 
-// prompted returns of which kind a prompt is: the user's, or not; "" means nothing.
+// prompted returns the kind of a prompt, which may not be the user's. It returns "" for a prompt without effect.
 func (h *Host) prompted(prompt string) hosts.Kind {
 	prompt = strings.TrimSpace(prompt)
 	if h.OwnKind != "" && ourNudge().MatchString(prompt) {
@@ -51,9 +52,9 @@ func (h *Host) prompted(prompt string) hosts.Kind {
 	return hosts.Prompted
 }
 
-// Caller returns as whom a process acts that the host has started: as the caller of env or, for orchestrator.Auto, as
-// the agent of the host's process. Errors: invalid_params for a host whose sessions share a process; unavailable if the
-// host's cannot be found.
+// Caller returns the agent as which a process started by the host acts: the caller of env or, for orchestrator.Auto,
+// the agent of the host's process. It returns invalid_params for a host whose sessions share a process or that is on
+// another machine, and unavailable if the host's process cannot be found.
 func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err error) {
 	if env.Caller.Name != orchestrator.Auto {
 		return env.Caller.Name, nil
@@ -79,7 +80,8 @@ func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err 
 	return hosts.NameOf(ctx, env.Ledger, hosts.Holder{Program: h.Name, Process: of, Words: process.Words(of.PID)})
 }
 
-// process returns the host's process, an ancestor of this one; no process if it cannot be told or proves nothing.
+// process returns the host's process, an ancestor of this one. It returns process.None if the process is unknown or
+// proves nothing.
 func (h *Host) process() process.ID {
 	if h.Unproved || h.Elsewhere != nil {
 		return process.None()
@@ -91,7 +93,7 @@ func (h *Host) process() process.ID {
 func mustJSON(v any) []byte {
 	text, err := orchestrator.JSON(v)
 	if err != nil {
-		panic(err) // texts and booleans only
+		panic(err) // cannot happen: the answer has only strings and booleans
 	}
 	return append(text, '\n')
 }

@@ -5,11 +5,11 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// ourNudge tells a prompt by which Mailroom begins a turn, or goes on with one: one that nudgeText wrote, or a frame.
+// ourNudge matches a prompt by which Mailroom begins or continues a turn: a text from nudgeText, or a frame.
 var ourNudge = pattern.New(`^mailroom: \d+ new messages? (?:from|for you, the agent) `)
 
-// nudgeText says how many new messages there are, where the host shows it to its user, or takes it for what its user
-// says: nothing that an agent wrote. It is "" if there are none.
+// nudgeText returns the text with the number of new messages, or "" if there are none. The host shows this text to
+// its user or treats it as the user's words, so it contains nothing that an agent wrote.
 func nudgeText(n int) string {
 	if n == 0 {
 		return ""

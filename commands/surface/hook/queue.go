@@ -21,22 +21,22 @@ import (
 )
 
 const (
-	// attention is how long after the last words of its user a session is woken. Its process proves nothing: a session
-	// whose terminal was closed is woken as well, and nobody sees what it does then.
+	// attention is how long after the user's last prompt a session is woken, for a host whose process proves nothing.
+	// A session whose terminal was closed is also woken, and nobody sees what it does then.
 	attention = 30 * time.Minute
-	// queueing bounds how long the host may take to queue a prompt.
+	// queueing is the maximum time for the host to queue a prompt.
 	queueing = 30 * time.Second
 )
 
-// watched is the session that a process in the background wakes.
+// watched is the session that a background process wakes.
 type watched struct {
 	Session string     `json:"session"`
 	Host    process.ID `json:"host"`
 }
 
-// Watch starts a process in the background that wakes the session of an event through the host's queue or inbox, in place of
-// one that did, if such an event begins that. The process ends with the host and, where its process proves nothing, half an
-// hour after the last words of the session's user.
+// Watch starts a background process that wakes the session of an event through the host's queue or inbox, if the
+// event is of a kind that requires it. The new process replaces an earlier one. It ends with the host or, if the
+// host's process proves nothing, half an hour after the last prompt of the session's user.
 func (h *Host) Watch(event string, input *Input, agent, database string) error {
 	if input.Subagent != "" || !input.named() || !h.isWatched(h.kindOf(event, input)) {
 		return nil
@@ -44,7 +44,7 @@ func (h *Host) Watch(event string, input *Input, agent, database string) error {
 	return h.watch(input.Session, agent, database)
 }
 
-// isWatched reports whether an event of a kind begins to have a process in the background wake the session.
+// isWatched reports whether an event of a kind starts a background process that wakes the session.
 func (h *Host) isWatched(kind hosts.Kind) bool {
 	if h.Inbox != "" {
 		return (kind == hosts.Prompted || kind == hosts.Started) && os.Getenv(h.Inbox) != ""
@@ -65,7 +65,7 @@ func (h *Host) watch(session, agent, database string) error {
 	if err != nil {
 		return err
 	}
-	// A pipe keeps what is written to it until it is read.
+	// A pipe keeps the data until the process reads it.
 	in, out, err := os.Pipe()
 	if err != nil {
 		return err
@@ -81,18 +81,19 @@ func (h *Host) watch(session, agent, database string) error {
 		cmd.Args = append(cmd.Args, "--program", h.Program)
 	}
 	cmd.Stdin = in
-	process.SetApart(cmd) // the host may end what a hook leaves
+	process.SetApart(cmd) // the host may kill the processes that a hook leaves behind
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	return cmd.Process.Release()
 }
 
-// Queue wakes a session of which in tells, as Watch wrote it, whenever messages have come for the caller of env and it
-// is idle: it puts a prompt into the host's queue, or the session's inbox, that has no content of any message. A hook of the
-// turn that begins shows them. It returns when there is nothing to wait for any more, see Wake.
+// Queue wakes a session whenever messages have arrived for the caller of env and the session is idle. in holds the
+// session, as Watch wrote it. Queue puts a prompt, without any content of the messages, into the host's queue or the
+// session's inbox, and a hook of the new turn shows the messages. Queue returns when there is nothing more to wait
+// for, see Wake.
 //
-// For a host on another machine it writes to out, each time, a line with how many messages there are: see QueueThere.
+// For a host on another machine, Queue writes a line with the number of messages to out each time: see QueueThere.
 func (h *Host) Queue(ctx context.Context, env commands.Env, in io.Reader, out io.Writer) error {
 	of, err := h.readWatched(in)
 	if err != nil {
@@ -133,14 +134,14 @@ func (h *Host) Queue(ctx context.Context, env commands.Env, in io.Reader, out io
 		if err != nil || n == 0 {
 			return err
 		}
-		if err := give(n); err != nil { // it is tried again in a while
+		if err := give(n); err != nil { // tried again later
 			env.Log.Warn("cannot wake a session", "agent", env.Caller.Name, "session", of.Session, "error", err)
 		}
 	}
 }
 
-// QueueThere is Queue for an agent in a database on another machine: wait runs it there, with its input and its output. The
-// prompts are made here, so that the other machine has no say in their words.
+// QueueThere wakes a session for an agent in a database on another machine: wait runs Queue there, with its input and
+// its output. QueueThere writes the prompts itself, so that the other machine has no influence on their text.
 func (h *Host) QueueThere(ctx context.Context, in io.Reader, wait func(ctx context.Context, in []byte, out io.Writer) error) error {
 	of, err := h.readWatched(in)
 	if err != nil {
@@ -151,7 +152,7 @@ func (h *Host) QueueThere(ctx context.Context, in io.Reader, wait func(ctx conte
 	return wait(ctx, mustJSON(watched{Session: of.Session}), prompts(func(n int) error { return h.give(ctx, of.Session, n) }))
 }
 
-// readWatched reads what Watch wrote. Error: no session of the host can be woken by it.
+// readWatched reads the session that Watch wrote. It returns an error if the host's sessions cannot be woken.
 func (h *Host) readWatched(in io.Reader) (of watched, err error) {
 	if err := json.NewDecoder(in).Decode(&of); err != nil {
 		return of, fmt.Errorf("cannot read which session to wake: %w", err)
@@ -162,10 +163,10 @@ func (h *Host) readWatched(in io.Reader) (of watched, err error) {
 	return of, nil
 }
 
-// prompts gives a prompt for each line with a number that is written to it.
+// prompts is a writer that calls the function for each line with a number.
 type prompts func(n int) error
 
-// Write implements io.Writer. A prompt that the host does not take is no error: the other side asks for it again.
+// Write implements io.Writer. It ignores prompts that the host does not accept: the other machine asks again.
 func (give prompts) Write(b []byte) (int, error) {
 	for line := range strings.Lines(string(b)) {
 		n, err := strconv.Atoi(strings.TrimSpace(line))
@@ -177,8 +178,8 @@ func (give prompts) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// give puts a prompt, which says how many messages there are, into the host's queue or the session's inbox. An inbox sends
-// no receipt.
+// give puts a prompt with the number of messages into the host's queue or the session's inbox. An inbox sends no
+// confirmation.
 func (h *Host) give(ctx context.Context, session string, n int) error {
 	prompt := nudgeText(n)
 	ctx, cancel := context.WithTimeout(ctx, queueing)

@@ -20,7 +20,7 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// queue runs Queue for a session of Codex with this program, until the function that it returns is called.
+// queue runs Queue for a session of Codex with a program, until the returned function is called.
 func (r room) queue(session, program string) (end func() error) {
 	r.T.Helper()
 	return r.queueBy(session, program, func(ctx context.Context, h *Host, in io.Reader) error {
@@ -28,7 +28,7 @@ func (r room) queue(session, program string) (end func() error) {
 	})
 }
 
-// queueThere is queue for a host on another machine than the database.
+// queueThere runs QueueThere for a host on another machine than the database.
 func (r room) queueThere(session, program string) (end func() error) {
 	r.T.Helper()
 	return r.queueBy(session, program, func(ctx context.Context, h *Host, in io.Reader) error {
@@ -57,8 +57,8 @@ func (r room) queueBy(session, program string, run func(context.Context, *Host, 
 	}
 }
 
-// Codex is given a prompt for each message that comes while it is idle, with no word of it. Its hook shows the message;
-// where none is left it has no turn begin.
+// TestQueue checks that Codex gets a prompt, without any text of the message, for each message that arrives while it
+// is idle, and that its hook shows the message. If no message is left, no turn begins.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	t.Run("here", func(t *testing.T) { testQueue(t, room.queue) })
@@ -76,7 +76,7 @@ func testQueue(t *testing.T, queue func(r room, session, program string) (end fu
 	if err := os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\necho \"$@\" >%s\n", pipe), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	const session = "01234567-89ab-4cde-8f01-23456789abcd" // of the samples
+	const session = "01234567-89ab-4cde-8f01-23456789abcd" // session of the samples
 	r.answer("UserPromptSubmit", "codex/UserPromptSubmit.json")
 	r.answer("Stop", "codex/Stop.json")
 	r.Clock.Advance(time.Second)
@@ -85,7 +85,7 @@ func testQueue(t *testing.T, queue func(r room, session, program string) (end fu
 		"mailroom: 1 new message from other agents.").Replace(sample(t, "codex/UserPromptSubmit.json"))
 	for range 2 {
 		id := r.says()
-		queued, err := os.ReadFile(pipe) // it waits for somebody who writes
+		queued, err := os.ReadFile(pipe) // blocks until somebody writes
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,8 @@ func testQueue(t *testing.T, queue func(r room, session, program string) (end fu
 	}
 }
 
-// What waits ends with its host, also while a message waits for the session to be idle.
+// TestQueueOfAHostThatIsGone checks that the background process ends with its host, even while a message waits for
+// the session to become idle.
 func TestQueueOfAHostThatIsGone(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "codex")
@@ -137,7 +138,7 @@ func TestQueueOfAHostThatIsGone(t *testing.T) {
 	}
 }
 
-// What runs a program is told which one by its absolute path, and by a host that has a queue.
+// TestQueueOfAnotherProgram checks that Queue requires the absolute path of a program, and a host that has a queue.
 func TestQueueOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ host, program string }{{"codex", ""}, {"codex", "codex"}, {"claude", "/bin/true"}} {
@@ -147,7 +148,7 @@ func TestQueueOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// The other machine says how many messages there are, and no word of the prompt.
+// TestPromptsAreMadeHere checks that the other machine sends only the number of messages, and no text of the prompt.
 func TestPromptsAreMadeHere(t *testing.T) {
 	t.Parallel()
 	var given []int

@@ -12,36 +12,36 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// Quiet keeps a note, in a file, of each session that had nothing to show after a tool call. While nobody commits and
-// nothing is due, the hooks after its next calls need not open the database, which is most of what a hook costs. nil
-// keeps no notes.
+// Quiet keeps notes, in files, of sessions that had nothing to show after a tool call. As long as nobody commits and
+// nothing is due, the hooks after the next tool calls need not open the database, which is the main cost of a hook. A
+// nil Quiet keeps no notes.
 type Quiet struct {
-	Folder   string // of the files
+	Folder   string // of the note files
 	Database string
-	As       string // who the caller is said to be
+	As       string // name of the caller, as given
 
-	// State returns a text that is another one after any commit, see sqlite.State.
+	// State returns a text that changes with every commit, see sqlite.State.
 	State func(database string) (state string, known bool)
 }
 
-// leftOver is the age of a note whose session has ended: none is worth anything after a minute.
+// leftOver is the age after which a note is removed. Its session has ended; no note is valid for more than a minute.
 const leftOver = time.Hour
 
-// note is the note of one session. nil is none, and stays so.
+// note is the note of one session. A nil note is never valid and is not written.
 type note struct {
 	file  string
-	state string // of the database when the event came
+	state string // of the database at the time of the event
 }
 
-// kept is what the file of a note holds.
+// kept is the content of a note's file.
 type kept struct {
 	Since, Until time.Time // by this machine's clock
 	State        string
 }
 
-// of returns the note of the session in which an event happens; nil unless that follows a tool call. Any other event
-// removes the note, and the start of a session those that are left over. The host's process and the agent are part of
-// the key, since a session's id may be used again.
+// of returns the note of the session of an event that follows a tool call. For any other event, it removes the note
+// and returns nil; the start of a session also removes old notes. The key contains the host's process and the agent,
+// since a session ID may be used again.
 func (q *Quiet) of(h *Host, event string, input Input) *note {
 	if q == nil || q.Folder == "" || input.Subagent != "" || input.Session == "" {
 		return nil
@@ -66,7 +66,7 @@ func (q *Quiet) of(h *Host, event string, input Input) *note {
 	return n
 }
 
-// sweep removes the notes that are left over.
+// sweep removes old notes.
 func (q *Quiet) sweep() {
 	list, _ := os.ReadDir(q.Folder)
 	for _, entry := range list {
@@ -76,7 +76,7 @@ func (q *Quiet) sweep() {
 	}
 }
 
-// holds reports whether there is still nothing for the session.
+// holds reports whether there is still nothing to show in the session.
 func (n *note) holds(now time.Time) bool {
 	if n == nil {
 		return false
@@ -87,8 +87,8 @@ func (n *note) holds(now time.Time) bool {
 		now.Before(k.Until)
 }
 
-// keep notes that there is nothing for the session for so long. A note that is torn, or cannot be written, is as good as
-// none.
+// keep records that there is nothing to show in the session for the duration quiet. An incomplete or missing file has
+// the same effect as no note.
 func (n *note) keep(quiet time.Duration) {
 	if n == nil || quiet <= 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestQuiet: once a hook has found nothing after a tool call, the hooks after the next calls do not open the database, until
-// somebody commits, something else happens in the session, or another session, agent or host asks.
+// TestQuiet checks that, after a hook has found nothing after a tool call, the hooks of the next calls do not open
+// the database until somebody commits, something else happens in the session, or another session, agent or host asks.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "claude")
@@ -37,7 +37,7 @@ func TestQuiet(t *testing.T) {
 	}
 	settle := func() {
 		t.Helper()
-		event("PostToolUse", "one", true, false) // notes that the session works
+		event("PostToolUse", "one", true, false) // records that the session works
 		event("PostToolUse", "one", true, false)
 		event("PostToolUse", "one", false, false)
 	}
@@ -52,7 +52,7 @@ func TestQuiet(t *testing.T) {
 	r.says()
 	state = "2"
 	event("PostToolUse", "one", true, true)
-	event("PostToolUse", "one", true, false) // what was shown is the session's, and each event may decide about it
+	event("PostToolUse", "one", true, false) // after messages were shown, each event may decide about them
 	event("Stop", "one", true, false)
 	settle()
 

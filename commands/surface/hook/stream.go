@@ -18,33 +18,33 @@ import (
 )
 
 const (
-	// tryAgain is how long a stream waits after the host has refused something, or the database has failed.
+	// tryAgain is how long a stream waits after the host returned messages, or the database failed.
 	tryAgain = 30 * time.Second
-	// farewell bounds how long the end of a stream may take.
+	// farewell is the maximum time for the end of a stream.
 	farewell = 5 * time.Second
 )
 
-// delivery is a line that a Stream writes.
+// delivery is one output line of Stream.
 type delivery struct {
 	Session string   `json:"session"`
-	IDs     []string `json:"ids"`  // the marks of the messages in the text, which the host is to confirm or to return
+	IDs     []string `json:"ids"`  // marks of the messages, for the host to confirm or return
 	Text    string   `json:"text"` // for the model
 }
 
-// Stream writes a line with a delivery to out whenever messages come for its caller. It reads from in what happens in
-// the host, a line each:
+// Stream writes a line with a delivery to out whenever messages arrive for the caller of env. It reads the events of
+// the host from in, one per line:
 //
-//	session ID     a session begins, or is gone on with, and is the one in use from now on
-//	prompted ID    its user has said something there, and uses this session from now on
-//	idle ID        nothing runs there any more
+//	session ID     a session begins or continues, and is in use from now on
+//	prompted ID    the user has sent a prompt in this session, which is in use from now on
+//	idle ID        nothing runs in the session any more
 //	confirm MARK...  the model has seen these messages, see hosts.Mark
-//	return MARK...   it will not see them
+//	return MARK...   the model will not see these messages
 //
-//	stands SESSION MARK...    these messages stand in a session that another process has left, and is about to go on
+//	stands SESSION MARK...    these messages are in a session that another process has left and that will continue
 //	answered SESSION MARK...  likewise, and the model has spoken after them
 //
-// The next delivery is written when the messages of the one before are confirmed or returned. When in ends, or this
-// process does, what is not confirmed is unread again.
+// Stream writes the next delivery when the messages of the previous one are confirmed or returned. When in or this
+// process ends, the messages that are not confirmed become unread again.
 func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out io.Writer) error {
 	if !h.Streams {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s does not support a stream of messages", h.Name)
@@ -92,10 +92,10 @@ func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out i
 	}
 }
 
-// untilRenewed is how long it takes until the budget of the next hour has begun.
+// untilRenewed returns the time until the budget of the next hour has begun.
 func untilRenewed(now time.Time) time.Duration { return cost.Renewed(now).Add(time.Second).Sub(now) }
 
-// Idle is a Stream that has nothing to write: it returns when in ends or ctx does.
+// Idle reads in without writing anything, and returns when in or ctx ends.
 func Idle(ctx context.Context, in io.Reader) {
 	for lines := readLines(ctx, in); ; {
 		select {
@@ -109,39 +109,39 @@ func Idle(ctx context.Context, in io.Reader) {
 	}
 }
 
-// stream is the state of a Stream.
+// stream is the state of Stream.
 type stream struct {
 	*Host
 	env  commands.Env
 	out  io.Writer
-	self process.ID // the leases are bound to: the host ends this process with itself
+	self process.ID // owns the leases; the host ends this process when it exits
 
-	session  string                  // in use; "" is none yet
-	sessions []string                // that were in use
-	recalled map[string]recollection // of sessions that go on, until the next event in each
+	session  string                  // in use; "" if none yet
+	sessions []string                // all sessions that were in use
+	recalled map[string]recollection // of continued sessions, until the next event in each
 	works    bool                    // something runs in the session
-	next     hosts.Kind              // what has happened there and is not noted yet; "" is nothing
-	shown    delivery                // that is neither confirmed nor returned
-	again    <-chan time.Time        // when to look again after a failure
+	next     hosts.Kind              // event that is not recorded yet; "" if none
+	shown    delivery                // delivery that is not yet confirmed or returned
+	again    <-chan time.Time        // when to check again after a failure
 
-	prompted  bool         // the user has said something, which could not be noted
-	unsettled []settlement // what could not be noted
+	prompted  bool         // a prompt of the user could not be recorded
+	unsettled []settlement // settlements that could not be recorded
 }
 
-// settlement is what became of messages in a session.
+// settlement records whether the messages with some marks were seen in a session.
 type settlement struct {
 	session string
 	marks   []string
 	seen    bool
 }
 
-// recollection is what stands in a session that another process has left, by its marks.
+// recollection holds the messages, by their marks, in a session that another process has left.
 type recollection map[string]hosts.Sight
 
 // Sights implements hosts.Transcript.
 func (r recollection) Sights() hosts.Sights { return hosts.Sights{Of: r} }
 
-// readLines sends the lines of in, until it ends.
+// readLines returns a channel that receives the lines of in, until in ends.
 func readLines(ctx context.Context, in io.Reader) <-chan string {
 	lines := make(chan string)
 	orchestrator.GoSafe("input of a stream", nil, func() {
@@ -158,7 +158,7 @@ func readLines(ctx context.Context, in io.Reader) <-chan string {
 	return lines
 }
 
-// told takes a line of the host's. One that it does not know means nothing.
+// told processes a line of the host. It ignores unknown lines.
 func (s *stream) told(ctx context.Context, line string) {
 	words := strings.Fields(line)
 	if len(words) < 2 {
@@ -174,7 +174,7 @@ func (s *stream) told(ctx context.Context, line string) {
 		if words[0] != s.session {
 			return
 		}
-		if s.works = len(s.shown.IDs) > 0; !s.works { // a delivery on its way begins a turn
+		if s.works = len(s.shown.IDs) > 0; !s.works { // an unsettled delivery begins a turn
 			s.due(hosts.Rested)
 		}
 	case "confirm", "return":
@@ -186,7 +186,7 @@ func (s *stream) told(ctx context.Context, line string) {
 	}
 }
 
-// recalls keeps where messages stand in a session, for the next event there.
+// recalls records the state of messages in a session, for the next event in that session.
 func (s *stream) recalls(session string, marks []string, sight hosts.Sight) {
 	if s.recalled[session] == nil {
 		s.recalled[session] = recollection{}
@@ -196,7 +196,7 @@ func (s *stream) recalls(session string, marks []string, sight hosts.Sight) {
 	}
 }
 
-// uses takes a session for the one in use.
+// uses makes a session the one in use.
 func (s *stream) uses(session string, kind hosts.Kind) {
 	if s.session != session {
 		s.session, s.next, s.works, s.prompted = session, "", false, false
@@ -208,7 +208,7 @@ func (s *stream) uses(session string, kind hosts.Kind) {
 	s.due(kind)
 }
 
-// due notes what is to be told of next. What its user says counts more than what else happens.
+// due schedules an event to be recorded next. A prompt of the user takes precedence over other events.
 func (s *stream) due(kind hosts.Kind) {
 	if s.next != hosts.Prompted && s.again == nil && s.session != "" {
 		if s.prompted {
@@ -218,7 +218,7 @@ func (s *stream) due(kind hosts.Kind) {
 	}
 }
 
-// arrived looks for messages, unless that is about to happen anyway.
+// arrived schedules a check for messages, unless an event is scheduled already.
 func (s *stream) arrived() {
 	switch {
 	case s.next != "":
@@ -229,7 +229,8 @@ func (s *stream) arrived() {
 	}
 }
 
-// settle ends the delivery as far as these messages go. Those that are not of it stand in some session that goes on.
+// settle records that messages were seen or returned, and ends the delivery with respect to them. Marks that are not
+// part of the delivery belong to one of the continued sessions.
 func (s *stream) settle(ctx context.Context, marks []string, seen bool) {
 	sessions := s.sessions
 	settles := func(mark string) bool { return slices.Contains(marks, mark) }
@@ -251,10 +252,10 @@ func (s *stream) settle(ctx context.Context, marks []string, seen bool) {
 		s.rest()
 		return
 	}
-	s.arrived() // what did not fit, or came meanwhile
+	s.arrived() // for messages that did not fit or have arrived since
 }
 
-// settleAll notes what became of messages, and reports whether all of it could be. What cannot is tried again.
+// settleAll records all open settlements and reports whether that succeeded. Failed ones are tried again later.
 func (s *stream) settleAll(ctx context.Context) bool {
 	for ; len(s.unsettled) > 0; s.unsettled = s.unsettled[1:] {
 		of := s.unsettled[0]
@@ -266,20 +267,20 @@ func (s *stream) settleAll(ctx context.Context) bool {
 	return true
 }
 
-// rest does nothing for a while, or until the user says something.
+// rest pauses the stream for tryAgain, or until the session is used.
 func (s *stream) rest() {
 	s.prompted = s.prompted || s.next == hosts.Prompted
 	s.next, s.again = "", time.After(tryAgain)
 }
 
-// goesOn is the end of a rest.
+// goesOn ends a rest.
 func (s *stream) goesOn() {
 	s.again = nil
 	s.arrived()
 }
 
-// look notes what has happened and writes a delivery if there is one, unless one is open. An error means that the host
-// is gone.
+// look records the scheduled event and writes a delivery if there are messages, unless a delivery is open. An error
+// means that the host has gone.
 func (s *stream) look(ctx context.Context) error {
 	if s.again == nil && !s.settleAll(ctx) {
 		s.rest()
@@ -304,7 +305,7 @@ func (s *stream) look(ctx context.Context) error {
 	s.next, s.prompted = "", false
 	delete(s.recalled, s.session)
 	if len(a.Messages)+len(a.Digest.Lines) == 0 {
-		return nil // nothing else is worth a turn
+		return nil // nothing else justifies a turn
 	}
 	s.works = true
 	s.shown = delivery{Session: s.session, IDs: append([]string{}, a.Marks...),
@@ -319,7 +320,7 @@ func (s *stream) look(ctx context.Context) error {
 	return nil
 }
 
-// end tells that the sessions are over, so that what the host has not confirmed is unread again.
+// end records the end of the sessions, so that messages that the host has not confirmed become unread again.
 func (s *stream) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()

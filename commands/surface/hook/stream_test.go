@@ -28,7 +28,7 @@ func (r room) stream() *talk {
 	return s
 }
 
-// says tells the stream something; a message by its id, in place of its mark.
+// says writes a line to the stream. It replaces the IDs of messages by their marks.
 func (s *talk) says(words ...string) {
 	s.T.Helper()
 	words = strings.Fields(strings.Join(words, " "))
@@ -42,7 +42,7 @@ func (s *talk) says(words ...string) {
 	}
 }
 
-// shows waits for a delivery to a session, and holds it to these messages.
+// shows waits for a delivery to a session and checks its messages.
 func (s *talk) shows(session string, ids ...string) {
 	s.T.Helper()
 	var d delivery
@@ -79,7 +79,8 @@ func (s *talk) ends() {
 	}
 }
 
-// A stream writes what comes, one delivery at a time, and what the host does not confirm is unread again.
+// TestStream checks that a stream writes one delivery at a time, and that messages that the host does not confirm
+// become unread again.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "opencode")
@@ -102,7 +103,8 @@ func TestStream(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT session, state FROM host_sessions ORDER BY session`), "ses_1 ended", "ses_2 ended")
 }
 
-// A delivery that has met the end of a turn begins the next: what need not wake the session comes into that.
+// TestStreamMeetsTheEnd checks that a delivery at the end of a turn begins the next turn, which also gets messages
+// that need not wake the session.
 func TestStreamMeetsTheEnd(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "pi")
@@ -120,8 +122,8 @@ func TestStreamMeetsTheEnd(t *testing.T) {
 	s.ends()
 }
 
-// In a session that another process has left, what stands there is not written again: it is read if the model has
-// spoken after it, or once the host confirms it.
+// TestStreamGoesOn checks that messages in a session that another process has left are not written again: a message
+// is read if the model has spoken after it, or once the host confirms it.
 func TestStreamGoesOn(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "opencode")
@@ -146,7 +148,7 @@ func TestStreamGoesOn(t *testing.T) {
 	want.IDs(t, r.TakeFor("bob", 0))
 }
 
-// Messages alone cause no endless turns, also where a plugin shows them.
+// TestStreamTurns checks that messages alone cause no endless turns, even if a plugin shows them.
 func TestStreamTurns(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "opencode")
@@ -167,23 +169,23 @@ func TestStreamTurns(t *testing.T) {
 	want.IDs(t, r.TakeFor("bob", 0))
 }
 
-// cannotRead keeps messages from becoming read, until it is called.
+// cannotRead prevents messages from becoming read, until the returned function is called.
 func (s *talk) cannotRead() (can func()) {
 	s.T.Helper()
 	return s.Forbid("UPDATE", "agent_message", `new.read_at <> ''`, "no")
 }
 
-// saysAll returns once the stream has done all that the last of some lines has it do.
+// saysAll writes lines and returns after the stream has processed the last of them.
 func (s *talk) saysAll(lines ...string) {
 	s.T.Helper()
 	for _, line := range append(lines, "nonsense", "nonsense") {
-		// the first is taken once the line before it is dealt with
+		// the first is accepted after the line before it was processed
 		s.says(line)
 	}
 }
 
-// What the model has seen is noted once the database can be written again, if it could not be at once, and when the
-// stream ends.
+// TestStreamSettlesLate checks that messages that the model has seen are recorded once the database is writable
+// again, or when the stream ends.
 func TestStreamSettlesLate(t *testing.T) {
 	t.Parallel()
 	for _, last := range []string{"prompted ses_1", "nonsense"} {
@@ -203,7 +205,7 @@ func TestStreamSettlesLate(t *testing.T) {
 	}
 }
 
-// What the user says counts, though it could not be noted at once.
+// TestStreamPromptedLate checks that a prompt of the user counts even if it could not be recorded at once.
 func TestStreamPromptedLate(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "opencode")
@@ -226,7 +228,8 @@ func TestStreamPromptedLate(t *testing.T) {
 	s.ends()
 }
 
-// A message that stands in another session than that of the open delivery is read once the host confirms it.
+// TestStreamConfirmsWhatStands checks that a message in another session than that of the open delivery is read once
+// the host confirms it.
 func TestStreamConfirmsWhatStands(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "opencode")
@@ -242,7 +245,8 @@ func TestStreamConfirmsWhatStands(t *testing.T) {
 	want.IDs(t, r.TakeFor("bob", 0))
 }
 
-// A delivery that only names messages has a list of marks, which is empty: plugins go through it.
+// TestStreamOfADigest checks that a delivery that only lists messages has an empty list of marks, not null, since
+// plugins iterate over it.
 func TestStreamOfADigest(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "pi")

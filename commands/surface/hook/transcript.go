@@ -14,7 +14,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// maxTranscript is how much of the end of a transcript is read. What is asked for was shown a moment ago.
+// maxTranscript is the number of bytes read from the end of a transcript. The messages in question were shown a
+// moment ago.
 const maxTranscript = 4 << 20
 
 // transcript is a host's own record of a session: a file with a JSON object on each line.
@@ -23,12 +24,12 @@ type transcript struct {
 	host *Host
 }
 
-// marked finds the mark of a message in a transcript, where JSON escapes the quotation marks of the frame: at its
-// beginning, since a host may have left the beginning out and kept the end.
+// marked matches the mark of a message in a transcript, where JSON escapes the quotation marks of the frame. It also
+// matches the mark in the closing tag, since a host may have left out the beginning and kept the end.
 var marked = pattern.New(`\\" mark=\\"(\d{1,19}\.[0-9a-f]{24})\\"`)
 
-// Sights implements hosts.Transcript. A message is there where a line has its mark. The model has seen it once it
-// speaks in a later line.
+// Sights implements hosts.Transcript. A message is present if a line has its mark. The model has seen the message
+// once the model speaks in a later line.
 func (s transcript) Sights() hosts.Sights {
 	look := looking{host: s.host, shown: map[string]bool{}, known: map[string]bool{}}
 	for _, path := range s.paths() {
@@ -50,17 +51,17 @@ func (s transcript) Sights() hosts.Sights {
 			}
 		}
 		file.Close()
-		if cut { // the last line alone is longer than what is read
+		if cut { // the last line alone exceeds maxTranscript
 			return hosts.Sights{}
 		}
 	}
 	if s.host.Late {
-		look.sights.Written = time.Time{} // so that a prompt after it proves nothing
+		look.sights.Written = time.Time{} // so that a prompt after this time proves nothing
 	}
 	return look.sights
 }
 
-// paths are the files that the transcript consists of, in their order.
+// paths returns the files of the transcript, in order.
 func (s transcript) paths() []string {
 	if s.host.Parts != nil {
 		if paths := s.host.Parts(s.path); len(paths) > 0 {
@@ -70,15 +71,16 @@ func (s transcript) paths() []string {
 	return []string{s.path}
 }
 
-// looking looks for messages in a transcript.
+// looking is the state of a search for messages in a transcript.
 type looking struct {
 	host   *Host
 	sights hosts.Sights
-	shown  map[string]bool // marks after which the model has not spoken
-	known  map[string]bool // entries that have messages
+	shown  map[string]bool // marks after which the model has not spoken yet
+	known  map[string]bool // IDs of entries with messages
 }
 
-// since notes when the first whole line was written of a file whose beginning is left out, if this is one that tells.
+// since records the time at which a line was written, if the line has one, for a file whose beginning is left out. It
+// reports whether the line has one.
 func (l *looking) since(line []byte) bool {
 	var e agenthost.Line
 	if json.Unmarshal(line, &e) != nil {
@@ -91,7 +93,7 @@ func (l *looking) since(line []byte) bool {
 	return err == nil
 }
 
-// at looks at the next line.
+// at processes the next line.
 func (l *looking) at(line []byte) {
 	if l.host.Said != nil && (bytes.Contains(line, []byte(`"role":"user"`)) || bytes.Contains(line, []byte(`"user.message"`))) {
 		l.prompt(line)
@@ -127,7 +129,7 @@ func (l *looking) at(line []byte) {
 	}
 }
 
-// prompt notes when the user has said what a line has, if it is that.
+// prompt records the time of a line if the line is a prompt of the user.
 func (l *looking) prompt(line []byte) {
 	var e agenthost.Line
 	if json.Unmarshal(line, &e) == nil && l.host.Said(&e) {
@@ -137,8 +139,8 @@ func (l *looking) prompt(line []byte) {
 	}
 }
 
-// open opens the end of a transcript, and notes when it was last written; nil if there is none that is a file of this
-// user's. cut tells that there is more of it.
+// open opens a transcript at its last maxTranscript bytes and records the time of its last change. It returns nil if
+// there is no such regular file owned by this user. cut reports that the beginning is left out.
 func (l *looking) open(path string) (file *os.File, cut bool) {
 	if path == "" {
 		return nil, false

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	lookAtHost = time.Second            // how often a waiter looks whether its host still runs
-	lookAgain  = 250 * time.Millisecond // how often it looks at a session that works while a message waits
-	lookAnyway = time.Minute            // how often it looks though nothing has come: another waiter may have its place
+	lookAtHost = time.Second            // interval at which a waiter checks whether its host still runs
+	lookAgain  = 250 * time.Millisecond // interval at which it checks a working session while a message waits
+	lookAnyway = time.Minute            // interval of checks without news: another waiter may have taken over
 )
 
-// Wake waits until the session of which the host's JSON tells is to be woken by what has come for its agent, and
-// returns the text that wakes it. The text has no content of any message: the hook of the turn that begins shows them.
-// It is "" if there is nothing to wait for, or not any more: the host is about to end by itself or has ended, another
-// process waits for the session already, the session has ended, or messages have caused as many turns as they may.
+// Wake waits until messages for the agent require waking the session in the host's JSON, and returns the text that
+// wakes the session. The text has no content of any message: the hook of the new turn shows the messages. The text is
+// "" if there is nothing to wait for, or no longer: the host is about to exit by itself or has exited, another
+// process already waits for the session, the session has ended, or messages have caused the maximum number of turns.
 func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge string, err error) {
 	input, err := ReadInput(ctx, in)
 	if err != nil {
@@ -57,13 +57,14 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 	return nudgeText(n), err
 }
 
-// Stays reports whether the host's process is there, and does not end with the turn.
+// Stays reports whether the host's process exists and does not exit after the turn.
 func (h *Host) Stays() bool {
 	host := h.process()
 	return host.PID != 0 && h.EndsByItself != nil && !h.EndsByItself(process.Words(host.PID))
 }
 
-// while is While, but for a host on another machine: that ends this process with its connection.
+// while returns a context that ends with ctx, or once the host's process has ended. For a host on another machine, it
+// ends only with ctx, because the closed connection ends this process.
 func (h *Host) while(ctx context.Context, host process.ID) (context.Context, context.CancelFunc) {
 	if h.Elsewhere != nil {
 		return context.WithCancel(ctx)
@@ -93,8 +94,8 @@ func While(ctx context.Context, host process.ID) (context.Context, context.Cance
 	return ctx, cancel
 }
 
-// wait waits until a session is to be woken, and returns for how many messages; 0 if it is not to be woken any more, or ctx
-// has ended. It looks when there is news.
+// wait waits until a session is to be woken, and returns the number of messages, or 0 if the session is not to be
+// woken any more or ctx has ended. It checks at each value from news.
 func wait(ctx context.Context, w *hosts.Waiter, news <-chan struct{}) (n int, err error) {
 	for ctx.Err() == nil {
 		does, n, err := w.Look(ctx)

@@ -10,10 +10,10 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Methods are the handlers of a path, by HTTP method.
+// Methods maps HTTP methods to the handlers of a path.
 type Methods map[string]http.Handler
 
-// Handle serves a path for some methods, and refuses the others.
+// Handle serves a path for some methods and refuses the others.
 func Handle(mux *http.ServeMux, path string, methods Methods) {
 	var names []string
 	for name, h := range methods {
@@ -31,7 +31,7 @@ func Handle(mux *http.ServeMux, path string, methods Methods) {
 	})
 }
 
-// WriteFailure answers in document 004's form.
+// WriteFailure answers with an error in the form of document 004.
 func WriteFailure(rw http.ResponseWriter, status int, err error) {
 	body, merr := orchestrator.JSON(commands.Failure{Err: err})
 	if merr != nil {
@@ -43,8 +43,8 @@ func WriteFailure(rw http.ResponseWriter, status int, err error) {
 	WriteJSON(rw, status, body)
 }
 
-// WriteJSON answers, and reports whether the answer could be handed over. It says how long the answer is, so that a
-// client which has all of it need not wait for the end of the stream, and may go.
+// WriteJSON answers with JSON and returns the error if writing failed. It sets Content-Length, so that a client which
+// has received the whole answer can disconnect without waiting for the end of the stream.
 func WriteJSON(rw http.ResponseWriter, status int, body ...[]byte) error {
 	body = append(slices.Clip(body), []byte{'\n'})
 	size := 0
@@ -64,12 +64,12 @@ func WriteJSON(rw http.ResponseWriter, status int, body ...[]byte) error {
 	return http.NewResponseController(rw).Flush()
 }
 
-// TooMany answers 429 to a client that asks too often, and returns the error that it answered with.
+// TooMany answers 429 to a client that sends too many requests, and returns the error in the answer.
 func TooMany(rw http.ResponseWriter, why string) error {
 	return later(rw, http.StatusTooManyRequests, why)
 }
 
-// Full answers 503 where all clients together ask too much.
+// Full answers 503 if all clients together send too many requests.
 func Full(rw http.ResponseWriter, why string) { later(rw, http.StatusServiceUnavailable, why) }
 
 func later(rw http.ResponseWriter, status int, why string) error {
@@ -79,7 +79,7 @@ func later(rw http.ResponseWriter, status int, why string) error {
 	return err
 }
 
-// NothingAt returns a handler that answers 404, with a hint that says where something is.
+// NothingAt returns a handler that answers 404, with a hint on which paths exist.
 func NothingAt(hint string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		WriteFailure(rw, http.StatusNotFound,

@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// crowd bounds the connections of a listener, since each takes an open file and deliveries need some, too. When there
-// are too many, it closes the one that has been idle, or has not sent anything yet, for the longest time; if all are
-// busy, the new one. Its method change is for http.Server.ConnState.
+// crowd limits the connections of a listener, since each takes an open file, and deliveries need files, too. If there
+// are too many, it closes the connection that has been idle, or has not sent anything yet, for the longest time. If
+// all are busy, it closes the new one. Its method change is for http.Server.ConnState.
 type crowd struct {
 	most int
 
 	mu    sync.Mutex
-	there map[net.Conn]*list.Element // the place of each in quiet; nil while it is busy
-	quiet list.List                  // the idle ones, as net.Conn, the one that has been idle longest first
+	there map[net.Conn]*list.Element // the element of each in quiet; nil while busy
+	quiet list.List                  // idle connections as net.Conn, longest idle first
 }
 
 func newCrowd(most int64) *crowd { return &crowd{most: int(most), there: map[net.Conn]*list.Element{}} }
@@ -26,7 +26,7 @@ func (w *crowd) change(c net.Conn, state http.ConnState) {
 	}
 }
 
-// place notes the state of a connection, and returns one that has to go.
+// place records the state of a connection and returns a connection that must be closed, or nil.
 func (w *crowd) place(c net.Conn, state http.ConnState) (leaving net.Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,8 +53,8 @@ func (w *crowd) place(c net.Conn, state http.ConnState) (leaving net.Conn) {
 	return leaving
 }
 
-// Share returns how many connections a listener may have: the number of files that the process may have open, divided
-// by parts, but at least 8.
+// Share returns the maximum number of connections of a listener: the number of files that the process may have open,
+// at most 16384, divided by parts, but at least 8.
 func Share(parts uint64) int64 {
 	const enough = 1 << 14
 	return max(8, int64(min(maxFiles(), enough)/parts))

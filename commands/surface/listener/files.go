@@ -15,8 +15,8 @@ import (
 // Index is the name of the page of an app.
 const Index = "index.html"
 
-// contentTypes are those of an app's files by ending. The system's table is not asked: it says different things on
-// different machines, and nosniff has a browser refuse a script of another type.
+// contentTypes maps the file extensions of an app to content types. The system's table is not used, because it
+// differs between machines, and with nosniff a browser refuses a script of another type.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
 	".webmanifest": "application/manifest+json", ".png": "image/png", ".svg": "image/svg+xml",
@@ -26,10 +26,10 @@ var contentTypes = map[string]string{
 type File struct {
 	body        []byte
 	contentType string
-	tag         string // its ETag
+	tag         string // ETag of the file
 }
 
-// ReadFiles reads the files of an app, by name. Index is among them.
+// ReadFiles reads the files of an app, by name. It returns an error if Index is missing.
 func ReadFiles(from fs.FS) (map[string]File, error) {
 	files := map[string]File{}
 	names, err := fs.Glob(from, "*.*")
@@ -54,26 +54,26 @@ func ReadFiles(from fs.FS) (map[string]File, error) {
 	return files, nil
 }
 
-// ServeHTTP implements http.Handler. A browser asks each time whether its copy is the newest, so that a new version of
-// the daemon replaces the app, its service worker included, at the next look.
+// ServeHTTP implements http.Handler. Browsers revalidate their copy on each request, so that a new version of the
+// daemon replaces the app, including its service worker, at the next request.
 func (f File) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	h := rw.Header()
 	h.Set("Content-Type", f.contentType)
 	h.Set("Cache-Control", "no-cache")
 	h.Set("ETag", f.tag)
-	r.Header.Del("Range") // of these files nobody needs a part
+	r.Header.Del("Range") // always serve the whole file
 	http.ServeContent(rw, r, "", time.Time{}, bytes.NewReader(f.body))
 }
 
-// strict lets an app's own files run and talk to where they came from, and nothing else.
+// strict is the content security policy that permits only an app's own files, and requests to their origin.
 var strict = []string{
 	"default-src 'none'", "script-src 'self'", "connect-src 'self'", "img-src 'self'", "manifest-src 'self'",
 	"style-src 'self'",
 	"frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'",
 }
 
-// Strict sets the headers under which a browser shows an app: nothing inline, nothing of another origin, in no frame.
-// further are the directives of its content security policy that it needs besides.
+// Strict sets the security headers for an app: no inline content, no content of another origin, no frames. further
+// contains additional directives of the content security policy.
 func Strict(h http.Header, further ...string) {
 	h.Set("Content-Security-Policy", strings.Join(append(strict[:len(strict):len(strict)], further...), "; "))
 	h.Set("X-Content-Type-Options", "nosniff")

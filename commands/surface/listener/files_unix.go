@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// maxFiles returns how many files the process may have open.
+// maxFiles returns the number of files that the process may have open.
 func maxFiles() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

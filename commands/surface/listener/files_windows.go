@@ -2,5 +2,5 @@ package listener
 
 import "math"
 
-// maxFiles returns a number without a bound: Windows sets none.
+// maxFiles returns the maximum uint64, since Windows has no limit.
 func maxFiles() uint64 { return math.MaxUint64 }

@@ -1,6 +1,5 @@
-// Package listener is what the HTTP listeners of a daemon have in common: how they are opened and closed, how much
-// clients may ask and how long they may take, and the form of what they are told. What is served, and to whom, is the
-// caller's.
+// Package listener implements what the HTTP listeners of a daemon have in common: opening and closing, limits on
+// requests and on their duration, and the form of answers. The caller decides what is served, and to whom.
 package listener
 
 import (
@@ -16,52 +15,53 @@ import (
 	"mailroom/orchestrator"
 )
 
-// MaxHeader is how large the header of a request may be, in bytes.
+// MaxHeader is the maximum size of a request header, in bytes.
 const MaxHeader = 16 << 10
 
-// Bounds are how long clients may take.
+// Bounds limits the time that clients may take.
 type Bounds struct {
 	Header time.Duration // to send the header of a request
 	Body   time.Duration // to send its body
-	Answer time.Duration // to take a piece of an answer once it is there
+	Answer time.Duration // to accept one piece of an answer
 }
 
-// Usual are the bounds of a daemon; tests have shorter ones.
+// Usual contains the bounds of a daemon. Tests use shorter ones.
 var Usual = Bounds{Header: 5 * time.Second, Body: 10 * time.Second, Answer: 30 * time.Second}
 
-// hangUpAfter is how long requests under way may take to end when the daemon stops. It needs the rest of its time for
-// deliveries.
+// hangUpAfter is how long running requests may take to end when the daemon stops. The daemon needs the rest of its
+// time for deliveries.
 const hangUpAfter = 2 * time.Second
 
-// Options say where and how is listened.
+// Options configures a listener.
 type Options struct {
-	Name        string // in the log
-	Address     string // 127.0.0.1:PORT; port 0 picks a free one; "" listens at none
-	AddressFlag string // the flags that said so, for errors
-	Cert, Key   string // files, PEM; both or neither
+	Name        string // for the log
+	Address     string // 127.0.0.1:PORT; port 0 picks a free one; "" for none
+	AddressFlag string // the flag for Address, for error messages
+	Cert, Key   string // PEM files; both or neither
 	CertFlag    string
 	KeyFlag     string
-	// Certificate is that of a listener which other machines reach, where there are no files; nil: it has none
+	// Certificate returns the certificate of a listener that other machines reach, if there are no files; nil: none.
 	Certificate func() (tls.Certificate, error)
-	Socket      *Socket // which is served, too; nil is none
+	Socket      *Socket // an additional socket to serve; nil for none
 	Bounds      Bounds
-	Connections int64 // those at a time; further ones are closed
+	Connections int64 // maximum number at a time; further ones are closed
 	ConnContext func(context.Context, net.Conn) context.Context
 	Log         *slog.Logger
 }
 
-// Server is a listener that is open. Its methods are safe for concurrent use.
+// Server is an open listener. Its methods are safe for concurrent use.
 type Server struct {
-	Address   string // "http://127.0.0.1:40123"; "" has none
-	Socket    string // its path; "" has none
-	Loopback  bool   // it can be reached from this machine only
-	Encrypted bool   // what goes over Address
+	Address   string // "http://127.0.0.1:40123"; "" if there is none
+	Socket    string // path of the socket; "" if there is none
+	Loopback  bool   // reachable from this machine only
+	Encrypted bool   // Address uses TLS
 	server    *http.Server
 	listeners []net.Listener
 	o         Options
 }
 
-// Open binds the address; Serve begins to answer. ctx ends the requests under way. Errors: invalid_params, unavailable.
+// Open binds the address. Serve begins to answer. When ctx ends, the running requests end. Open returns
+// invalid_params or unavailable on failure.
 func Open(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{Loopback: true, o: o}
 	if o.Address != "" {
@@ -92,7 +92,7 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Alive is the configuration of connections on which a side that is away is noticed.
+// Alive returns the configuration of HTTP/2 connections that detects an unreachable peer by pings.
 func Alive() *http.HTTP2Config {
 	return &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: 1000}
 }
@@ -138,7 +138,7 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// Serve answers with h until Close. It returns at once. Call it once, unless Close comes first.
+// Serve serves h until Close. It returns at once. It must be called once, unless Close is called first.
 func (s *Server) Serve(h http.Handler) {
 	s.server.Handler = h
 	for _, listener := range s.listeners {
@@ -150,7 +150,7 @@ func (s *Server) Serve(h http.Handler) {
 	}
 }
 
-// Close ends the listener and, within two seconds, what is under way.
+// Close ends the listener and, within two seconds, the running requests.
 func (s *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), hangUpAfter)
 	defer cancel()
@@ -166,7 +166,8 @@ func (s *Server) closeAll() {
 	}
 }
 
-// Patient returns a handler that bounds how long a client takes to send the body, and to take each piece of the answer.
+// Patient returns a handler that limits the time for a client to send the body, and to accept each piece of the
+// answer.
 func Patient(b Bounds, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(rw).SetReadDeadline(time.Now().Add(b.Body))
@@ -186,10 +187,10 @@ func (w patientWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap lets a response controller reach what is below.
+// Unwrap returns the underlying writer, for http.ResponseController.
 func (w patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// HostOf returns the name or address in a Host header, without the port; "" if the port is no number.
+// HostOf returns the name or address in a Host header without the port, or "" if the port is not a number.
 func HostOf(header string) string {
 	host, port, err := net.SplitHostPort(header)
 	if err != nil {
@@ -204,7 +205,7 @@ func HostOf(header string) string {
 	return host
 }
 
-// IsLoopback reports whether a host is this machine, whatever names it has otherwise.
+// IsLoopback reports whether a host is localhost or a loopback address.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || (ip != nil && ip.IsLoopback())

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// visit makes a request on a connection that it leaves open, and reports whether there was an answer.
+// visit sends a request on a connection that stays open, and reports whether there was an answer.
 func visit(t *testing.T, s *Server) (c net.Conn, answered bool) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.Address, "http://"))
@@ -29,7 +29,7 @@ func visit(t *testing.T, s *Server) (c net.Conn, answered bool) {
 	return c, err == nil && strings.Contains(line, "204")
 }
 
-// signalled waits until something is signalled.
+// signalled waits for a signal.
 func signalled(t *testing.T, what string, signal <-chan struct{}) {
 	t.Helper()
 	select {
@@ -39,8 +39,8 @@ func signalled(t *testing.T, what string, signal <-chan struct{}) {
 	}
 }
 
-// crowded serves at most so many connections. idle is signalled each time that the server has taken one for idle, which
-// it does a moment after its client has the answer; busy while a POST is under way, until release is closed.
+// crowded serves at most most connections. idle is signaled each time the server considers a connection idle, which
+// happens shortly after its client has the answer. busy is signaled while a POST is running, until release is closed.
 func crowded(t *testing.T, most int64) (s *Server, idle, busy, release chan struct{}) {
 	s, err := Open(t.Context(),
 		Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: most,
@@ -67,8 +67,8 @@ func crowded(t *testing.T, most int64) (s *Server, idle, busy, release chan stru
 	return s, idle, busy, release
 }
 
-// One connection too many takes the place of the one that has been idle for the longest time, so that nobody keeps
-// others out by holding connections. While all are busy, it is closed itself.
+// TestCrowd checks that one connection too many replaces the one that has been idle for the longest time, so that
+// nobody can lock others out by holding connections. While all are busy, the new connection is closed.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	const most = 3
@@ -105,7 +105,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// A listener that is closed before it serves leaves nothing behind, whichever comes first.
+// TestClosedBeforeItServes checks that closing a listener right after Serve leaves nothing behind, even if serving
+// has not begun.
 func TestClosedBeforeItServes(t *testing.T) {
 	t.Parallel()
 	for range 50 {

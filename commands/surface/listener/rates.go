@@ -6,17 +6,17 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rates bounds how often each client may ask, and how much at once. Only clients that showed who they are come here, so
-// that there are as many entries as clients. It is safe for concurrent use.
+// Rates limits the rate and the number of concurrent requests of each client. It is only for authenticated clients,
+// so that the number of entries is limited. It is safe for concurrent use.
 type Rates struct {
-	PerSecond int // twice as many may come at once
+	PerSecond int // bursts may be twice as large
 
 	mu       sync.Mutex
 	limits   map[string]*rate.Limiter
 	underWay map[string]int
 }
 
-// Allow counts a request of a client, and reports whether it may come now.
+// Allow counts a request of a client and reports whether it is within the rate.
 func (r *Rates) Allow(client string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,7 +29,8 @@ func (r *Rates) Allow(client string) bool {
 	return r.limits[client].Allow()
 }
 
-// Enter counts a request that Allow has let in, unless there are so many under way. Call Leave at its end.
+// Enter counts a request that Allow has permitted and reports true, unless most requests are already running. The
+// caller must call Leave when the request ends.
 func (r *Rates) Enter(client string, most int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +44,7 @@ func (r *Rates) Enter(client string, most int) bool {
 	return true
 }
 
-// Leave counts the end of a request that Enter has let in.
+// Leave counts the end of a request that Enter has permitted.
 func (r *Rates) Leave(client string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

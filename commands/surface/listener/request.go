@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// BearerOf reads the token of a request. Error: unauthenticated, with a hint that says how to get one.
+// BearerOf returns the token of a request, or unauthenticated with a hint on how to get a token.
 func BearerOf(r *http.Request, hint string) (string, error) {
 	headers := r.Header.Values("Authorization")
 	switch {
@@ -32,9 +32,9 @@ func BearerOf(r *http.Request, hint string) (string, error) {
 	return strings.TrimSpace(secret), nil
 }
 
-// ReadAll reads the whole body, most bytes of it at most, so that a slow one holds nothing but its own request, and
-// what follows may take its time. Only JSON may stand in it; a byte order mark before it is left out. It reports
-// whether it could; otherwise it has answered.
+// ReadAll reads the whole body, of at most most bytes, so that a slow body delays only its own request and the
+// handler may take its time. It accepts only JSON and removes a byte order mark. It reports whether it succeeded;
+// otherwise it has written an answer.
 func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		WriteFailure(rw, http.StatusUnsupportedMediaType,
@@ -66,8 +66,8 @@ func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
 	return true
 }
 
-// Astray reports whether the path of a request is not in its shortest form, such as /a/../b: http.ServeMux would
-// redirect it.
+// Astray reports whether the path of a request is not in its shortest form, such as /a/../b, which http.ServeMux
+// would redirect.
 func Astray(r *http.Request) bool {
 	return !strings.HasPrefix(r.URL.Path, "/") || r.URL.Path != path.Clean(r.URL.Path)
 }

@@ -7,7 +7,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// TestBearerOf: a request has one Authorization header with a bearer token, or is told what is wrong with it.
+// TestBearerOf checks that a request must have exactly one Authorization header with a bearer token, and the error
+// otherwise.
 func TestBearerOf(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

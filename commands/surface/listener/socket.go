@@ -15,17 +15,18 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Socket is where processes of this machine connect that cannot reach an address, such as those in a container into which it
-// is mounted.
+// Socket is a Unix socket for processes of this machine that cannot reach an address, such as those in a container
+// into which the socket is mounted.
 type Socket struct {
 	Path  string // absolute
-	Group string // whose members may connect, besides this user; "" is nobody
+	Group string // group that may connect, in addition to this user; "" for none
 }
 
-// MaxSocket bounds the path of a socket, in bytes, on all systems.
+// MaxSocket is the maximum length of a socket's path on all systems, in bytes.
 const MaxSocket = 100
 
-// listen binds the socket. It takes the place of one that nobody serves any more. Errors: invalid_params, unavailable.
+// listen binds the socket, replacing a socket file that nobody serves any more. It returns invalid_params or
+// unavailable on failure.
 func (o *Socket) listen() (net.Listener, error) {
 	if !filepath.IsAbs(o.Path) || len(o.Path) > MaxSocket {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of a socket must be absolute and have at most %d bytes, but is %s", MaxSocket, o.Path).
@@ -49,7 +50,7 @@ func (o *Socket) listen() (net.Listener, error) {
 		return nil, refused(ErrInUse)
 	}
 	sweepHidden(filepath.Dir(o.Path))
-	// It gets its name once its rights are set: until then nobody else reaches it.
+	// The socket gets its name only after its permissions are set, so that nobody can connect before.
 	folder, err := os.MkdirTemp(filepath.Dir(o.Path), hiddenPrefix)
 	if err != nil {
 		return nil, refused(err)
@@ -82,10 +83,11 @@ func (o *Socket) listen() (net.Listener, error) {
 	return &socketListener{listener, o.Path, info}, nil
 }
 
-// A socket that has no name yet is in a folder of its own; its path is hardly longer than that which it gets.
+// A socket is created under a temporary name in a folder of its own. The temporary path is hardly longer than the
+// final one.
 const hiddenPrefix, hiddenName = ".s", "s"
 
-// sweepHidden removes sockets that have no name yet and that nobody serves: the daemon that made one was killed.
+// sweepHidden removes sockets with temporary names that nobody serves, which a killed daemon has left.
 func sweepHidden(in string) {
 	entries, _ := os.ReadDir(in)
 	for _, e := range entries {
@@ -100,7 +102,7 @@ func sweepHidden(in string) {
 	}
 }
 
-// deadSocket reports whether nobody serves a socket any more. One whose queue is full, for instance, is served.
+// deadSocket reports whether nobody serves a socket. A socket with a full queue, for example, still counts as served.
 func deadSocket(path string) bool {
 	conn, err := net.Dial("unix", path)
 	if err == nil {
@@ -112,7 +114,7 @@ func deadSocket(path string) bool {
 // ErrInUse is the error for a socket that another process serves.
 var ErrInUse = errors.New("another daemon uses the socket")
 
-// gid is the number of the group.
+// gid returns the ID of the group, or -1 if there is none.
 func (o *Socket) gid() (int, error) {
 	if o.Group == "" {
 		return -1, nil
@@ -124,7 +126,7 @@ func (o *Socket) gid() (int, error) {
 	return strconv.Atoi(group.Gid)
 }
 
-// socketListener removes its file when it is closed, unless another has taken its place.
+// socketListener removes its file when it is closed, unless another socket has replaced the file.
 type socketListener struct {
 	net.Listener
 	path string
@@ -141,7 +143,7 @@ func (l *socketListener) Close() error {
 
 type uidKey struct{}
 
-// WithUID puts into the context of a connection's requests which user has connected, where that is known: see UIDOf.
+// WithUID stores the user ID of a connection's peer in the context of its requests, if that is known: see UIDOf.
 func WithUID(ctx context.Context, c net.Conn) context.Context {
 	if socket, is := c.(*net.UnixConn); is {
 		if uid, known := uidOf(socket); known {
@@ -151,7 +153,7 @@ func WithUID(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// UIDOf returns which user has sent a request over a socket.
+// UIDOf returns the ID of the user who sent a request over a socket.
 func UIDOf(ctx context.Context) (uid int, known bool) {
 	uid, known = ctx.Value(uidKey{}).(int)
 	return uid, known

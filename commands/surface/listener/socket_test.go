@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestSweepHidden: what a daemon that was killed has left is removed, and nothing else; and a file is not replaced.
+// TestSweepHidden checks that only the remains of a killed daemon are removed, and that a regular file is not
+// replaced.
 func TestSweepHidden(t *testing.T) {
 	t.Parallel()
 	in := t.TempDir()

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uidOf asks the kernel which user has connected.
+// uidOf returns the user ID of the peer, according to the kernel.
 func uidOf(c *net.UnixConn) (uid int, known bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -1,10 +1,11 @@
-// Alike alerts in one card, of which those that were seen are folded.
+// A card of similar alerts. Alerts that were seen are folded.
 import { alertType, alertWord } from "./alerts.js";
 import { plural } from "./words.js";
 
-// AlertCard shows a group of alerts, of which the newest says `what`. That one is shown, and each for which `shows`
-// holds; the others are folded. `heading` is the tag of its title, `from` shows who sent them, and `head` what is
-// beside that. Icon draws what a type is, and `told` shows an alert. `dismiss` takes the card away.
+// AlertCard renders a group of alerts. `what` is the contents of the newest alert. AlertCard shows that alert and
+// each alert for which `shows` returns true, and folds the others. `heading` is the tag of the title, `from` renders
+// the sender, and `head` is shown beside the sender. Icon draws the type, and `told` renders an alert. `dismiss`
+// removes the card.
 export function AlertCard({ list, what, heading: Heading = "h2", from, head, shows, Icon, told, dismiss }) {
   const type = what && alertType(what), n = list.length;
   const open = list.filter((alert, i) => i === 0 || shows(alert));

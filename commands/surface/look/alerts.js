@@ -1,13 +1,13 @@
-// What agents tell the user: of what kind it is, and what belongs together.
+// The types of alerts from agents to the user, and the groups of alerts.
 
 const words = { error: "Error", warning: "Warning", success: "Success", info: "Information" };
 
-// alertType and alertWord say of what kind an alert is, in the page's words and in a person's.
+// alertType returns the type of an alert, and alertWord returns the word for it that people see.
 export const alertType = (alert) => (Object.hasOwn(words, alert.alertType) ? alert.alertType : "info");
 export const alertWord = (alert) => words[alertType(alert)];
 
-// groups puts alerts together that one agent has sent of one kind; whatOf returns what one says, if it can be read. Their order stays: a
-// group stands where its first one does.
+// groups combines the alerts of one type that one agent sent for one project. whatOf returns the contents of an
+// alert, or undefined if the alert cannot be read. The order stays: a group takes the position of its first alert.
 export function groups(alerts, whatOf) {
   const found = new Map();
   for (const alert of alerts) {

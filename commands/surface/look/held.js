@@ -1,17 +1,18 @@
-// The five seconds in which an answer can be taken back: until when it is held, and who sends it then.
+// The five seconds in which a person can take back an answer.
 
 const takeBack = 5000; // milliseconds
 
-// heldUntil is until when an answer that is given now can be taken back, in milliseconds since 1970: not at all where
-// its question would expire meanwhile.
+// heldUntil returns until when a person can take back an answer given now, in milliseconds since 1970. If the
+// question expires within ten seconds, this is now.
 export function heldUntil(expiresAt) {
   const now = Date.now();
   return Date.parse(expiresAt) < now + 2 * takeBack ? now : now + takeBack;
 }
 
-// holding sends answers once they cannot be taken back any more, and at once where the page goes away: they were
-// given. held() lists those that can be, as [id, until]; send(id) sends one, and show() shows anew how long it still
-// is. It returns sendDue({all}), and watch(), which is to be called when that list has changed.
+// holding returns functions that send each held answer when its time is over, and all held answers immediately when
+// the page closes. held() returns the held answers as [id, until]. send(id) sends an answer. show() updates the
+// remaining time on the page. holding returns sendDue({all}), and watch(), which must be called whenever the list has
+// changed.
 export function holding({ held, send, show }) {
   let timer;
   const sendDue = ({ all = false } = {}) => {

@@ -1,15 +1,14 @@
-// Answering a question: its options with a few words beside them, or a text; and the answer that can still be taken
-// back.
+// The reply to a question: its options with a comment, or a text, and the answer that a person can still take back.
 import { useRef } from "preact/hooks";
 import { spoken } from "./answer.js";
 import { ranked, refuses } from "./options.js";
 
-// longest is how many characters an answer may have.
+// longest is the maximum number of characters in an answer.
 const longest = "2000";
 
-// Reply is what a question is answered with. id is that of the question, and of the element with the id ID-asked that
-// shows it. draft is an answer that was taken back: its words are there again. onAnswer is called with {option},
-// {option, text} or {text}.
+// Reply renders the form for the answer to a question. id is the ID of the question. The element with the ID ID-asked
+// must show the question. draft is an answer that was taken back; its text is in the form again. onAnswer is called
+// with {option}, {option, text}, or {text}.
 export const Reply = ({ options = [], ...asked }) =>
   options.length ? <Choices options={options} {...asked} /> : <Letter {...asked} />;
 
@@ -42,7 +41,7 @@ function Letter({ id, draft, onAnswer }) {
     if (text) onAnswer({ text });
     else field.current.focus();
   };
-  // form-action is 'none': the form never goes anywhere, it only gives the button its meaning.
+  // form-action is 'none', so the browser never submits the form. The form only gives the button its meaning.
   return (
     <form class="reply" onSubmit={send} novalidate>
       <label for={`${id}-text`}>Your answer</label>
@@ -56,9 +55,9 @@ const Words = ({ id, draft, field }) => (
   <textarea ref={field} id={`${id}-text`} rows="3" maxlength={longest} defaultValue={draft?.text ?? ""} />
 );
 
-// Held stands in the place of the reply while an answer can be taken back. until is when it is sent, in milliseconds
-// since 1970: who shows this shows it again as that comes closer. onUndo(draft, words) takes it back: draft is what
-// stands in the form again, if anything does, and words is true where that is done to add some.
+// Held replaces the form while a person can take back the answer. until is when the answer is sent, in milliseconds
+// since 1970. The caller must render Held again as that time comes closer. onUndo(draft, words) takes back the
+// answer. draft is the text that the form shows again, if any. words is true if the person wants to add a comment.
 export function Held({ answer, options = [], until, onUndo }) {
   const option = options[answer.option], seconds = Math.max(0, Math.ceil((until - Date.now()) / 1000));
   const back = (words) => onUndo(words || answer.text ? answer : undefined, words);

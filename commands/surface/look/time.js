@@ -1,8 +1,8 @@
-// Lengths of time as people read them.
+// Durations in the form in which people read them.
 
 const minute = 60_000; // milliseconds
 
-// span is a length of time, in milliseconds, as 12 ms, 1.4 s, 42 min, 6 h 12 min or 3 d 4 h.
+// span formats a duration in milliseconds as 12 ms, 1.4 s, 42 min, 6 h 12 min, or 3 d 4 h.
 export function span(ms) {
   if (Number.isNaN(ms)) return "?";
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
@@ -17,7 +17,7 @@ export function span(ms) {
   return h % 24 ? `${d} d ${h % 24} h` : `${d} d`;
 }
 
-// left is how long there is until a time, as "59 min left"; "" if that is no time.
+// left returns the time left until a time, such as "59 min left", or "" for text that is not a time.
 export function left(text, now = Date.now()) {
   const ms = Date.parse(text) - now;
   if (Number.isNaN(ms)) return "";

@@ -1,9 +1,9 @@
-// Numbers as they are shown.
+// Numbers in the form in which the page shows them.
 
 const grouped = new Intl.NumberFormat("en");
 
-// count is a number with its thousands apart.
+// count formats a number with separators between the thousands.
 export const count = (n) => grouped.format(n ?? 0);
 
-// plural is a number with its word: plural(2, "message") is "2 messages".
+// plural formats a number with its noun: plural(2, "message") is "2 messages".
 export const plural = (n, one, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;

@@ -14,24 +14,24 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// arrival registers the one agent whose host has started `mailroom mcp`, and lets it join its session, when the host
+// arrival registers the one agent whose host has started `mailroom mcp` and makes it join its session when the host
 // connects. It is safe for concurrent use.
 type arrival struct {
-	env   commands.Env // its caller is the agent
+	env   commands.Env // whose caller is the agent
 	owner Owner
 
 	refused sync.Once
 	first   sync.Once
 	mu      sync.Mutex
-	done    bool // the agent has arrived, or cannot and need not be asked again
+	done    bool // the agent is registered, or its failed join is final
 }
 
-// arrivalPatience is how long a host that connects waits for the arrival. If it takes longer, the first call of a tool
-// tries again.
+// arrivalPatience is how long the first request of a host waits for the registration. If that is too short, the first
+// tool call tries again.
 const arrivalPatience = 2 * time.Second
 
-// greet is a middleware that lets the agent arrive with its host's first request, be that to initialize or, in newer
-// versions of the protocol, any.
+// greet is a middleware that registers the agent at the host's first request: the request to initialize or, in newer
+// versions of the protocol, any request.
 func (a *arrival) greet(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		a.first.Do(func() {
@@ -45,15 +45,15 @@ func (a *arrival) greet(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// ready lets the agent arrive unless it has. A database that is missing is not made, since a host may have started us
-// in any folder; the error says so.
+// ready registers the agent unless that is done. It does not create a missing database, since a host may start this
+// program in any folder; the error reports the missing database.
 func (a *arrival) ready(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.done {
 		return nil
 	}
-	if a.env.Engine == nil { // what needs no database is answered before there is one
+	if a.env.Engine == nil { // requests that require no database are answered before it is open
 		return orchestrator.Errorf(orchestrator.Unavailable, "the database is not available yet").WithHint("Call again")
 	}
 	if _, err := agents.List(ctx, a.env.Ledger); err != nil {
@@ -70,14 +70,14 @@ func (a *arrival) ready(ctx context.Context) error {
 	case orchestrator.Busy, orchestrator.Unavailable:
 		a.done = err == nil
 	}
-	if err != nil { // each tool says it for itself, and some do not need it
+	if err != nil { // each tool that needs the session reports the error itself
 		a.env.Log.Warn("the agent cannot join its session", "agent", name, "session", a.env.Caller.Session, "error",
 			err)
 	}
 	return nil
 }
 
-// withMissing tells a model what there is to do about a database that is not there: it cannot make one with a tool.
+// withMissing adds a hint for the model about a missing database, which no tool can create.
 func withMissing(err error, l *ledger.Ledger) error {
 	var e *orchestrator.Error
 	if !l.NoneYet() || !errors.As(err, &e) {

@@ -9,25 +9,25 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// underway keeps track of the HTTP requests that one endpoint is answering, so that a client can cancel one. It does so
-// by a notification, which is another HTTP request, and may leave the connection of the first one open: then nothing
-// but this notification tells that nobody will read the answer. Source: Model Context Protocol 2025-11-25,
-// "Cancellation". It is safe for concurrent use.
+// underway tracks the HTTP requests that one endpoint is answering, so that a client can cancel one of them. The
+// client cancels it with a notification, which is another HTTP request. The connection of the first request may stay
+// open, so only the notification shows that nobody will read the answer. Source: Model Context Protocol 2025-11-25,
+// "Cancellation". underway is safe for concurrent use.
 type underway struct {
 	mu    sync.Mutex
 	calls map[callID][]*context.CancelFunc
 }
 
-// callID identifies a request: its Authorization header, the query of its URL, and its id in JSON-RPC. Two clients with
-// the same token may use the same ids. Then one of them cancels the request of the other, too, which fails without
+// callID identifies a request: its Authorization header, the query of its URL, and its JSON-RPC ID. Two clients with
+// the same token may use the same IDs. One of them then also cancels the request of the other, which fails without
 // having taken a message.
 type callID struct {
 	token, query string
 	id           jsonrpc.ID
 }
 
-// enter takes note of a request until exit is called. leave is what cancels it. If m, its body, is itself the
-// notification that cancels others, enter cancels them.
+// enter tracks a request until exit is called. leave cancels the request. If m, the body, is itself a cancellation
+// notification, enter cancels the requests that it names.
 func (u *underway) enter(r *http.Request, m *jsonrpc.Request, leave context.CancelFunc) (exit func()) {
 	if m == nil {
 		return func() {}

@@ -23,8 +23,8 @@ import (
 	"mailroom/commands/surface/surfacetest"
 )
 
-// conformance runs the protocol's own suite against an endpoint. An entry of the list of expected failures that does
-// not fail is a failure, too.
+// conformance runs the official conformance suite of the protocol against an endpoint. An expected failure that does
+// not occur counts as a failure, too.
 func conformance(t *testing.T, endpoint string) {
 	t.Helper()
 	clients, err := filepath.Abs("../../../cmd/mailroom/testdata/clients")
@@ -51,7 +51,8 @@ func conformance(t *testing.T, endpoint string) {
 	}
 }
 
-// TestConformance: the code that serves our tools serves the suite's own as the protocol asks.
+// TestConformance checks that the code that serves Mailroom's tools serves the suite's own tools as the protocol
+// requires.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
@@ -61,7 +62,7 @@ func TestConformance(t *testing.T) {
 	conformance(t, proxyWithToken(t, e.Address, e.Token("a", false))+"/mcp")
 }
 
-// proxyWithToken puts a proxy before a server that shows a token: the suite can send no headers.
+// proxyWithToken starts a proxy that adds a token to requests, since the suite cannot send headers.
 func proxyWithToken(t *testing.T, address, token string) string {
 	t.Helper()
 	target, err := url.Parse(address)
@@ -78,7 +79,7 @@ func proxyWithToken(t *testing.T, address, token string) string {
 	return proxy.URL
 }
 
-// The smallest picture and the smallest sound that are ones.
+// The smallest valid picture and sound.
 const (
 	onePixel  = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 	noSamples = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
@@ -98,7 +99,7 @@ func embedded(uri, kind, text string) sdk.Content {
 	return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: uri, MIMEType: kind, Text: text}}
 }
 
-// fixtures is a server with what the suite calls by name.
+// fixtures returns a server with the tools and resources that the suite uses by name.
 func fixtures() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "fixtures", Version: "1"}, &sdk.ServerOptions{
 		CompletionHandler: func(context.Context, *sdk.CompleteRequest) (*sdk.CompleteResult, error) {

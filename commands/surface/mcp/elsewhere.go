@@ -10,26 +10,26 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// Owner is the host for which the tools of one agent were configured. Another that starts them, since it reads the same
-// file, would take messages which the agent's model never sees: there each tool refuses, and a host that has tools of
-// its own sees none of these.
+// Owner is the host for which the tools of one agent are configured. Another host may start the tools because it
+// reads the same configuration file, and would take messages that the agent's model never sees. In such a host, each
+// tool returns an error. If the other host has Mailroom tools of its own, it gets an empty tool list.
 type Owner struct {
-	Host string // "": any host may use them
-	// the host in which this process runs, which counts where the client's name is not known
+	Host string // "" permits any host
+	// Around is the host around this process. It counts if the name of the client is unknown.
 	Around  agenthost.Seen
-	Refused func(agenthost.Refusal) error // keeps that another host got nothing; nil keeps nothing
+	Refused func(agenthost.Refusal) error // records the refusal of another host; nil records nothing
 
-	IsConnected func(host string) bool // whether a host has tools of its own; nil: none has
+	IsConnected func(host string) bool // whether a host has its own Mailroom tools; nil: none has
 }
 
-// For has Serve serve the owner's host only.
+// For returns a server whose Serve serves only the owner's host.
 func (s *Server) For(owner Owner) *Server {
 	of := *s
 	of.owner = owner
 	return &of
 }
 
-// elsewhere is a middleware that answers another host than the owner in place of next.
+// elsewhere is a middleware that refuses the requests of other hosts than the owner.
 func (a *arrival) elsewhere(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		seen := a.client(req)
@@ -64,8 +64,8 @@ func (a *arrival) elsewhere(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// client returns the host that has sent a request. What its client calls itself decides. If that is not known, or --as
-// auto has not found the host's process, the host around counts.
+// client returns the host that sent a request. The name in its ClientInfo decides. If that is unknown, or if --as
+// auto has not found the host's process, client returns the host around this process.
 func (a *arrival) client(req sdk.Request) agenthost.Seen {
 	if a.env.Caller.Name == orchestrator.Auto {
 		return a.owner.Around

@@ -12,9 +12,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// client serves bob's tools, which are claude's, to a client of a name, in a process that runs in a host or in none. The
-// hosts that are connected have tools of their own. It
-// returns what was kept of refusals.
+// client serves bob's tools, which belong to claude, to a client with a name, in a process inside the host around, or
+// "" for none. The connected hosts have tools of their own. It returns the recorded refusals.
 func (e *endpoints) client(name, around string, connected ...string) (*sdk.ClientSession, *[]agenthost.Refusal) {
 	e.T.Helper()
 	var kept []agenthost.Refusal
@@ -48,8 +47,9 @@ func (e *endpoints) client(name, around string, connected ...string) (*sdk.Clien
 	return s, &kept
 }
 
-// In another known host every tool says whose they are, and nothing else happens: bob is not even registered. What the
-// client calls itself decides, and the host around where that name is not known.
+// TestAnotherHostIsRefused checks that, in another known host, every tool returns the name of its host, and that
+// nothing else happens: bob is not even registered. The name of the client decides, and the surrounding host if that
+// is unknown.
 func TestAnotherHostIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ client, around, is string }{
@@ -68,7 +68,7 @@ func TestAnotherHostIsRefused(t *testing.T) {
 			}
 			refused := 0
 			for _, tool := range tools.Tools {
-				if test.is == "" && tool.Name != "list_groups" { // others may wait, or ask the user
+				if test.is == "" && tool.Name != "list_groups" { // other tools may wait, or ask the user
 					continue
 				}
 				text, failed := called(t, s, tool.Name, "{}")
@@ -99,7 +99,8 @@ func TestAnotherHostIsRefused(t *testing.T) {
 	}
 }
 
-// A host that has tools of its own sees none of those which it has started for another.
+// TestAnotherHostHasItsOwn checks that a host with tools of its own gets none of the tools that belong to another
+// host.
 func TestAnotherHostHasItsOwn(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "alice")

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// withCodes is a middleware that gives every error its code, where the SDK would say 0, and does not answer for what
-// the server does not have: a list of no prompts from one that has declared none.
+// withCodes is a middleware that gives every error a JSON-RPC code, for which the SDK would use 0. It also refuses to
+// list prompts, because the server has declared none.
 func withCodes(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		result, err := next(ctx, method, req)
@@ -24,8 +24,8 @@ func withCodes(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// withCode returns an error that has a code of JSON-RPC: its own, that of the fault of whoever asked, or otherwise the
-// code given. nil stays nil.
+// withCode returns an error with a JSON-RPC code: the code of err if it has one, invalid params if the caller made a
+// mistake, or else the code otherwise. It returns nil if err is nil.
 func withCode(err error, otherwise int64) error {
 	var coded *jsonrpc.Error
 	if err == nil || errors.As(err, &coded) && coded.Code != 0 {
@@ -39,7 +39,8 @@ func withCode(err error, otherwise int64) error {
 	return &jsonrpc.Error{Code: otherwise, Message: err.Error()}
 }
 
-// withNames returns a middleware that tells a client that calls a tool by its document's name what its name is here.
+// withNames returns a middleware that, if a client calls a tool by the name in its document, returns an error with
+// the name of the tool on this server.
 func withNames(offer surface.Offer) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {

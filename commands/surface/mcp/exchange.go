@@ -14,21 +14,21 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// exchange is what the calls of tools have in common that come over one connection, or in one HTTP request: who asks,
-// whether they are still there, and what is to be noted of an answer once it was written or could not be. It is safe
-// for concurrent use.
+// exchange is the state that the tool calls of one connection, or of one HTTP request, share: the caller, whether the
+// caller is still connected, and the functions to call after an answer was written or could not be written. It is
+// safe for concurrent use.
 type exchange struct {
 	caller commands.Caller
-	gone   context.Context             // ends when whoever asks goes away
-	valid  func(context.Context) error // that whoever asks is still let in, at the last moment; nil is always
-	leave  func()                      // ends gone, where valid is not nil
+	gone   context.Context             // ends when the client disconnects
+	valid  func(context.Context) error // checks that the caller still has access; nil means always
+	leave  func()                      // ends gone; set if valid is not nil
 
 	running sync.WaitGroup
-	handing atomic.Int32 // how many of those hand out messages
+	handing atomic.Int32 // number of running calls that hand out messages
 	mu      sync.Mutex
-	ended   bool                       // no more calls are taken
-	last    int                        // the number given last
-	open    map[int]func(written bool) // by the number that expect gave the answer; settle removes them
+	ended   bool                       // no more calls are accepted
+	last    int                        // the last number assigned
+	open    map[int]func(written bool) // by the number from expect; settle removes entries
 }
 
 type exchangeKey struct{}
@@ -37,8 +37,8 @@ func withExchange(ctx context.Context, x *exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// exchangeOf returns the exchange that a call belongs to. Every call has one; should it be missing, the caller is
-// nobody, who may do nothing.
+// exchangeOf returns the exchange of a call. If it is missing, which does not happen, exchangeOf returns one with an
+// empty caller, who has no rights.
 func exchangeOf(ctx context.Context) *exchange {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		return x
@@ -46,7 +46,7 @@ func exchangeOf(ctx context.Context) *exchange {
 	return &exchange{gone: ctx}
 }
 
-// stillValid returns an error if whoever asks has lost the right to since.
+// stillValid returns an error if the caller has lost access since the request began.
 func (x *exchange) stillValid(ctx context.Context) error {
 	if x.valid == nil {
 		return nil
@@ -54,8 +54,8 @@ func (x *exchange) stillValid(ctx context.Context) error {
 	return x.valid(ctx)
 }
 
-// begin returns a context for one call that ends with the call's own and when whoever asks goes away. Call done at its
-// end. After end it is too late for a call: nobody would take its answer.
+// begin returns a context for one call. The context ends with ctx or when the client disconnects. The caller must
+// call done at the end of the call. After end, begin returns an error, because nobody would read the answer.
 func (x *exchange) begin(ctx context.Context) (_ context.Context, done func(), err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -72,26 +72,26 @@ func (x *exchange) begin(ctx context.Context) (_ context.Context, done func(), e
 	}, nil
 }
 
-// callKey stands in the _meta of an answer that expect has numbered.
+// callKey is the key of an answer's number in its _meta, see expect.
 const callKey = "mailroom/answer"
 
-// expect keeps a function to call once a result was written to whoever asked, or could not be, and puts a number into
-// the result by which settle finds that function.
+// expect registers a function to call after a result was written to the client or could not be written. It stores a
+// number in the result, by which settle finds the function.
 func (x *exchange) expect(result *sdk.CallToolResult, settled func(written bool)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.open == nil {
-		x.open, x.last = map[int]func(bool){}, rand.IntN(1<<50) // no message can name it
+		x.open, x.last = map[int]func(bool){}, rand.IntN(1<<50) // unpredictable, so that no message can contain it
 	}
 	x.last++
 	x.open[x.last] = settled
 	result.Meta = sdk.Meta{callKey: x.last}
 }
 
-// answerNumbers finds the numbers of answers in what is written to a client.
+// answerNumbers matches the numbers of answers in data written to a client.
 var answerNumbers = pattern.New(`"` + callKey + `":(\d+)`)
 
-// settle has it noted whether the answers in a text were written.
+// settle calls the functions of the answers in text, and passes whether the answers were written.
 func (x *exchange) settle(text []byte, written bool) {
 	for _, found := range answerNumbers().FindAllSubmatch(text, -1) {
 		number, _ := strconv.Atoi(string(found[1]))
@@ -105,7 +105,7 @@ func (x *exchange) settle(text []byte, written bool) {
 	}
 }
 
-// end waits for the calls under way. An answer that was not settled by then was not written.
+// end waits for the running calls. It treats every answer that is not settled by then as not written.
 func (x *exchange) end() {
 	x.mu.Lock()
 	x.ended = true

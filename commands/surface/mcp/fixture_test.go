@@ -18,10 +18,10 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// endpoints are those of a new database, with tools among them.
+// endpoints are the endpoints of a new database, including tools.
 type endpoints struct{ *surfacetest.Endpoints }
 
-// newEndpoints serves a new database with some agents in it.
+// newEndpoints serves a new database with some agents.
 func newEndpoints(t testing.TB, agents ...string) *endpoints {
 	t.Helper()
 	e := &endpoints{surfacetest.New(t, agents...)}
@@ -29,7 +29,7 @@ func newEndpoints(t testing.TB, agents ...string) *endpoints {
 	return e
 }
 
-// serve serves commands and handlers until the test ends, at an address of their own.
+// serve serves commands and handlers at a new address until the end of the test.
 func (e *endpoints) serve(env commands.Env, handlers map[string]http.Handler) {
 	e.T.Helper()
 	w, err := web.Listen(e.T.Context(), env,
@@ -41,12 +41,12 @@ func (e *endpoints) serve(env commands.Env, handlers map[string]http.Handler) {
 	e.Address = w.Address
 }
 
-// roundTrip is a transport of HTTP that is a function.
+// roundTrip is a function that implements http.RoundTripper.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// tools connects an agent's client to one of the endpoints of tools.
+// tools connects an agent's client to one of the tool endpoints.
 func (e *endpoints) tools(path, agent string, admin bool, o *sdk.ClientOptions) *sdk.ClientSession {
 	e.T.Helper()
 	show := surfacetest.Bearer(e.Token(agent, admin))
@@ -70,8 +70,8 @@ func connected(t testing.TB, o *sdk.ClientOptions, transport sdk.Transport) *sdk
 	return s
 }
 
-// piped serves a client on pipes, as a process does on standard input and output. hangUp closes them and returns when
-// the server has ended.
+// piped serves a client on pipes, as a process does on standard input and output. hangUp closes the pipes and returns
+// when the server has ended.
 func piped(t testing.TB, s *offered, agent string, o *sdk.ClientOptions) (_ *sdk.ClientSession, hangUp func()) {
 	t.Helper()
 	in, toServer := io.Pipe()
@@ -95,7 +95,7 @@ func piped(t testing.TB, s *offered, agent string, o *sdk.ClientOptions) (_ *sdk
 	return connected(t, o, &sdk.IOTransport{Reader: fromServer, Writer: toServer}), hangUp
 }
 
-// called calls a tool and returns what a model reads of the answer.
+// called calls a tool and returns the text of the answer for the model.
 func called(t *testing.T, s *sdk.ClientSession, tool, args string) (text string, failed bool) {
 	t.Helper()
 	p := &sdk.CallToolParams{Name: tool}
@@ -109,7 +109,7 @@ func called(t *testing.T, s *sdk.ClientSession, tool, args string) (text string,
 	return r.Content[0].(*sdk.TextContent).Text, r.IsError
 }
 
-// done is called for a call that must succeed.
+// done calls a tool and fails the test if the call fails.
 func done(t *testing.T, s *sdk.ClientSession, tool, args string) string {
 	t.Helper()
 	text, failed := called(t, s, tool, args)
@@ -119,7 +119,7 @@ func done(t *testing.T, s *sdk.ClientSession, tool, args string) string {
 	return text
 }
 
-// value asks the database, as another program does.
+// value runs a query on a separate connection, as another program does.
 func (e *endpoints) value(query string, args ...any) (got string) {
 	e.T.Helper()
 	db := enginetest.Plain(e.T, e.Router.Path())
@@ -130,7 +130,7 @@ func (e *endpoints) value(query string, args ...any) (got string) {
 	return got
 }
 
-// await asks until the answer is the one that is wanted, with pauses.
+// await repeats a query, with pauses, until the result is as wanted.
 func (e *endpoints) await(want, query string, args ...any) {
 	e.T.Helper()
 	again := time.NewTicker(5 * time.Millisecond)

@@ -19,7 +19,7 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// taken is an answer that marked something, and says when it was taken back.
+// taken is an answer that marked something; back is closed when that is taken back.
 type taken struct {
 	Done bool `json:"done"`
 	back chan struct{}
@@ -33,7 +33,7 @@ func (r taken) Settle(_ context.Context, _ commands.Env, written bool) error {
 	return nil
 }
 
-// taker is a tool that has taken something at the very moment at which its client goes away.
+// taker is a tool that takes something at the moment at which its client disconnects.
 type taker struct {
 	env           commands.Env
 	started, back chan struct{}
@@ -51,7 +51,7 @@ func newTaker(e *endpoints) *taker {
 	return k
 }
 
-// message is one of the protocol's as an HTTP request.
+// message returns a message of the protocol as an HTTP request.
 func (e *endpoints) message(ctx context.Context, token, path, body string) *http.Request {
 	e.T.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.Address+path, strings.NewReader(body))
@@ -67,13 +67,13 @@ func (e *endpoints) message(ctx context.Context, token, path, body string) *http
 
 const callTry = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"try","arguments":{}}}`
 
-// post sends a message and reads the answer to its end.
+// post sends a message and reads the whole answer.
 func (e *endpoints) post(token, path, body string) (status int, answer string) {
 	e.T.Helper()
 	return e.answerTo(e.message(e.T.Context(), token, path, body))
 }
 
-// answerTo sends a request and reads the answer to its end.
+// answerTo sends a request and reads the whole answer.
 func (e *endpoints) answerTo(r *http.Request) (status int, answer string) {
 	e.T.Helper()
 	res, err := http.DefaultClient.Do(r)
@@ -88,7 +88,7 @@ func (e *endpoints) answerTo(r *http.Request) (status int, answer string) {
 	return res.StatusCode, string(read)
 }
 
-// waysToLeave are how a client can go in the middle of a call of the taker.
+// waysToLeave are the ways in which a client can disconnect or cancel during a call of the taker.
 var waysToLeave = map[string]func(*endpoints, *taker){
 	"the HTTP request ends": func(e *endpoints, k *taker) {
 		ctx, cancel := context.WithCancel(e.T.Context())
@@ -108,7 +108,7 @@ var waysToLeave = map[string]func(*endpoints, *taker){
 			answered <- answer
 		}()
 		<-k.started
-		// Another's notification, one for another request, and one at another endpoint call off nothing.
+		// A notification of another client, for another request, or at another endpoint cancels nothing.
 		e.post(e.Token("b", false), "/mcp",
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 		e.post(token, "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7"}}`)
@@ -117,7 +117,7 @@ var waysToLeave = map[string]func(*endpoints, *taker){
 		case <-answered:
 			e.T.Error("a notification that was not for it ended the call")
 			return
-		case <-time.After(100 * time.Millisecond): // it ends at once, if it does
+		case <-time.After(100 * time.Millisecond): // if it ends, it does so at once
 		}
 		if status, _ := e.post(token, "/mcp",
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`); status != http.StatusAccepted {
@@ -144,7 +144,7 @@ var waysToLeave = map[string]func(*endpoints, *taker){
 	},
 }
 
-// TestClientGone: whatever a call has taken when its client goes away or calls it off is taken back.
+// TestClientGone checks that everything that a call has taken is taken back if its client disconnects or cancels it.
 func TestClientGone(t *testing.T) {
 	t.Parallel()
 	for name, leave := range waysToLeave {
@@ -162,7 +162,8 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// TestAnswerNotTaken: a message whose answer could not be written is unread, and the next who asks gets it.
+// TestAnswerNotTaken checks that a message whose answer could not be written is unread, and that the next reader gets
+// it.
 func TestAnswerNotTaken(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -196,12 +197,12 @@ func TestAnswerNotTaken(t *testing.T) {
 	}
 }
 
-// unwritable is the answer to a client that is no longer there.
+// unwritable is the writer for a client that has disconnected.
 type unwritable struct{ http.ResponseWriter }
 
 func (unwritable) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// breaking is a pipe that breaks when a word is to be written into it.
+// breaking is a pipe that breaks when a certain word is written to it.
 type breaking struct {
 	word   string
 	hangUp *io.PipeWriter
@@ -215,7 +216,8 @@ func (w *breaking) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestWaiterGone: a wait in the database whose client has gone takes nothing; another waiter of the agent gets it.
+// TestWaiterGone checks that a wait whose client has disconnected takes nothing, and that another waiter of the agent
+// gets the message.
 func TestWaiterGone(t *testing.T) {
 	t.Parallel()
 	const wait = `{"timeoutMs":60000,"waitFor":"b"}`
@@ -256,7 +258,7 @@ func TestWaiterGone(t *testing.T) {
 	}
 }
 
-// TestFailsAfterItHasTaken: a message that a command has taken before it failed, or panicked, is unread.
+// TestFailsAfterItHasTaken checks that a message is unread if the command that took it then fails or panics.
 func TestFailsAfterItHasTaken(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func() error{
@@ -292,8 +294,8 @@ func TestFailsAfterItHasTaken(t *testing.T) {
 	}
 }
 
-// TestStandardInputEndsBeforeAnswers: a server whose standard input has ended, and whose answers nobody takes, ends all
-// the same, and gives back what it has.
+// TestStandardInputEndsBeforeAnswers checks that a server ends, and gives back its messages, if its standard input
+// has ended and nobody reads its answers.
 func TestStandardInputEndsBeforeAnswers(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -303,7 +305,7 @@ func TestStandardInputEndsBeforeAnswers(t *testing.T) {
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}` + "\n")
 	full, out := io.Pipe()
 	defer full.Close()
-	go full.Read(make([]byte, 64<<10)) // the first answer is taken, and no other
+	go full.Read(make([]byte, 64<<10)) // reads the first answer only
 	err := NewServer(e.Env, "v1").offering(false, "relay").serveStream(t.Context(),
 		commands.Caller{Name: "a", Session: "default"}, in, out)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Handlers serve tools over streamable HTTP, by path: /mcp those of all vocabularies, and /mcp/VOCABULARY those of one
-// under its document's own names. Which tools there are depends on the token's right. They go into
-// web.Options.WithToken.
+// Handlers returns the handlers that serve tools over streamable HTTP, by path. /mcp serves the tools of all
+// vocabularies, and /mcp/VOCABULARY those of one vocabulary under the names in its document. The right of the token
+// determines the tools. The handlers belong in web.Options.WithToken.
 func (s *Server) Handlers() map[string]http.Handler {
 	handlers := map[string]http.Handler{"/mcp": s.handler()}
 	for _, name := range s.env.Catalogue.Vocabularies() {
@@ -27,9 +27,9 @@ func (s *Server) Handlers() map[string]http.Handler {
 	return handlers
 }
 
-// handler serves the tools of some vocabularies.
+// handler returns a handler for the tools of some vocabularies.
 func (s *Server) handler(vocabularies ...string) http.Handler {
-	// Made when they are first asked for: the tools of all vocabularies and their schemas are a few megabytes.
+	// Created on first use: the tools of all vocabularies and their schemas take a few megabytes.
 	forAll := sync.OnceValue(func() *sdk.Server { return s.offering(false, vocabularies...).tools })
 	forAdmins := sync.OnceValue(func() *sdk.Server { return s.offering(true, vocabularies...).tools })
 	return s.handlerOf(func(r *http.Request) *sdk.Server {
@@ -40,9 +40,9 @@ func (s *Server) handler(vocabularies ...string) http.Handler {
 	})
 }
 
-// handlerOf serves what is for whoever asks. Requests have no session of their own: each says who asks by its token,
-// and an answer is on its way to whoever sent the request, or to nobody. A `subscriptions/listen` has a server for
-// itself.
+// handlerOf returns a handler that serves each request with a suitable server. Requests do not belong to sessions:
+// the token of each request identifies the caller, and an answer goes only to the sender of the request. A
+// `subscriptions/listen` request has a server of its own.
 func (s *Server) handlerOf(server func(*http.Request) *sdk.Server) http.Handler {
 	handler := s.streamable(server)
 	var under underway
@@ -51,9 +51,9 @@ func (s *Server) handlerOf(server func(*http.Request) *sdk.Server) http.Handler 
 		gone, leave := context.WithCancel(r.Context())
 		defer leave()
 		x := &exchange{caller: web.CallerOf(r.Context()), gone: gone, valid: web.StillValid, leave: leave}
-		body, _ := io.ReadAll(r.Body) // from memory: package web has read it
+		body, _ := io.ReadAll(r.Body) // from memory: package web has read the body
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		rw.Header().Set("X-Accel-Buffering", "no") // proxies are to hand events on at once
+		rw.Header().Set("X-Accel-Buffering", "no") // makes proxies forward events at once
 		out := &watchedWriter{ResponseWriter: rw, x: x}
 		answers, m := admit(out, r, body)
 		if answers == nil {
@@ -79,32 +79,33 @@ func (s *Server) handlerOf(server func(*http.Request) *sdk.Server) http.Handler 
 	})
 }
 
-// listensPerCaller bounds the subscriptions that a caller has at a time. Each looks for mail at every change.
+// listensPerCaller is the maximum number of concurrent subscriptions of a caller. Each one checks for messages at
+// every change.
 const listensPerCaller = 32
 
-// streamable serves one server of the SDK or another over HTTP.
+// streamable returns an HTTP handler for servers of the SDK.
 func (s *Server) streamable(server func(*http.Request) *sdk.Server) http.Handler {
 	return sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
 		Stateless: true, Logger: s.env.Log, MaxRequestBodyBytes: web.MaxBody,
-		DisableLocalhostProtection: true, // package web has seen to it, and knows the names of a proxy
+		DisableLocalhostProtection: true, // package web does this, and allows the names of a proxy
 	})
 }
 
-// watchedWriter tells the exchange which answers were written. What a client has taken is settled at once: it may go,
-// or ask for more, before the request has ended.
+// watchedWriter reports to the exchange which answers were written. It settles each answer at once, since the client
+// may disconnect or ask for more before the request has ended.
 type watchedWriter struct {
 	http.ResponseWriter
 	x     *exchange
 	mu    sync.Mutex
-	begun bool // a stream of events has
+	begun bool // the response is a stream of events
 }
 
-// Write implements io.Writer. An answer is one call of it.
+// Write implements io.Writer. The SDK writes each answer with one call.
 func (w *watchedWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.begun = w.begun || strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream")
-	err := web.Gone(w.x.gone) // for somebody who has gone the system would still take it
+	err := web.Gone(w.x.gone) // after the client disconnects, the system may still accept data
 	n := 0
 	if err == nil {
 		n, err = w.ResponseWriter.Write(p)
@@ -116,14 +117,14 @@ func (w *watchedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// FlushError implements what http.ResponseController looks for.
+// FlushError is the method that http.ResponseController uses.
 func (w *watchedWriter) FlushError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// stillThere is how often a stream on which nothing may happen has a comment, so that nobody between takes it for dead.
+// stillThere is the interval between comments on an idle event stream, so that no proxy considers the stream dead.
 const stillThere = 15 * time.Second
 
 // comment writes comments between the events of a stream until ctx ends.
@@ -145,5 +146,5 @@ func (w *watchedWriter) comment(ctx context.Context) {
 	}
 }
 
-// Unwrap lets a response controller reach what is below.
+// Unwrap returns the underlying writer, for http.ResponseController.
 func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -13,18 +13,18 @@ import (
 	"mailroom/commands/surface/surfacetest"
 )
 
-// badMessages are messages that cannot be accepted, and the code and the id of the answer to each.
+// badMessages are invalid messages, each with the code and the ID of the answer.
 var badMessages = []struct {
 	text, id string
 	code     int
 }{
 	{`{bad json`, `null`, -32700},
-	{`{"jsonrpc":"2.0","id":9,"method":"ping"`, `9`, -32700}, // it has no end
+	{`{"jsonrpc":"2.0","id":9,"method":"ping"`, `9`, -32700}, // it is incomplete
 	{`{"jsonrpc":"2.0","id":9,"method":"ping"} x`, `9`, -32700},
 	{`{"jsonrpc":"2.0","id":9,"method":"ping"}{"jsonrpc":"2.0","id":8,"method":"ping"}`, `9`, -32700},
 	{`{"jsonrpc":"2.0","id":"nine","method":"pi` + "\t" + `ng"}`, `"nine"`, -32700},
 	{"\x00\x01", `null`, -32700},
-	{"\ufeff\ufeff{}", `null`, -32700}, // one mark is left out
+	{"\ufeff\ufeff{}", `null`, -32700}, // one mark is removed
 	{`5`, `null`, -32600},
 	{`"ping"`, `null`, -32600},
 	{`null`, `null`, -32600},
@@ -54,7 +54,7 @@ var badMessages = []struct {
 	{`{"jsonrpc":"2.0","id":9,"method":"notifications/initialized"}`, `9`, -32600},
 }
 
-// answerOf reads the id and the code of an answer of JSON-RPC.
+// answerOf returns the ID and the code of a JSON-RPC answer.
 func answerOf(t *testing.T, line string) (id string, code int) {
 	t.Helper()
 	var a struct {
@@ -67,8 +67,8 @@ func answerOf(t *testing.T, line string) (id string, code int) {
 	return string(a.ID), a.Error.Code
 }
 
-// TestBadLines: a line that is no message is answered as JSON-RPC asks, by its id where one can be read, and costs its
-// client nothing else.
+// TestBadLines checks that an invalid line gets a JSON-RPC error, with its ID if that can be read, and has no other
+// effect on its client.
 func TestBadLines(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
@@ -96,11 +96,11 @@ func TestBadLines(t *testing.T) {
 		if id, code := answerOf(t, s.next()); id != bad.id || code != bad.code {
 			t.Errorf("%.200q is answered with %d to %s; want %d to %s", bad.text, code, id, bad.code, bad.id)
 		}
-		for _, blank := range []string{"", " \t", "\r", "\ufeff"} { // is nothing
+		for _, blank := range []string{"", " \t", "\r", "\ufeff"} { // is ignored
 			s.say(blank)
 		}
 	}
-	for _, silent := range []string{ // what needs no answer gets none
+	for _, silent := range []string{ // these need no answer
 		`{"jsonrpc":"2.0","method":"ping"}`, `{"jsonrpc":"2.0","method":"notifications/nothing"}`,
 		`{"jsonrpc":"2.0","method":"tools/call","params":7}`,
 		`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":"x","error":{"code":-1,"message":"no"}}`,
@@ -117,8 +117,8 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// TestLastLineWithoutItsEnd: what a client pipes in is answered to its end, though the last line has none and what is
-// before it is bad.
+// TestLastLineWithoutItsEnd checks that piped input is answered completely, even if the last line has no line ending
+// and the lines before it are invalid.
 func TestLastLineWithoutItsEnd(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
@@ -134,7 +134,7 @@ func TestLastLineWithoutItsEnd(t *testing.T) {
 	}
 }
 
-// TestBadRequestsOverHTTP: what is wrong with a request is an answer of JSON-RPC to it, under the id that it came with.
+// TestBadRequestsOverHTTP checks that an invalid request gets a JSON-RPC error with the ID of the request.
 func TestBadRequestsOverHTTP(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")

@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/agents"
 )
 
-// listening is a request that listens to the inbox of an agent.
+// listening returns a request that subscribes to the inbox of an agent.
 func listening(id, agent string) string {
 	return modernCall(id, newest, listen, `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["`+
 		inboxURI+agent+`"]},`)
@@ -29,7 +29,7 @@ type stream struct {
 	leave context.CancelFunc
 }
 
-// listen subscribes to the inbox of an agent, and reads the acknowledgement.
+// listen subscribes to the inbox of an agent and reads the acknowledgement.
 func (e *endpoints) listen(t *testing.T, token, id, agent string) *stream {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -51,7 +51,7 @@ func (e *endpoints) listen(t *testing.T, token, id, agent string) *stream {
 	return s
 }
 
-// next is the next event, and "" the end.
+// next returns the next event, or "" at the end.
 func (s *stream) next() string {
 	for s.lines.Scan() {
 		if data, is := strings.CutPrefix(s.lines.Text(), "data: "); is {
@@ -71,8 +71,8 @@ func (s *stream) hears(what string, parts ...string) {
 	}
 }
 
-// TestListenOverHTTP: whoever listens to an inbox over HTTP is told of what arrives there, and nobody else, until it
-// goes or its token does.
+// TestListenOverHTTP checks that a subscriber over HTTP, and nobody else, is notified of arrivals in an inbox, until
+// the subscriber disconnects or its token is revoked.
 func TestListenOverHTTP(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b", "c")
@@ -91,13 +91,13 @@ func TestListenOverHTTP(t *testing.T) {
 	send("a")
 	second.hears("the second, when the first has gone", `"two"`)
 	send("c")
-	other.hears("another agent, of all this", inboxURI+"c") // its first
+	other.hears("another agent, of all this", inboxURI+"c") // its first event
 	third := e.listen(t, token, `3`, "a")
 	if status, _ := e.post(token, "/mcp/relay",
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`); status != http.StatusAccepted {
 		t.Errorf("calling the third off: %d", status)
 	}
-	for third.next() != "" { // a last answer may say that it has ended
+	for third.next() != "" { // a last answer may report the end
 	}
 	if _, err := agents.RevokeTokens(t.Context(), e.Router.Ledger, "a"); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestListenOverHTTP(t *testing.T) {
 	}
 }
 
-// Each caller has some subscriptions at a time, and no more.
+// TestListensAreBounded checks the limit of concurrent subscriptions per caller.
 func TestListensAreBounded(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -125,7 +125,8 @@ func TestListensAreBounded(t *testing.T) {
 	e.listen(t, e.Token("b", false), "1", "b")
 }
 
-// TestListenIsRefused: to the inbox of another, to what does not change, and to who does not speak that version.
+// TestListenIsRefused checks the refusal of subscriptions to another agent's inbox, to a resource that does not
+// change, and by clients of another protocol version.
 func TestListenIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -161,14 +162,14 @@ func TestListenIsRefused(t *testing.T) {
 	}
 }
 
-// TestSubscriptionsOfOneClient: two to the same inbox on one connection, and one of the older protocol, are told each
-// in its own form, and end each by itself.
+// TestSubscriptionsOfOneClient checks that two subscriptions to the same inbox on one connection, and one of the
+// older protocol, each get notifications in their own form, and that each ends independently.
 func TestSubscriptionsOfOneClient(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
 	b := e.tools("/mcp/relay", "b", false, nil)
 	s := rawly(t, stdioServer(e.Env, "a", "relay"), "a")
-	const updated = "notifications/resources/updated" // more than one may come for a message
+	const updated = "notifications/resources/updated" // several may come for one message
 	say := func(line, want string) {
 		t.Helper()
 		s.say(line)
@@ -206,13 +207,12 @@ func TestSubscriptionsOfOneClient(t *testing.T) {
 	hear("without the first", `"io.modelcontextprotocol/subscriptionId":2`, "")
 	say(`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"`+inboxURI+`a"}}`, `"id":4`)
 	hear("the second alone", `"io.modelcontextprotocol/subscriptionId":2`)
-	say(listening("2", "a"), "acknowledged") // an id that is used again ends what had it
+	say(listening("2", "a"), "acknowledged") // an ID that is used again ends the older request
 	hear("the second anew", `"io.modelcontextprotocol/subscriptionId":2`)
 	say(modernCall("9", newest, "tools/list", ""), `"id":9`)
 }
 
-// TestComments: a stream that has begun and on which nothing happens has a comment now and then, and another answer
-// none.
+// TestComments checks that an idle event stream that has begun gets comments, and that other answers get none.
 func TestComments(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,32 +14,32 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Versions of the protocol. Until 2025-11-25 a client begins with `initialize`; since modernVersion each request stands
-// alone and names its version.
+// Versions of the protocol. Up to 2025-11-25, a client begins with `initialize`. From modernVersion on, each request
+// is independent and names its version.
 const (
 	modernVersion  = "2026-07-28"
-	batchesVersion = "2025-03-26" // demands batches, which are not taken: it is not agreed to
+	batchesVersion = "2025-03-26" // requires batches, which are not supported, so it is never agreed to
 	beforeBatches  = "2024-11-05"
 )
 
-// versions are those that are spoken here, newest first.
+// versions lists the supported versions, newest first.
 var versions = slices.DeleteFunc(sdk.SupportedProtocolVersions(), func(v string) bool { return v == batchesVersion })
 
 // received is one message of a client.
 type received struct {
-	id      json.RawMessage // for the answer to it; null where it has none that can be used
-	message jsonrpc.Message // nil if it is refused
-	version string          // which its _meta names; "" is none
-	refused *jsonrpc.Error  // why it cannot be accepted; nil if it can
+	id      json.RawMessage // for the answer; null if there is no usable ID
+	message jsonrpc.Message // nil if the message is refused
+	version string          // version in its _meta; "" if none
+	refused *jsonrpc.Error  // reason for the refusal; nil if the message is accepted
 }
 
-// request returns the message if it is a request or a notification, and otherwise nil.
+// request returns the message if it is a request or a notification, and nil otherwise.
 func (r received) request() *jsonrpc.Request {
 	request, _ := r.message.(*jsonrpc.Request)
 	return request
 }
 
-// judge reads a message. Whether its version is spoken here is another question: see unspoken.
+// judge parses and validates a message. It does not check whether the version is supported: see unspoken.
 func judge(text []byte) received {
 	var find idFinder
 	find.read(text)
@@ -65,17 +65,17 @@ func judge(text []byte) received {
 			return refuse(jsonrpc.CodeInvalidParams, "_meta: "+sdk.MetaKeyProtocolVersion+" must be a protocol version")
 		}
 	case *jsonrpc.Response:
-		if m.Result == nil && m.Error == nil { // the SDK takes it for an answer, and says nothing
+		if m.Result == nil && m.Error == nil { // the SDK would treat it as a response and ignore it
 			return refuse(jsonrpc.CodeInvalidRequest, "the message has no method")
 		}
 	}
 	return r
 }
 
-// namedVersion returns the version of the protocol that the _meta of a request names; "" is none. ok is false if what
-// stands there cannot be a version.
+// namedVersion returns the protocol version in the _meta of a request, or "" if there is none. ok reports whether the
+// value is valid.
 func namedVersion(request *jsonrpc.Request) (version string, ok bool) {
-	var params, meta map[string]json.RawMessage // the names of a struct's fields would match in any case
+	var params, meta map[string]json.RawMessage // a map, since struct fields match keys of any case
 	if !request.IsCall() || json.Unmarshal(request.Params, &params) != nil ||
 		json.Unmarshal(params["_meta"], &meta) != nil {
 		return "", true
@@ -87,21 +87,22 @@ func namedVersion(request *jsonrpc.Request) (version string, ok bool) {
 	return version, json.Unmarshal(named, &version) == nil && version != ""
 }
 
-// unspoken returns the error for a request of a version that is not spoken here, and nil for another. The SDK takes
-// such a request for one of an old version. Source: Model Context Protocol 2026-07-28, "Protocol Version Negotiation".
+// unspoken returns the error for a request of an unsupported version, or nil if the version is supported. The SDK
+// treats such a request as one of an old version. Source: Model Context Protocol 2026-07-28, "Protocol Version
+// Negotiation".
 func unspoken(version string) *jsonrpc.Error {
 	if version == "" || slices.Contains(versions, version) {
 		return nil
 	}
 	data, err := orchestrator.JSON(sdk.UnsupportedProtocolVersionData{Supported: versions, Requested: version})
 	if err != nil {
-		panic(err) // it is made of texts
+		panic(err) // cannot happen: the data is all strings
 	}
 	return &jsonrpc.Error{Code: sdk.CodeUnsupportedProtocolVersion,
 		Message: "unsupported protocol version", Data: data}
 }
 
-// rpcError is an answer of JSON-RPC to a message that was not accepted. Source: JSON-RPC 2.0, part 5.1.
+// rpcError returns the JSON-RPC error response to a message that was refused. Source: JSON-RPC 2.0, part 5.1.
 func rpcError(id json.RawMessage, e *jsonrpc.Error) []byte {
 	text, err := orchestrator.JSON(struct {
 		Version string          `json:"jsonrpc"`
@@ -109,27 +110,27 @@ func rpcError(id json.RawMessage, e *jsonrpc.Error) []byte {
 		Error   *jsonrpc.Error  `json:"error"`
 	}{"2.0", id, e})
 	if err != nil {
-		panic(fmt.Sprintf("an error for the id %s: %v", id, err)) // idFinder finds nothing but JSON
+		panic(fmt.Sprintf("an error for the id %s: %v", id, err)) // idFinder returns only valid JSON
 	}
 	return append(text, '\n')
 }
 
-// maxID bounds the id that idFinder keeps, in bytes.
+// maxID is the maximum length of an ID that idFinder keeps, in bytes.
 const maxID = 1 << 10
 
-// idFinder finds the id of a message in its text, which need not be JSON to its end, nor fit into memory. Of several it
-// takes the last, as decoders do. The zero value is ready to read.
+// idFinder finds the ID of a message in its text. The text may be too long for memory and may end in invalid JSON. If
+// there are several IDs, the last one counts, as in decoders. The zero value is ready to use.
 type idFinder struct {
-	depth   int    // of objects and lists
-	over    bool   // the message has ended, or is no object
-	text    bool   // within a string
-	escaped bool   // within a string, behind a backslash
-	token   []byte // at the depth of the message's own members: the key or value that is being read
-	ofID    bool   // token is the value of the id
-	id      []byte // nil: none yet
+	depth   int    // nesting depth of objects and lists
+	over    bool   // the message has ended, or is not an object
+	text    bool   // inside a string
+	escaped bool   // inside a string, after a backslash
+	token   []byte // key or value being read, at the depth of the message's members
+	ofID    bool   // token is the value of the ID
+	id      []byte // nil if none was found yet
 }
 
-// read reads on in the message.
+// read processes the next piece of the message.
 func (f *idFinder) read(piece []byte) {
 	for _, c := range piece {
 		if f.over {
@@ -141,10 +142,10 @@ func (f *idFinder) read(piece []byte) {
 			continue
 		}
 		switch c {
-		case ' ', '\t', '\r', '\n', 0xef, 0xbb, 0xbf: // the last are those of a byte order mark
+		case ' ', '\t', '\r', '\n', 0xef, 0xbb, 0xbf: // the last three are a byte order mark
 		case '{', '[':
 			f.over = f.depth == 0 && c == '['
-			f.keep(c) // as a value it is no id
+			f.keep(c) // an object or a list is not a valid ID
 			f.depth++
 		case '}', ']':
 			if f.depth == 1 {
@@ -170,7 +171,7 @@ func (f *idFinder) read(piece []byte) {
 	}
 }
 
-// keep adds a character to the token.
+// keep appends a character to the token.
 func (f *idFinder) keep(c byte) {
 	if f.depth == 1 && len(f.token) <= maxID {
 		f.token = append(f.token, c)
@@ -185,7 +186,7 @@ func (f *idFinder) value() {
 	f.ofID, f.token = false, nil
 }
 
-// found returns the id: a number or a text, and null where there is none.
+// found returns the ID, a number or a string, or null if there is none.
 func (f *idFinder) found() json.RawMessage {
 	if len(f.id) > 0 && len(f.id) <= maxID && bytes.IndexByte([]byte(`"-0123456789`), f.id[0]) >= 0 &&
 		json.Valid(f.id) {
@@ -194,7 +195,7 @@ func (f *idFinder) found() json.RawMessage {
 	return json.RawMessage("null")
 }
 
-// usable reports whether the message has no id, or one that can be answered: the SDK makes whole numbers of all.
+// usable reports whether the message has no ID or a valid one. The SDK converts every number to a whole number.
 func (f *idFinder) usable() bool {
 	if f.id == nil {
 		return true

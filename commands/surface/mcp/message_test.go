@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestIDIsFound: the id of a message is found wherever it stands, in however many pieces the message comes, and
-// whatever is wrong behind it.
+// TestIDIsFound checks that the ID of a message is found at any place in the message, in any number of pieces, and
+// despite errors after it.
 func TestIDIsFound(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -36,7 +36,7 @@ func TestIDIsFound(t *testing.T) {
 	}
 }
 
-// FuzzIDIsFound compares with a decoder of JSON, where the text is JSON.
+// FuzzIDIsFound compares the result with that of a JSON decoder, if the text is JSON.
 func FuzzIDIsFound(f *testing.F) {
 	for _, text := range []string{`{"id":7,"a":{"id":8}}`, `{"a":"\"","id":"x\\"}`, `[{"id":1}]`, `{"id":[],"id":-1e3}`,
 		`{"x":"{","y":[}],"id":0}`} {

@@ -9,11 +9,11 @@ import (
 
 // Methods of the protocol.
 const (
-	cancelled = "notifications/cancelled" // calls a request off
-	listen    = "subscriptions/listen"    // lasts until it is called off
+	cancelled = "notifications/cancelled" // cancels a request
+	listen    = "subscriptions/listen"    // lasts until cancelled
 )
 
-// cancelledID returns the id of the request that a notification calls off. ok is false for another message.
+// cancelledID returns the ID of the request that a notification cancels. ok is false for any other message.
 func cancelledID(m *jsonrpc.Request) (id jsonrpc.ID, ok bool) {
 	var params struct {
 		RequestID any `json:"requestId"`
@@ -25,9 +25,8 @@ func cancelledID(m *jsonrpc.Request) (id jsonrpc.ID, ok bool) {
 	return id, err == nil && id.IsValid()
 }
 
-// openCalls keeps track of the requests of one connection that have not been answered yet. A request that its client
-// has cancelled gets no answer at all. Source: Model Context Protocol 2025-11-25, "Cancellation". It is safe for
-// concurrent use.
+// openCalls tracks the unanswered requests of one connection. A request that its client has cancelled gets no answer.
+// Source: Model Context Protocol 2025-11-25, "Cancellation". openCalls is safe for concurrent use.
 type openCalls struct {
 	mu    sync.Mutex
 	calls map[jsonrpc.ID]*openCall
@@ -36,18 +35,18 @@ type openCalls struct {
 type openCall struct {
 	state callState
 	at    *session
-	lasts bool // until it is called off
+	lasts bool // lasts until cancelled
 }
 
 type callState int
 
 const (
 	atWork    callState = iota
-	calledOff           // by the client
-	answering           // the answer is being written, and noted
+	calledOff           // cancelled by the client
+	answering           // the answer is being written and recorded
 )
 
-// begin takes note of a request that a session is about to get.
+// begin records a request that a session is about to receive.
 func (o *openCalls) begin(request *jsonrpc.Request, at *session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,8 +56,8 @@ func (o *openCalls) begin(request *jsonrpc.Request, at *session) {
 	o.calls[request.ID] = &openCall{at: at, lasts: request.Method == listen}
 }
 
-// callOff takes note that the client of a request does not want its answer, and returns the session that works on it;
-// nil if the request is not open, or is being answered.
+// callOff records that the client cancelled a request, and returns the session that works on the request. It returns
+// nil if the request is not open or is already being answered.
 func (o *openCalls) callOff(id jsonrpc.ID) *session {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,7 +69,7 @@ func (o *openCalls) callOff(id jsonrpc.ID) *session {
 	return call.at
 }
 
-// answer reports whether the client of a request still wants its answer, which is written now.
+// answer reports whether the client has not cancelled a request, and marks the request as being answered.
 func (o *openCalls) answer(id jsonrpc.ID) (wanted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,8 +82,7 @@ func (o *openCalls) answer(id jsonrpc.ID) (wanted bool) {
 	return wanted
 }
 
-// answered takes note that a request is not open any more: its answer was written or, if that was not possible, taken
-// back.
+// answered records that a request is no longer open: its answer was written, or taken back if that failed.
 func (o *openCalls) answered(id jsonrpc.ID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -97,7 +95,8 @@ func (o *openCalls) has(id jsonrpc.ID) bool {
 	return o.calls[id] != nil
 }
 
-// count returns how many requests are open, those that last or the others.
+// count returns the number of open requests: if lasting is set, of those that last until cancelled, else of the
+// others.
 func (o *openCalls) count(lasting bool) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

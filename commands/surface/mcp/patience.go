@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// usualPatience is how long one call of a tool may wait when the client is unknown: most clients cancel a call after
-	// a minute. Source: agents.md, "MCP".
+	// usualPatience is how long one tool call may wait if the client is unknown: most clients cancel a call after a
+	// minute. Source: agents.md, "MCP".
 	usualPatience = 55 * time.Second
-	// spare is what is left of a client's time for everything but the wait.
+	// spare is the part of a client's timeout that is not used for waiting.
 	spare = 5 * time.Second
 )
 
-// clientTime is how long the client of one connection waits for the answer to a call. The zero value knows nothing of
-// it. It is safe for concurrent use.
+// clientTime is how long the client of one connection waits for the answer to a call. The zero value has no timeout
+// for any client. It is safe for concurrent use.
 type clientTime struct {
-	of   func(host string) time.Duration // nil knows none
+	of   func(host string) time.Duration // returns the timeout of a host; nil if none is known
 	once sync.Once
 	time time.Duration
 }

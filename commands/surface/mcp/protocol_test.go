@@ -24,7 +24,7 @@ import (
 
 const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 
-// stdioServer is a server as `mailroom mcp` makes it for an agent.
+// stdioServer returns a server as `mailroom mcp` creates it for an agent.
 func stdioServer(env commands.Env, agent string, vocabularies ...string) *offered {
 	tools := NewServer(env, "v1")
 	env.Caller = commands.Caller{Name: agent, Session: "default"}
@@ -66,7 +66,7 @@ func (r *rawSession) say(line string) {
 	}
 }
 
-// next is the next line of the server.
+// next returns the next line of the server.
 func (r *rawSession) next() string {
 	r.t.Helper()
 	if !r.out.Scan() {
@@ -75,7 +75,7 @@ func (r *rawSession) next() string {
 	return r.out.Text()
 }
 
-// refusals are requests that cannot be answered, and the code that each deserves.
+// refusals are invalid requests, each with the expected code.
 var refusals = []struct {
 	method, params string
 	code           int
@@ -87,19 +87,19 @@ var refusals = []struct {
 	{"tools/call", `{"name":"nope"}`, -32602},
 	{"tools/call", `[]`, -32602},
 	{"tools/list", `7`, -32602},
-	{"resources/read", `{"uri":"mailroom://inbox/b"}`, -32602}, // of another
+	{"resources/read", `{"uri":"mailroom://inbox/b"}`, -32602}, // the inbox of another agent
 	{"resources/read", `{"uri":"mailroom://thread/none"}`, -32602},
 	{"resources/read", `{"uri":"mailroom://trace/none"}`, -32602},
 	{"resources/subscribe", `{"uri":"mailroom://thread/none"}`, -32602},
 	{"resources/subscribe", `{"uri":"mailroom://inbox/b"}`, -32602},
 }
 
-// TestErrorsHaveCodes: what is refused is refused with a code of JSON-RPC, never 0.
+// TestErrorsHaveCodes checks that every refusal has a JSON-RPC code other than 0.
 func TestErrorsHaveCodes(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
 	s := rawly(t, stdioServer(e.Env, "a"), "a")
-	s.say(`{"jsonrpc":"2.0","id":9,"method":"tools/list"}`) // before the client has said hello
+	s.say(`{"jsonrpc":"2.0","id":9,"method":"tools/list"}`) // before initialize
 	if got := s.next(); !strings.Contains(got, `"code":-32600`) {
 		t.Errorf("before initialize: %s", got)
 	}
@@ -114,7 +114,7 @@ func TestErrorsHaveCodes(t *testing.T) {
 		for way, got := range map[string]string{"stdio": s.next(), "HTTP": overHTTP} {
 			want := c.code
 			if way == "HTTP" && c.method == "resources/subscribe" {
-				want = -32601 // nobody could be told
+				want = -32601 // nobody could be notified
 			}
 			if code := errorCode(got); code == 0 || code != want && !(c.method == "resources/read" && code == -32002) {
 				t.Errorf("%s over %s: %s; want the code %d", call, way, got, want)
@@ -123,7 +123,7 @@ func TestErrorsHaveCodes(t *testing.T) {
 	}
 }
 
-// errorCode is the code of the error in an answer, or in an event that holds one.
+// errorCode returns the code of the error in an answer, or in an event that contains an answer.
 func errorCode(answer string) int {
 	for line := range strings.Lines(answer) {
 		line = strings.TrimPrefix(line, "data: ")
@@ -135,7 +135,7 @@ func errorCode(answer string) int {
 	return 0
 }
 
-// TestCalledOffIsNotAnswered: a call that its client has called off has no answer, and has taken nothing.
+// TestCalledOffIsNotAnswered checks that a call that its client has cancelled gets no answer and has taken nothing.
 func TestCalledOffIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -155,7 +155,7 @@ func TestCalledOffIsNotAnswered(t *testing.T) {
 			t.Errorf("after the call %s was called off the server says %s", id, got)
 		}
 	}
-	// One that calls off what is answered already, or nothing, changes nothing.
+	// Cancelling an answered or unknown request has no effect.
 	s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":100}}`)
 	s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{}}`)
 	s.say(`{"jsonrpc":"2.0","id":100,"method":"ping"}`)
@@ -164,8 +164,8 @@ func TestCalledOffIsNotAnswered(t *testing.T) {
 	}
 }
 
-// TestInboxSubscription: who subscribes to an inbox is told of what arrives in it, from any process, until it ends
-// that.
+// TestInboxSubscription checks that a subscriber to an inbox is notified of arrivals from any process, until the
+// subscription ends.
 func TestInboxSubscription(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -174,9 +174,9 @@ func TestInboxSubscription(t *testing.T) {
 		t.Helper()
 		done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"`+text+`"}`)
 	}
-	send("there before") // is no arrival
+	send("there before") // does not count as an arrival
 	s := rawly(t, stdioServer(e.Env, "a", "relay"), "a")
-	ask := func(want, method, params string) { // what the server says next, to this or by itself
+	ask := func(want, method, params string) { // checks the next line of the server
 		t.Helper()
 		s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
 		if got := s.next(); !strings.Contains(got, `"id":1`) || !strings.Contains(got, want) {
@@ -189,7 +189,7 @@ func TestInboxSubscription(t *testing.T) {
 	}
 	s.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	const uri, getMessages = `{"uri":"` + inboxURI + `a"}`, `{"name":"get_messages","arguments":{}}`
-	for range 2 { // twice is once
+	for range 2 { // a second subscription has no effect
 		ask(`"result"`, "resources/subscribe", uri)
 	}
 	for _, text := range []string{"first", "second"} {
@@ -205,8 +205,8 @@ func TestInboxSubscription(t *testing.T) {
 	ask("third", "tools/call", getMessages)
 }
 
-// TestInboxSubscriptionOfTheNewestProtocol: the same with a client whose library says nothing of when its subscription
-// stands.
+// TestInboxSubscriptionOfTheNewestProtocol checks subscriptions with a client whose library does not report when a
+// subscription is active.
 func TestInboxSubscriptionOfTheNewestProtocol(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -236,7 +236,7 @@ func TestInboxSubscriptionOfTheNewestProtocol(t *testing.T) {
 	}
 }
 
-// TestAgentArrives: an agent is known, and takes part in its session, from when its host connects.
+// TestAgentArrives checks that an agent is registered and joins its session when its host connects.
 func TestAgentArrives(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "b")
@@ -249,7 +249,7 @@ func TestAgentArrives(t *testing.T) {
 	done(t, b, "send_message", `{"target":"newcomer","message_type":"PING","message":"welcome"}`)
 }
 
-// TestAdviceForAgents: an agent whose call fails is told what it can do with its tools.
+// TestAdviceForAgents checks that the error of a failed call contains advice in terms of the agent's tools.
 func TestAdviceForAgents(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "builder", "tester")
@@ -266,7 +266,7 @@ func TestAdviceForAgents(t *testing.T) {
 			"These parameters belong to coral_send_message; call that tool instead", "mailroom"},
 		{"", "send_message", `{"content":"x"}`, "coral_send_message", "mailroom"},
 		{"", "send", `{"to":"tester","type":"question","payload":{}}`, "ralph_send", "mailroom"},
-		{"relay", "send_message", `{"threadId":"t","content":"x"}`, "content", "coral"}, // which is not served there
+		{"relay", "send_message", `{"threadId":"t","content":"x"}`, "content", "coral"}, // coral is not served there
 	} {
 		s, _ := piped(t, stdioServer(e.Env, "builder", strings.Fields(c.vocabulary)...), "builder", nil)
 		if text, failed := called(t, s, c.tool, c.args); !failed || !strings.Contains(text, c.says) ||
@@ -281,8 +281,8 @@ func TestAdviceForAgents(t *testing.T) {
 	}
 }
 
-// TestAdviceWithoutAShell: over MCP and HTTP a hint names what is offered to the caller, and leaves out what only a
-// shell can do. Where nothing is left, it is for the person.
+// TestAdviceWithoutAShell checks that hints over MCP and HTTP name what is offered to the caller, and omit what only
+// a shell can do. If nothing is left, the hint addresses the person.
 func TestAdviceWithoutAShell(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "builder", "full")
@@ -329,8 +329,8 @@ func TestAdviceWithoutAShell(t *testing.T) {
 	}
 }
 
-// TestAdviceWhereLessIsOffered: who cannot follow a hint is told who can, or nothing when there is only something to
-// see.
+// TestAdviceWhereLessIsOffered checks that a caller who cannot follow a hint is told who can, or gets no hint if the
+// command would only show something.
 func TestAdviceWhereLessIsOffered(t *testing.T) {
 	t.Parallel()
 	e := &endpoints{surfacetest.On(t, surfacetest.OpenRouter(t, ledger.Options{

@@ -12,8 +12,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// admit judges the body and the headers of a request. It returns the writer for the answer to it, and the body if that
-// is a request or a notification of the protocol; or it refuses it, and returns nil.
+// admit validates the body and the headers of a request. It returns the writer for the answer, and the body if that
+// is a request or a notification of the protocol. If admit refuses the request, it writes the error and returns nil.
 func admit(rw http.ResponseWriter, r *http.Request, body []byte) (answers http.ResponseWriter, m *jsonrpc.Request) {
 	if r.Method != http.MethodPost {
 		return rw, nil
@@ -37,9 +37,9 @@ const (
 	nameHeader    = "Mcp-Name"
 )
 
-// headed returns what is wrong with the headers that repeat something of a message, and puts the name among them into
-// plain form. The SDK holds them to the message, but it takes an old version that it does not know for a malformed
-// request, and compares the name as it is encoded. Source: Model Context Protocol 2026-07-28, "Request Metadata".
+// headed validates the headers that repeat data of a message, and decodes the name among them. The SDK compares these
+// headers with the message, but it reports an unknown old version as a malformed request, and it compares the encoded
+// name. Source: Model Context Protocol 2026-07-28, "Request Metadata".
 func headed(header http.Header, message received) *jsonrpc.Error {
 	version := header.Get(versionHeader)
 	for _, name := range []string{versionHeader, "Mcp-Method", nameHeader} {
@@ -48,7 +48,7 @@ func headed(header http.Header, message received) *jsonrpc.Error {
 		}
 	}
 	if version == "" {
-		return unspoken(message.version) // the SDK says so if one that is spoken lacks the header
+		return unspoken(message.version) // the SDK reports the missing header of a supported version
 	}
 	if e := unspoken(version); e != nil || version < modernVersion {
 		return e
@@ -69,18 +69,18 @@ func headed(header http.Header, message received) *jsonrpc.Error {
 	return nil
 }
 
-// mismatch is the error for headers that do not fit the message.
+// mismatch returns the error for headers that do not match the message.
 func mismatch(format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: sdk.CodeHeaderMismatch,
 		Message: fmt.Sprintf("the headers do not match the message: "+format, args...)}
 }
 
-// spokenRefusals is a writer of the answer to one request. Where the SDK refuses the request in plain text, it writes
-// an error of JSON-RPC with the request's id instead.
+// spokenRefusals is a writer for the answer to one request. If the SDK refuses the request in plain text,
+// spokenRefusals writes a JSON-RPC error with the request's ID instead.
 type spokenRefusals struct {
 	http.ResponseWriter
 	id    json.RawMessage
-	plain bool // a refusal in plain text has begun; Write will get its text
+	plain bool // a plain text refusal has begun; Write receives its text
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -88,12 +88,12 @@ func (w *spokenRefusals) WriteHeader(status int) {
 	if w.plain = status == http.StatusBadRequest &&
 		strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain"); w.plain {
 		w.Header().Set("Content-Type", "application/json")
-		return // Write knows more
+		return // Write determines the status
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements io.Writer. What is wrong is one call of it.
+// Write implements io.Writer. The SDK writes the text of a refusal with one call.
 func (w *spokenRefusals) Write(p []byte) (int, error) {
 	if !w.plain {
 		return w.ResponseWriter.Write(p)
@@ -101,13 +101,13 @@ func (w *spokenRefusals) Write(p []byte) (int, error) {
 	w.plain = false
 	status, code := http.StatusBadRequest, int64(jsonrpc.CodeInvalidRequest)
 	if bytes.HasPrefix(p, []byte("JSON RPC not handled")) && string(w.id) != "null" {
-		// the SDK's error for a method that it does not know
-		status, code = http.StatusOK, jsonrpc.CodeMethodNotFound // the request is well formed, and this is its answer
+		// the SDK's error for an unknown method
+		status, code = http.StatusOK, jsonrpc.CodeMethodNotFound // the request is well formed: an ordinary answer
 	}
 	w.ResponseWriter.WriteHeader(status)
 	_, err := w.ResponseWriter.Write(rpcError(w.id, &jsonrpc.Error{Code: code, Message: strings.TrimSpace(string(p))}))
 	return len(p), err
 }
 
-// Unwrap lets a response controller reach what is below.
+// Unwrap returns the underlying writer, for http.ResponseController.
 func (w *spokenRefusals) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -15,7 +15,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// addResources offers what can be read without changing anything: an inbox, a thread, the trace of a message.
+// addResources adds the resources, which can be read without changing anything: an inbox, a thread, the trace of a
+// message.
 func (s *Server) addResources(server *sdk.Server) {
 	for _, r := range []struct {
 		name, uri, about string
@@ -31,7 +32,7 @@ func (s *Server) addResources(server *sdk.Server) {
 	}
 }
 
-// resource reads one resource for whoever asks.
+// resource returns a handler that reads one resource for the caller.
 func (s *Server) resource(read func(context.Context, commands.Env, string) (any, error)) sdk.ResourceHandler {
 	return func(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 		x := exchangeOf(ctx)
@@ -65,7 +66,7 @@ func (s *Server) resource(read func(context.Context, commands.Env, string) (any,
 	}
 }
 
-// lastSegment is what stands behind the last slash of a resource's URI.
+// lastSegment returns the part of a resource's URI after the last slash, unescaped.
 func lastSegment(uri string) string {
 	last := uri[strings.LastIndex(uri, "/")+1:]
 	if plain, err := url.PathUnescape(last); err == nil {
@@ -74,10 +75,10 @@ func lastSegment(uri string) string {
 	return last
 }
 
-// messagesAtOnce is the most messages that a resource shows.
+// messagesAtOnce is the maximum number of messages that a resource shows.
 const messagesAtOnce = 100
 
-// inboxOf returns whose inbox a name means. Only the agent itself and administrators may see it.
+// inboxOf returns the agent whose inbox a name refers to. Only the agent itself and administrators may read an inbox.
 func inboxOf(caller commands.Caller, name string) (string, error) {
 	if caller.Admin {
 		return name, nil
@@ -85,7 +86,7 @@ func inboxOf(caller commands.Caller, name string) (string, error) {
 	return commands.ActAs(caller, strings.ToLower(name))
 }
 
-// readInbox shows what an agent has not read.
+// readInbox returns the unread messages of an agent.
 func readInbox(ctx context.Context, env commands.Env, agent string) (any, error) {
 	agent, err := inboxOf(env.Caller, agent)
 	if err != nil {
@@ -95,8 +96,9 @@ func readInbox(ctx context.Context, env commands.Env, agent string) (any, error)
 	return shownOf(env, map[string]any{"agent": agent}, ms, more), err
 }
 
-// readThread shows what was said in a thread: all of it to administrators, to its participants what was posted, and to
-// everybody what they sent or got. Any vocabulary can name any thread, so that naming one gives no part in it.
+// readThread returns the messages of a thread: all of them to administrators, the posts to participants, and to
+// everybody the messages that they sent or received. Any vocabulary can name any thread, so naming a thread does not
+// make the caller a participant.
 func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
 	threads, err := threads.List(ctx, env.Ledger, []string{id})
 	if err != nil {
@@ -118,7 +120,7 @@ func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
 	return shownOf(env, map[string]any{"thread_id": id}, ms, more), nil
 }
 
-// shownOf is an answer with as many messages as a model is shown.
+// shownOf returns an answer with as many messages as a model is shown.
 func shownOf(env commands.Env, answer map[string]any, ms []orchestrator.Message, more bool) any {
 	with := func(ms []orchestrator.Message) any {
 		answer["messages"] = append([]orchestrator.Message{}, ms...)
@@ -129,7 +131,7 @@ func shownOf(env commands.Env, answer map[string]any, ms []orchestrator.Message,
 	return with(shown)
 }
 
-// readTrace shows what happened to a message to its sender, its recipient and administrators.
+// readTrace returns the trace of a message to its sender, its recipient and administrators.
 func readTrace(ctx context.Context, env commands.Env, id string) (any, error) {
 	var stories []overview.Story
 	var err error

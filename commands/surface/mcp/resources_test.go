@@ -8,7 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// read reads a resource; "" is one that is refused.
+// read reads a resource and returns "" if it is refused.
 func read(t *testing.T, s *sdk.ClientSession, uri string) string {
 	t.Helper()
 	r, err := s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri})
@@ -22,7 +22,7 @@ func read(t *testing.T, s *sdk.ClientSession, uri string) string {
 	return r.Contents[0].Text
 }
 
-// messageID reads the id off the answer of a send.
+// messageID returns the message ID in the answer of a send.
 func messageID(t *testing.T, answer string) string {
 	t.Helper()
 	var sent struct{ MessageID, ThreadID, ID string }
@@ -32,7 +32,8 @@ func messageID(t *testing.T, answer string) string {
 	return sent.MessageID + sent.ThreadID + sent.ID
 }
 
-// TestResources: an inbox, a thread and a trace are read by those whom they concern, and reading them changes nothing.
+// TestResources checks that inboxes, threads and traces can be read by those concerned, and that reading changes
+// nothing.
 func TestResources(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b", "c", "boss")
@@ -44,14 +45,14 @@ func TestResources(t *testing.T) {
 	}
 	id := messageID(t,
 		done(t, a, "send_message", `{"target":"b","message_type":"PING","message":"for b only","threadId":"talk"}`))
-	// c names the thread too, and one with the same text in it: that gives it no part in what others say there.
+	// c names the thread, too, and another with the same text in it. That does not make c a participant.
 	done(t, c, "send_message", `{"target":"c","message_type":"PING","message":"from c","threadId":"talk"}`)
 	done(t, c, "get_messages", `{}`)
 	for _, r := range []struct {
 		who      string
 		s        *sdk.ClientSession
 		uri      string
-		has, not string // "" for has is a refusal
+		has, not string // "" for has means refused
 	}{
 		{"b", b, "mailroom://inbox/b", "for b only", "from c"},
 		{"b", b, "mailroom://inbox/B", "for b only", "from c"},
@@ -83,7 +84,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestThreadResource: those who take part in a thread read all that is posted in it, mentioned or not, for as long as
+// TestThreadResource checks that participants of a thread can read all its posts, mentioned or not, for as long as
 // they take part.
 func TestThreadResource(t *testing.T) {
 	t.Parallel()

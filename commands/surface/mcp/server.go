@@ -1,5 +1,5 @@
-// Package mcp serves commands as tools over the Model Context Protocol: on standard input and output to one agent, and
-// over HTTP to whoever shows a token to package web.
+// Package mcp serves commands as tools over the Model Context Protocol: on standard input and output to one agent,
+// and over HTTP to callers with a token, which package web checks.
 package mcp
 
 import (
@@ -17,37 +17,38 @@ import (
 	"mailroom/tracing"
 )
 
-// progressEvery is how often a client that asked for progress hears of a call that takes its time.
+// progressEvery is the interval between progress notifications to a client that asked for them.
 const progressEvery = 5 * time.Second
 
-// Server offers commands as tools. It is safe for concurrent use.
+// Server serves commands as tools. It is safe for concurrent use.
 type Server struct {
-	// CallTime returns how long an agent host, by the name by which package hosts knows it, waits for the answer to a
-	// call on standard input and output; 0 is not known. It is called once at most for a connection. nil knows none.
+	// CallTime returns how long an agent host waits for the answer to a call on standard input and output, or 0 if
+	// that is not known. host is the name that package hosts uses. CallTime is called at most once per connection. It
+	// may be nil.
 	CallTime func(host string) time.Duration
 
 	env     commands.Env // for each call with the caller of that call
 	version string
-	every   time.Duration // between two reports of progress
+	every   time.Duration // interval between progress reports
 	owner   Owner         // on standard input and output
-	// of the one agent that is served, on standard input and output; nil over HTTP, where many are
+	// for the one agent on standard input and output; nil over HTTP, which serves many agents
 	arrival *arrival
-	client  *clientTime // of the one connection on standard input and output; over HTTP it knows nothing
+	client  *clientTime // for the one connection on standard input and output; over HTTP without data
 }
 
-// NewServer returns a server of the catalogue's commands. Serve and Handlers say to whom.
+// NewServer returns a server of the catalogue's commands. Serve and Handlers define the clients.
 func NewServer(env commands.Env, version string) *Server {
 	return &Server{env: env, version: version, every: progressEvery, client: new(clientTime)}
 }
 
-// offered is what a server has for one kind of client.
+// offered is the part of a server for one kind of client.
 type offered struct {
 	*Server
 	tools *sdk.Server // with everything but the modern subscriptions, see listening
 }
 
-// offering makes what is for clients that are administrators, or for those that are not: the tools that
-// surface.NewOffer lists for them, and the resources.
+// offering returns the tools and resources for administrators or for other clients. surface.NewOffer selects the
+// tools.
 func (s *Server) offering(admin bool, vocabularies ...string) *offered {
 	server := s.sdkServer(instructions(vocabularies), s.arrival != nil)
 	offer := surface.NewOffer(s.env.Catalogue, commands.Caller{Admin: admin, Remote: s.arrival == nil}, vocabularies...)
@@ -59,18 +60,18 @@ func (s *Server) offering(admin bool, vocabularies ...string) *offered {
 	return &offered{s, server}
 }
 
-// listening makes what serves one `subscriptions/listen`.
+// listening returns a server for one `subscriptions/listen` request.
 func (s *Server) listening() *sdk.Server { return s.sdkServer("", true) }
 
-// sdkServer makes a server of the SDK without tools and resources. Where it takes subscriptions it is for one client:
-// one client's would end another's.
+// sdkServer returns a server of the SDK without tools and resources. With subscribe, the server is for one client,
+// since the subscriptions of one client would end those of another.
 func (s *Server) sdkServer(instructions string, subscribe bool) *sdk.Server {
 	options := &sdk.ServerOptions{
 		Instructions: instructions, SupportedProtocolVersions: versions, Logger: s.env.Log,
-		// Which tools there are never changes, so nobody need listen for it.
+		// The tools never change, so no client needs a notification about them.
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{},
 			Resources: &sdk.ResourceCapabilities{Subscribe: true}},
-		// What is answered depends on who asks: nobody between may serve it to another.
+		// Answers depend on the caller, so no proxy may serve one to another caller.
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
 	inboxes := &subscriptions{env: s.env, ready: s.ready}
@@ -88,9 +89,9 @@ func (s *Server) sdkServer(instructions string, subscribe bool) *sdk.Server {
 	return server
 }
 
-// negotiated is a middleware for clients of older versions. It does not agree to the version whose batches are not
-// taken, but to the one before, which clients of that version know as well. Over HTTP, where these clients have no
-// session, it promises no subscriptions.
+// negotiated is a middleware for clients of older versions. It does not agree to the version that requires batches,
+// but to the one before, which clients of that version also support. Over HTTP, where these clients have no session,
+// it declares no support for subscriptions.
 func (s *Server) negotiated(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if p, ok := req.GetParams().(*sdk.InitializeParams); ok && p.ProtocolVersion == batchesVersion {
@@ -108,7 +109,7 @@ func (s *Server) negotiated(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// instructions are what a model is told of the tools as a whole.
+// instructions returns the instructions for the model about the tools as a whole.
 func instructions(vocabularies []string) string {
 	if surface.SignalAlone(vocabularies) {
 		return "These tools send questions and alerts to the person you work for, who receives them on a phone. Call ask_question for a decision that only that person can make. " +
@@ -121,8 +122,8 @@ func instructions(vocabularies []string) string {
 		"For a decision that only the person you work for can make, call ask_question, then get_response. For news that needs no answer, call send_alert."
 }
 
-// describe makes a tool out of the definition of its command. A definition of which it cannot panics: that is a mistake
-// in the program, which a test finds.
+// describe returns the tool for a command. It panics if the definition of the command is unsuitable: such a
+// definition is a bug, which a test finds.
 func describe(tool surface.Tool) *sdk.Tool {
 	d := tool.Command
 	output, err := d.ToolResultSchema()
@@ -135,8 +136,8 @@ func describe(tool surface.Tool) *sdk.Tool {
 	}
 }
 
-// call runs a command for one call of its tool. A failure is a result that says so, in document 004's form, since the
-// model that called is to read it.
+// call returns the handler of a command's tool. A failure is returned as a result in the form of document 004, since
+// the model must read it.
 func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		x := exchangeOf(ctx)
@@ -173,7 +174,7 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 		}
 		result, err := toolResult(answer)
 		if err == nil {
-			err = context.Cause(ctx) // whoever called it off does not read the answer
+			err = context.Cause(ctx) // after a cancellation, nobody reads the answer
 		}
 		if err != nil {
 			commands.Settle(ctx, env, answer, false)
@@ -186,7 +187,7 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 	}
 }
 
-// ready is called before anything that needs the database. On standard input and output it registers the agent.
+// ready is called before any use of the database. On standard input and output, it registers the agent.
 func (s *Server) ready(ctx context.Context) error {
 	if s.arrival == nil {
 		return nil
@@ -212,11 +213,12 @@ func toolFailure(err error) (*sdk.CallToolResult, error) {
 	if merr != nil {
 		return nil, merr
 	}
-	// No structured content: clients hold it against the schema of an answer, and would show that mismatch instead.
+	// No structured content: clients validate it against the schema of the answer, and would report that mismatch
+	// instead.
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(body)}}, IsError: true}, nil
 }
 
-// reportProgress tells a client that asked for it that its call is still under way, until stop is called.
+// reportProgress sends progress notifications for a call, if the client asked for them, until stop is called.
 func (s *Server) reportProgress(ctx context.Context, req *sdk.CallToolRequest) (stop func()) {
 	token := req.Params.GetProgressToken()
 	if token == nil {

@@ -19,7 +19,7 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// documents lists the tools of each vocabulary: those of its document, those that are ours, and which of them are for
+// documents lists the tools of each vocabulary: those of its document, those added by Mailroom, and those for
 // administrators.
 var documents = map[string]struct{ document, ours, admin string }{
 	"relay": {"send_message get_messages get_sent_messages list_groups get_dead_letters query_message_history", "",
@@ -30,7 +30,7 @@ var documents = map[string]struct{ document, ours, admin string }{
 	"ralph": {"send inbox ack", "", ""},
 }
 
-// toolNames lists the tools that a client is offered.
+// toolNames returns the names of the tools that a client is offered.
 func toolNames(t *testing.T, s *sdk.ClientSession) (list []string) {
 	t.Helper()
 	for tool, err := range s.Tools(t.Context(), nil) {
@@ -43,8 +43,8 @@ func toolNames(t *testing.T, s *sdk.ClientSession) (list []string) {
 	return list
 }
 
-// TestTools: each endpoint serves exactly the tools of its document and ours, and those for administrators to
-// administrators only. What is not offered cannot be called.
+// TestTools checks that each endpoint serves exactly the tools of its document and those of Mailroom, and those for
+// administrators only to administrators. Other tools cannot be called.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "boss")
@@ -70,8 +70,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestAllTools: beside each other the vocabularies' tools have names of their own, in /mcp as over pipes, and cards
-// decide who is offered which.
+// TestAllTools checks that all tools together have distinct names, at /mcp and over pipes, and that the rights on the
+// cards determine who is offered which tools.
 func TestAllTools(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "boss")
@@ -103,7 +103,8 @@ func TestAllTools(t *testing.T) {
 	}
 }
 
-// TestInstructions: where signal alone is served they are about questions, and elsewhere about messages.
+// TestInstructions checks that the instructions are about questions if only signal is served, and otherwise about
+// messages.
 func TestInstructions(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
@@ -116,7 +117,7 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// TestToolSchemas: every tool says what it takes and what it answers in JSON Schema that a client can use.
+// TestToolSchemas checks that the input and output schemas of every tool are usable JSON Schemas.
 func TestToolSchemas(t *testing.T) {
 	t.Parallel()
 	s := newEndpoints(t, "boss").tools("/mcp", "boss", true, nil)
@@ -147,8 +148,8 @@ func TestToolSchemas(t *testing.T) {
 	}
 }
 
-// TestToolFailures: a failure is a result for the model, in document 004's form, and has nothing that a client would
-// hold against the schema of an answer.
+// TestToolFailures checks that a failure is a result for the model in the form of document 004, without content that
+// a client would validate against the output schema.
 func TestToolFailures(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -156,7 +157,7 @@ func TestToolFailures(t *testing.T) {
 	for _, c := range []struct {
 		tool, args string
 		code       orchestrator.Code
-		says       string // in message or hint
+		says       string // in the message or the hint
 	}{
 		{"send_message", `{"target":"c","message_type":"PING","message":"hi"}`, orchestrator.UnknownRecipient, "c"},
 		{"send_message", `{"target":"b","message_type":"PING","message":"hi","colour":"red"}`,
@@ -193,7 +194,7 @@ func TestToolFailures(t *testing.T) {
 	}
 }
 
-// TestToolParts: a model gets a long message in parts, and a program that asks over HTTP gets it whole.
+// TestToolParts checks that a model gets a long message in parts, and that an HTTP client gets it whole.
 func TestToolParts(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
@@ -228,7 +229,7 @@ func TestToolParts(t *testing.T) {
 			t.Errorf("a message of %d over HTTP: %d %s", size, status, whole)
 		}
 	}
-	// What models are not told is long in JSON.
+	// Control characters, which models do not see, are long in JSON.
 	say := done(t, s, "send_message", `{"target":"a","message_type":"STATUS","message":"`+
 		strings.Repeat(`\u001b`, 3000)+`read this"}`)
 	_, id, _ := strings.Cut(say, `"messageId":"`)
@@ -239,7 +240,8 @@ func TestToolParts(t *testing.T) {
 	}
 }
 
-// TestToolProgress: a client that asks for it hears that its call is still waiting, over both transports.
+// TestToolProgress checks that a client that asks for progress is notified that its call still waits, over both
+// transports.
 func TestToolProgress(t *testing.T) {
 	t.Parallel()
 	for _, overHTTP := range []bool{false, true} {
@@ -284,7 +286,7 @@ func TestToolProgress(t *testing.T) {
 	}
 }
 
-// TestToolTraceContext: the trace that a client is in goes on in ours.
+// TestToolTraceContext checks that the client's trace continues in Mailroom's spans.
 func TestToolTraceContext(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -308,8 +310,8 @@ func TestToolTraceContext(t *testing.T) {
 	}
 }
 
-// TestManyCopies: a short message to many agents is shown whole, with as many of its copies as hosts show, and how many
-// there are beside.
+// TestManyCopies checks that a short message to many agents is shown whole, with as many of its copies as hosts show,
+// and the number of the others.
 func TestManyCopies(t *testing.T) {
 	t.Parallel()
 	names := []string{"a"}

@@ -21,11 +21,11 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// shows is how many bytes of an answer the host shows that shows least, without what the protocol puts around it.
+// shows is the number of bytes of an answer that the most restrictive host shows, without the frame of the protocol.
 const shows = 11_100
 
-// payloads are those of messages of every length, in what JSON, XML and UTF-8 write longest. Each has an end by which
-// it is known.
+// payloads returns messages of many lengths, with the characters that are longest in JSON, XML and UTF-8. Each ends
+// with an identifying text.
 func payloads() (list []string) {
 	add := func(format string, args ...any) {
 		list = append(list, fmt.Sprintf(format, args...))
@@ -45,7 +45,7 @@ func payloads() (list []string) {
 	return list
 }
 
-// reader is a connection over which a model reads, and the messages that are there for it.
+// reader is a connection over which a model reads, with the messages for it.
 type reader struct {
 	*endpoints
 	session *sdk.ClientSession
@@ -76,7 +76,7 @@ func newReader(t *testing.T, payloads []string, change ...func(*orchestrator.Dra
 	return r
 }
 
-// read calls a tool, and returns an answer of which a host shows all, both as text and as JSON.
+// read calls a tool and checks that a host shows the whole answer, both as text and as JSON. It returns the answer.
 func (r *reader) read(tool, args string) string {
 	r.T.Helper()
 	result, err := r.session.CallTool(r.T.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
@@ -94,7 +94,8 @@ func (r *reader) read(tool, args string) string {
 	return text
 }
 
-// is holds that an answer has a message: whole, or its beginning and how to read on, which then brings all of it.
+// is checks that an answer contains a message: the whole text, or its beginning and how to read the rest, which it
+// then reads.
 func (r *reader) is(tool, answer string, i int) {
 	r.T.Helper()
 	end := fmt.Sprintf("end-%d.", i)
@@ -108,7 +109,7 @@ func (r *reader) is(tool, answer string, i int) {
 	}
 	for {
 		if i == len(r.ids)-1 && len(next[2]) < 5 {
-			next[2] = "970000" // a mebibyte has some 130 parts
+			next[2] = "970000" // a mebibyte has about 130 parts
 		}
 		part := r.read("get_message", fmt.Sprintf(`{"message_id":%q,"offset":%s}`, r.ids[i], next[2]))
 		if next = regexpNext.FindStringSubmatch(part); next == nil {
@@ -120,12 +121,12 @@ func (r *reader) is(tool, answer string, i int) {
 	}
 }
 
-// regexpNext finds what says how the next part of a message is read.
+// regexpNext matches the text on how to read the next part of a message.
 var regexpNext = regexp.MustCompile(`to read the next part, call get_message with message_id (\S+) and offset (\d+)`)
 
-// TestReadersAreBounded: whatever hands out messages gives a model as many as its host shows, and leaves the others
-// unread. What one has to say that is longer is cut, and read on by get_message. Nothing is handed out twice or left
-// behind.
+// TestReadersAreBounded checks that every tool that hands out messages returns as many as the host shows, and leaves
+// the others unread. A message that is too long is cut, and its rest is read by get_message. No message is handed out
+// twice or left out.
 func TestReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	for tool, args := range map[string]string{
@@ -160,8 +161,8 @@ func TestReadersAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatDeliveryAddsCounts: messages that just fit into an answer before they are delivered, and not when their
-// answer says when they were, come with the next answer.
+// TestWhatDeliveryAddsCounts checks that messages that would fit into an answer before their delivery, but not with
+// their delivery time, come with the next answer.
 func TestWhatDeliveryAddsCounts(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, nil)
@@ -197,7 +198,8 @@ func TestWhatDeliveryAddsCounts(t *testing.T) {
 	}
 }
 
-// TestLongWithoutALimit: an answer that is long by what its limit does not govern is made once more, and not for ever.
+// TestLongWithoutALimit checks that an answer that is long for reasons other than its limit is made once more, but
+// not endlessly.
 func TestLongWithoutALimit(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, nil)
@@ -217,7 +219,7 @@ func TestLongWithoutALimit(t *testing.T) {
 	}
 }
 
-// TestPostsAreBounded: so are the posts of a thread, by whatever they are read.
+// TestPostsAreBounded checks that the answers with posts of a thread are bounded, too.
 func TestPostsAreBounded(t *testing.T) {
 	t.Parallel()
 	for tool, args := range map[string]string{"read_thread": `{"thread_id":"THREAD"}`,
@@ -264,8 +266,8 @@ func TestPostsAreBounded(t *testing.T) {
 	}
 }
 
-// TestListsAreBounded: whatever only looks is as short, and what its answers say to continue with brings the rest, each
-// message once.
+// TestListsAreBounded checks that answers of tools that only read are bounded, too, and that following their
+// continuations yields the rest, each message once.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	all := payloads()
@@ -330,7 +332,8 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
-// What a tool hands out is counted in bytes of what the messages say; of a long message, those that are shown.
+// TestToolsAreCounted checks that the messages that a tool hands out are counted in bytes of their texts; for a long
+// message, in bytes of the part shown.
 func TestToolsAreCounted(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, []string{`"short"`, `"` + strings.Repeat("x", 20_000) + `"`})

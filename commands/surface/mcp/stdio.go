@@ -20,9 +20,9 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// Serve serves tools of the named vocabularies, of all when none is named, to the caller of the server's Env, until in
-// ends or ctx does, which are no errors. The caller is registered, and takes part in its session, when its host
-// connects. Errors: unavailable if in cannot be read; those of writing to out as they are.
+// Serve serves tools to the caller of the server's Env until in or ctx ends, in which case it returns nil. It serves
+// the tools of the named vocabularies, or of all if none is named. When the host connects, Serve registers the caller
+// and makes it join its session. It returns unavailable if in cannot be read, and errors of writing to out unchanged.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, vocabularies ...string) error {
 	alone := *s
 	alone.arrival, alone.client = &arrival{env: s.env, owner: s.owner}, &clientTime{of: s.CallTime}
@@ -30,11 +30,12 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, vocabul
 }
 
 const (
-	// lastWords is how long calls may continue after standard input has ended: a script that pipes requests in still reads
-	// the answers. It is also how long interrupted calls may take to end. What they could not write is taken back.
+	// lastWords is how long calls may continue after standard input has ended, so that a script that pipes in
+	// requests can still read the answers. It is also how long interrupted calls may take to end. Messages in answers
+	// that were not written by then are taken back.
 	lastWords = time.Second
-	// lastAnswers is how long calls may continue that hand out no messages, and lose nothing if nobody reads the answer.
-	// The first request alone waits as long as arrivalPatience for a slow database.
+	// lastAnswers is how long calls may continue that hand out no messages, so that nothing is lost if nobody reads
+	// the answer. The first request alone waits up to arrivalPatience for a slow database.
 	lastAnswers = 5 * time.Second
 )
 
@@ -54,7 +55,8 @@ func (o *offered) serveStream(ctx context.Context, caller commands.Caller, in io
 		leave(c.read(in))
 	})
 	<-gone.Done()
-	c.until(context.WithoutCancel(ctx), time.After(lastWords), c.idle) // calls are interrupted, and what is being written is noted
+	// Wait until interrupted calls have ended and written answers are recorded.
+	c.until(context.WithoutCancel(ctx), time.After(lastWords), c.idle)
 	x.end()
 	if why := context.Cause(gone); ctx.Err() == nil && !errors.Is(why, io.EOF) {
 		return why
@@ -62,25 +64,25 @@ func (o *offered) serveStream(ctx context.Context, caller commands.Caller, in io
 	return nil
 }
 
-// connection is that of one client on standard input and output. It reads and writes the messages itself, and hands
-// each to a session of the SDK, of which it has several: to the SDK a session is initialized once any request has come,
-// whatever its era, and of two subscriptions to one inbox it forgets the first.
+// connection is the connection of one client on standard input and output. It reads and writes the messages itself
+// and passes each one to a session of the SDK. It has several sessions: the SDK considers a session initialized after
+// any request, in either era, and forgets the first of two subscriptions to the same inbox.
 type connection struct {
 	offered  *offered
 	x        *exchange
-	ctx      context.Context         // of the sessions
+	ctx      context.Context         // context of the sessions
 	leave    context.CancelCauseFunc // ends x.gone
-	over     chan struct{}           // is closed when nothing more is read or written
+	over     chan struct{}           // closed when serveStream returns, to end the sessions
 	open     openCalls
-	answered chan struct{} // gets something, unless it is full, when a request was answered
+	answered chan struct{} // receives a value, unless full, when a request was answered
 	sessions map[era]*session
 
 	mu  sync.Mutex
 	out io.Writer
 }
 
-// era is one of the two ways in which a client speaks: legacy after an `initialize`, modern in requests that name their
-// version. A client that first asks what there is may use both. Source: Model Context Protocol 2026-07-28,
+// era is one of the two modes of a client: legacy after an `initialize`, modern for requests that name their version.
+// A client that first discovers the supported versions may use both. Source: Model Context Protocol 2026-07-28,
 // "Terminology".
 type era bool
 
@@ -89,8 +91,9 @@ const (
 	modern era = true
 )
 
-// read hands on what the client says, and answers what is no message, until it goes. It returns why that is: io.EOF is
-// no fault.
+// read reads the client's messages from in, passes each one on, and answers malformed ones. At the end of input, it
+// waits for open requests, for at most lastWords and lastAnswers, and returns the reason for the end; io.EOF is the
+// normal one.
 func (c *connection) read(in io.Reader) error {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
@@ -117,7 +120,7 @@ func (c *connection) read(in io.Reader) error {
 	}
 }
 
-// take hands one message on, or answers it.
+// take passes one message to its session, or answers it.
 func (c *connection) take(r received) {
 	if r.refused == nil {
 		r.refused = unspoken(r.version)
@@ -128,7 +131,7 @@ func (c *connection) take(r received) {
 	}
 	request := r.request()
 	if request == nil {
-		return // the answer to a request: we make none
+		return // the server sends no requests, so it expects no responses
 	}
 	if id, is := cancelledID(request); is {
 		c.callOff(id)
@@ -139,8 +142,8 @@ func (c *connection) take(r received) {
 		c.sessionOf(speaks).get(request)
 		return
 	}
-	// A request with the id of an open one calls that off, since its answer would be taken for the other's. And a
-	// client that has its answer may be quicker than what is noted of it.
+	// A request with the ID of an open request cancels that one, since the client could not tell their answers apart.
+	// Also, a client may reuse an ID after it has the answer but before the answer is recorded.
 	c.callOff(request.ID)
 	c.until(c.x.gone, nil, func() bool { return !c.open.has(request.ID) })
 	var at *session
@@ -161,7 +164,7 @@ func (c *connection) take(r received) {
 	at.get(request)
 }
 
-// callOff has the session that works on a request end that work.
+// callOff makes the session that works on a request cancel it.
 func (c *connection) callOff(id jsonrpc.ID) {
 	at := c.open.callOff(id)
 	if at == nil {
@@ -169,17 +172,17 @@ func (c *connection) callOff(id jsonrpc.ID) {
 	}
 	params, err := json.Marshal(map[string]any{"requestId": id.Raw()})
 	if err != nil {
-		panic(err) // it is a number or a text
+		panic(err) // cannot happen: the ID is a number or a string
 	}
 	at.get(&jsonrpc.Request{Method: cancelled, Params: params})
 }
 
-// idle reports whether no request is open but those that last.
+// idle reports whether no request is open, except those that last until cancelled.
 func (c *connection) idle() bool { return c.open.count(false) == 0 }
 
-// until waits for answers until enough is true, patience has something, or ctx ends.
+// until waits until enough returns true, patience fires, or ctx ends. It checks again after each answer.
 func (c *connection) until(ctx context.Context, patience <-chan time.Time, enough func() bool) {
-	defer c.ring() // another may wait for the same
+	defer c.ring() // wakes another waiting call of until
 	for !enough() {
 		select {
 		case <-c.answered:
@@ -191,7 +194,7 @@ func (c *connection) until(ctx context.Context, patience <-chan time.Time, enoug
 	}
 }
 
-// ring has those look again who wait in until.
+// ring wakes a waiting call of until.
 func (c *connection) ring() {
 	select {
 	case c.answered <- struct{}{}:
@@ -199,11 +202,11 @@ func (c *connection) ring() {
 	}
 }
 
-// refuse answers what is not accepted.
+// refuse answers a refused message with an error.
 func (c *connection) refuse(id json.RawMessage, why *jsonrpc.Error) { c.write(rpcError(id, why)) }
 
-// write reports whether it has written one line, which it does unless the client is gone. Where it cannot, the client
-// is gone from then on.
+// write writes one line and reports whether it succeeded. It fails if the client has disconnected. A failed write
+// ends the connection.
 func (c *connection) write(line []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +220,7 @@ func (c *connection) write(line []byte) bool {
 	return err == nil
 }
 
-// sessionOf returns the session of an era, which begins with its first message.
+// sessionOf returns the session of an era. The session begins with its first message.
 func (c *connection) sessionOf(e era) *session {
 	if c.sessions[e] == nil {
 		c.sessions[e] = c.session(c.offered.tools)
@@ -225,7 +228,7 @@ func (c *connection) sessionOf(e era) *session {
 	return c.sessions[e]
 }
 
-// session begins a session with a server.
+// session starts a session with a server.
 func (c *connection) session(with *sdk.Server) *session {
 	s := &session{c: c, messages: make(chan jsonrpc.Message), closed: make(chan struct{})}
 	if _, err := with.Connect(c.ctx, s, nil); err != nil {
@@ -234,16 +237,16 @@ func (c *connection) session(with *sdk.Server) *session {
 	return s
 }
 
-// session is one of the SDK's on a connection. It is a transport of the SDK, and a connection of it.
+// session is one session of the SDK on a connection. It implements both sdk.Transport and sdk.Connection.
 type session struct {
 	c        *connection
-	once     bool // it ends with the answer to its one request
+	once     bool // ends with the answer to its only request
 	messages chan jsonrpc.Message
 	closing  sync.Once
 	closed   chan struct{}
 }
 
-// get hands a message to the session.
+// get passes a message to the session.
 func (s *session) get(m jsonrpc.Message) {
 	select {
 	case s.messages <- m:
@@ -266,8 +269,8 @@ func (s *session) Read(context.Context) (jsonrpc.Message, error) {
 	return nil, io.EOF
 }
 
-// Write implements sdk.Connection. That an answer could not be written is noted here, and no error: the SDK would not
-// say of the others that they were to be.
+// Write implements sdk.Connection. It records a failure to write an answer instead of returning an error: after an
+// error, the SDK would not call Write for the other answers, which must be recorded, too.
 func (s *session) Write(_ context.Context, m jsonrpc.Message) error {
 	answer, is := m.(*jsonrpc.Response)
 	if is {

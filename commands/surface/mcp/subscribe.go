@@ -12,26 +12,26 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// inboxURI is what the address of every inbox begins with.
+// inboxURI is the prefix of the URI of every inbox.
 const inboxURI = "mailroom://inbox/"
 
-// maxSubscriptions bounds what one client subscribes to: an agent has one inbox, and an administrator few that it
-// watches.
+// maxSubscriptions is the maximum number of subscriptions of one client. An agent has one inbox, and an administrator
+// watches few inboxes.
 const maxSubscriptions = 32
 
-// subscriptions are those of one client to inboxes: it is told when a message arrives in one of them. That takes a
-// session that lasts, as on standard input and output, or a request that lasts, such as `subscriptions/listen`. It is
-// safe for concurrent use.
+// subscriptions holds the subscriptions of one client to inboxes. The client is notified when a message arrives in
+// one of them. That requires a lasting session, as on standard input and output, or a lasting request, such as
+// `subscriptions/listen`. subscriptions is safe for concurrent use.
 type subscriptions struct {
 	env   commands.Env
 	ready func(context.Context) error
-	tell  func(uri string) // that something arrived
+	tell  func(uri string) // notifies the client of an arrival
 
 	mu   sync.Mutex
-	ends map[string]func() // by URI: ends a subscription and waits for its end
+	ends map[string]func() // by URI; ends a subscription and waits for its end
 }
 
-// subscribe begins to tell the client of arrivals in an inbox, until unsubscribe or the end of the session.
+// subscribe notifies the client of arrivals in an inbox, until unsubscribe or the end of the session.
 func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	uri := req.Params.URI
 	if !strings.HasPrefix(uri, inboxURI) {

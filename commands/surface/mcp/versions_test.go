@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// modernCall is a request of a version that stands alone. params are those besides _meta, each with a comma behind it.
+// modernCall returns a request of a version without sessions. params are the parameters besides _meta, each followed
+// by a comma.
 func modernCall(id, version, method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":%s,`+
 		`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`, id, method, params, version)
@@ -19,7 +20,7 @@ const (
 	listTools = `{"jsonrpc":"2.0","id":5,"method":"tools/list"}`
 )
 
-// TestVersions: a request of a version that is not spoken is refused, whatever came before it, and each era has its own
+// TestVersions checks that a request of an unsupported version is refused at any time, and that each era has its own
 // handshake.
 func TestVersions(t *testing.T) {
 	t.Parallel()
@@ -44,7 +45,7 @@ func TestVersions(t *testing.T) {
 				`"code":-32022,` + `"message":"unsupported protocol version","data":{` + supported +
 					`,"requested":"1900-01-01"}`},
 			{unspoken(`"2099-01-01"`), `"requested":"2099-01-01"`},
-			{unspoken(`"2025-03-26"`), `"code":-32022`}, // with its batches
+			{unspoken(`"2025-03-26"`), `"code":-32022`}, // requires batches
 			{unspoken(`""`), `"code":-32602`},
 			{unspoken(`7`), `"code":-32602`},
 			{modernCall("5", `"1900-01-01"`, "server/discover", ""), `"code":-32022`},
@@ -81,14 +82,14 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestAgreedVersions: what a client of each version that begins with initialize is told.
+// TestAgreedVersions checks the version that the server agrees to for each version in initialize.
 func TestAgreedVersions(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
 	token := e.Token("a", false)
 	for asked, agreed := range map[string]string{
 		"2025-11-25": "2025-11-25", "2025-06-18": "2025-06-18", "2024-11-05": "2024-11-05",
-		"2025-03-26": "2024-11-05", // it has batches
+		"2025-03-26": "2024-11-05", // requires batches
 		"1900-01-01": "2025-11-25", "2099-01-01": "2025-11-25", modernVersion: "2025-11-25",
 	} {
 		asks := strings.Replace(hello, "2025-11-25", asked, 1)
@@ -108,7 +109,7 @@ func TestAgreedVersions(t *testing.T) {
 	}
 }
 
-// modernRequest is a request over HTTP with the headers that repeat what stands in its body. A change may spoil them.
+// modernRequest returns an HTTP request with the headers that repeat data of its body. change may break them.
 func (e *endpoints) modernRequest(token, body, method, name string, change func(http.Header)) *http.Request {
 	e.T.Helper()
 	r := e.message(e.T.Context(), token, "/mcp/relay", body)
@@ -123,7 +124,7 @@ func (e *endpoints) modernRequest(token, body, method, name string, change func(
 	return r
 }
 
-// TestHeaders: over HTTP the headers of the newest protocol are held to the message, however they are encoded.
+// TestHeaders checks that the headers of the newest protocol version must match the message, whatever their encoding.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -158,7 +159,7 @@ func TestHeaders(t *testing.T) {
 		{call, "tools/call", "", nil, 400, `"code":-32020`},
 		{call, "tools/list", "send_message", nil, 400, `"code":-32020`},
 		{call, "tools/call", "", set(nameHeader, "send_message", "get_messages"), 400, `Mcp-Name must occur once, but occurs 2 times`},
-		// it must be encoded once more
+		// the value must be encoded again
 		{strings.Replace(call, `"send_message"`, `"=?base64?eA==?="`, 1), "tools/call", "=?base64?eA==?=", nil, 400,
 			`"code":-32020`},
 		{list, "tools/list", "", set("Mcp-Method", "tools/list", "tools/call"), 400, `"code":-32020`},

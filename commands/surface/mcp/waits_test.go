@@ -22,8 +22,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// TestToolPatience: a call that may wait for an hour answers before its client abandons it, and says that it waited for
-// less.
+// TestToolPatience checks that a call that asks to wait for an hour answers before its client abandons it, and
+// reports that it waited for less.
 func TestToolPatience(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -53,8 +53,8 @@ func TestToolPatience(t *testing.T) {
 	}
 }
 
-// TestPatienceOfHosts: what a call may wait is what the host on its connection allows, less what the answer takes.
-// Where that is not known, and over HTTP, it is 55 seconds, or what the tool's document allows.
+// TestPatienceOfHosts checks that a call may wait for the timeout of the host on its connection, less the time for
+// the answer. If the timeout is unknown, and over HTTP, the limit is 55 seconds or that of the tool's document.
 func TestPatienceOfHosts(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
@@ -101,7 +101,7 @@ func TestPatienceOfHosts(t *testing.T) {
 	}
 }
 
-// served connects a client of a name to what a process serves on standard input and output.
+// served connects a client with a name to the server of a process on standard input and output.
 func served(t *testing.T, server *Server, name string) *sdk.ClientSession {
 	t.Helper()
 	in, toServer := io.Pipe()
@@ -128,10 +128,10 @@ func served(t *testing.T, server *Server, name string) *sdk.ClientSession {
 	return s
 }
 
-// waitForB is a call that waits for a message of b.
+// waitForB is a call that waits for a message from b.
 const waitForB = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"wait_for_mentions","arguments":{"timeoutMs":60000,"waitFor":"b","format":"json"}}}`
 
-// answers reads an answer, which must be the one to a request, and have these words.
+// answers reads an answer and checks its request ID and its words.
 func (r *rawSession) answers(id int, words string) {
 	r.t.Helper()
 	if got := r.next(); !strings.Contains(got, fmt.Sprintf(`"id":%d,`, id)) || !strings.Contains(got, words) {
@@ -139,8 +139,8 @@ func (r *rawSession) answers(id int, words string) {
 	}
 }
 
-// TestNewestCallIsFirst: a host that has abandoned a call without a word has the next message in the call that its
-// model made since. If both were waiting for good, the older one gets the message after that.
+// TestNewestCallIsFirst checks that, if a host has silently abandoned a call, the next message goes to its model's
+// newer call. If both calls really wait, the older one gets the message after that.
 func TestNewestCallIsFirst(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -159,8 +159,8 @@ func TestNewestCallIsFirst(t *testing.T) {
 	}
 }
 
-// TestIDUsedAgain: when a client gives a request the id of one that is open, the older one is called off: what it has
-// taken is given back, and the newer one is answered.
+// TestIDUsedAgain checks that a request with the ID of an open one cancels the older request: its messages are given
+// back, and the newer request is answered.
 func TestIDUsedAgain(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -182,7 +182,7 @@ func TestIDUsedAgain(t *testing.T) {
 	}
 }
 
-// TestIDOfAWaitUsedAgain: the newer request gets what comes for the older one.
+// TestIDOfAWaitUsedAgain checks that the newer request gets the messages for which the older one waited.
 func TestIDOfAWaitUsedAgain(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -202,8 +202,8 @@ func TestIDOfAWaitUsedAgain(t *testing.T) {
 	s.answers(8, "result")
 }
 
-// TestAbandonedWaitEnds: a call that asks for more time than its host has ends before the host abandons it, so that
-// what comes later is in the answer to the next one.
+// TestAbandonedWaitEnds checks that a call with a longer timeout than its host's ends before the host abandons it, so
+// that later messages are in the answer to the next call.
 func TestAbandonedWaitEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// accessible has axe look at what the page shows, in light and in dark, and measures what can be touched.
+// accessible runs axe on the page, in light and in dark, and measures the touch targets.
 func (tb *tab) accessible(view string) {
 	tb.t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
@@ -36,7 +36,7 @@ func (tb *tab) accessible(view string) {
 	}
 }
 
-// TestAccessible has axe find nothing in any view, at phone size, in light and in dark.
+// TestAccessible checks that axe finds nothing in any view, at phone size, in light and in dark.
 func TestAccessible(t *testing.T) {
 	t.Parallel()
 	axe, err := os.ReadFile(filepath.Join("app", "node_modules", "axe-core", "axe.min.js"))
@@ -102,7 +102,7 @@ func TestAccessible(t *testing.T) {
 	tb.accessible("revoked")
 }
 
-// fillAll gives the device one of everything, and waits until the page shows it.
+// fillAll gives the device one item of each kind and waits until the page shows them.
 func (m *machine) fillAll(tb *tab, d questions.Device) {
 	m.t.Helper()
 	long := strings.Repeat("Donaudampfschifffahrt", 8)

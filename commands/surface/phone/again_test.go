@@ -8,8 +8,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestPushedAgain: the push service may deliver a push again, and late. Nothing is shown a second time, and what is over
-// is not shown at all: whether it was answered here, cleared, or has expired by what it says itself.
+// TestPushedAgain checks that a push that is delivered again, or late, is not shown a second time, and that ended
+// items are not shown: those answered here, cleared, or expired by their own expiry time.
 func TestPushedAgain(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -51,8 +51,8 @@ func TestPushedAgain(t *testing.T) {
 	}
 }
 
-// TestPushedReopened: a question whose answer the asker refused is open again, rings again, and takes another answer,
-// also where the history was cleared meanwhile.
+// TestPushedReopened checks that a question whose answer the asker refused is open again, notifies again and accepts
+// another answer, even if the history was cleared meanwhile.
 func TestPushedReopened(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -100,7 +100,7 @@ func TestPushedReopened(t *testing.T) {
 	}
 }
 
-// left keeps the notification of a question in the service worker, and press presses a button of it whatever became of it.
+// left keeps the notification of a question in the service worker. press presses one of its buttons in any case.
 func (w worker) left(id string) (press func(action string)) {
 	w.t.Helper()
 	eval[chromedp.Void](w.inside, `(async () => {
@@ -117,8 +117,8 @@ func (w worker) left(id string) (press func(action string)) {
 	}
 }
 
-// TestButtonAfterAnswer: an answer of the page takes the notification with its buttons away. Who presses another of them
-// nevertheless is shown what was answered; the answer that was given first stays.
+// TestButtonAfterAnswer checks that an answer in the page removes the notification and its buttons. If another button
+// is pressed nevertheless, the page shows the answer that was given first, which remains.
 func TestButtonAfterAnswer(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -143,7 +143,8 @@ func TestButtonAfterAnswer(t *testing.T) {
 	}
 }
 
-// TestButtonAfterKeptAnswer is the same while the answer of the page is kept for want of a connection: it may have arrived.
+// TestButtonAfterKeptAnswer checks the same while the page keeps its answer for lack of a connection; the answer may
+// have arrived.
 func TestButtonAfterKeptAnswer(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -170,8 +171,8 @@ func TestButtonAfterKeptAnswer(t *testing.T) {
 	}
 }
 
-// TestApplePushes: Apple ends the subscription of an app whose pushes show nothing, so something is shown for a moment by
-// those too that bring nothing new.
+// TestApplePushes checks that a push that brings nothing new also shows something for a moment, since Apple ends the
+// subscription of an app whose pushes show nothing.
 func TestApplePushes(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)

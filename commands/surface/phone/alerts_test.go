@@ -6,8 +6,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestAlertsGrouped: alerts of one agent and one kind are in one card, whose older ones are folded once they were read. The number on
-// the tab is that of the unread ones.
+// TestAlertsGrouped checks that alerts of one agent and one kind share a card, whose older alerts are collapsed after
+// they were read, and that the number on the tab counts unread alerts.
 func TestAlertsGrouped(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -40,7 +40,7 @@ func TestAlertsGrouped(t *testing.T) {
 	tb.until(`document.querySelectorAll(".new").length === 1`)
 }
 
-// TestAlertsDismissed: what is dismissed is gone from the alerts for good, and stays in the history.
+// TestAlertsDismissed checks that a dismissed alert disappears from the alerts permanently and stays in the history.
 func TestAlertsDismissed(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -64,7 +64,7 @@ func TestAlertsDismissed(t *testing.T) {
 	tb.shows("Done")
 }
 
-// TestAlertRead: reading an alert in the app takes its notification away.
+// TestAlertRead checks that reading an alert in the app removes its notification.
 func TestAlertRead(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -79,7 +79,7 @@ func TestAlertRead(t *testing.T) {
 	tb.until(`document.getElementById("unread").innerText === ""`)
 }
 
-// TestWarningIsNoLabel: an alert that something is wrong is tinted, and no label is.
+// TestWarningIsNoLabel checks that a warning alert is tinted, but its labels are not.
 func TestWarningIsNoLabel(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

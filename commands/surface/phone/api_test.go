@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// A phone's way through all of the routes: pair, be approved, subscribe, see what is open, answer, unpair.
+// TestEveryRoute uses all routes as a phone does: pair, be approved, subscribe, read what is open, answer, unpair.
 func TestEveryRoute(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -103,7 +103,7 @@ func TestEveryRoute(t *testing.T) {
 	}
 }
 
-// subscription is what a browser sends.
+// subscription returns a subscription as sent by a browser.
 func subscription(endpoint string) string {
 	key, _ := ecdh.P256().GenerateKey(rand.Reader)
 	return subscriptionWith(endpoint, key.PublicKey().Bytes(), make([]byte, 16))
@@ -116,7 +116,8 @@ func subscriptionWith(endpoint string, p256dh, auth []byte) string {
 	return string(body)
 }
 
-// Pushes go to push services only, over https and on their port, whatever an endpoint says; keys are keys.
+// TestEndpointsOfSubscriptions checks that endpoints must be those of push services, over https and on their port,
+// and that keys must be valid.
 func TestEndpointsOfSubscriptions(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -177,7 +178,8 @@ func TestEndpointsOfSubscriptions(t *testing.T) {
 	}
 }
 
-// An answer that does not fit its question is refused, and the question stays open.
+// TestAnswersThatDoNotFit checks that an answer that does not fit its question is refused, and that the question
+// stays open.
 func TestAnswersThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -215,7 +217,7 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 	}
 }
 
-// Questions that have expired, or were taken back, take no answer, and say so.
+// TestQuestionsThatHaveEnded checks that expired and cancelled questions refuse answers with the reason.
 func TestQuestionsThatHaveEnded(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -242,7 +244,8 @@ func TestQuestionsThatHaveEnded(t *testing.T) {
 	}
 }
 
-// Of many answers from several devices at once one is taken. Only the device that gave it may give it again.
+// TestDevicesRace checks that one of many concurrent answers from several devices is accepted, and that only the
+// device that gave it may repeat it.
 func TestDevicesRace(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -291,7 +294,8 @@ func TestDevicesRace(t *testing.T) {
 	}
 }
 
-// The buttons of an ntfy notification answer once, with the token of their own question and option.
+// TestButtonsOfNtfy checks that a button of an ntfy notification answers once, with the token of its question and
+// option.
 func TestButtonsOfNtfy(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)

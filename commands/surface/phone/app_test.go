@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestPairingByLink: the code of the link is filled in and taken out of the address, the fingerprint is that of the key
-// which the phone made, and nothing is shown before the approval.
+// TestPairingByLink checks that the code in the link is filled in and removed from the address, that the fingerprint
+// is that of the phone's key, and that nothing is shown before the approval.
 func TestPairingByLink(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -43,7 +43,8 @@ func TestPairingByLink(t *testing.T) {
 	tb.sees("Turn on notifications")
 }
 
-// TestPairingByHand: a code is typed in small letters without dashes; a wrong one is refused with a reason.
+// TestPairingByHand checks that a code can be typed in lowercase without dashes, and that a wrong code is refused
+// with a reason.
 func TestPairingByHand(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -65,7 +66,8 @@ func TestPairingByHand(t *testing.T) {
 	}
 }
 
-// TestAnswerOption: a sealed question with five options is answered in the page, and only its asker reads the answer.
+// TestAnswerOption checks that an encrypted question with five options is answered in the page, and that only its
+// asker can read the answer.
 func TestAnswerOption(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -87,7 +89,8 @@ func TestAnswerOption(t *testing.T) {
 	tb.sees("Nothing yet.")
 }
 
-// TestAnswerText: a question without options takes text, whatever characters it has, and one in clear says so.
+// TestAnswerText checks that a question without options accepts a text of any characters, and that an unencrypted
+// question is marked.
 func TestAnswerText(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -110,7 +113,7 @@ func TestAnswerText(t *testing.T) {
 	}
 }
 
-// TestTypingSurvives: what somebody types, and the focus, outlive questions that come and go meanwhile.
+// TestTypingSurvives checks that typed text and the focus remain while questions come and go.
 func TestTypingSurvives(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -129,7 +132,7 @@ func TestTypingSurvives(t *testing.T) {
 	}
 }
 
-// TestAlerts: alerts show what they are in words, and those in clear say so.
+// TestAlerts checks that alerts show their kind in words, and that unencrypted ones are marked.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -150,7 +153,7 @@ func TestAlerts(t *testing.T) {
 	tb.hides("The disk is full")
 }
 
-// TestUnreadable: what this device cannot read is shown as that, and never passed over.
+// TestUnreadable checks that items that this device cannot decrypt are shown as such, and never omitted.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -165,8 +168,8 @@ func TestUnreadable(t *testing.T) {
 	tb.hides("in another's place")
 }
 
-// TestOddShapes: whoever writes the table can have a question that is not encrypted say anything. It is shown as what
-// cannot be read, and keeps nothing else from being shown.
+// TestOddShapes checks that an unencrypted question with arbitrary content, which anybody may write into the table,
+// is shown as unreadable and does not hide other items.
 func TestOddShapes(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -193,7 +196,7 @@ func TestOddShapes(t *testing.T) {
 	tb.shows("Session sprint-3")
 }
 
-// TestReopened: when the asker refuses an answer, the question is open again, and says why.
+// TestReopened checks that a question is open again, with the reason, after the asker refused its answer.
 func TestReopened(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -217,7 +220,7 @@ func TestReopened(t *testing.T) {
 	}
 }
 
-// TestLostRace: whoever answers second is told what became of the question.
+// TestLostRace checks that the second person to answer is told the outcome of the question.
 func TestLostRace(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -239,7 +242,7 @@ func TestLostRace(t *testing.T) {
 	tb.shows("Canceled by the asker before your answer arrived")
 }
 
-// TestRevoked: a revoked device says so, and begins anew with nothing of what it had.
+// TestRevoked checks that a revoked device shows that, and starts again without its old data.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -257,7 +260,7 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
-// TestUnpair: a device that unpairs itself is revoked, and keeps nothing.
+// TestUnpair checks that a device that unpairs itself is revoked and keeps no data.
 func TestUnpair(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -274,7 +277,7 @@ func TestUnpair(t *testing.T) {
 	}
 }
 
-// kept counts what the page keeps.
+// kept counts the data that the page stores.
 const kept = `new Promise((resolve) => {
 	indexedDB.open("mailroom").onsuccess = ({ target: { result: db } }) => {
 		const counts = [...db.objectStoreNames].map((name) => new Promise((done) => {
@@ -284,7 +287,7 @@ const kept = `new Promise((resolve) => {
 	};
 })`
 
-// TestKeyIsNotExported: no script can take the key that the page keeps out of the browser.
+// TestKeyIsNotExported checks that no script can export the page's stored key from the browser.
 func TestKeyIsNotExported(t *testing.T) {
 	t.Parallel()
 	tb, _ := newMachine(t).pair()
@@ -297,7 +300,7 @@ func TestKeyIsNotExported(t *testing.T) {
 	}
 }
 
-// keptKey is an expression for what the page keeps of its key.
+// keptKey is an expression for the page's stored key.
 const keptKey = `new Promise((resolve) => {
 	indexedDB.open("mailroom").onsuccess = ({ target: { result: db } }) => {
 		db.transaction("kept").objectStore("kept").get("key").onsuccess = ({ target: { result: key } }) => {
@@ -307,7 +310,8 @@ const keptKey = `new Promise((resolve) => {
 	};
 })`
 
-// TestKeyOfWebKit: a browser that reads a stored key of X25519 back as null keeps it wrapped, and reads with it.
+// TestKeyOfWebKit checks that the key is stored in wrapped form, and can be used, in a browser that reads a stored
+// X25519 key back as null.
 func TestKeyOfWebKit(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -327,7 +331,7 @@ func TestKeyOfWebKit(t *testing.T) {
 	tb.sees("Can you read this?")
 }
 
-// TestKeyboard: a question is answered with the Tab and Enter keys alone, and the focus stays with its card.
+// TestKeyboard checks that a question can be answered with Tab and Enter alone, and that the focus stays in its card.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

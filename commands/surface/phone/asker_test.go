@@ -19,15 +19,15 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// asked is a question as an asker holds it: with what is needed to read the answer. The sealing is written anew here,
-// and not that of the product, so that the two must agree on what the documents say.
+// asked is a question as held by its asker, with the keys for the answer. The encryption is implemented here
+// independently of the product, so that both must follow the documents.
 type asked struct {
 	id       string
 	identity *age.X25519Identity
 	mac      []byte
 }
 
-// said is what a question or an alert says; its fields are those of the document.
+// said is the content of a question or an alert, with the fields of the document.
 type said map[string]any
 
 // seal encrypts a document to recipients, as base64.
@@ -55,7 +55,7 @@ func seal(t *testing.T, document any, recipients ...string) string {
 	return base64.StdEncoding.EncodeToString(sealed.Bytes())
 }
 
-// newAsked makes the asker's side of a question.
+// newAsked creates the asker's side of a question.
 func newAsked(t *testing.T) asked {
 	t.Helper()
 	identity, err := age.GenerateX25519Identity()
@@ -69,7 +69,7 @@ func newAsked(t *testing.T) asked {
 	return asked{identity: identity, mac: mac}
 }
 
-// ask asks a question of the device; what it says is completed with what every question has.
+// ask asks a question of the device. It completes s with the fields of every question.
 func (m *machine) ask(d questions.Device, encrypted bool, s said) asked {
 	m.t.Helper()
 	id, err := questions.NewSignalID(m.Ledger, "q-")
@@ -79,7 +79,7 @@ func (m *machine) ask(d questions.Device, encrypted bool, s said) asked {
 	return m.askAs(id, d, encrypted, s)
 }
 
-// askAs is ask with an id that need not be one of the daemon's.
+// askAs asks a question with an arbitrary ID.
 func (m *machine) askAs(id string, d questions.Device, encrypted bool, s said) asked {
 	m.t.Helper()
 	q := newAsked(m.t)
@@ -104,7 +104,7 @@ func (m *machine) askAs(id string, d questions.Device, encrypted bool, s said) a
 	return q
 }
 
-// alert tells the device something.
+// alert sends an alert to the device.
 func (m *machine) alert(d questions.Device, encrypted bool, s said) string {
 	m.t.Helper()
 	id, err := questions.NewSignalID(m.Ledger, "a-")
@@ -129,7 +129,7 @@ func (m *machine) alert(d questions.Device, encrypted bool, s said) string {
 	return id
 }
 
-// answer waits until a question is over and returns what was answered: "option:1", "text:.." or both in two lines.
+// answer waits until a question has ended and returns the answer: "option:1", "text:..", or both in two lines.
 func (m *machine) answer(q asked) string {
 	m.t.Helper()
 	over, err := questions.Wait(m.t.Context(), m.Ledger, q.id, patience)
@@ -149,7 +149,7 @@ func (m *machine) answer(q asked) string {
 	return what
 }
 
-// open decrypts an answer and checks who wrote it.
+// open decrypts an answer and checks its author.
 func (q asked) open(answer string) (string, error) {
 	sealed, err := base64.StdEncoding.Strict().DecodeString(answer)
 	if err != nil {

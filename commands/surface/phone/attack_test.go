@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// routes are all that can be asked, with a body that is taken, as far as there is one that always is.
+// everything returns all routes, each with a valid body where there is one that is always valid.
 func (h *home) everything(q string) map[string]string {
 	_, recipient := h.newRecipient()
 	return map[string]string{
@@ -25,15 +25,15 @@ func (h *home) everything(q string) map[string]string {
 	}
 }
 
-// rows counts what could have changed.
+// rows returns the data that a request could have changed.
 func (h *home) rows() string {
 	h.t.Helper()
 	return strings.Join(h.cells(`SELECT (SELECT count(*) FROM signal_devices) || ' ' || (SELECT coalesce(group_concat(state || push_host), '') FROM signal_devices) || ' ' ||
 		(SELECT coalesce(group_concat(status || answer), '') FROM signal_questions) || ' ' || (SELECT count(*) FROM command_trace) || ' ' || (SELECT count(*) FROM message_trace)`), "")
 }
 
-// Names that are not the listener's are refused, whatever else the request has: a page whose name was rebound to this
-// address asks under its own.
+// TestHosts checks that foreign host names are refused in any request: a page whose name was rebound to this address
+// sends its own name.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	here, there := newHome(t, Options{}, nil), newHome(t, Options{Address: "0.0.0.0:0"}, nil)
@@ -83,7 +83,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// Pages of other origins change nothing, though they knew a token.
+// TestOrigins checks that pages of other origins change nothing, even with a token.
 func TestOrigins(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -121,7 +121,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// Whoever shows no valid token is told so, in one way, and changes nothing.
+// TestTokens checks that a request without a valid token gets one uniform error and changes nothing.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -162,7 +162,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A device that nobody has approved sees itself, and can subscribe and go. It sees no question and answers none.
+// TestDeviceThatWaits checks that a device without approval can read its own state, subscribe and unpair, but can
+// neither see nor answer questions.
 func TestDeviceThatWaits(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -190,8 +191,8 @@ func TestDeviceThatWaits(t *testing.T) {
 	}
 }
 
-// A device sees what was sealed after its approval, and not what was sealed before for others. Once revoked it sees
-// nothing, and an answer that it gives is not taken.
+// TestBeforeAndAfter checks that a device can see what was encrypted after its approval, but not what was encrypted
+// before. After its revocation, it sees nothing, and its answers are refused.
 func TestBeforeAndAfter(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -231,8 +232,8 @@ func TestBeforeAndAfter(t *testing.T) {
 	}
 }
 
-// A phone that was unpaired, and that who writes the table or restores a backup makes active again, waits as a new one does;
-// so does one with another key than the one that was approved.
+// TestRevived checks that an unpaired phone that the table or a restored backup makes active again waits for approval
+// like a new one, and so does one with another key than the approved one.
 func TestRevived(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -265,7 +266,8 @@ func TestRevived(t *testing.T) {
 	}
 }
 
-// What people ask and answer, their codes and their tokens stand in no log, and what is sealed or secret in no file.
+// TestNothingLeaks checks that questions, answers, codes and tokens appear in no log, and encrypted or secret data in
+// no file.
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)

@@ -30,21 +30,21 @@ import (
 	"mailroom/orchestrator/router"
 )
 
-// patience is how long a browser may take for anything. No test waits for it unless it fails.
+// patience is the timeout of any browser operation. Only failing tests reach it.
 const patience = 60 * time.Second
 
-// The tests of this package share these browsers, and chromium where notifications are shown. Each test has an origin, and so a device,
-// of its own.
+// The browsers that the tests of this package share; chromium is for tests of notifications. Each test has its own
+// origin, and therefore its own device.
 var shell, chromium = browsertest.Shell(), browsertest.Full()
 
 func TestMain(m *testing.M) { browsertest.Main(m, shell, chromium) }
 
-// machine is a database with the listener for phones on it.
+// machine is a database with the listener for phones.
 type machine struct {
 	*delivery.Engine
 	t       *testing.T
 	browser *browsertest.Shared
-	file    string // the database
+	file    string // file of the database
 	listen  *phone.Phone
 }
 
@@ -53,7 +53,7 @@ func newMachine(t *testing.T) *machine {
 	return newMachineIn(t, shell)
 }
 
-// newMachineIn returns a machine whose tabs are opened in this browser.
+// newMachineIn returns a machine whose tabs open in browser.
 func newMachineIn(t *testing.T, browser *browsertest.Shared) *machine {
 	t.Helper()
 	file := enginetest.Place(t)
@@ -86,17 +86,18 @@ func (m *machine) down() { m.listen.Close() }
 
 func (m *machine) upAgain() { m.up(strings.TrimPrefix(m.listen.Address, "http://")) }
 
-// tab is a page of the browser. What its console reports as wrong, violations of the policy above all, fails the test.
+// tab is a page of the browser. Errors on its console, in particular policy violations, fail the test.
 type tab struct {
 	t       *testing.T
 	ctx     context.Context
 	machine *machine
 }
 
-// watching has the page report violations of its policy where the test listens anyway. When the browser offers to install
-// the app is up to the browser, so that offer is kept from the page. It counts how often the page looks for news that is
-// not over: the page clears its timer when it begins to and when it ends, and sets it then. The time in which an answer can be taken back is
-// over at once, until a test halts the clock: then time passes by pass(ms), and by a millisecond whenever the page looks at the clock.
+// watching makes the page report violations of its policy on the console. It keeps the browser's offer to install the
+// app from the page, because the browser decides when to make the offer. It counts the page's unfinished checks for
+// news: the page clears its timer at the beginning and at the end of each check, and sets it at the end. The time in
+// which an answer can be taken back ends at once, until a test halts the clock. The time then advances by pass(ms),
+// and by a millisecond whenever the page reads the clock.
 const watching = `
 	addEventListener("securitypolicyviolation", (e) => console.error("violated", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber));
 	addEventListener("beforeinstallprompt", (e) => e.isTrusted && e.stopImmediatePropagation());
@@ -144,7 +145,7 @@ func (m *machine) open(path string) *tab {
 		wrong.Range(func(said, _ any) bool { m.t.Errorf("the page complains: %v", said); return true })
 	})
 	tb := &tab{m.t, ctx, m}
-	tb.command(nil, chromedp.Do(ctx)) // without a deadline: the tab lives as long as the context that it was opened with
+	tb.command(nil, chromedp.Do(ctx)) // without a deadline: the tab lives as long as this context
 	tb.do(chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile, chromedp.EmulateTouch))
 	tb.command(chromedp.Call(ctx, log.Enable, cdp.Empty{}))
 	tb.command(chromedp.Call(ctx, serviceworker.Enable, cdp.Empty{}))
@@ -155,8 +156,8 @@ func (m *machine) open(path string) *tab {
 	return tb
 }
 
-// complaint returns what an event of a page says is wrong, "" when nothing is. That a request failed is no complaint:
-// tests have requests fail.
+// complaint returns the problem that an event of a page reports, or "". Failed requests do not count, since tests
+// make requests fail.
 func complaint(event any) string {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
@@ -186,7 +187,7 @@ func (tb *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// eval evaluates an expression in the page, as if a person had just touched it, and waits for its promise.
+// eval evaluates an expression in the page, as if a person had just touched the page, and waits for its promise.
 func eval[T any](tb *tab, expression string, args ...any) T {
 	tb.t.Helper()
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
@@ -199,7 +200,7 @@ func eval[T any](tb *tab, expression string, args ...any) T {
 	return value
 }
 
-// js writes a value as an expression.
+// js returns a value as a JavaScript expression.
 func js(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -208,7 +209,7 @@ func js(value any) string {
 	return string(text)
 }
 
-// text is what the page shows, for messages of failed tests.
+// text returns the text that the page shows, for failure messages.
 func (tb *tab) text() string {
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
 	defer cancel()
@@ -216,7 +217,7 @@ func (tb *tab) text() string {
 	return text
 }
 
-// until waits until a condition holds, which is looked at whenever the page or the focus changes.
+// until waits until a condition holds. It checks the condition whenever the page or the focus changes.
 func (tb *tab) until(condition string, args ...any) {
 	tb.t.Helper()
 	eval[bool](tb, `new Promise((resolve) => {
@@ -228,7 +229,7 @@ func (tb *tab) until(condition string, args ...any) {
 	})`, fmt.Sprintf(condition, args...))
 }
 
-// sees waits until the page shows a text. The page looks for news as if the person had just turned to it.
+// sees waits until the page shows a text. It makes the page look for news, as if the person had just returned to it.
 func (tb *tab) sees(text string) {
 	tb.t.Helper()
 	eval[bool](tb, `dispatchEvent(new Event("focus"))`)
@@ -241,10 +242,11 @@ func (tb *tab) shows(text string) {
 	tb.until(`document.body.innerText.includes(%s)`, js(text))
 }
 
-// freeze has the page no longer look for news by itself.
+// freeze stops the page from looking for news by itself.
 func (tb *tab) freeze() { eval[chromedp.Void](tb, `void (window.frozen = true)`) }
 
-// refreshed has the page look for news, and waits until that and what went before is over. By itself it no longer looks then.
+// refreshed makes the page look for news, and waits until that and everything before has ended. It also freezes the
+// page.
 func (tb *tab) refreshed() {
 	tb.t.Helper()
 	eval[chromedp.Void](tb, `new Promise((resolve) => {
@@ -254,7 +256,7 @@ func (tb *tab) refreshed() {
 	})`)
 }
 
-// hides fails the test when the page shows a text.
+// hides fails the test if the page shows a text.
 func (tb *tab) hides(text string) {
 	tb.t.Helper()
 	if all := tb.text(); strings.Contains(all, text) {
@@ -270,13 +272,15 @@ func (tb *tab) press(name string) {
 	eval[chromedp.Void](tb, find+`.click()`, js(name))
 }
 
-// halt halts the clock of the page. The service worker, whose clock goes on, is not asked to send what the page holds.
+// halt halts the page's clock. The service worker, whose clock continues, is not asked to send the page's held
+// answers.
 func (tb *tab) halt() {
 	tb.t.Helper()
 	eval[chromedp.Void](tb, `(halt(), void delete ServiceWorkerRegistration.prototype.sync)`)
 }
 
-// answers presses what gives an answer while the clock is halted, and has the time pass in which that can be taken back.
+// answers presses an answer button while the clock is halted, and lets the time pass in which the answer can be taken
+// back.
 func (tb *tab) answers(name string) {
 	tb.t.Helper()
 	tb.press(name)
@@ -284,7 +288,7 @@ func (tb *tab) answers(name string) {
 	eval[chromedp.Void](tb, `pass(5000)`)
 }
 
-// project is what the app calls the project of the machine's database.
+// project returns the app's name for the project of the machine's database.
 func (m *machine) project() string { return commands.ProjectName(m.file) }
 
 // fill types into the field with a label.
@@ -296,7 +300,7 @@ func (tb *tab) fill(label, text string) {
 	tb.do(chromedp.KeyEvent(text))
 }
 
-// scheme has the page believe that the person likes it light or dark, and without motion, which would blur comparisons.
+// scheme makes the page use the light or the dark theme, without motion, which would blur comparisons.
 func (tb *tab) scheme(name string) {
 	tb.t.Helper()
 	tb.command(chromedp.Call(tb.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
@@ -304,7 +308,7 @@ func (tb *tab) scheme(name string) {
 	}}))
 }
 
-// permit sets what the person said about notifications: granted, denied or prompt.
+// permit sets the person's choice about notifications: granted, denied or prompt.
 func (tb *tab) permit(setting browser.PermissionSetting) {
 	tb.t.Helper()
 	tb.command(chromedp.CallBrowser(tb.ctx, browser.SetPermission, browser.SetPermissionParams{
@@ -313,7 +317,7 @@ func (tb *tab) permit(setting browser.PermissionSetting) {
 	}))
 }
 
-// command fails the test when a command of the browser's protocol did.
+// command fails the test if a command of the browser's protocol failed.
 func (tb *tab) command(_ any, err error) {
 	tb.t.Helper()
 	if err != nil {
@@ -321,14 +325,14 @@ func (tb *tab) command(_ any, err error) {
 	}
 }
 
-// pair pairs the tab's device by the link of the code and approves it. The tab was opened at the code's address.
+// pair pairs the device of a new tab by a pairing link and approves it.
 func (m *machine) pair() (*tab, questions.Device) {
 	m.t.Helper()
 	tb := m.open(m.pairingLink())
 	return tb, m.approves(tb)
 }
 
-// pairingLink returns where a phone pairs.
+// pairingLink returns the path at which a phone pairs.
 func (m *machine) pairingLink() string {
 	m.t.Helper()
 	code, _, err := questions.StartPairing(m.t.Context(), m.Ledger)
@@ -338,7 +342,7 @@ func (m *machine) pairingLink() string {
 	return "/pair#c=" + code
 }
 
-// approves pairs a page that shows the code, and approves it.
+// approves pairs a page that shows the code, and approves the device.
 func (m *machine) approves(tb *tab) questions.Device {
 	m.t.Helper()
 	tb.press("Pair this device")

@@ -22,10 +22,10 @@ import (
 
 var update = flag.Bool("update", false, "build app/ into www/, and draw the icons")
 
-// budget is what a phone may have to load for the app to start, in bytes, without compression.
+// budget is the maximum number of uncompressed bytes that a phone loads to start the app.
 const budget = 120_000
 
-// TestBundle builds the app from its sources and compares what comes out with what is committed, byte for byte.
+// TestBundle builds the app from its sources and compares the result with the committed files, byte for byte.
 func TestBundle(t *testing.T) {
 	bundletest.Compare(t, *update, "phone", func() map[string][]byte { return build(t) },
 		"app/node_modules/age-encryption", "../console/app/node_modules/preact")
@@ -39,7 +39,7 @@ func build(t *testing.T) map[string][]byte {
 		"app.js":    bundletest.Build(t, "app/app.jsx", api.BuildOptions{}),
 		"style.css": bundletest.Build(t, "app/style.css", api.BuildOptions{}),
 	}
-	// The service worker names the state of everything that it caches, so that a change of any of it installs it anew.
+	// The service worker contains a digest of everything that it caches, so that any change reinstalls it.
 	digest := sha256.New()
 	files := served(t)
 	maps.Copy(files, built)
@@ -54,13 +54,13 @@ func build(t *testing.T) map[string][]byte {
 	return built
 }
 
-// served reads all files that are served.
+// served returns all served files.
 func served(t *testing.T) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
 	from := phone.Files()
 	if *update {
-		from = os.DirFS("www") // the embedded ones are those of before
+		from = os.DirFS("www") // the embedded files are those before the update
 	}
 	err := fs.WalkDir(from, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -75,7 +75,7 @@ func served(t *testing.T) map[string][]byte {
 	return files
 }
 
-// TestSize: the app must stay something that a phone loads in a moment.
+// TestSize checks that the app stays small enough to load in a moment on a phone.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	total := 0
@@ -90,7 +90,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestNothingInline: the policy under which the page is served allows no script or style within it, and only the
+// TestNothingInline checks that the page has no inline scripts or styles, which its policy forbids, and uses only the
 // app's own files.
 func TestNothingInline(t *testing.T) {
 	t.Parallel()
@@ -106,13 +106,13 @@ func TestNothingInline(t *testing.T) {
 		}
 	}
 	for name, source := range sources(t) {
-		if bytes.Contains(bytes.ToLower(source), []byte("innerhtml")) { // which Preact has, for those who ask for it
+		if bytes.Contains(bytes.ToLower(source), []byte("innerhtml")) { // Preact offers it on request
 			t.Errorf("%s contains innerHTML", name)
 		}
 	}
 }
 
-// sources reads the app's own sources and those that it shares with the console.
+// sources returns the app's own sources and those that it shares with the console.
 func sources(t *testing.T) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A code is good once, for five minutes, and for whoever is first.
+// TestCodes checks that a code works once, for five minutes, for the first who uses it.
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -67,10 +67,11 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// lowOrder is the recipient whose point is zero: nothing can be sealed for it.
+// lowOrder is the recipient whose point is zero; nothing can be encrypted for it.
 const lowOrder = "age1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq5cu47z"
 
-// Who has the first part of a code may guess five times. Guesses by others use up none of its tries, and leave no trace.
+// TestGuessedCodes checks that whoever has the first part of a code has five guesses. Other guesses do not count
+// against the code and leave no trace.
 func TestGuessedCodes(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -107,8 +108,8 @@ func TestGuessedCodes(t *testing.T) {
 	}
 }
 
-// Whoever tries codes, or tokens, is bounded, and takes nothing from devices; a device that asks too often is bounded, and
-// the others are not.
+// TestTooMany checks that guesses of codes and tokens are limited without affecting devices, and that a device with
+// too many requests is limited without affecting others.
 func TestTooMany(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, func(p *Phone) {
@@ -145,7 +146,7 @@ func TestTooMany(t *testing.T) {
 		t.Errorf("a right code is kept out by those who guess: %d", a.status)
 	}
 	slow, refused := newHome(t, Options{}, func(p *Phone) { p.devices.PerSecond = 1 }).phone("a"), false
-	for range 1000 { // however slow the machine is, it is faster than one in a second
+	for range 1000 { // even a slow machine sends more than one per second
 		refused = refused || slow.ask("GET", "/api/signals", "").status == 429
 		if refused {
 			break

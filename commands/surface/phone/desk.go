@@ -12,11 +12,12 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// Desk returns what the console's page asks as a device, below a path such as /v1/console/desk: to become one, what is asked and told, and to
-// answer. The token of a device is in the Authorization header, as a phone sends it. Whoever serves it lets in nobody but sessions of the
-// console, since enrolling takes no pairing code: such a session was opened with a code that this machine gave out.
+// Desk returns the handler for the console's page as a device, below a path such as /v1/console/desk. With it, the
+// page becomes a device, reads questions and alerts, and answers questions. The Authorization header has the token of
+// the device, as for a phone. The caller must admit only sessions of the console, since enrolling requires no pairing
+// code: such a session was opened with a code that this machine issued.
 //
-// There are no pushes: the page follows the events of the console, and asks when something has happened.
+// There are no pushes: the page follows the console's events and sends a request after each.
 func Desk(l *ledger.Ledger, log *slog.Logger, path string) http.Handler {
 	s := newService(questions.DeviceDesk, l, log)
 	mux := http.NewServeMux()
@@ -34,7 +35,7 @@ func Desk(l *ledger.Ledger, log *slog.Logger, path string) http.Handler {
 	})
 }
 
-// enrolling serves a browser that wants to be a device.
+// enrolling answers a browser that asks to become a device.
 func (s *service) enrolling(rw http.ResponseWriter, r *http.Request) {
 	if !s.codes.Allow() {
 		listener.TooMany(rw, "too many attempts to pair")
@@ -45,7 +46,7 @@ func (s *service) enrolling(rw http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// enrol makes the browser that asks a device. It waits for its approval then, as a phone does.
+// enrol makes the requesting browser a device. The device then waits for its approval, as a phone does.
 func (s *service) enrol(r *http.Request) (any, error) {
 	var body struct{ Name, Recipient string }
 	if err := decode(r, &body); err != nil {

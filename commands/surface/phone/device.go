@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// paired is the answer to a code.
+// paired is the answer to a pairing code.
 type paired struct {
 	Device      string `json:"device"`
 	Token       string `json:"token"`
@@ -21,8 +21,9 @@ type paired struct {
 	State       string `json:"state"`
 }
 
-// pairing serves whoever has a pairing code. Only failed attempts count against the rate, which all callers share, so that nobody
-// can keep the owner out. How often a code can be guessed at is bounded by the code's own count of tries.
+// pairing answers requests with a pairing code. Only failed attempts count against the rate, which all callers share,
+// so that nobody can lock out the owner. The number of guesses at a code is limited by the code's own count of
+// attempts.
 func (s *service) pairing(rw http.ResponseWriter, r *http.Request) {
 	if !listener.ReadAll(rw, r, maxBody) {
 		return
@@ -35,7 +36,7 @@ func (s *service) pairing(rw http.ResponseWriter, r *http.Request) {
 	s.reply(rw, r, result, err)
 }
 
-// pair takes a code for a token. The device waits for its approval then.
+// pair exchanges a code for a token. The device then waits for its approval.
 func (s *service) pair(r *http.Request) (any, error) {
 	var body struct{ Code, Name, Recipient string }
 	if err := decode(r, &body); err != nil {
@@ -51,8 +52,8 @@ func (s *service) pair(r *http.Request) (any, error) {
 	return paired{d.ID, token, d.Fingerprint, d.State}, nil
 }
 
-// checkRecipient refuses what is no public key of age, or one that nothing can be sealed for: a single such device would
-// keep every question from being asked.
+// checkRecipient refuses a text that is not a public key of age, or to which nothing can be encrypted: one such
+// device would prevent every question.
 func checkRecipient(text string) error {
 	recipient, err := age.ParseX25519Recipient(text)
 	if err == nil {
@@ -64,7 +65,7 @@ func checkRecipient(text string) error {
 	return nil
 }
 
-// deviceState is what a device sees of itself.
+// deviceState is the state of a device, for the device itself.
 type deviceState struct {
 	Device      string `json:"device"`
 	Name        string `json:"name"`
@@ -72,7 +73,7 @@ type deviceState struct {
 	Fingerprint string `json:"fingerprint"`
 	VAPIDKey    string `json:"vapidKey"`
 	Push        string `json:"push"`
-	Project     string `json:"project"` // a short name of the database for people
+	Project     string `json:"project"` // short name of the database for people
 }
 
 func (s *service) device(r *http.Request, d questions.Device) (any, error) {
@@ -90,17 +91,17 @@ func (s *service) device(r *http.Request, d questions.Device) (any, error) {
 	return deviceState{d.ID, d.Name, d.State, d.Fingerprint, key, push, commands.ProjectName(s.ledger.Path())}, nil
 }
 
-// unpair revokes the device that asks.
+// unpair revokes the device that sent the request.
 func (s *service) unpair(r *http.Request, d questions.Device) (any, error) {
 	d, err := person.Revoke(r.Context(), s.ledger, d.ID)
 	return map[string]string{"state": d.State}, err
 }
 
-// subscribe takes what a browser's PushSubscription says of itself; the engine checks it.
+// subscribe stores the browser's PushSubscription; package questions validates it.
 func (s *service) subscribe(r *http.Request, d questions.Device) (any, error) {
 	var body struct {
 		Endpoint       string
-		ExpirationTime any // browsers have it; push services say by themselves when it is over
+		ExpirationTime any // sent by browsers; push services themselves report expired subscriptions
 		Keys           struct{ P256dh, Auth string }
 	}
 	if err := decode(r, &body); err != nil {

@@ -27,12 +27,12 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// home is a listener on a database of its own, with a clock that can be set and a log that can be searched.
+// home is a listener with its own database, an adjustable clock and a searchable log.
 type home struct {
 	*Phone
 	t      testing.TB
 	folder string
-	path   string // of the database, in that folder if it is a file
+	path   string // path of the database, in folder if it is a file
 	client *http.Client
 
 	mu      sync.Mutex
@@ -65,7 +65,7 @@ func (h *home) step(d time.Duration) {
 	h.forward += d
 }
 
-// newHome listens with bounds that no test reaches, except for those that change sets.
+// newHome starts a listener with limits that no test reaches, except those that change sets.
 func newHome(t testing.TB, o Options, change func(*Phone)) *home {
 	t.Helper()
 	h := &home{t: t, folder: t.TempDir(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
@@ -97,14 +97,14 @@ func newHome(t testing.TB, o Options, change func(*Phone)) *home {
 	return h
 }
 
-// reply is what came back.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// code is that of a failure, "" of a success.
+// code returns the code of a failure, or "" for a success.
 func (a answer) code() string {
 	var f struct{ Error, Message string }
 	if json.Unmarshal([]byte(a.body), &f) != nil || f.Message == "" {
@@ -113,7 +113,7 @@ func (a answer) code() string {
 	return f.Error
 }
 
-// read reads a key of the body.
+// read returns the value of a key in the body.
 func (a answer) read(key string) string {
 	var keys map[string]any
 	if json.Unmarshal([]byte(a.body), &keys) != nil || keys[key] == nil {
@@ -122,7 +122,7 @@ func (a answer) read(key string) string {
 	return fmt.Sprint(keys[key])
 }
 
-// ask makes a request, whose answer must have the headers that every answer has.
+// ask sends a request and checks the headers that every answer must have.
 func (h *home) ask(method, path, body string, change func(*http.Request)) answer {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(h.t.Context(), method, h.Address+path, strings.NewReader(body))
@@ -150,7 +150,7 @@ func (h *home) ask(method, path, body string, change func(*http.Request)) answer
 	return a
 }
 
-// strict checks the headers that every answer has.
+// strict checks the headers that every answer must have.
 func (h *home) strict(what string, a answer) {
 	h.t.Helper()
 	for name, want := range map[string]string{
@@ -174,7 +174,7 @@ func (h *home) strict(what string, a answer) {
 	}
 }
 
-// phone is a device of a test's.
+// phone is a device of a test.
 type phone struct {
 	h               *home
 	id, token       string
@@ -182,7 +182,7 @@ type phone struct {
 	fingerprint, to string
 }
 
-// newRecipient makes a key of age.
+// newRecipient creates an age key.
 func (h *home) newRecipient() (*age.X25519Identity, string) {
 	h.t.Helper()
 	identity, err := age.GenerateX25519Identity()
@@ -201,13 +201,13 @@ func (h *home) code() string {
 	return code
 }
 
-// pairBody is what a phone sends to pair.
+// pairBody returns the body of a pairing request.
 func pairBody(code, name, recipient string) string {
 	body, _ := json.Marshal(map[string]string{"code": code, "name": name, "recipient": recipient})
 	return string(body)
 }
 
-// waits pairs a phone that nobody has approved.
+// waits pairs a phone without approving it.
 func (h *home) waits(name string) *phone {
 	h.t.Helper()
 	p := &phone{h: h}
@@ -219,7 +219,7 @@ func (h *home) waits(name string) *phone {
 	return p
 }
 
-// phone pairs one and approves it.
+// phone pairs a phone and approves it.
 func (h *home) phone(name string) *phone {
 	h.t.Helper()
 	p := h.waits(name)
@@ -229,7 +229,7 @@ func (h *home) phone(name string) *phone {
 	return p
 }
 
-// ask makes a request with the token of a device.
+// ask sends a request with the token of a device.
 func (p *phone) ask(method, path, body string) answer {
 	p.h.t.Helper()
 	return p.h.ask(method, path, body, bearer(p.token))
@@ -257,7 +257,7 @@ func both(changes ...func(*http.Request)) func(*http.Request) {
 	}
 }
 
-// question asks one. With encrypted its body is sealed for the devices.
+// question asks a question. With encrypted, its body is encrypted for the devices.
 func (h *home) question(body string, encrypted bool, ttl time.Duration, devices ...*phone) string {
 	h.t.Helper()
 	id, err := questions.NewSignalID(h.ledger, "q-")
@@ -297,7 +297,7 @@ func ids(devices []*phone) (list []string) {
 	return list
 }
 
-// seal makes an age file for devices, in base64.
+// seal encrypts a text for devices as an age file, in base64.
 func (h *home) seal(text string, devices ...*phone) string {
 	h.t.Helper()
 	var recipients []age.Recipient
@@ -316,7 +316,7 @@ func (h *home) seal(text string, devices ...*phone) string {
 	return base64.StdEncoding.EncodeToString(sealed.Bytes())
 }
 
-// open reads an age file with the key of a device.
+// open decrypts an age file with the key of a device.
 func (p *phone) open(sealed string) string {
 	p.h.t.Helper()
 	file, err := base64.StdEncoding.DecodeString(sealed)
@@ -347,7 +347,7 @@ func (h *home) cells(query string) (list []string) {
 	return list
 }
 
-// hidden reads what no query through the router may read.
+// hidden reads a value that no query through the router may read.
 func (h *home) hidden(query string) (value string) {
 	h.t.Helper()
 	if err := enginetest.Plain(h.t, h.path).QueryRowContext(h.t.Context(), query).Scan(&value); err != nil {

@@ -1,5 +1,5 @@
-// Package phone is the daemon's listener for phones: the files of the web app, and what the app asks. Nothing else of the
-// daemon can be reached through it.
+// Package phone is the daemon's listener for phones. It serves the files of the web app and the app's requests, and
+// no other part of the daemon.
 package phone
 
 import (
@@ -21,21 +21,21 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// Bounds of what is asked. Whoever shows no token shares one rate with all others who show none; whoever tries codes
-// shares another, so that neither keeps devices from asking.
+// Limits of requests. All clients without a token share one rate, and all clients that try codes share another, so
+// that neither can block the devices.
 const (
 	maxBody          = 64 << 10 // bytes
 	strangersPerSec  = 5
 	strangersAtOnce  = 20
 	devicePerSecond  = 20
-	deviceAtOnce     = 16 // requests under way
-	connectionsShare = 8  // one part in so many of the process's files
+	deviceAtOnce     = 16 // concurrent requests
+	connectionsShare = 8  // divisor of the number of files that the process may open
 )
 
-// Options say where is listened.
+// Options configures the listener.
 type Options struct {
 	Address   string // 127.0.0.1:PORT; port 0 picks a free one
-	Cert, Key string // files, PEM; both or neither
+	Cert, Key string // PEM files; both or neither
 	Bounds    listener.Bounds
 }
 
@@ -45,20 +45,20 @@ type Phone struct {
 	service
 	origin  *http.CrossOriginProtection
 	handler http.Handler
-	moved   sync.Once // that signal has moved to another host is logged once
+	moved   sync.Once // for logging only once that signal has moved to another host
 }
 
-// service is what devices ask, wherever it is served.
+// service handles the requests of devices, for phones and for the console.
 type service struct {
-	kind      string // of the devices that are served: the token of a desk is worth nothing without a session of the console
+	kind      string // kind of device served: the token of a desk is valid only with a session of the console
 	ledger    *ledger.Ledger
 	log       *slog.Logger
-	strangers *rate.Limiter // requests without a valid token
-	codes     *rate.Limiter // attempts to pair
+	strangers *rate.Limiter // limits requests without a valid token
+	codes     *rate.Limiter // limits attempts to pair
 	devices   listener.Rates
 }
 
-// newService returns what devices of a kind ask.
+// newService returns a service for devices of a kind.
 func newService(kind string, l *ledger.Ledger, log *slog.Logger) service {
 	return service{
 		kind: kind, ledger: l, log: log, strangers: rate.NewLimiter(strangersPerSec, strangersAtOnce), codes: rate.NewLimiter(strangersPerSec, strangersAtOnce),
@@ -66,7 +66,8 @@ func newService(kind string, l *ledger.Ledger, log *slog.Logger) service {
 	}
 }
 
-// Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params, unavailable.
+// Listen binds the address and serves until Close. When ctx ends, the running requests end. Listen returns
+// invalid_params or unavailable on failure.
 func Listen(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o Options) (*Phone, error) {
 	p, err := open(ctx, l, log, o)
 	if err == nil {
@@ -75,7 +76,7 @@ func Listen(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o Options) 
 	return p, err
 }
 
-// open does what Listen does, but does not begin to answer.
+// open binds the address and prepares the handler, but does not begin to serve.
 func open(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o Options) (*Phone, error) {
 	if o.Bounds == (listener.Bounds{}) {
 		o.Bounds = listener.Usual
@@ -97,7 +98,7 @@ func open(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o Options) (*
 	return p, nil
 }
 
-// warn says why a phone will not get through.
+// warn logs configuration problems that keep phones from connecting.
 func (p *Phone) warn(ctx context.Context, o Options) {
 	conf, err := p.ledger.Configuration(ctx)
 	switch {
@@ -111,8 +112,9 @@ func (p *Phone) warn(ctx context.Context, o Options) {
 	}
 }
 
-// guard gives every answer its headers, and refuses requests that no phone sends: for another host, as from a page whose own name
-// was made to resolve to this address (DNS rebinding), and changes that a page of another origin asks for.
+// guard sets the headers of every answer and refuses requests that no phone sends: requests for another host, as from
+// a page whose own name was made to resolve to this address (DNS rebinding), and changes requested by a page of
+// another origin.
 func (p *Phone) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		defer p.recovered(rw)
@@ -135,12 +137,12 @@ func (p *Phone) guard(next http.Handler) http.Handler {
 	})
 }
 
-// stillHere returns an error, conflict, once signal has moved to another host, where the keys of new questions are.
+// stillHere returns conflict after signal has moved to another host, which has the keys of new questions.
 func (p *Phone) stillHere(ctx context.Context) error {
 	err := person.Here(ctx, p.ledger)
 	var own *orchestrator.Error
 	if !errors.As(err, &own) || own.Code != orchestrator.Conflict {
-		return nil // what cannot be read now is told by whoever needs it
+		return nil // a handler that needs the database reports the error
 	}
 	p.moved.Do(func() {
 		p.log.Warn("phone connections are refused because the phone service (signal) has moved to another host", "error", err, "hint", "Restart this daemon without --phone, start the daemon on that host with --phone, and point signal.url to that host")
@@ -148,18 +150,18 @@ func (p *Phone) stillHere(ctx context.Context) error {
 	return err
 }
 
-// recovered is deferred: a bug costs one request its answer, and stands in the log.
+// recovered, when deferred, recovers a panic of one request: it logs the bug and answers with an error.
 func (p *Phone) recovered(rw http.ResponseWriter) {
 	if fault := recover(); fault == http.ErrAbortHandler {
-		panic(fault) // no bug: whoever says so wants the connection cut
+		panic(fault) // not a bug: the handler closes the connection this way
 	} else if fault != nil {
 		p.log.Error("panic while handling a request from a phone; this is a bug", "panic", fault, "stack", string(debug.Stack()))
 		listener.WriteFailure(rw, http.StatusInternalServerError, orchestrator.Errorf(orchestrator.Internal, "a bug in Mailroom").WithHint("See the daemon's log"))
 	}
 }
 
-// knownHost reports whether the Host header of a request names this listener: by the name in signal.url, which is looked up each
-// time so that a change of it works at once, or on its own machine as that.
+// knownHost reports whether the Host header of a request names this listener. That is the name in signal.url, which
+// is read for each request so that changes take effect at once, or a loopback name if the listener is on loopback.
 func (p *Phone) knownHost(r *http.Request) bool {
 	host := listener.HostOf(r.Host)
 	if p.Loopback && listener.IsLoopback(host) {
@@ -173,10 +175,10 @@ func (p *Phone) knownHost(r *http.Request) bool {
 	return err == nil && own.Hostname() != "" && strings.EqualFold(own.Hostname(), host)
 }
 
-// nothingAt answers where there is nothing.
+// nothingAt answers requests for unknown paths.
 var nothingAt = listener.NothingAt("Open the app at /")
 
-// routes are what the app needs. Its page is at / and at /pair, where the link of a pairing leads.
+// routes returns the handler of the app. The app's page is at / and at /pair, to which the pairing link leads.
 func (p *Phone) routes(files map[string]listener.File) http.Handler {
 	mux := http.NewServeMux()
 	for name, f := range files {
@@ -199,7 +201,7 @@ func (p *Phone) routes(files map[string]listener.File) http.Handler {
 	return mux
 }
 
-// reading serves, below a path, what approved devices read and answer.
+// reading adds the routes, below a path, for reading and answering by approved devices.
 func (s *service) reading(mux *http.ServeMux, path string) {
 	listener.Handle(mux, path+"/signals", listener.Methods{"GET": s.active("", s.signals)})
 	listener.Handle(mux, path+"/signals/{id}", listener.Methods{"GET": s.active("", s.signal)})

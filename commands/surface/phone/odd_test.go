@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// TestFailedCard: what cannot be shown, for whatever reason, keeps nothing else from being shown, nor for longer.
+// TestFailedCard checks that an item that cannot be shown, for whatever reason, neither hides nor delays the others.
 func TestFailedCard(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -29,7 +29,7 @@ func TestFailedCard(t *testing.T) {
 	tb.shows("You answered: good")
 }
 
-// TestFailedPage: when the page as a whole could not be shown, it is the next time.
+// TestFailedPage checks that the page is shown the next time after it could not be shown as a whole.
 func TestFailedPage(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -48,7 +48,7 @@ func TestFailedPage(t *testing.T) {
 	tb.sees("And now?")
 }
 
-// TestOddAddress: an address that names nothing shows the questions.
+// TestOddAddress checks that an address that names nothing shows the questions.
 func TestOddAddress(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -59,7 +59,8 @@ func TestOddAddress(t *testing.T) {
 	}
 }
 
-// TestOddID: whoever writes the table can have an id be anything. It stays one part of the paths that are asked for.
+// TestOddID checks that an arbitrary ID, which anybody may write into the table, stays one segment of the requested
+// paths.
 func TestOddID(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -78,7 +79,7 @@ func TestOddID(t *testing.T) {
 	}
 }
 
-// TestNoButtons: where a browser has no buttons, as on an iPhone, none are asked for.
+// TestNoButtons checks that no buttons are requested where a browser does not support them, as on an iPhone.
 func TestNoButtons(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -104,7 +105,7 @@ func TestNoButtons(t *testing.T) {
 	}
 }
 
-// TestAskedOnTap: whether it may ring is asked when somebody presses the button, and not before.
+// TestAskedOnTap checks that permission for notifications is requested only when the button is pressed.
 func TestAskedOnTap(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -125,7 +126,7 @@ func TestAskedOnTap(t *testing.T) {
 	}
 }
 
-// TestInstallPrompt: the browser's offer to install is kept until somebody presses the button, and made once.
+// TestInstallPrompt checks that the browser's offer to install is kept until the button is pressed, and is made once.
 func TestInstallPrompt(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -147,7 +148,8 @@ func TestInstallPrompt(t *testing.T) {
 	}
 }
 
-// TestSubscribesAnew: when pushes no longer get through, opening the app subscribes anew, once for each problem.
+// TestSubscribesAnew checks that, when pushes no longer arrive, opening the app subscribes again, once for each
+// problem.
 func TestSubscribesAnew(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)

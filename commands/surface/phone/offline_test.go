@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// controlled waits until the service worker has the app and serves it.
+// controlled waits until the service worker controls the page and has cached the app.
 func (tb *tab) controlled() {
 	tb.t.Helper()
 	eval[bool](tb, `new Promise((resolve) => {
@@ -21,8 +21,8 @@ func (tb *tab) controlled() {
 	})`)
 }
 
-// TestOfflineStart: without the daemon the app starts, shows what is open and says that it is offline. An answer is kept,
-// outlives the page, and is sent when the daemon is there again.
+// TestOfflineStart checks that the app starts without the daemon, shows the open questions, and shows that it is
+// offline. An answer is kept even if the page is closed, and is sent when the daemon is available again.
 func TestOfflineStart(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -46,7 +46,8 @@ func TestOfflineStart(t *testing.T) {
 	tb.hides("Offline")
 }
 
-// TestOfflineTooLate: an answer that was kept while another device answered is not passed off as the one that counted.
+// TestOfflineTooLate checks that an answer that was kept while another device answered is not shown as the accepted
+// one.
 func TestOfflineTooLate(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -63,7 +64,7 @@ func TestOfflineTooLate(t *testing.T) {
 	tb.sees("Answered on another device before your answer arrived")
 }
 
-// TestOfflineWithdrawn: what certainly has not left can be taken back.
+// TestOfflineWithdrawn checks that an answer that has certainly not been sent can be taken back.
 func TestOfflineWithdrawn(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -82,7 +83,7 @@ func TestOfflineWithdrawn(t *testing.T) {
 	}
 }
 
-// TestOfflineSync: where the browser says so to the service worker, an answer that was kept goes out without the page.
+// TestOfflineSync checks that a kept answer is sent without the page, where the browser notifies the service worker.
 func TestOfflineSync(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -104,8 +105,8 @@ func TestOfflineSync(t *testing.T) {
 	tb.shows("You answered: later")
 }
 
-// network takes the network away from the page, which the browser knows, and gives it back. The service worker keeps it,
-// and is not asked to send what waits.
+// network disconnects the page from the network, which the browser detects, or connects it again. The service worker
+// stays connected and is not asked to send waiting answers.
 func (tb *tab) network(there bool) {
 	tb.t.Helper()
 	eval[bool](tb, `delete ServiceWorkerRegistration.prototype.sync`)
@@ -118,8 +119,8 @@ func (tb *tab) network(there bool) {
 	}))
 }
 
-// conditions are the parameters of Network.emulateNetworkConditionsByRule of Chromium 148, where offline stands beside the rules,
-// and of later ones, where each rule has it.
+// conditions are the parameters of Network.emulateNetworkConditionsByRule. In Chromium 148, offline is beside the
+// rules; in later versions, it is in each rule.
 type conditions struct {
 	Offline bool                  `json:"offline"`
 	Matched []*network.Conditions `json:"matchedNetworkConditions"`

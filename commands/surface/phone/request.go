@@ -16,17 +16,17 @@ import (
 	"mailroom/tracing"
 )
 
-// act is what a device asks for. Its result becomes the JSON of the answer.
+// act performs the request of a device. Its result becomes the JSON of the answer.
 type act func(r *http.Request, d questions.Device) (any, error)
 
-// waiting returns a handler for devices that show a valid token, also for those that wait for their approval. command is the name
-// of the span that is recorded; "" records none, which is for what changes nothing.
+// waiting returns a handler for devices with a valid token, including those that wait for approval. command is the
+// name of the span to record, or "" for an operation that changes nothing and is not recorded.
 func (s *service) waiting(command string, do act) http.Handler { return s.known(true, command, do) }
 
-// active returns a handler like waiting, but only for devices that were approved.
+// active returns a handler for approved devices. command is the name of the span to record, or "" to record none.
 func (s *service) active(command string, do act) http.Handler { return s.known(false, command, do) }
 
-// known is the handler behind waiting and active: it finds out which device asks, and bounds how much it asks at once.
+// known returns a handler that identifies the device and limits its concurrent requests.
 func (s *service) known(waitingToo bool, command string, do act) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		d, err := s.authenticate(rw, r)
@@ -54,8 +54,9 @@ func (s *service) known(waitingToo bool, command string, do act) http.Handler {
 	})
 }
 
-// authenticate finds out which device asks. A device counts as approved only if somebody did so on this machine, for the key that
-// it has now: what the table says is not enough, since other programs may write it. On an error it has answered the request.
+// authenticate identifies the device of a request. A device counts as approved only if somebody approved its current
+// key on this machine. The table alone is not sufficient, since other programs may write to it. On an error,
+// authenticate has already answered the request.
 func (s *service) authenticate(rw http.ResponseWriter, r *http.Request) (d questions.Device, err error) {
 	secret, err := listener.BearerOf(r, "Pair this device again. To get a code, run `mailroom signal pair`")
 	if err == nil {
@@ -82,7 +83,7 @@ func (s *service) authenticate(rw http.ResponseWriter, r *http.Request) (d quest
 	return d, err
 }
 
-// run reads the body, does what is asked, and answers.
+// run reads the body, calls do and answers.
 func (s *service) run(rw http.ResponseWriter, r *http.Request, do func(*http.Request) (any, error)) {
 	if !listener.ReadAll(rw, r, maxBody) {
 		return
@@ -91,7 +92,7 @@ func (s *service) run(rw http.ResponseWriter, r *http.Request, do func(*http.Req
 	s.reply(rw, r, result, err)
 }
 
-// reply answers with a result, or with an error.
+// reply answers with a result or an error.
 func (s *service) reply(rw http.ResponseWriter, r *http.Request, result any, err error) {
 	var body []byte
 	if err == nil {
@@ -104,8 +105,8 @@ func (s *service) reply(rw http.ResponseWriter, r *http.Request, result any, err
 	listener.WriteJSON(rw, http.StatusOK, body)
 }
 
-// traced runs do within a span. known says that the caller has shown who they are. For others a failure leaves no span unless
-// something was changed, since strangers could fill the disk with them.
+// traced runs do within a span. known reports that the caller is authenticated. For other callers, a failure leaves
+// no span unless something was changed, since strangers could fill the disk with such spans.
 func (s *service) traced(r *http.Request, command, caller string, known bool, do func(*http.Request) (any, error)) (any, error) {
 	ctx, span := tracing.Start(r.Context(), command)
 	span.Kind, span.Caller = tracing.Server, caller
@@ -119,7 +120,8 @@ func (s *service) traced(r *http.Request, command, caller string, known bool, do
 	return result, err
 }
 
-// fail answers with an error. What is wrong with the daemon's machine goes to its log, and not to the phone.
+// fail answers with an error. It writes problems of the daemon's machine to the log instead of sending them to the
+// phone.
 func (s *service) fail(rw http.ResponseWriter, r *http.Request, err error) {
 	switch code := orchestrator.CodeOf(err); code {
 	case orchestrator.Internal, orchestrator.Unavailable, orchestrator.Busy:
@@ -131,7 +133,7 @@ func (s *service) fail(rw http.ResponseWriter, r *http.Request, err error) {
 	listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 }
 
-// decode reads a body strictly into v. Errors: invalid_params, which do not repeat what was sent.
+// decode decodes a body strictly into v. It returns invalid_params for an invalid body, without repeating the body.
 func decode(r *http.Request, v any) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"mailroom/commands/surface/listener"
 )
 
-// The app's files are there, are asked for anew each time, and are sent only when they have changed.
+// TestFilesOfTheApp checks that the app's files exist, are revalidated each time, and are sent only if they have
+// changed.
 func TestFilesOfTheApp(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -73,8 +74,8 @@ func TestFilesOfTheApp(t *testing.T) {
 	}
 }
 
-// Each path goes with its own methods. Others, and other paths, are refused in the form of every failure, and nothing else
-// of the daemon is there.
+// TestMethodsAndPaths checks that each path permits only its own methods, that other methods and paths are refused in
+// the form of every failure, and that no other part of the daemon is served.
 func TestMethodsAndPaths(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -110,8 +111,8 @@ func TestMethodsAndPaths(t *testing.T) {
 	}
 }
 
-// raw sends bytes as they are, after a line that begins a request, with the token of a device. It returns all that comes
-// back until the listener hangs up.
+// raw sends the given bytes after a request line, with the token of a device. It returns everything received until
+// the listener disconnects.
 func (p *phone) raw(line, headers, body string) string {
 	p.h.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(p.h.Address, "http://"))
@@ -126,13 +127,14 @@ func (p *phone) raw(line, headers, body string) string {
 		defer close(sent)
 		io.WriteString(c, request)
 	}()
-	answer, _ := io.ReadAll(c) // a listener that hangs up on unread bytes resets the connection
+	answer, _ := io.ReadAll(c) // a listener that disconnects with unread bytes resets the connection
 	c.Close()
 	<-sent
 	return string(answer)
 }
 
-// Bodies that are too large, too slow, or not what they are said to be are refused, and leave no request behind.
+// TestBodies checks that bodies that are too large, too slow or of the wrong kind are refused, and leave no running
+// request.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{Bounds: listener.Bounds{Header: time.Second, Body: time.Second, Answer: time.Minute}}, nil)
@@ -209,7 +211,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// A row that somebody wrote by hand keeps nobody from seeing the others.
+// TestRowsWrittenByHand checks that an invalid hand-written row does not hide the others.
 func TestRowsWrittenByHand(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -226,7 +228,7 @@ func TestRowsWrittenByHand(t *testing.T) {
 	}
 }
 
-// A database that fails is nothing that a phone is told about in detail.
+// TestDatabaseThatFails checks that a phone gets no details about a failing database.
 func TestDatabaseThatFails(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -236,7 +238,7 @@ func TestDatabaseThatFails(t *testing.T) {
 	if err := h.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h.step(2 * time.Minute) // the device's being there is to be noted
+	h.step(2 * time.Minute) // after this time, the presence of the device must be recorded
 	if a := p.ask("GET", "/api/signals", ""); a.status != 200 {
 		t.Errorf("what can be read is not: %d %s", a.status, a.body)
 	}
@@ -250,7 +252,7 @@ func TestDatabaseThatFails(t *testing.T) {
 	}
 }
 
-// A bug is answered in form, and stands in the log with the place where it is.
+// TestBugs checks that a bug is answered in the form of every failure, and is logged with its location.
 func TestBugs(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, func(p *Phone) { p.ledger = nil })
@@ -262,7 +264,7 @@ func TestBugs(t *testing.T) {
 	}
 }
 
-// Listeners that cannot be say why, and leave nothing open.
+// TestListenersThatCannotBe checks that listeners that cannot be opened return the reason and leave nothing open.
 func TestListenersThatCannotBe(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
@@ -276,7 +278,7 @@ func TestListenersThatCannotBe(t *testing.T) {
 	}
 }
 
-// FuzzAPI: whatever a device sends, it is answered in form, and nothing breaks.
+// FuzzAPI checks that any input of a device is answered in the right form, and breaks nothing.
 func FuzzAPI(f *testing.F) {
 	h := newHome(f, Options{}, nil)
 	p := h.phone("a")
@@ -301,7 +303,7 @@ func FuzzAPI(f *testing.F) {
 		req.Header.Set("Authorization", "Bearer "+p.token)
 		res, err := h.client.Do(req)
 		if err != nil {
-			return // the client refuses to send some of it
+			return // the client refuses to send some input
 		}
 		defer res.Body.Close()
 		read, err := io.ReadAll(res.Body)

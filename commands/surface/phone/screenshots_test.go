@@ -15,7 +15,7 @@ import (
 
 var screenshots = flag.Bool("screenshots", false, "write the pictures of the app to docs/phone")
 
-// TestScreenshots takes the pictures of docs/phone, when it is asked to (make screenshots).
+// TestScreenshots takes the pictures of docs/phone on request (make screenshots).
 func TestScreenshots(t *testing.T) {
 	if !*screenshots {
 		t.Skip("the pictures are taken with -screenshots")
@@ -73,8 +73,8 @@ func TestScreenshots(t *testing.T) {
 	tb.picture("alerts")
 }
 
-// still has a page show, now and whenever it changes, the same where it shows what differs from run to run: fingerprints and times.
-// What an observer changes is changed before it is drawn.
+// still makes a page replace the texts that differ from run to run, fingerprints and times, now and after every
+// change. The observer replaces a text before it is drawn.
 const still = `(() => {
 	const still = () => {
 		const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -88,7 +88,7 @@ const still = `(() => {
 	still();
 })()`
 
-// picture takes one in light and one in dark. One that looks like the picture that is there is not written.
+// picture takes a picture in light and one in dark. It does not write a picture that looks like the existing one.
 func (tb *tab) picture(name string) {
 	tb.t.Helper()
 	folder := filepath.Join("..", "..", "..", "docs", "phone")

@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// item is a question or an alert as a device gets it: sealed, or as the JSON text that says what it is.
+// item is a question or an alert in the form for a device: encrypted, or with the content as JSON.
 type item struct {
 	ID         string          `json:"id"`
 	Kind       string          `json:"kind"` // question or alert
@@ -30,7 +30,7 @@ func newItem(id, kind string, encrypted bool, body string) item {
 	switch {
 	case encrypted:
 		i.Ciphertext = body
-	case json.Valid([]byte(body)): // whoever writes the table by hand hides nothing but their own row
+	case json.Valid([]byte(body)): // an invalid hand-written row affects only itself
 		i.Text = json.RawMessage(body)
 	}
 	return i
@@ -77,7 +77,8 @@ func (s *service) signal(r *http.Request, d questions.Device) (any, error) {
 	return questionItem(q), err
 }
 
-// question finds the one that a path names, unless it was sealed before the device was approved: it is for others.
+// question returns the question that a path names. It refuses a question that was encrypted before the device was
+// approved, since the question is for other devices.
 func (s *service) question(r *http.Request, d questions.Device) (questions.Question, error) {
 	q, err := questions.Get(r.Context(), s.ledger, r.PathValue("id"))
 	if err == nil && q.Encrypted && q.CreatedAt < d.ApprovedAt {
@@ -86,18 +87,18 @@ func (s *service) question(r *http.Request, d questions.Device) (questions.Quest
 	return q, err
 }
 
-// reply is an answer as a device sends it: sealed, or in clear as an option with or without a text beside it, or as a text.
+// reply is an answer as sent by a device: either encrypted, or an option, a text, or both.
 type reply struct {
 	Ciphertext *string `json:"ciphertext,omitempty"`
 	Option     *int    `json:"option,omitempty"`
 	Text       *string `json:"text,omitempty"`
 }
 
-// answered is the result for a device whose answer was taken.
+// answered is the result for a device whose answer was accepted.
 var answered = map[string]questions.Status{"status": questions.Answered}
 
-// answer answers a question. What is sealed is stored as it came: only the asker can read it. A device that was not told
-// that its answer was taken sends it again, and is told so.
+// answer answers a question. It stores an encrypted answer unchanged, since only the asker can decrypt it. A device
+// that did not receive the result sends the answer again and gets the same result.
 func (s *service) answer(r *http.Request, d questions.Device) (any, error) {
 	var given reply
 	if err := decode(r, &given); err != nil {
@@ -119,8 +120,8 @@ func (s *service) answer(r *http.Request, d questions.Device) (any, error) {
 	return answered, err
 }
 
-// check returns an answer in the form in which it is stored. Whether it fits the question, the engine checks. Errors:
-// invalid_params, which do not repeat it.
+// check returns an answer in the form in which it is stored. Package questions checks whether the answer fits the
+// question. check returns invalid_params for an invalid answer, without repeating it.
 func (a reply) check(q questions.Question) (string, error) {
 	clear := a.Option != nil || a.Text != nil
 	switch {
@@ -137,7 +138,7 @@ func (a reply) check(q questions.Question) (string, error) {
 	return string(body), err
 }
 
-// checkSealed refuses what is not base64 of an age file.
+// checkSealed refuses a text that is not base64 of an age file.
 func checkSealed(text string) error {
 	sealed, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || !strings.HasPrefix(string(sealed), "age-encryption.org/v1\n") {
@@ -146,8 +147,8 @@ func checkSealed(text string) error {
 	return nil
 }
 
-// button serves the buttons of ntfy notifications. Only wrong tokens count against the rate, so that nobody keeps the right
-// ones out.
+// button answers the buttons of ntfy notifications. Only wrong tokens count against the rate, so that nobody can
+// block valid ones.
 func (s *service) button(rw http.ResponseWriter, r *http.Request) {
 	result, err := s.traced(r, "phone once", push.DevicePrefix+questions.DeviceNtfy, false, s.once)
 	if orchestrator.CodeOf(err) == orchestrator.PermissionDenied && !s.strangers.Allow() {
@@ -157,7 +158,7 @@ func (s *service) button(rw http.ResponseWriter, r *http.Request) {
 	s.reply(rw, r, result, err)
 }
 
-// once answers by the button of an ntfy notification, whose address is good for one answer.
+// once answers a question through the button of an ntfy notification. The URL of the button works for one answer.
 func (s *service) once(r *http.Request) (any, error) {
 	option, err := strconv.Atoi(r.PathValue("option"))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestSubscribe: the page subscribes with the daemon's key when the button is pressed, and not before; the daemon knows
-// the subscription then, and forgets it when it is turned off.
+// TestSubscribe checks that the page subscribes with the daemon's key only when the button is pressed, that the
+// daemon then has the subscription, and that the daemon removes it when pushes are turned off.
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -48,8 +48,7 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
-// subscribable puts a push service in the place of the browser's own, which is far away. The page counts how often it
-// was subscribed.
+// subscribable replaces the browser's own push service, which requires a network. The page counts its subscriptions.
 func (tb *tab) subscribable() {
 	tb.t.Helper()
 	point := "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
@@ -69,7 +68,8 @@ func (tb *tab) subscribable() {
 	})()`, js(point))
 }
 
-// TestDenied: who said no is told what that means and where to change it, and is not asked again.
+// TestDenied checks that a user who denied notifications is told what that means and where to change it, and is not
+// asked again.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -84,8 +84,8 @@ func TestDenied(t *testing.T) {
 	tb.shows("Notifications are blocked for this site.")
 }
 
-// TestApple: an iPhone rings only for installed apps, which share nothing with the browser. So the page says to install it
-// first, and keeps the code in sight.
+// TestApple checks that the page on an iPhone tells the user to install the app first and keeps showing the code:
+// pushes work only for installed apps, which share no data with the browser.
 func TestApple(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)

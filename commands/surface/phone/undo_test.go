@@ -17,7 +17,8 @@ func (m *machine) pending(id string) {
 	}
 }
 
-// TestUndo: for five seconds an answer is not sent and can be taken back; then another one is given, which is.
+// TestUndo checks that an answer is held for five seconds and can be taken back, and that another answer is then
+// sent.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -30,7 +31,7 @@ func TestUndo(t *testing.T) {
 	tb.shows("Sent in 5 s")
 	eval[chromedp.Void](tb, `pass(3000)`)
 	tb.shows("Sent in 2 s")
-	tb.refreshed() // what sends the answers that wait leaves it alone
+	tb.refreshed() // sending the waiting answers does not send this one
 	m.pending(q.id)
 	tb.press("Undo")
 	tb.until(`document.activeElement.id === %s`, js(q.id))
@@ -44,7 +45,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// TestUndoneWords: who takes a text back has it in its field again.
+// TestUndoneWords checks that a text that is taken back is in its field again.
 func TestUndoneWords(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -63,8 +64,8 @@ func TestUndoneWords(t *testing.T) {
 	}
 }
 
-// TestHeldWhenClosed: an answer that was given is sent at once when one turns away from the app, and at the next start where the app
-// was ended before it could do that.
+// TestHeldWhenClosed checks that a held answer is sent at once when the user leaves the app, or at the next start if
+// the app ended before it could do so.
 func TestHeldWhenClosed(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -93,7 +94,8 @@ func TestHeldWhenClosed(t *testing.T) {
 	}
 }
 
-// TestHeldByWorker: where the browser lets the service worker send what waits, it sends a held answer once its time is over, without the page.
+// TestHeldByWorker checks that, where the browser lets the service worker send waiting answers, the service worker
+// sends a held answer after its time, without the page.
 func TestHeldByWorker(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -118,7 +120,8 @@ func TestHeldByWorker(t *testing.T) {
 	tb.shows("You answered: closed")
 }
 
-// TestHeldOnceOnly: the page, a second page and the service worker, all of which send what is due, send an answer once.
+// TestHeldOnceOnly checks that the page, a second page and the service worker, which all send due answers, send an
+// answer once.
 func TestHeldOnceOnly(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -144,7 +147,8 @@ func TestHeldOnceOnly(t *testing.T) {
 	}
 }
 
-// TestCancelledWhileHeld: a question that is taken back while its answer is held takes no answer, and says so.
+// TestCancelledWhileHeld checks that a question that is cancelled while its answer is held refuses the answer, and
+// that the page shows this.
 func TestCancelledWhileHeld(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -161,7 +165,8 @@ func TestCancelledWhileHeld(t *testing.T) {
 	tb.hides("Undo")
 }
 
-// TestWordBeside: a word goes with an option, whether it was written first or asked for when a refusal was pressed.
+// TestWordBeside checks that a text is sent together with an option, whether it was written first or requested after
+// a rejecting option was pressed.
 func TestWordBeside(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -197,15 +202,15 @@ func TestWordBeside(t *testing.T) {
 	}
 }
 
-// TestOptions: one option is filled, those that destroy or reject stand apart and last, and the index that an answer gives is that of the
-// question.
+// TestOptions checks that one option is filled, that destructive and rejecting options are separate and last, and
+// that the index in an answer is that of the question.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	tb, d := m.pair()
 	for question, c := range map[string]struct {
 		options []string
-		want    string // the ranks, in the order in which they are shown
+		want    string // ranks in the displayed order
 	}{
 		"Go on?":                {[]string{"Yes", "No", "Later"}, "first Yes, other No, other Later"},
 		"Which way?":            {[]string{"Delete it", "Keep it", "Rename it (recommended)"}, "first Rename it (recommended), other Keep it, apart Delete it"},
@@ -230,7 +235,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestTimeLeft: a question says how long it is open, and that stays true while somebody types.
+// TestTimeLeft checks that a question shows how long it is open, and that this stays correct while somebody types.
 func TestTimeLeft(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// unpair unpairs in the settings.
+// unpair unpairs the device in the settings.
 func (tb *tab) unpair() {
 	tb.t.Helper()
 	tb.press("Settings")
@@ -17,8 +17,8 @@ func (tb *tab) unpair() {
 	tb.shows("To get a code, run mailroom signal pair")
 }
 
-// refreshing has the page look for news, with a fetch(path, options) of the test's, which gets to ask the daemon by `ask`
-// and holds on at hold(true). release lets it go on, and waits until that is over.
+// refreshing makes the page look for news with a replacement of fetch(path, options). The replacement can call the
+// real function as `ask`, and blocks at hold(true). release lets it continue and waits until it has ended.
 func (tb *tab) refreshing(fetch string) (release func()) {
 	tb.t.Helper()
 	eval[chromedp.Void](tb, `(() => {
@@ -37,7 +37,7 @@ func (tb *tab) refreshing(fetch string) (release func()) {
 	}
 }
 
-// TestClearWhileRefreshing: what was cleared while the daemon answered does not come back with its answer.
+// TestClearWhileRefreshing checks that items cleared during a request do not come back with its answer.
 func TestClearWhileRefreshing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -55,8 +55,8 @@ func TestClearWhileRefreshing(t *testing.T) {
 	tb.shows("No alerts.")
 }
 
-// TestUnpairWhileRefreshing: what was asked of the daemon before somebody unpaired, and comes after, is not kept: neither
-// a list of questions nor that the device was revoked.
+// TestUnpairWhileRefreshing checks that answers that arrive after unpairing are not kept, neither a list of questions
+// nor the state that the device was revoked.
 func TestUnpairWhileRefreshing(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]string{
@@ -87,7 +87,8 @@ func TestUnpairWhileRefreshing(t *testing.T) {
 	}
 }
 
-// TestUnpairTakesNotifications: no notification says what was encrypted once the device is unpaired, and none comes then.
+// TestUnpairTakesNotifications checks that no notification with encrypted content remains after unpairing, and that
+// none is shown later.
 func TestUnpairTakesNotifications(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)

@@ -10,15 +10,15 @@ import (
 	"mailroom/commands/surface/bundletest"
 )
 
-// sealing gives the page the app's own encryption under the name `sealing`.
+// sealing makes the app's own encryption available to the page under the name `sealing`.
 func (tb *tab) sealing() {
 	tb.t.Helper()
 	script := bundletest.Build(tb.t, "app/seal.js", api.BuildOptions{GlobalName: "sealing"})
 	eval[chromedp.Void](tb, `%s;window.sealing = sealing;undefined`, script)
 }
 
-// TestVectorsToPage: what Go seals, the page reads: alone or among other devices, short and long. Wherever one byte of it
-// is changed, nothing is read.
+// TestVectorsToPage checks that the page can decrypt what Go encrypts, for one or several devices, short and long,
+// and that it decrypts nothing if any byte is changed.
 func TestVectorsToPage(t *testing.T) {
 	t.Parallel()
 	tb, d := newMachine(t).pair()
@@ -58,8 +58,8 @@ func TestVectorsToPage(t *testing.T) {
 	}
 }
 
-// TestVectorsFromPage: what the page seals, Go reads, and its MAC is the one that the asker expects; another asker cannot
-// read it, and another key does not fit the MAC.
+// TestVectorsFromPage checks that Go can decrypt what the page encrypts, and that its MAC is the one that the asker
+// expects. Another asker cannot decrypt it, and another key does not fit the MAC.
 func TestVectorsFromPage(t *testing.T) {
 	t.Parallel()
 	tb, _ := newMachine(t).pair()

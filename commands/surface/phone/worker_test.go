@@ -15,16 +15,16 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// worker is the service worker of a tab, into which pushes are put as if the push service had brought them: without its
-// own service a browser cannot subscribe.
+// worker is the service worker of a tab. Tests pass pushes to it as if the push service had delivered them, because a
+// browser cannot subscribe without its own push service.
 type worker struct {
 	*tab
-	inside       *tab // its own context; what is evaluated there runs in the service worker
+	inside       *tab // context of the service worker, in which expressions run
 	registration serviceworker.RegistrationID
 }
 
-// noting has a service worker note what it shows, how much it refuses to, and how many pushes it is done with. To ask the browser again and again would not do: it forgets what it was
-// asked for just before the desktop has shown it.
+// noting makes a service worker record what it shows, how many pushes it refuses, and how many it has finished.
+// Polling the browser would not work: it forgets a notification between the request and its display on the desktop.
 const noting = `
 	const shown = new Map();
 	let turn = () => {};
@@ -75,7 +75,7 @@ func (tb *tab) worker() worker {
 	return worker{}
 }
 
-// push delivers a payload, and waits until the service worker is done with it.
+// push delivers a payload and waits until the service worker has finished with it.
 func (w worker) push(payload any) {
 	w.t.Helper()
 	before := eval[int](w.inside, `done`)
@@ -85,15 +85,15 @@ func (w worker) push(payload any) {
 	w.shown(fmt.Sprintf("done > %d", before))
 }
 
-// notification is one that is shown.
+// notification is a displayed notification.
 type notification struct {
 	Tag, Title, Body           string
 	Actions                    []string
 	Silent, RequireInteraction bool
 }
 
-// shown waits until the condition holds for `list`, the notifications that the service worker has shown and not taken away,
-// and returns them.
+// shown waits until the condition holds for `list`, the notifications that the service worker has shown and not
+// removed, and returns them.
 func (w worker) shown(condition string) []notification {
 	w.t.Helper()
 	return eval[[]notification](w.inside, `new Promise((resolve) => {
@@ -102,7 +102,7 @@ func (w worker) shown(condition string) []notification {
 	})`, condition)
 }
 
-// gone waits until the browser has no notification of an id any more, whoever took it away.
+// gone waits until the browser has no notification with an ID any more.
 func (w worker) gone(id string) {
 	w.t.Helper()
 	eval[chromedp.Void](w.tab, `(async () => {
@@ -111,7 +111,7 @@ func (w worker) gone(id string) {
 	})()`, js(id))
 }
 
-// pushed is what a device gets of a question or an alert.
+// pushed returns the push content of a question or an alert for a device.
 func (m *machine) pushed(id string) said {
 	m.t.Helper()
 	if strings.HasPrefix(id, "a-") {
@@ -128,8 +128,8 @@ func (m *machine) pushed(id string) said {
 	return said{"kind": "question", "id": id, "ciphertext": q.Body}
 }
 
-// TestNotification: a sealed push is decrypted in the service worker, its options are buttons as far as there is room,
-// and its end takes its place.
+// TestNotification checks that an encrypted push is decrypted in the service worker, that its options become buttons
+// as far as there is room, and that its end replaces it.
 func TestNotification(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -143,7 +143,7 @@ func TestNotification(t *testing.T) {
 		t.Errorf("shown is %+v", got)
 	}
 	many := m.ask(d, true, said{"question": "Three ways?", "options": []string{"left", "right", "back"}, "priority": "low"})
-	w.push(said{"kind": "question", "id": many.id}) // too large for a push: it is fetched
+	w.push(said{"kind": "question", "id": many.id}) // too large for a push, so it is fetched
 	for _, got := range w.shown(`list.length === 2`) {
 		if got.Tag == many.id && (got.Body != "Three ways?" || len(got.Actions) > 0 || !got.Silent || got.RequireInteraction) {
 			t.Errorf("shown is %+v", got)
@@ -168,7 +168,7 @@ func TestNotification(t *testing.T) {
 	}
 }
 
-// TestNotificationInClear: what was not encrypted says so, and alerts say what they are.
+// TestNotificationInClear checks that unencrypted notifications are marked, and that alerts show their kind.
 func TestNotificationInClear(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -188,8 +188,8 @@ func TestNotificationInClear(t *testing.T) {
 	}
 }
 
-// TestNotificationForged: a push with one byte changed, one that calls itself another, one of no known form: nothing is
-// shown of any. That four of them were refused, the service worker says; the others it does not know.
+// TestNotificationForged checks that nothing is shown for a push with a changed byte, with another ID, or of an
+// unknown form. The service worker reports four of them as refused; it does not recognize the others.
 func TestNotificationForged(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -216,7 +216,8 @@ func TestNotificationForged(t *testing.T) {
 	w.shown(`list.some((n) => n.Body === "Is this true?")`)
 }
 
-// TestNotificationButton: a button of a notification answers without the page, sealed like an answer of the page.
+// TestNotificationButton checks that a button of a notification answers without the page, encrypted like an answer of
+// the page.
 func TestNotificationButton(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -234,7 +235,8 @@ func TestNotificationButton(t *testing.T) {
 	w.gone(q.id)
 }
 
-// TestNotificationTap: a tap on a notification brings the page to its question; so does a button that came too late.
+// TestNotificationTap checks that a tap on a notification, or a button that is pressed too late, opens the page at
+// the question.
 func TestNotificationTap(t *testing.T) {
 	t.Parallel()
 	m := newMachineIn(t, chromium)
@@ -256,8 +258,8 @@ func TestNotificationTap(t *testing.T) {
 	w.shows("Answered on another device")
 }
 
-// button does in the service worker what a press on a notification's button does. Its event is not the browser's own, so
-// it may neither extend its life nor move the focus.
+// button does what a press on a notification's button does in the service worker. Its event is not from the browser,
+// so it can neither extend its lifetime nor move the focus.
 func (w worker) button(id, action string) {
 	w.t.Helper()
 	eval[chromedp.Void](w.inside, `(async () => {

@@ -5,18 +5,19 @@ import (
 	"io/fs"
 )
 
-// The app's sources are in app/ (JavaScript modules) and in www/ (what needs no building). `make phone` builds the former
-// into the latter; what it built is committed, so that building the program needs neither npm nor esbuild.
+// The app's sources are in app/ (JavaScript modules) and in www/ (files that need no building). `make phone` builds
+// the former into the latter. The built files are committed, so that building the program requires neither npm nor
+// esbuild.
 //
 //go:embed www
 var www embed.FS
 
-// Files returns what the app's address serves, with the names under which it is served: index.html, app.js, age.js,
-// sw.js, style.css, manifest.webmanifest and the icons. It cannot be written, and is safe to be used concurrently.
+// Files returns the files of the app, by the names under which they are served: index.html, app.js, age.js, sw.js,
+// style.css, manifest.webmanifest and the icons. The file system is read-only and safe for concurrent use.
 func Files() fs.FS {
 	files, err := fs.Sub(www, "www")
 	if err != nil {
-		panic(err) // fs.Sub judges the name only, and this one is valid
+		panic(err) // fs.Sub checks only the name, which is valid
 	}
 	return files
 }

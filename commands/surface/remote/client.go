@@ -22,24 +22,25 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Streams are those of a command line here.
+// Streams holds the streams of a command line on this machine.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
-	Signals  <-chan int // numbers of those that the line is to be told of
-	Fresh    func()     // forgets what was typed so far; nil does nothing
-	// Answer answers a question of the other side, see Session.Ask. nil knows nothing.
+	Signals  <-chan int // numbers of the signals to forward to the line
+	Fresh    func()     // discards unread typed input; nil does nothing
+	// Answer answers a question of the other side, see Session.Ask. nil answers none.
 	Answer func(question string) ([]byte, error)
-	// Again reports that the line does no more if it runs twice than if it runs once: after a cut it is run again. With Keyed
-	// that is so only for the words as they are, which nobody types again.
+	// Again reports that running the line twice has the same effect as running it once, so that it runs again after a
+	// lost connection. Keyed reports that this holds only for these exact words, because they contain an idempotency
+	// key that a user would not type again.
 	Again, Keyed bool
 	// Whole reports that nothing is to be printed before the line has ended, so that it can run again until then.
 	Whole bool
-	// GoesOn reports that the line goes on behind what it delivers.
+	// GoesOn reports that the line continues after a delivery.
 	GoesOn bool
 }
 
-// Client runs command lines in a place. It is safe for concurrent use.
+// Client runs command lines at a place. It is safe for concurrent use.
 type Client struct {
 	place Place
 	token string
@@ -47,8 +48,8 @@ type Client struct {
 	http  *http.Client
 }
 
-// NewClient returns a client of a place, to which dial connects when something is run there. With a pin the connection is
-// TLS, and the other side must have the key of that pin. The other side may want a token.
+// NewClient returns a client of a place. It calls dial to connect when something is run there. With a pin, the
+// connection uses TLS, and the other side must have the key of the pin. The other side may require a token.
 func NewClient(place Place, pin, token string, dial func(context.Context) (net.Conn, error)) *Client {
 	c := &Client{place: place, token: token, base: "http://localhost"}
 	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: listener.Alive()}
@@ -70,19 +71,19 @@ func NewClient(place Place, pin, token string, dial func(context.Context) (net.C
 	return c
 }
 
-// Close ends the connection.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// notDialed is the error for a connection that could not be made.
+// notDialed is the error for a connection that could not be established.
 type notDialed struct{ error }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e notDialed) Unwrap() error { return e.error }
 
-// errLost is the error for a connection that was lost.
+// errLost is the error for a lost connection.
 var errLost = errors.New("the connection was lost")
 
-// patience is how long a line that may run again is tried again after a cut.
+// patience is how long a line that may run again is retried after the connection was lost.
 const patience = 30 * time.Second
 
 func pauses(within time.Duration) *backoff.ExponentialBackOff {
@@ -90,8 +91,9 @@ func pauses(within time.Duration) *backoff.ExponentialBackOff {
 		backoff.WithMaxElapsedTime(within))
 }
 
-// Run runs a command line there, and returns its exit status. Errors: unavailable if the place cannot be reached, or is
-// lost before the line has ended: then its outcome is not known, unless it may run again.
+// Run runs a command line at the place and returns its exit status. It returns unavailable if the place cannot be
+// reached, or if the connection is lost before the line has ended. In the latter case the outcome is unknown, unless
+// the line may run again.
 func (c *Client) Run(ctx context.Context, req *Request, s Streams) (status int, err error) {
 	in := &typed{in: s.In, keeps: s.Again}
 	cut := false
@@ -119,10 +121,11 @@ func (c *Client) Run(ctx context.Context, req *Request, s Streams) (status int, 
 	}
 }
 
-// Lost reports whether an error of Run is that the connection was lost.
+// Lost reports whether an error of Run means that the connection was lost.
 func Lost(err error) bool { return errors.Is(err, errLost) }
 
-// lost is the error for a connection that was lost for good. harmless: the line can be typed again, whatever it has done.
+// lost returns the error for a connection that could not be restored. harmless means that the user can safely run the
+// line again.
 func (c *Client) lost(err error, harmless bool) error {
 	if harmless {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the connection to " + c.place.String() + " was lost",
@@ -133,7 +136,8 @@ func (c *Client) lost(err error, harmless bool) error {
 		Hint:    "Before you repeat the command, check with `mailroom list` or `mailroom trace` whether it was carried out"}
 }
 
-// Post asks there for something at a path, and decodes the answer. Errors: those of the other side; unavailable.
+// Post posts body to a path at the place and decodes the answer. It returns the error of the other side, or
+// unavailable.
 func (c *Client) Post(ctx context.Context, path string, body, answer any) error {
 	text, err := orchestrator.JSON(body)
 	if err != nil {
@@ -150,7 +154,7 @@ func (c *Client) Post(ctx context.Context, path string, body, answer any) error 
 	return json.NewDecoder(got.Body).Decode(answer)
 }
 
-// do posts to a path. Errors: errLost; that a connection could not be made; what the other side answers.
+// do posts to a path. It returns errLost, notDialed, or the error that the other side answered.
 func (c *Client) do(ctx context.Context, path string, body io.Reader) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, body)
 	if err != nil {
@@ -176,10 +180,10 @@ func (c *Client) do(ctx context.Context, path string, body io.Reader) (*http.Res
 	return nil, fmt.Errorf("%w: %w", errLost, err)
 }
 
-// errNothingKnown is the error for a delivery that the other side knows nothing of, or not any more.
+// errNothingKnown is the error for a delivery that is unknown to the other side.
 var errNothingKnown = errors.New("unknown delivery")
 
-// refused is the error that the other side has answered.
+// refused returns the error in an answer of the other side.
 func (c *Client) refused(answer *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
 	var failure struct {
@@ -203,8 +207,8 @@ func (c *Client) refused(answer *http.Response) error {
 	return e
 }
 
-// confirm reports there what was written here, until there is an answer, also that the delivery is unknown: only then is it
-// not shown again.
+// confirm reports to the other side that a delivery was written here. It retries until it gets an answer, since only
+// a confirmed delivery is not shown again. An answer that the delivery is unknown also ends it.
 func (c *Client) confirm(ctx context.Context, id string) {
 	_ = backoff.Retry(func() error {
 		answer, err := c.do(ctx, WrittenPath+id, nil)
@@ -217,24 +221,24 @@ func (c *Client) confirm(ctx context.Context, id string) {
 	}, backoff.WithContext(pauses(grace), ctx))
 }
 
-// running is a command line that runs there.
+// running is a command line that runs at the place.
 type running struct {
 	Streams
 	*typed
 	client   *Client
 	req      *Request
-	stop     func() // ends the connection of the line
+	stop     func() // closes the connection of the line
 	tells    *lines
 	out, err *plain
 	reads    atomic.Bool // standard input is being read
-	whole    []byte      // what is to be printed once the line has ended
-	held     []byte      // what is to be printed under an id
-	wrote    string      // the id of what was printed last
+	whole    []byte      // output to print when the line has ended
+	held     []byte      // output to print when Write names it
+	wrote    string      // ID of the last printed delivery
 	printed  bool        // something was printed
-	failed   error       // why the output could not be written here
+	failed   error       // error of writing the output here
 }
 
-// run runs it once. Error: errLost if the connection is lost.
+// run runs the line once. It returns errLost if the connection is lost.
 func (r *running) run(ctx context.Context) (status int, err error) {
 	body, writer := io.Pipe()
 	defer body.Close()
@@ -242,7 +246,7 @@ func (r *running) run(ctx context.Context) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.stop = cancel
-	// net/http does not look at ctx while it waits for the rest of a request's body.
+	// net/http ignores ctx while it waits for the rest of a request body.
 	defer context.AfterFunc(ctx, func() { body.CloseWithError(ctx.Err()) })()
 	r.tells = &lines{out: writer}
 	orchestrator.GoSafe("request", nil, func() { r.tells.write(told{Request: r.req}) })
@@ -266,7 +270,7 @@ func (r *running) run(ctx context.Context) (status int, err error) {
 	return 0, fmt.Errorf("%w: %w", errLost, err)
 }
 
-// follow does what the other side wants, until the line has ended there.
+// follow handles the messages of the other side, until the line has ended there.
 func (r *running) follow(in reader) (status int, err error) {
 	for {
 		var w wanted
@@ -315,7 +319,7 @@ func (r *running) follow(in reader) (status int, err error) {
 	}
 }
 
-// flush prints what was to be printed together.
+// flush prints the output that was collected.
 func (r *running) flush() {
 	if whole := r.whole; whole != nil {
 		r.whole = nil
@@ -330,7 +334,7 @@ func (r *running) write(to *plain, b []byte) {
 	}
 }
 
-// hold keeps what is to be printed, prints it once it is named, and reports that.
+// hold collects output, prints it once Write names it, and confirms that.
 func (r *running) hold(w wanted) error {
 	if r.held = append(r.held, w.Hold...); len(r.held) > maxHeld {
 		return errors.New("the answer from the other side is too large")
@@ -346,8 +350,8 @@ func (r *running) hold(w wanted) error {
 	return r.tells.write(told{Written: w.Write})
 }
 
-// giveBack reports that what has an id could not be printed, and returns once the line has ended for it: what it read is
-// unread again by then.
+// giveBack reports that a delivery could not be printed, and returns once the line has ended. The messages in the
+// delivery are unread again by then.
 func (r *running) giveBack(in reader, id string) {
 	defer time.AfterFunc(lastPiece, r.stop).Stop()
 	err := r.tells.write(told{Unwritten: id})
@@ -356,7 +360,7 @@ func (r *running) giveBack(in reader, id string) {
 	}
 }
 
-// answer answers a question.
+// answer answers a question of the other side.
 func (r *running) answer(question string) *piece {
 	if r.Answer == nil {
 		return &piece{Err: "no answer to the question " + question}
@@ -368,7 +372,8 @@ func (r *running) answer(question string) *piece {
 	return &piece{Bytes: text, End: true}
 }
 
-// sendFile sends a file that the command line names, in pieces, or only that it is there. The other side gets no other.
+// sendFile sends a file that the command line names, in pieces, or only whether the file exists. It sends no other
+// file.
 func (r *running) sendFile(path string, stat bool) error {
 	refuse := func(err error) error { return r.tells.write(told{Answer: &piece{Err: err.Error()}}) }
 	if !r.req.names(path) {
@@ -397,7 +402,7 @@ func (r *running) sendFile(path string, stat bool) error {
 	}
 }
 
-// names reports whether the line names a file to be read: as @FILE, or behind --file.
+// names reports whether the line names a file to read, as @FILE or after --file.
 func (req *Request) names(path string) bool {
 	before := ""
 	for _, word := range req.Args {
@@ -415,7 +420,7 @@ func (req *Request) names(path string) bool {
 	return false
 }
 
-// passSignals tells the other side of signals.
+// passSignals forwards signals to the other side.
 func (r *running) passSignals(ctx context.Context) {
 	for {
 		select {
@@ -429,24 +434,24 @@ func (r *running) passSignals(ctx context.Context) {
 	}
 }
 
-// typed is standard input. A line that may run again reads once more what it has read.
+// typed is standard input. It keeps what was read, so that a line that may run again can read the same input again.
 type typed struct {
 	in    io.Reader
 	keeps bool
 
-	turn  sync.Mutex // one reads at a time
+	turn  sync.Mutex // held by the current reader
 	mu    sync.Mutex
-	round int    // how often it was rewound
-	kept  []byte // what was read
-	at    int    // how much of that was taken
+	round int    // number of rewinds
+	kept  []byte // input kept for reading again
+	at    int    // length of the part of kept that was taken
 	err   error
-	lost  bool // some of it is kept no more
+	lost  bool // part of the input is no longer kept
 }
 
-// maxKept bounds the bytes that are kept to be read again.
+// maxKept is the maximum number of bytes kept for reading again.
 const maxKept = 16 << 20
 
-// read takes what is there, or waits for it. nil is for a line that was lost meanwhile.
+// read takes available input or waits for input. It returns nil if the input was rewound meanwhile.
 func (t *typed) read(most int) *piece {
 	t.mu.Lock()
 	round := t.round
@@ -478,7 +483,7 @@ func (t *typed) read(most int) *piece {
 	return p
 }
 
-// rewind begins anew, and reports whether it can.
+// rewind starts again at the beginning of the input, and reports whether all of the input is still kept.
 func (t *typed) rewind() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// frail is a connection that is cut once so many bytes went over it.
+// frail is a connection that is cut after a number of bytes.
 type frail struct {
 	net.Conn
 	mu   sync.Mutex
@@ -43,7 +43,7 @@ func (c *frail) pass(b []byte, pass func([]byte) (int, error)) (int, error) {
 	return n, err
 }
 
-// over cuts it if its time has come.
+// over cuts the connection if its bytes are used up.
 func (c *frail) over() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *pipes) Accept() (net.Conn, error) {
 func (l *pipes) Close() error   { return nil }
 func (l *pipes) Addr() net.Addr { return pipeAddr{} }
 
-// mailbox is a database with one reader, and one log of what was sent, once for each key.
+// mailbox is a database with one reader and a log of the sent messages, one entry per key.
 type mailbox struct {
 	mu           sync.Mutex
 	unread, read []string
@@ -121,11 +121,11 @@ func (m *mailbox) run(_ context.Context, s *Session) int {
 	return 0
 }
 
-// Wherever a connection is cut, nothing is lost, nothing is printed twice, and nothing is sent twice.
+// TestCutAnywhere checks that, wherever a connection is cut, nothing is lost, printed twice or sent twice.
 func TestCutAnywhere(t *testing.T) {
 	t.Parallel()
 	whole := 0
-	for at := 1; whole < 3; at += 11 { // until three runs met no cut
+	for at := 1; whole < 3; at += 11 { // until three runs were not cut
 		synctest.Test(t, func(t *testing.T) {
 			box := &mailbox{unread: []string{"one ", strings.Repeat("two ", 50_000), "three "}, keys: map[string]bool{}}
 			all := slices.Clone(box.unread)
@@ -151,7 +151,7 @@ func TestCutAnywhere(t *testing.T) {
 				if out.Len() > 0 {
 					got = append(got, out.String())
 				}
-				<-time.After(grace / 2) // what was cut off may still be held
+				<-time.After(grace / 2) // a delivery may still be held after the cut
 			}
 			slices.Sort(got)
 			slices.Sort(all)

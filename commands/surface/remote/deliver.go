@@ -13,17 +13,18 @@ import (
 	"mailroom/orchestrator"
 )
 
-// grace is how long what was handed out is kept for a side whose connection was lost.
+// grace is how long a delivery waits for a confirmation after the connection was lost.
 const grace = 30 * time.Second
 
-// kept is how long it is known what became of it.
+// kept is how long the outcome of a delivery is remembered.
 const kept = time.Minute
 
-// deliveries are those of a server, by id. A process that serves one connection, and loses that, is reached at a socket: the
-// id of each of its deliveries begins with its name.
+// deliveries holds the deliveries of a server, by ID. If a process that serves a single connection loses that
+// connection, confirmations reach the process at a socket. The ID of each of its deliveries begins with the name of
+// the socket.
 type deliveries struct {
 	grace  time.Duration
-	folder string // of the sockets; "" has none
+	folder string // folder of the sockets; "" if there is none
 	name   string
 
 	mu     sync.Mutex
@@ -35,11 +36,11 @@ func newDeliveries(folder string) *deliveries {
 	return &deliveries{grace: grace, folder: folder, name: rand.Text()[:16], byID: map[string]*delivery{}}
 }
 
-// delivery is what Session.Deliver hands out.
+// delivery is output that Session.Deliver hands out.
 type delivery struct {
 	id      string
-	ended   chan struct{} // is closed when it is known whether the other side has printed it
-	settled chan struct{} // is closed when what came of it is noted
+	ended   chan struct{} // closed when it is known whether the other side has printed the output
+	settled chan struct{} // closed when the outcome is recorded
 
 	mu    sync.Mutex
 	state outcome
@@ -72,17 +73,19 @@ func (o *deliveries) add() *delivery {
 	return d
 }
 
-// find returns the delivery with an id; nil if there is none.
+// find returns the delivery with an ID, or nil if there is none.
 func (o *deliveries) find(id string) *delivery {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.byID[id]
 }
 
-// confirm notes that the other side has printed it, and reports whether that counts. nil does nothing.
+// confirm records that the other side has printed the output, and reports whether that is the final outcome. On nil,
+// it does nothing.
 func (d *delivery) confirm() bool { return d != nil && d.end(printed) }
 
-// giveUp notes that the other side has not, and reports whether that counts. nil does nothing.
+// giveUp records that the other side has not printed the output, and reports whether that is the final outcome. On
+// nil, it does nothing.
 func (d *delivery) giveUp() bool { return d != nil && d.end(givenUp) }
 
 func (d *delivery) end(how outcome) bool {
@@ -95,7 +98,7 @@ func (d *delivery) end(how outcome) bool {
 	return d.state == how
 }
 
-// settle reports to whoever confirms it that it is noted what came of it. nil does nothing.
+// settle signals to waiting confirmations that the outcome is recorded. On nil, it does nothing.
 func (d *delivery) settle() {
 	if d == nil {
 		return
@@ -108,7 +111,7 @@ func (d *delivery) settle() {
 	}
 }
 
-// socketOf is where the process with a name is reached; "" if that is no name.
+// socketOf returns the socket of the process with a name, or "" if the name is invalid.
 func (o *deliveries) socketOf(name string) string {
 	if o.folder == "" || len(name) != len(o.name) || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
 		return ""
@@ -116,7 +119,8 @@ func (o *deliveries) socketOf(name string) string {
 	return filepath.Join(o.folder, name)
 }
 
-// listen opens the socket of this process. Without one, what it handed out is unread again if it loses its connection.
+// listen opens the socket of this process. Without a socket, unconfirmed messages become unread again if the process
+// loses its connection.
 func (o *deliveries) listen() {
 	socket, err := net.Listen("unix", o.socketOf(o.name))
 	if err != nil {
@@ -137,8 +141,9 @@ func (o *deliveries) close() {
 	}
 }
 
-// ServeWritten answers a request at WrittenPath: 200 once it is noted that the other side has printed what has the id, 409
-// if it came too late, and 404 if the delivery is unknown, such as after the end of the process.
+// ServeWritten answers a request at WrittenPath, which confirms that the other side has printed a delivery. The
+// status is 200 once the confirmation is recorded, 409 if it came too late, and 404 if the delivery is unknown, for
+// example because the process has ended.
 func (v *Server) ServeWritten(rw http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	d := v.open.find(id)
@@ -157,7 +162,7 @@ func (v *Server) ServeWritten(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// askOther has the process confirm a delivery to which that belongs, and returns its status.
+// askOther forwards a confirmation to the process that the delivery belongs to, and returns the status.
 func (o *deliveries) askOther(ctx context.Context, id string) int {
 	name, _, _ := strings.Cut(id, "-")
 	socket := o.socketOf(name)

@@ -21,20 +21,21 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// A holder is a process in the background that keeps a connection over ssh, and the program at its other end, for all
-// command lines of its user: each would otherwise wait for a handshake, and for a shell there. It is reached at a socket, and
-// ends once nobody has used it for a while.
+// A holder is a background process that keeps an ssh connection, and the program at its other end, for all command
+// lines of its user. Without a holder, each line would wait for a handshake and for a shell on the other machine. A
+// holder listens on a socket and exits when nobody has used it for a while.
 
-// keptFor is how long a connection is kept that nobody uses.
+// keptFor is how long an unused connection is kept.
 const keptFor = 5 * time.Minute
 
-// HoldFlag has `mailroom remote` be a holder, of the place behind it. HeldFlag has it take the connection that it inherits.
+// HoldFlag makes `mailroom remote` a holder for the place in its value. HeldFlag makes it use an inherited
+// connection.
 const (
 	HoldFlag = "hold"
 	HeldFlag = "held"
 )
 
-// socket is where the holder of a place is reached; "" if there can be none.
+// socket returns the path of the socket of a place's holder, or "" if there can be no holder.
 func (d *Dialing) socket(p Place) string {
 	name := sha256.Sum256([]byte(p.where() + " " + p.Port))
 	socket := filepath.Join(d.Folder, hex.EncodeToString(name[:8]))
@@ -44,7 +45,7 @@ func (d *Dialing) socket(p Place) string {
 	return socket
 }
 
-// held connects to the holder of a place; nil if there is none.
+// held connects to the holder of a place. It returns nil if there is none.
 func (d *Dialing) held(p Place) net.Conn {
 	if socket := d.socket(p); socket != "" {
 		if conn, err := net.Dial("unix", socket); err == nil {
@@ -54,8 +55,8 @@ func (d *Dialing) held(p Place) net.Conn {
 	return nil
 }
 
-// Warm reports whether a place can be asked without having to wait for a handshake. If not, it has a holder connect to it in
-// the background, and waits for that until ctx ends.
+// Warm reports whether a place can be reached without waiting for a handshake. If not, Warm starts a holder that
+// connects in the background, and waits for it until ctx ends.
 func (p Place) Warm(ctx context.Context, d Dialing) bool {
 	if p.Scheme != "ssh" {
 		return true
@@ -70,7 +71,7 @@ func (p Place) Warm(ctx context.Context, d Dialing) bool {
 	return conn != nil
 }
 
-// leave leaves a connection to a new holder, and returns one to that; nil if there can be none.
+// leave passes the connection to a new holder and returns a connection to that holder, or nil if there can be none.
 func (c *pipeConn) leave(ctx context.Context, p Place, d Dialing) net.Conn {
 	if d.socket(p) == "" {
 		return nil
@@ -84,8 +85,8 @@ func (c *pipeConn) leave(ctx context.Context, p Place, d Dialing) net.Conn {
 	return conn
 }
 
-// start starts a holder of a place, with a connection that is there already if it gets the files of one, and connects to
-// it once it listens: it then has a connection. nil: it has none until ctx ends.
+// start starts a holder of a place and connects to it once it listens. files are those of an existing connection,
+// which the holder takes over. start returns nil if the holder has no connection before ctx ends.
 func (d *Dialing) start(ctx context.Context, p Place, files ...*os.File) net.Conn {
 	own, err := os.Executable()
 	if err != nil {
@@ -101,7 +102,7 @@ func (d *Dialing) start(ctx context.Context, p Place, files ...*os.File) net.Con
 	if err != nil || cmd.Start() != nil {
 		return nil
 	}
-	orchestrator.GoSafe("holder", nil, func() { cmd.Process.Wait() }) // which goes on after this process
+	orchestrator.GoSafe("holder", nil, func() { cmd.Process.Wait() }) // the holder outlives this process
 	said := make(chan error, 1)
 	orchestrator.GoSafe("holder", nil, func() {
 		_, err := bufio.NewReader(listens).ReadByte()
@@ -119,8 +120,8 @@ func (d *Dialing) start(ctx context.Context, p Place, files ...*os.File) net.Con
 	return d.held(p)
 }
 
-// Hold keeps a connection to a place until nobody has used it for a while, or it is lost, or ctx ends. It writes a line to out
-// once it can be reached. has is a connection that is there already; nil has it connect.
+// Hold keeps a connection to a place until nobody has used it for a while, the connection is lost, or ctx ends. It
+// writes a line to out once it accepts connections. has is an existing connection; if has is nil, Hold connects.
 func (p Place) Hold(ctx context.Context, d Dialing, out io.Writer, has net.Conn) error {
 	socket := d.socket(p)
 	if socket == "" {
@@ -135,11 +136,11 @@ func (p Place) Hold(ctx context.Context, d Dialing, out io.Writer, has net.Conn)
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	if other := d.held(p); other != nil { // it was quicker
+	if other := d.held(p); other != nil { // another holder was faster
 		other.Close()
 		return has.Close()
 	}
-	os.Remove(socket) // of one that was killed
+	os.Remove(socket) // left by a holder that was killed
 	accepts, err := net.Listen("unix", socket)
 	if err != nil {
 		return err
@@ -166,22 +167,22 @@ func (p Place) Hold(ctx context.Context, d Dialing, out io.Writer, has net.Conn)
 	return nil
 }
 
-// holder passes requests on, over one connection.
+// holder forwards requests over one connection.
 type holder struct {
 	has    net.Conn
 	end    context.CancelFunc
 	socket string
-	ours   os.FileInfo // of the socket
+	ours   os.FileInfo // file info of the socket
 
 	mu   sync.Mutex
-	open int       // requests
-	used time.Time // when the last one ended
+	open int       // number of open requests
+	used time.Time // when the last request ended
 }
 
-// looksEvery is between two looks whether a holder is of use.
+// looksEvery is the interval at which a holder checks whether it is still needed.
 const looksEvery = 5 * time.Second
 
-// watch ends the holder once it is of no use: nobody has used it for a while, or nobody can reach it any more.
+// watch ends the holder if nobody has used it for a while, or nobody can reach it.
 func (h *holder) watch(ctx context.Context) {
 	for ticks := time.NewTicker(looksEvery); ; {
 		select {
@@ -198,13 +199,13 @@ func (h *holder) watch(ctx context.Context) {
 	}
 }
 
-// reachable reports whether the socket is still there, and not another holder's.
+// reachable reports whether the socket still exists and belongs to this holder.
 func (h *holder) reachable() bool {
 	now, err := os.Lstat(h.socket)
 	return err == nil && os.SameFile(h.ours, now)
 }
 
-// handler passes requests on, and counts them.
+// handler returns a handler that forwards and counts requests.
 func (h *holder) handler() http.Handler {
 	var once sync.Once
 	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: listener.Alive(), DisableCompression: true}
@@ -224,7 +225,7 @@ func (h *holder) handler() http.Handler {
 	})
 }
 
-// use counts the requests.
+// use updates the number of open requests.
 func (h *holder) use(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -232,7 +233,7 @@ func (h *holder) use(n int) {
 	h.used = time.Now()
 }
 
-// heldConn is the connection of a holder, which ends with it.
+// heldConn is the connection of a holder. Closing it ends the holder.
 type heldConn struct {
 	net.Conn
 	end context.CancelFunc

@@ -14,17 +14,17 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Joined is a place that this user has joined for a folder. A file in the folder names the place, and counts only if there is
-// such a record: a folder that was cloned brings no place along.
+// Joined is the record that this user has joined a place for a folder. A file in the folder names the place, and is
+// valid only with such a record, so that a cloned repository cannot bring a place with it.
 type Joined struct {
 	Folder string `json:"folder"`
 	Place  string `json:"place"`
 	Pin    string `json:"pin,omitempty"`
-	Agent  string `json:"agent,omitempty"` // as whom; "" is whoever logs in there
+	Agent  string `json:"agent,omitempty"` // agent to act as; "" is the user who logs in there
 	Token  string `json:"token,omitempty"`
 }
 
-// Book is the folder in which they are kept, for this user alone, one file each.
+// Book is the folder that holds the records, one file each, readable by this user only.
 type Book string
 
 func (b Book) page(folder string) string {
@@ -32,16 +32,16 @@ func (b Book) page(folder string) string {
 	return filepath.Join(string(b), hex.EncodeToString(name[:8])+".json")
 }
 
-// In returns the place that a folder has joined; found is false if it has joined none.
+// In returns the place that a folder has joined. found is false if it has joined none.
 func (b Book) In(folder string) (j Joined, found bool) {
 	text, err := os.ReadFile(b.page(folder))
 	found = b != "" && err == nil && json.Unmarshal(text, &j) == nil && j.Folder == folder
 	return j, found
 }
 
-// Of returns those of a place.
+// Of returns the records of a place.
 func (b Book) Of(place string) (list []Joined) {
-	entries, _ := os.ReadDir(string(b)) // there is none before the first
+	entries, _ := os.ReadDir(string(b)) // the folder does not exist before the first join
 	for _, e := range entries {
 		var j Joined
 		if text, err := os.ReadFile(filepath.Join(string(b), e.Name())); err == nil && json.Unmarshal(text, &j) == nil && j.Place == place {
@@ -51,13 +51,13 @@ func (b Book) Of(place string) (list []Joined) {
 	return list
 }
 
-// folders makes the folders into which Keep writes, and returns them.
+// folders creates the folders into which Keep writes, and returns them.
 func (b Book) folders(folder string) (list []string, err error) {
 	if b == "" {
 		return nil, errors.New("neither HOME nor XDG_STATE_HOME is set")
 	}
 	list = []string{string(b), filepath.Dir(commands.PlaceFile(folder))}
-	if info, err := os.Lstat(list[1]); err == nil && !info.IsDir() { // a repository may bring a link along
+	if info, err := os.Lstat(list[1]); err == nil && !info.IsDir() { // a repository may contain a link
 		return nil, errors.New(list[1] + " is not a folder")
 	}
 	for _, at := range list {
@@ -68,7 +68,7 @@ func (b Book) folders(folder string) (list []string, err error) {
 	return list, nil
 }
 
-// Keep keeps one, and has the file in its folder name the place.
+// Keep stores a record and writes the file that names the place into the folder.
 func (b Book) Keep(j Joined) error {
 	text, err := orchestrator.JSON(j)
 	if err == nil {
@@ -91,7 +91,7 @@ func (b Book) Keep(j Joined) error {
 	return nil
 }
 
-// Check is an error if Keep cannot write for a folder. It leaves no file.
+// Check returns an error if Keep could not write for a folder. It leaves no files.
 func (b Book) Check(folder string) error {
 	file := commands.PlaceFile(folder)
 	_, before := os.Lstat(filepath.Dir(file))
@@ -108,12 +108,12 @@ func (b Book) Check(folder string) error {
 		os.Remove(f.Name())
 	}
 	if before != nil {
-		os.Remove(filepath.Dir(file)) // a project's folder without anything in it
+		os.Remove(filepath.Dir(file)) // an empty folder of a project
 	}
 	return nil
 }
 
-// Forget forgets what a folder has joined, and removes the file there.
+// Forget removes the record of a folder and the file in the folder.
 func (b Book) Forget(folder string) error {
 	file := commands.PlaceFile(folder)
 	err := os.Remove(file)
@@ -121,15 +121,15 @@ func (b Book) Forget(folder string) error {
 		err = nil
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(file)); err == nil && len(entries) == 1 && entries[0].Name() == ".gitignore" {
-		os.RemoveAll(filepath.Dir(file)) // as Keep made it
+		os.RemoveAll(filepath.Dir(file)) // created by Keep
 	}
 	return errors.Join(err, os.Remove(b.page(folder)))
 }
 
-// maxPlace bounds the file that names a place.
+// maxPlace is the maximum size of the file that names a place, in bytes.
 const maxPlace = 4096
 
-// Resolved is a folder without links on the way, under which its join is kept.
+// Resolved returns a folder with symbolic links resolved. Records use resolved folders.
 func Resolved(folder string) string {
 	if real, err := filepath.EvalSymlinks(folder); err == nil {
 		return real
@@ -137,7 +137,8 @@ func Resolved(folder string) string {
 	return folder
 }
 
-// Named returns the place that a file names, if its folder has joined it. Errors: permission_denied if not.
+// Named returns the place that a file names, if its folder has joined the place. Otherwise it returns
+// permission_denied.
 func (b Book) Named(file string) (j Joined, err error) {
 	folder := Resolved(filepath.Dir(filepath.Dir(file)))
 	text, err := os.ReadFile(file)

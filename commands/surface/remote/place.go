@@ -1,5 +1,5 @@
-// Package remote runs command lines of the program on another machine, or behind a socket, and shows here what they print
-// there. A line is parsed, run and rendered where the database is: this side passes streams on, and knows no command.
+// Package remote runs command lines of the program on another machine, or behind a socket, and prints their output
+// here. A line is parsed, run and rendered where the database is. This side only passes the streams on.
 //
 // The two sides speak HTTP/2 over any connection: the user's own ssh, a socket, or TLS. Source: design/reach.md.
 package remote
@@ -18,23 +18,25 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Place is where a database is reached, as one of these names it:
+// Place is the address of a database, in one of these forms:
 //
-//	ssh://[USER@]HOST[:PORT][/PATH]  the file of that path, on a machine on which the user can log in
-//	unix:/PATH.sock                  what the daemon serves at a socket
-//	https://HOST[:PORT][#PIN]        what a daemon serves on another machine
-//	http://HOST[:PORT]               the same on this machine alone
+//	ssh://[USER@]HOST[:PORT][/PATH]  the file with that path, on a machine where the user can log in
+//	unix:/PATH.sock                  the database that a daemon serves at a socket
+//	https://HOST[:PORT][#PIN]        the database that a daemon serves on another machine
+//	http://HOST[:PORT]               the same, on this machine only
 type Place struct {
 	Scheme           string
 	User, Host, Port string
-	Pin              string // of the key of an https place, behind #; "" is in the record of its join
-	Path             string // of the file, absolute or behind ~/, "" being what the program takes there by itself; or of the socket
+	Pin              string // pin of the key of an https place, after #; "" if the join record has it
+	// Path is the path of the socket or of the database file. A file path is absolute or begins with ~/. If it is "",
+	// the program there selects the database.
+	Path string
 }
 
-// schemes begin the text of a Place.
+// schemes lists the prefixes of places.
 var schemes = []string{"ssh://", "unix:", "https://", "http://"}
 
-// IsPlace reports whether a text names a place that is reached over a connection, be it a wrong one.
+// IsPlace reports whether a text begins like a place. The rest of the text may be invalid.
 func IsPlace(text string) bool { return schemeOf(text) != "" }
 
 func schemeOf(text string) string {
@@ -46,7 +48,8 @@ func schemeOf(text string) string {
 	return ""
 }
 
-// Parse reads a place. USER and HOST that ssh could take for a flag are refused. Error: invalid_params.
+// Parse parses a place. It returns invalid_params for an invalid one, and for a USER or HOST that ssh could treat as
+// a flag.
 func Parse(text string) (p Place, err error) {
 	refused := func(what, hint string) (Place, error) {
 		return Place{}, orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", orchestrator.Clip(text), what).WithHint("%s", hint)
@@ -101,10 +104,10 @@ func Parse(text string) (p Place, err error) {
 	return p, nil
 }
 
-// pinLength is that of certificate.Pin.
+// pinLength is the length of the result of certificate.Pin.
 const pinLength = 43
 
-// String returns the place as Parse reads it, without the pin.
+// String returns the place in the form that Parse accepts, without the pin.
 func (p Place) String() string {
 	if p.Scheme == "unix" {
 		return "unix:" + p.Path
@@ -125,7 +128,7 @@ func (p Place) String() string {
 	return u.String()
 }
 
-// where names the machine, as ssh takes it.
+// where returns the machine in the form that ssh accepts.
 func (p Place) where() string {
 	if p.User != "" {
 		return p.User + "@" + p.Host
@@ -133,7 +136,7 @@ func (p Place) where() string {
 	return p.Host
 }
 
-// address is that of the listener.
+// address returns the address of the listener.
 func (p Place) address() string {
 	port := map[string]string{"https": "443", "http": "80"}[p.Scheme]
 	if p.Port != "" {
@@ -142,7 +145,7 @@ func (p Place) address() string {
 	return net.JoinHostPort(p.Host, port)
 }
 
-// Dial connects to a place. Errors: unavailable, conflict.
+// Dial connects to a place. It returns unavailable or conflict on failure.
 func (p Place) Dial(ctx context.Context, d Dialing) (conn net.Conn, err error) {
 	switch p.Scheme {
 	case "ssh":

@@ -6,24 +6,24 @@ import (
 	"unicode/utf8"
 )
 
-// plain passes on text, line ends, tabs, and the sequences by which a terminal changes the colour and the weight of text
-// (SGR). All else that steers a terminal is left out: the other side may lie.
+// plain is a writer that passes on text, line ends, tabs, and the SGR sequences that set the color and weight of
+// text. It removes everything else that controls a terminal, because the other side may be malicious.
 type plain struct {
 	out  io.Writer
-	held []byte // the beginning of a sequence, or of a character, that has not ended
+	held []byte // an incomplete sequence or character
 }
 
-// maxSequence bounds the bytes of a sequence.
+// maxSequence is the maximum length of a sequence, in bytes.
 const maxSequence = 32
 
-// Write implements io.Writer. It takes all of b unless out fails.
+// Write implements io.Writer. It accepts all of b unless writing to out fails.
 func (p *plain) Write(b []byte) (int, error) {
 	text := append(p.held, b...)
 	p.held = nil
 	var kept bytes.Buffer
 	for len(text) > 0 {
 		n, keep := next(text)
-		if n == 0 { // it may go on
+		if n == 0 { // it may continue in the next write
 			p.held = bytes.Clone(text)
 			break
 		}
@@ -38,7 +38,7 @@ func (p *plain) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// next returns the length of the first character or sequence, and whether it is passed on; 0 if its end is missing.
+// next returns the length of the first character or sequence, and whether to keep it. n is 0 if the end is missing.
 func next(text []byte) (n int, keep bool) {
 	switch c := text[0]; {
 	case c == '\n' || c == '\t' || c >= 0x20 && c < 0x7f:
@@ -54,13 +54,14 @@ func next(text []byte) (n int, keep bool) {
 	return n, r >= 0xa0 && (r != utf8.RuneError || n > 1)
 }
 
-// sequence is next for what begins with ESC.
+// sequence returns the length of a sequence that begins with ESC, and whether to keep it. n is 0 if the end is
+// missing.
 func sequence(text []byte) (n int, keep bool) {
 	if len(text) == 1 {
 		return 0, false
 	}
 	if text[1] != '[' {
-		return 1, false // what follows is text
+		return 1, false // the next byte is ordinary text
 	}
 	for i := 2; i < len(text); i++ {
 		switch c := text[i]; {
@@ -73,7 +74,7 @@ func sequence(text []byte) (n int, keep bool) {
 	return 0, false
 }
 
-// plainText is what plain passes on of a text.
+// plainText returns the part of a text that plain passes on.
 func plainText(text string) string {
 	var b bytes.Buffer
 	(&plain{out: &b}).Write([]byte(text))

@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What steers a terminal otherwise than by its colours does not come through, however it is cut into pieces.
+// TestPlain checks that control sequences other than colors are removed, however the text is split into pieces.
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	for text, passed := range map[string]string{
@@ -98,7 +98,7 @@ func pair(t *testing.T, run func(ctx context.Context, s *Session) int) (c *Clien
 	return c, func() { here.Close() }
 }
 
-// A line has its streams, its files and its status here, whatever runs it.
+// TestRun checks that a line has the streams, files and exit status of this side.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -134,7 +134,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The other side gets the files that the line names to be read, and no others.
+// TestNames checks that the other side gets only the files that the line names for reading.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for line, is := range map[string]bool{
@@ -146,7 +146,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What a line has left behind writes nothing any more, and does no harm.
+// TestWritesAfterTheEnd checks that a goroutine that a line has left behind can write nothing and does no harm.
 func TestWritesAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	wrote := make(chan error, 2)
@@ -171,7 +171,8 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
-// What could not be written here is not taken for written there, which is so before the line is over here.
+// TestNotWritten checks that a delivery that could not be written here counts as not written, before the line ends
+// here.
 func TestNotWritten(t *testing.T) {
 	t.Parallel()
 	got := make(chan error, 1)
@@ -189,7 +190,8 @@ func TestNotWritten(t *testing.T) {
 	}
 }
 
-// A signal reaches the line there; a lost connection ends it there, and here its outcome is not known.
+// TestStopped checks that a signal reaches the line on the other side, and that after a lost connection the line ends
+// there and its outcome is unknown here.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	began, causes := make(chan struct{}, 1), make(chan error, 1)
@@ -233,7 +235,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// What a shell prints when it starts is passed over, and a program of another version, or none, is named.
+// TestGreeting checks that the output of a shell at its start is skipped, and that the error names a program of
+// another version, or a missing one.
 func TestGreeting(t *testing.T) {
 	t.Parallel()
 	for text, code := range map[string]orchestrator.Code{

@@ -15,42 +15,42 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Session is a command line that runs here for another machine, and its streams there. Reading and writing go there;
-// both fail once the other side has disconnected.
+// Session is a command line that runs here for another machine, with the streams of that machine. Reads and writes
+// fail once the other side has disconnected.
 type Session struct {
 	Request
 	In       io.Reader
 	Out, Err io.Writer
 
 	answers *lines
-	input   chan *piece     // what In has asked for
-	told    chan *piece     // and ReadFile, Exists and Ask
-	ctx     context.Context // of the line
-	valid   func() error    // that whoever asks is still let in; nil: always
+	input   chan *piece     // answers to reads of In
+	told    chan *piece     // answers to ReadFile, Exists and Ask
+	ctx     context.Context // context of the line
+	valid   func() error    // checks that the caller still has access; nil: always
 	gone    chan struct{}
-	left    bool // once gone: the other side has ended the line itself, over a connection that is whole
+	left    bool // set before gone is closed: the other side ended the line, and the connection is intact
 	reading sync.Mutex
-	asking  sync.Mutex // ReadFile, Ask and Deliver
+	asking  sync.Mutex // held by ReadFile, Exists, Ask and Deliver
 	open    *deliveries
-	given   *delivery // the last one
+	given   *delivery // the last delivery
 }
 
-// errGone is the error for another side that is gone.
+// errGone is the error after the other side has disconnected.
 var errGone = errors.New("the other side has disconnected")
 
-// ReadFile reads a file of the other side, which the command line must name.
+// ReadFile reads a file of the other side. The command line must name the file.
 func (s *Session) ReadFile(path string) ([]byte, error) { return s.ask(wanted{File: path}) }
 
-// Exists reports whether a file is there on the other side.
+// Exists reports whether a file exists on the other side.
 func (s *Session) Exists(path string) bool {
 	_, err := s.ask(wanted{File: path, Stat: true})
 	return err == nil
 }
 
-// Ask returns the answer of the other side to a question. Error: it has none.
+// Ask returns the answer of the other side to a question, or an error if it has none.
 func (s *Session) Ask(question string) ([]byte, error) { return s.ask(wanted{Ask: question}) }
 
-// ask waits for all parts of an answer.
+// ask sends a question and collects all parts of the answer.
 func (s *Session) ask(want wanted) (answer []byte, err error) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
@@ -77,12 +77,12 @@ func (s *Session) ask(want wanted) (answer []byte, err error) {
 	}
 }
 
-// Fresh has the other side forget what was typed so far.
+// Fresh makes the other side discard what was typed so far.
 func (s *Session) Fresh() { s.answers.write(wanted{Fresh: true}) }
 
-// Deliver has the other side print b, all of it or nothing, and returns once it has. If the connection is lost meanwhile,
-// it waits for Grace: the other side may have printed it, and confirms that over another connection. Error: the other side
-// has not printed it, or not reported that in time.
+// Deliver makes the other side print b, all of it or nothing, and returns after that. If the connection is lost,
+// Deliver waits up to grace, since the other side may have printed b and may confirm that over another connection.
+// Deliver returns an error if the other side has not printed b, or has not confirmed that in time.
 func (s *Session) Deliver(b []byte) error {
 	s.asking.Lock()
 	defer s.asking.Unlock()
@@ -91,15 +91,16 @@ func (s *Session) Deliver(b []byte) error {
 			return err
 		}
 	}
-	s.given.settle() // what came of it is noted by now
+	s.given.settle() // its outcome is recorded by now
 	d := s.open.add()
 	s.given = d
 	for len(b) > maxChunk {
 		s.answers.write(wanted{Hold: b[:maxChunk]})
 		b = b[maxChunk:]
 	}
-	s.answers.write(wanted{Hold: b, Write: d.id}) // if that fails, the other side has disconnected
-	late := time.Duration(0)                      // what has come is counted
+	// If this fails, the other side has disconnected.
+	s.answers.write(wanted{Hold: b, Write: d.id})
+	late := time.Duration(0) // by default, count only confirmations that have arrived
 	select {
 	case <-d.ended:
 	case <-s.gone:
@@ -119,10 +120,10 @@ func (s *Session) Deliver(b []byte) error {
 	return nil
 }
 
-// lastPiece is how long a line that is to end waits for the other side to print what it was given.
+// lastPiece is how long a line that must end waits for the other side to print its output.
 const lastPiece = 2 * time.Second
 
-// input reads the standard input of the other side, as much as is asked for.
+// input is the standard input of the other side. It requests only as much as is read.
 type input struct {
 	*Session
 	rest []byte
@@ -146,7 +147,7 @@ func (in *input) Read(b []byte) (int, error) {
 	return 0, in.err
 }
 
-// next waits for what was asked for.
+// next waits for the requested input.
 func (in *input) next() {
 	select {
 	case p := <-in.input:
@@ -163,7 +164,7 @@ func (in *input) next() {
 	}
 }
 
-// output writes to a stream of the other side.
+// output is an output stream of the other side.
 type output struct {
 	*Session
 	isErr bool
@@ -185,21 +186,22 @@ func (o output) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Server runs command lines of the other side, over any number of connections.
+// Server runs command lines for other machines, over any number of connections.
 type Server struct {
-	// Run returns the exit status of a line. Its context ends when the other side has disconnected or has got a signal,
-	// which is its cause. It may be called from several goroutines.
+	// Run runs a line and returns its exit status. Its context ends when the other side disconnects or sends a
+	// signal; the cause names the signal. Run may be called concurrently.
 	Run  func(ctx context.Context, s *Session) int
 	open *deliveries
 }
 
-// NewServer returns a server that runs lines with run. A process that serves but one connection needs a folder of the
-// user's own, in which its successor finds it: see Session.Deliver; "" is none.
+// NewServer returns a server that runs lines with run. A process that serves only one connection needs a folder of
+// the user's own for its socket, at which its deliveries are confirmed if it loses the connection: see
+// Session.Deliver. folder may be "".
 func NewServer(run func(ctx context.Context, s *Session) int, folder string) *Server {
 	return &Server{Run: run, open: newDeliveries(folder)}
 }
 
-// Handler answers at RunPath and WrittenPath.
+// Handler returns a handler for RunPath and WrittenPath.
 func (v *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+RunPath, func(rw http.ResponseWriter, r *http.Request) { v.ServeRun(rw, r, v.Run, nil) })
@@ -207,10 +209,11 @@ func (v *Server) Handler() http.Handler {
 	return mux
 }
 
-// validAgain is how often it is asked whether whoever has sent a line is still let in.
+// validAgain is the interval at which the access of a line's caller is checked.
 const validAgain = 10 * time.Second
 
-// ServeRun answers a request at RunPath with run in place of v.Run. The line ends once valid has an error; nil has none.
+// ServeRun answers a request at RunPath with run instead of v.Run. The line ends once valid returns an error; a nil
+// valid never does.
 func (v *Server) ServeRun(rw http.ResponseWriter, r *http.Request, run func(ctx context.Context, s *Session) int, valid func() error) {
 	control := http.NewResponseController(rw)
 	in := newReader(r.Body)
@@ -219,25 +222,26 @@ func (v *Server) ServeRun(rw http.ResponseWriter, r *http.Request, run func(ctx 
 		http.Error(rw, "the first line must be a request", http.StatusBadRequest)
 		return
 	}
-	control.SetReadDeadline(time.Time{}) // what is typed comes when it comes
+	control.SetReadDeadline(time.Time{}) // input may arrive at any time
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	flush := func() error {
 		err := control.Flush()
-		control.SetWriteDeadline(time.Time{}) // it may be long before the next piece
+		control.SetWriteDeadline(time.Time{}) // the next piece may take long
 		return err
 	}
 	s := &Session{Request: *first.Request, answers: &lines{out: rw, flush: flush}, ctx: ctx, valid: valid,
 		input: make(chan *piece), told: make(chan *piece), gone: make(chan struct{}), open: v.open}
 	s.In, s.Out, s.Err = &input{Session: s}, output{s, false}, output{s, true}
-	if err := s.answers.flush(); err != nil { // it may be long before the line prints anything
+	if err := s.answers.flush(); err != nil { // the first output may take long
 		return
 	}
 	orchestrator.GoSafe("remote", nil, func() { s.listen(ctx, in, cancel) })
 	if valid != nil {
 		orchestrator.GoSafe("validity", nil, func() { s.watch(cancel) })
 	}
-	// Where this process is stopped, the line goes on as if the connection were lost: the client runs it again, if it may.
+	// If this process is stopped, end the line as if the connection were lost, so that the client runs it again if it
+	// may.
 	unlessStopped := context.AfterFunc(r.Context(), s.answers.end)
 	status := run(ctx, s)
 	s.settle()
@@ -248,14 +252,14 @@ func (v *Server) ServeRun(rw http.ResponseWriter, r *http.Request, run func(ctx 
 	s.answers.end()
 }
 
-// settle reports what came of the last delivery.
+// settle records the outcome of the last delivery.
 func (s *Session) settle() {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	s.given.settle()
 }
 
-// watch ends the line once whoever has sent it is not let in any more.
+// watch ends the line once its caller no longer has access.
 func (s *Session) watch(stop context.CancelCauseFunc) {
 	again := time.NewTicker(validAgain)
 	defer again.Stop()
@@ -272,7 +276,7 @@ func (s *Session) watch(stop context.CancelCauseFunc) {
 	}
 }
 
-// listen hands on what the other side sends, until it sends nothing more.
+// listen passes on the messages of the other side until its input ends.
 func (s *Session) listen(ctx context.Context, in reader, stop context.CancelCauseFunc) {
 	defer close(s.gone)
 	for {
@@ -304,7 +308,8 @@ func pass[T any](ctx context.Context, to chan<- T, what T) {
 	}
 }
 
-// reset is the error of a request whose client has ended it. Package net/http has a type of this form, and no name for it.
+// reset is the error of a request that its client has canceled. The type in package net/http has the same fields, but
+// is not exported.
 type reset struct {
 	StreamID, Code uint32
 	Cause          error
@@ -318,11 +323,12 @@ func isReset(err error) bool {
 	return is
 }
 
-// farewell is how long command lines have to end once the connection is lost: what they wait for meanwhile is Deliver.
+// farewell is how long command lines may take to end after the connection was lost. They may wait in Deliver
+// meanwhile.
 const farewell = grace + 5*time.Second
 
-// Serve greets the other side of a connection, and serves it until it goes or ctx ends. Then what runs is told to stop,
-// and has farewell to do so.
+// Serve greets the other side of a connection and serves it until it disconnects or ctx ends. Serve then tells the
+// running lines to stop, and waits for them for at most farewell.
 func (v *Server) Serve(ctx context.Context, conn net.Conn, programVersion string) error {
 	if _, err := fmt.Fprintf(conn, "%s%d %s\n", greeting, version, programVersion); err != nil {
 		return err
@@ -330,7 +336,7 @@ func (v *Server) Serve(ctx context.Context, conn net.Conn, programVersion string
 	defer v.open.close()
 	h := v.Handler()
 	one := &single{conn: conn, closed: make(chan struct{})}
-	var runs sync.WaitGroup // Shutdown does not wait for what runs for a connection that has ended
+	var runs sync.WaitGroup // Shutdown does not wait for the handlers of a closed connection
 	server := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute, HTTP2: listener.Alive()}
 	server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		runs.Add(1)
@@ -347,7 +353,7 @@ func (v *Server) Serve(ctx context.Context, conn net.Conn, programVersion string
 	if err := server.Serve(one); !errors.Is(err, net.ErrClosed) {
 		return err
 	}
-	server.Close() // what runs is told
+	server.Close() // cancels the running lines
 	ended := make(chan struct{})
 	orchestrator.GoSafe("farewell", nil, func() {
 		defer close(ended)
@@ -360,11 +366,11 @@ func (v *Server) Serve(ctx context.Context, conn net.Conn, programVersion string
 	return nil
 }
 
-// greeting begins the line by which a connection begins. What comes before it is no part of the conversation: shells
-// print much when they start.
+// greeting begins the first line of a connection. Anything before the greeting is ignored, since shells may print
+// text when they start.
 const greeting = "mailroom-remote "
 
-// single is a listener that has one connection.
+// single is a listener with one connection.
 type single struct {
 	conn   net.Conn
 	once   sync.Once

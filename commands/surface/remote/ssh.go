@@ -17,17 +17,17 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// command is what ssh runs there. Nothing of a place is in it, so that no shell sees any of that.
+// command is the command that ssh runs. It contains no part of a place, so no shell interprets such a part.
 const command = "mailroom remote"
 
-// Dialing is how Dial connects over ssh.
+// Dialing configures how Dial connects over ssh.
 type Dialing struct {
-	Err    io.Writer // where ssh writes what it has to say
-	Batch  bool      // ssh asks for nothing: nobody could answer
-	Folder string    // of the sockets at which holders are reached, see Hold; "" has none
+	Err    io.Writer // error output of ssh
+	Batch  bool      // ssh asks no questions, because nobody can answer
+	Folder string    // folder of the sockets of holders, see Hold; "" if there is none
 }
 
-// flags returns those of ssh. With batch it asks for nothing.
+// flags returns the arguments of ssh. With batch, ssh asks no questions.
 func (p Place) flags(batch bool) []string {
 	flags := []string{"-T"}
 	if batch {
@@ -39,15 +39,15 @@ func (p Place) flags(batch bool) []string {
 	return append(flags, "--", p.where(), command)
 }
 
-// deaf runs ssh so that Ctrl-C, which a terminal sends to all of its programs, does not end it: the line there is told,
-// and ends well.
+// deaf runs ssh so that Ctrl-C, which a terminal sends to all of its programs, does not end it. The line on the other
+// machine receives the signal instead and can end properly.
 const deaf = `trap "" INT; exec ssh "$@"`
 
-// wantsPerson are what ssh prints where it could ask a person, and is not to.
+// wantsPerson lists messages of ssh that mean that it would have to ask a person.
 var wantsPerson = []string{"Permission denied", "Host key verification failed"}
 
-// overSSH connects through a holder of this user. If there is none, it connects by itself, and leaves the connection to a
-// new one.
+// overSSH connects through a holder of this user. If there is none, it connects directly and passes the connection to
+// a new holder.
 func (p Place) overSSH(ctx context.Context, d Dialing) (net.Conn, error) {
 	if conn := d.held(p); conn != nil {
 		return conn, nil
@@ -62,8 +62,8 @@ func (p Place) overSSH(ctx context.Context, d Dialing) (net.Conn, error) {
 	return conn, nil
 }
 
-// login connects with the user's own ssh, which begins apart from the terminal, so that Ctrl-C does not reach it. Where it
-// would have to ask the person it is run once more, and does.
+// login connects with the user's own ssh, which runs apart from the terminal so that Ctrl-C does not reach it. If ssh
+// would have to ask the person, login runs it again on the terminal.
 func (p Place) login(ctx context.Context, d Dialing) (*pipeConn, error) {
 	var said bytes.Buffer
 	cmd := exec.Command("ssh", p.flags(true)...)
@@ -73,7 +73,7 @@ func (p Place) login(ctx context.Context, d Dialing) (*pipeConn, error) {
 	asks := func(words string) bool { return strings.Contains(said.String(), words) }
 	if err != nil && !d.Batch && ctx.Err() == nil && slices.ContainsFunc(wantsPerson, asks) {
 		cmd = exec.Command("sh", append([]string{"-c", deaf, "ssh"}, p.flags(false)...)...)
-		if runtime.GOOS == "windows" { // which has no sh
+		if runtime.GOOS == "windows" { // Windows has no sh
 			cmd = exec.Command("ssh", p.flags(false)...)
 		}
 		cmd.Stderr = d.Err
@@ -85,7 +85,7 @@ func (p Place) login(ctx context.Context, d Dialing) (*pipeConn, error) {
 	return conn, err
 }
 
-// connect starts ssh, and waits for the greeting.
+// connect starts ssh and waits for the greeting.
 func (p Place) connect(ctx context.Context, cmd *exec.Cmd) (*pipeConn, error) {
 	cmd.WaitDelay = time.Second
 	in, toSSH, err := os.Pipe()
@@ -111,7 +111,7 @@ func (p Place) connect(ctx context.Context, cmd *exec.Cmd) (*pipeConn, error) {
 	ended := make(chan error, 1)
 	orchestrator.GoSafe("ssh", nil, func() { ended <- cmd.Wait() })
 	conn := &pipeConn{Reader: fromSSH, Writer: toSSH, files: []*os.File{toSSH, fromSSH}, close: func() error {
-		toSSH.Close() // it ends by itself then
+		toSSH.Close() // makes ssh exit
 		select {
 		case <-ended:
 		case <-time.After(farewell):
@@ -129,10 +129,10 @@ func (p Place) connect(ctx context.Context, cmd *exec.Cmd) (*pipeConn, error) {
 	return conn, nil
 }
 
-// maxNoise bounds the bytes before the greeting.
+// maxNoise is the maximum number of bytes before the greeting.
 const maxNoise = 64 << 10
 
-// greeted reads up to the end of the greeting, and no byte more. Errors: unavailable, conflict.
+// greeted reads up to the end of the greeting, and no further. It returns unavailable or conflict on failure.
 func (c *pipeConn) greeted(p Place) error {
 	var line []byte
 	b := make([]byte, 1)
@@ -165,7 +165,7 @@ func (c *pipeConn) greeted(p Place) error {
 type pipeConn struct {
 	io.Reader
 	io.Writer
-	files []*os.File // to ssh, and from it
+	files []*os.File // to ssh, and from ssh
 	close func() error
 }
 
@@ -183,16 +183,16 @@ func (c *pipeConn) LocalAddr() net.Addr { return pipeAddr{} }
 // RemoteAddr implements net.Conn.
 func (c *pipeConn) RemoteAddr() net.Addr { return pipeAddr{} }
 
-// SetDeadline implements net.Conn. A pipe has none.
+// SetDeadline implements net.Conn. It does nothing, since pipes have no deadlines.
 func (c *pipeConn) SetDeadline(time.Time) error { return nil }
 
-// SetReadDeadline implements net.Conn.
+// SetReadDeadline implements net.Conn. It does nothing.
 func (c *pipeConn) SetReadDeadline(time.Time) error { return nil }
 
-// SetWriteDeadline implements net.Conn.
+// SetWriteDeadline implements net.Conn. It does nothing.
 func (c *pipeConn) SetWriteDeadline(time.Time) error { return nil }
 
-// pipeAddr is the address of a pipe, which has none.
+// pipeAddr is a placeholder, since pipes have no address.
 type pipeAddr struct{}
 
 // Network implements net.Addr.

@@ -8,11 +8,11 @@ import (
 	"mailroom/orchestrator/certificate"
 )
 
-// errOtherKey is the error for a machine that has not the key of the pin.
+// errOtherKey is the error for a machine whose key does not match the pin.
 var errOtherKey = errors.New("the key is different")
 
-// pinned is the configuration of connections to the machine that has the key of a pin. Names, dates and authorities do not
-// count: whoever has the key is the other side.
+// pinned returns the TLS configuration for connections to the machine that has the key of a pin. It ignores names,
+// dates and certificate authorities: possession of the key identifies the machine.
 func pinned(pin string) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyConnection: func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 || certificate.Pin(state.PeerCertificates[0]) != pin {

@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// The other side is whoever has the key, whatever the clocks here and there show.
+// TestPinned checks that only the key identifies the other side, regardless of the clocks.
 func TestPinned(t *testing.T) {
 	t.Parallel()
 	own, err := certificate.Own(t.TempDir())
@@ -38,7 +38,7 @@ func TestPinned(t *testing.T) {
 	want.Equal(t, "another key is refused", errors.Is(connect(strings.Repeat("A", 43), 0), errOtherKey), true)
 }
 
-// Lines of a version that knows more are read, without what only that knows.
+// TestNewerVersion checks that lines of a newer version are read without their unknown fields.
 func TestNewerVersion(t *testing.T) {
 	t.Parallel()
 	in := newReader(strings.NewReader(`{"request":{"args":["status"],"colours":"all"},"later":[1]}` + "\n" + `{"status":3,"later":{}}` + "\n"))

@@ -9,42 +9,43 @@ import (
 	"time"
 )
 
-// version of the protocol. Sides of different versions refuse each other.
+// version is the version of the protocol. Sides with different versions refuse each other.
 const version = 1
 
-// The paths of the protocol. Both are asked with POST.
+// The paths of the protocol. Requests use the method POST.
 const (
-	// RunPath is where a command line runs. The body and the answer are lines of JSON, a told and a wanted each, that go both
-	// ways at the same time.
+	// RunPath runs a command line. The request body consists of lines of JSON with a told each, and the answer of
+	// lines with a wanted each. Both are sent at the same time.
 	RunPath = "/v1/run"
-	// WrittenPath, with an id behind it, is where this side confirms after a cut what it has written: see Session.Deliver.
+	// WrittenPath, followed by an ID, confirms after a lost connection that this side has printed a delivery: see
+	// Session.Deliver.
 	WrittenPath = "/v1/written/"
 )
 
-// Bounds, in bytes: each side may lie.
+// Limits in bytes, since each side may be malicious.
 const (
-	maxChunk  = 64 << 10 // of one piece of a stream
-	maxLine   = 4 << 20  // of one line: a request has the words of the command line
-	maxAnswer = 16 << 20 // of a file, or of the answer to a question
-	maxHeld   = 64 << 20 // of what is printed at once
+	maxChunk  = 64 << 10 // one piece of a stream
+	maxLine   = 4 << 20  // one line; a request contains the words of the command line
+	maxAnswer = 16 << 20 // a file, or the answer to a question
+	maxHeld   = 64 << 20 // output printed at once
 )
 
-// Request is a command line, and what counts of where it was typed.
+// Request is a command line, with the relevant properties of the place where it was typed.
 type Request struct {
-	Args     []string          `json:"args"` // without the program's name; --db and --jq in it mean nothing there
+	Args     []string          `json:"args"` // without the program's name; --db and --jq have no effect
 	Database string            `json:"database,omitempty"`
-	Env      map[string]string `json:"env,omitempty"`   // of Variables
-	Width    int               `json:"width,omitempty"` // of the terminal; 0 is not known
+	Env      map[string]string `json:"env,omitempty"`   // see Variables
+	Width    int               `json:"width,omitempty"` // width of the terminal; 0 if not known
 
 	InTerminal  bool `json:"in_terminal,omitempty"`
 	OutTerminal bool `json:"out_terminal,omitempty"`
 	ErrTerminal bool `json:"err_terminal,omitempty"`
 
-	Zone   string `json:"zone,omitempty"`   // of time, by its name in the IANA database
-	Offset int    `json:"offset,omitempty"` // seconds east of UTC now, for a zone that is not known there
+	Zone   string `json:"zone,omitempty"`   // name of the time zone in the IANA database
+	Offset int    `json:"offset,omitempty"` // seconds east of UTC now, if the zone is unknown there
 }
 
-// Location is the time zone of where it was typed.
+// Location returns the time zone of the machine where the line was typed.
 func (r *Request) Location() *time.Location {
 	zone, err := time.LoadLocation(r.Zone)
 	if err != nil || r.Zone == "" {
@@ -53,43 +54,43 @@ func (r *Request) Location() *time.Location {
 	return zone
 }
 
-// Variables are those of the environment that count for a command line wherever it is run.
+// Variables lists the environment variables that affect a command line wherever it runs.
 var Variables = []string{"MAILROOM_AGENT", "MAILROOM_OUTPUT", "MAILROOM_MESSAGE_IDS", "TRACEPARENT", "LC_ALL", "LC_CTYPE", "LANG",
 	"NO_COLOR", "TERM"}
 
-// told is what this side sends: first the request, then what the other side wants, and that a signal has come.
+// told is a message of the side where the line was typed: first the request, then answers, confirmations and signals.
 type told struct {
 	Request *Request `json:"request,omitempty"`
-	In      *piece   `json:"in,omitempty"`     // of standard input
-	Answer  *piece   `json:"answer,omitempty"` // a part of a file, that it is there, or the answer to a question
+	In      *piece   `json:"in,omitempty"`     // part of standard input
+	Answer  *piece   `json:"answer,omitempty"` // part of a file, its existence, or the answer to a question
 	Signal  int      `json:"signal,omitempty"`
-	// Id of what was handed out, and this side has written, or could not write.
+	// Written is the ID of a delivery that was printed, and Unwritten the ID of one that could not be printed.
 	Written   string `json:"written,omitempty"`
 	Unwritten string `json:"unwritten,omitempty"`
 }
 
-// piece is a part of what is read.
+// piece is a part of an input.
 type piece struct {
 	Bytes []byte `json:"bytes,omitempty"`
-	End   bool   `json:"end,omitempty"` // nothing follows
+	End   bool   `json:"end,omitempty"` // the last piece
 	Err   string `json:"err,omitempty"`
 }
 
-// wanted is what the side sends on which the line runs: what it prints, what it wants, and how the line has ended.
+// wanted is a message of the side that runs the line: output, requests, and the exit status.
 type wanted struct {
 	Out    []byte `json:"out,omitempty"`
 	Err    []byte `json:"err,omitempty"`
-	Hold   []byte `json:"hold,omitempty"`   // to be printed when Write names it, and not before
-	Write  string `json:"write,omitempty"`  // id of what is held: print it, and report that
-	In     int    `json:"in,omitempty"`     // at most so many bytes of standard input
-	File   string `json:"file,omitempty"`   // which the line names
-	Stat   bool   `json:"stat,omitempty"`   // only whether that is there
-	Fresh  bool   `json:"fresh,omitempty"`  // what was typed so far is not to be read
-	Ask    string `json:"ask,omitempty"`    // a question that this side may have an answer to
-	Status *int   `json:"status,omitempty"` // exit status; the last one has it
+	Hold   []byte `json:"hold,omitempty"`   // output to print only when Write names it
+	Write  string `json:"write,omitempty"`  // ID of the held output: print it and confirm that
+	In     int    `json:"in,omitempty"`     // maximum number of bytes of standard input to send
+	File   string `json:"file,omitempty"`   // file to send, which the line names
+	Stat   bool   `json:"stat,omitempty"`   // only check whether File exists
+	Fresh  bool   `json:"fresh,omitempty"`  // discard what was typed so far
+	Ask    string `json:"ask,omitempty"`    // question to answer
+	Status *int   `json:"status,omitempty"` // exit status, in the last message
 }
 
-// lines writes values as lines of JSON, from any goroutine.
+// lines writes values as lines of JSON. It is safe for concurrent use.
 type lines struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -113,7 +114,7 @@ func (l *lines) write(v any) error {
 	return err
 }
 
-// end has nothing more written: who writes later, such as a goroutine that a line has left behind, gets an error.
+// end makes later writes, for example by a goroutine that a line left behind, return an error.
 func (l *lines) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,10 +124,10 @@ func (l *lines) end() {
 // reader reads lines of JSON.
 type reader struct{ in *bufio.Reader }
 
-// newReader reads with a small buffer: each line that waits holds one.
+// newReader returns a reader with a small buffer, since each waiting line has one.
 func newReader(in io.Reader) reader { return reader{bufio.NewReaderSize(in, 1<<10)} }
 
-// next reads one line. Error: that of the reader; a line that is too long, or no JSON of this form.
+// next reads one line into v. It returns a read error, or an error for a line that is too long or is not valid JSON.
 func (r reader) next(v any) error {
 	var line []byte
 	for {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Certificate makes a certificate for a name, and returns its files and a client that trusts it.
+// Certificate creates a certificate for a name, and returns its files and a client that trusts it.
 func Certificate(t *testing.T, name string) (cert, key string, client *http.Client) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

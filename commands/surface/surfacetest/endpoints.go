@@ -21,21 +21,21 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// Endpoints are a client of what is served at an address, and the database behind it, with a clock that can be set and
-// a log that can be searched. Its methods are safe for concurrent use.
+// Endpoints is a client of the endpoints at an address, with the database behind them, an adjustable clock and a
+// searchable log. Its methods are safe for concurrent use.
 type Endpoints struct {
 	T       testing.TB
 	Router  *delivery.Engine
-	Env     commands.Env // for whatever serves the database
-	Folder  string       // that of the database, if it is a file
+	Env     commands.Env // for the server of the database
+	Folder  string       // folder of the database, if it is a file
 	Address string       // http://127.0.0.1:PORT, once something is served
 
 	mu      sync.Mutex
 	log     bytes.Buffer
-	forward time.Duration // of the database's clock, before the real one
+	forward time.Duration // offset of the database's clock from the real one
 }
 
-// New opens a new database with some agents in it, until the test ends. The test serves it, and says where in Address.
+// New opens a new database with some agents until the end of the test. The test serves it and sets Address.
 func New(t testing.TB, names ...string) *Endpoints {
 	t.Helper()
 	folder := t.TempDir()
@@ -60,7 +60,7 @@ func New(t testing.TB, names ...string) *Endpoints {
 	return e
 }
 
-// On returns the endpoints of a database that is open already, without a clock and a log of its own.
+// On returns the endpoints of an open database, without an adjustable clock and a log.
 func On(t testing.TB, r *delivery.Engine) *Endpoints {
 	return &Endpoints{T: t, Router: r,
 		Env: commands.Env{Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: Catalogue()}}
@@ -73,14 +73,14 @@ func (e *Endpoints) Write(p []byte) (int, error) {
 	return e.log.Write(p)
 }
 
-// Logged returns what was logged since TakeLog.
+// Logged returns the log since the last call of TakeLog.
 func (e *Endpoints) Logged() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.log.String()
 }
 
-// TakeLog returns what was logged, and forgets it.
+// TakeLog returns the log and clears it.
 func (e *Endpoints) TakeLog() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,7 +111,7 @@ func (e *Endpoints) Token(agent string, admin bool) string {
 	return secret
 }
 
-// Request makes a request, and reads the whole answer; change alters it before it is sent.
+// Request sends a request and reads the whole answer. change alters the request before it is sent.
 func (e *Endpoints) Request(method, path, body string, change func(*http.Request)) (status int, header http.Header,
 	answer string) {
 	e.T.Helper()
@@ -137,7 +137,7 @@ func (e *Endpoints) Request(method, path, body string, change func(*http.Request
 	return res.StatusCode, res.Header, string(read)
 }
 
-// Get makes a request without a token.
+// Get sends a GET request without a token.
 func (e *Endpoints) Get(path, host string) (status int, body string) {
 	e.T.Helper()
 	status, _, body = e.Request(http.MethodGet, path, "", func(r *http.Request) { r.Host = host })
@@ -151,7 +151,7 @@ func (e *Endpoints) Run(token, command, params string) (status int, answer strin
 	return status, answer
 }
 
-// Bearer shows a token with a request.
+// Bearer returns a function that adds a token to a request.
 func Bearer(token string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
 }

@@ -1,4 +1,4 @@
-// Package surfacetest is what the tests of the ways in share: commands to try, a database, and a client of its
+// Package surfacetest contains what the tests of the surfaces share: sample commands, a database, and a client of its
 // endpoints.
 package surfacetest
 
@@ -22,7 +22,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Card is the card of a command for tests; PATH in it is how the command is called.
+// Card is the card of a command for tests. PATH in it stands for the command's path.
 const Card = `---
 command: orchestrator.PATH
 agent: orchestrator
@@ -54,20 +54,20 @@ It takes a while.
     mailroom try
 `
 
-// Vocabulary returns a vocabulary for one command: name is that of its card, and path is how it is called.
+// Vocabulary returns a vocabulary with one command: name is the name of its card, and path its path.
 func Vocabulary(name, path string) *commands.Vocabulary {
 	text := strings.Replace(Card, "PATH", path, 1)
 	return &commands.Vocabulary{Name: "test", FoldCase: true, TopLevel: true,
 		Cards: fstest.MapFS{name + ".md": {Data: []byte(text)}}}
 }
 
-// Catalogue is that of the program, for tests that need real commands.
+// Catalogue returns the catalogue of the program, for tests that need real commands.
 func Catalogue() *commands.Catalogue {
 	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(),
 		ralph.Definitions(), admin.Definitions())
 }
 
-// OpenRouter opens a database until the test ends, without a log and with a bell of the process's own.
+// OpenRouter opens a database until the end of the test, without a log and with a bell for this process only.
 func OpenRouter(t testing.TB, o ledger.Options) *delivery.Engine {
 	t.Helper()
 	o.Log, o.Instance = slog.New(slog.DiscardHandler), t.Name()
@@ -82,7 +82,7 @@ func OpenRouter(t testing.TB, o ledger.Options) *delivery.Engine {
 	return r
 }
 
-// Equal holds what a test got to what it wants.
+// Equal reports an error if got differs from want.
 func Equal(t *testing.T, what, got, want string) {
 	t.Helper()
 	if got != want {

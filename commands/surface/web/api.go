@@ -13,10 +13,10 @@ import (
 	"mailroom/tracing"
 )
 
-// commandsPath is where commands are run over HTTP.
+// commandsPath is the prefix of the paths that run commands.
 const commandsPath = "/v1/commands/"
 
-// description answers with the description of the commands.
+// description answers with the OpenAPI description of the commands.
 func (w *Server) description(rw http.ResponseWriter, _ *http.Request) {
 	body, err := OpenAPI(w.env.Catalogue, w.options.Version)
 	if err != nil {
@@ -26,11 +26,11 @@ func (w *Server) description(rw http.ResponseWriter, _ *http.Request) {
 	listener.WriteJSON(rw, http.StatusOK, body)
 }
 
-// command runs one command for the token that asks. The answer is the command line's, with a status in place of its
-// exit status.
+// command runs one command for the caller of the token. The answer is the same as on the command line, with an HTTP
+// status in place of the exit status.
 func (w *Server) command(rw http.ResponseWriter, r *http.Request) {
 	d, err := w.env.Catalogue.Lookup(r.PathValue("name"))
-	if err == nil && d.HereOnly { // it can only be done where the files are
+	if err == nil && d.HereOnly { // needs the files on the daemon's machine
 		err = orchestrator.Errorf(orchestrator.PermissionDenied,
 			"%s runs only on the command line of the daemon's machine", d.Name)
 	}
@@ -74,7 +74,7 @@ func (w *Server) refuse(rw http.ResponseWriter, r *http.Request, err error) {
 	listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 }
 
-// OpenAPI describes the commands as they are served over HTTP, in version 3.1 of the OpenAPI Specification.
+// OpenAPI returns a description of the commands that HTTP serves, in version 3.1 of the OpenAPI Specification.
 func OpenAPI(catalogue *commands.Catalogue, version string) ([]byte, error) {
 	paths := map[string]any{}
 	var errs []error

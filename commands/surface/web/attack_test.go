@@ -20,7 +20,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// Whoever shows no valid token is told so, in one way, and changes nothing.
+// TestWithoutAToken checks that a request without a valid token gets one uniform error and changes nothing.
 func TestWithoutAToken(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob")
@@ -85,7 +85,8 @@ func TestWithoutAToken(t *testing.T) {
 	}
 }
 
-// A token that is revoked ends what is under way with it, and gets no message that came since.
+// TestRevokedWhileConnected checks that revoking a token ends its running requests, which get no message sent after
+// that.
 func TestRevokedWhileConnected(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob")
@@ -144,10 +145,10 @@ func TestRevokedWhileConnected(t *testing.T) {
 	}
 }
 
-// forgery is a command that is not its caller's to run.
+// forgery is a command that its caller may not run.
 type forgery struct{ token, command, params string }
 
-// forgeries are those of ann, who is no administrator, and of boss, who is.
+// forgeries returns those of ann, who is not an administrator, and of boss, who is.
 func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
 	rows := []forgery{
 		{ann, "send", `{"sender":"bob","recipient":"boss","message_type":"note"}`},
@@ -199,7 +200,8 @@ func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
 	return rows
 }
 
-// An agent on another machine is not shown what may hold keys: files, commands and addresses of others.
+// TestAgentsOfOthersAreConcealed checks that an agent on another machine cannot see fields of others that may contain
+// keys: files, commands and addresses.
 func TestAgentsOfOthersAreConcealed(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob", "boss")
@@ -220,7 +222,8 @@ func TestAgentsOfOthersAreConcealed(t *testing.T) {
 	}
 }
 
-// Why a message could not be delivered to another agent is not told: it may hold what that agent is not shown with.
+// TestFailuresOfOthersAreConcealed checks that an agent cannot see the delivery errors of others, which may contain
+// fields that are concealed from it.
 func TestFailuresOfOthersAreConcealed(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "boss")
@@ -248,7 +251,8 @@ func TestFailuresOfOthersAreConcealed(t *testing.T) {
 	}
 }
 
-// Nobody speaks or reads under another's name, and nobody does what is for administrators without their right.
+// TestUnderAnothersName checks that nobody can send or read under another's name, and that nobody can run
+// administrator commands without the right.
 func TestUnderAnothersName(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob", "boss")
@@ -265,7 +269,7 @@ func TestUnderAnothersName(t *testing.T) {
 	}
 	ann, boss := f.Token("ann", false), f.Token("boss", true)
 	rows := f.forgeries(ann, boss, thread.ID, sent.MessageID)
-	hidden := []string{"acknowledge", "cancel", "ralph_ack"} // a stranger's id, and such a thread's, does not exist for them
+	hidden := []string{"acknowledge", "cancel", "ralph_ack"} // for others, such an ID or thread does not exist
 	before := f.rows()
 	for _, row := range rows {
 		status, body := f.Run(row.token, row.command, row.params)
@@ -283,7 +287,7 @@ func TestUnderAnothersName(t *testing.T) {
 			t.Errorf("tool %s %s: %s", row.command, row.params, body)
 		}
 	}
-	if after := f.rows(); after-before > int64(2*len(rows)) { // a span for each that failed
+	if after := f.rows(); after-before > int64(2*len(rows)) { // one span for each failure
 		t.Errorf("what was refused has written %d rows for %d requests", after-before, 2*len(rows))
 	}
 	entries, err := filepath.Glob(f.Folder + "/*")
@@ -304,7 +308,7 @@ func TestUnderAnothersName(t *testing.T) {
 	f.checkStillWorks(ann, boss)
 }
 
-// checkStillWorks: what the names themselves may do, they can.
+// checkStillWorks checks that the agents themselves may still run their commands.
 func (f *fort) checkStillWorks(ann, boss string) {
 	f.T.Helper()
 	for _, row := range []struct{ token, command, params, want string }{
@@ -321,7 +325,7 @@ func (f *fort) checkStillWorks(ann, boss string) {
 	}
 }
 
-// Who names a thread of others in a message of its own does not get to see it.
+// TestThreadOfOthers checks that an agent that names a thread of others in its own message cannot read the thread.
 func TestThreadOfOthers(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob", "eve")

@@ -15,14 +15,14 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// Too many requests are refused, each kind within its own bounds: who has no token takes nothing from those who have
-// one.
+// TestTooManyRequests checks that excess requests are refused, with separate limits, so that clients without a token
+// take no capacity from those with one.
 func TestTooManyRequests(t *testing.T) {
 	t.Parallel()
 	bounds := web.UsualBounds
 	bounds.Requests = 8
 	f := newFort(t, web.Options{}.Within(bounds), "ann", "bob", "cid", "dan", "eve")
-	f.web.LimitFailures(0) // as if no time went by, however slow this machine is
+	f.web.LimitFailures(0) // independent of the speed of this machine
 	ann := f.Token("ann", false)
 	bounded := false
 	for range 200 {
@@ -41,7 +41,7 @@ func TestTooManyRequests(t *testing.T) {
 	}
 	f.until(func() bool { return f.web.UnderWay() == 0 })
 	tokens, answers := map[string]string{}, make(chan int, bounds.Requests)
-	for i, name := range []string{"ann", "bob", "cid", "dan"} { // who have a quarter of all each
+	for i, name := range []string{"ann", "bob", "cid", "dan"} { // each of whom may use a quarter
 		tokens[name] = f.Token(name, false)
 		for range 2 {
 			go func() {
@@ -68,7 +68,7 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
-// refused asks with a token for which there is no room.
+// refused sends a request with a token and checks that it is refused for lack of capacity.
 func refused(f *fort, token string, want int) {
 	f.T.Helper()
 	status, header, body := f.Request("POST", "/v1/commands/agent_list", `{}`, bearer(token))
@@ -77,7 +77,7 @@ func refused(f *fort, token string, want int) {
 	}
 }
 
-// A query gives its place back once its answer was written, whoever asks.
+// TestQueriesOneAfterTheOther checks that a query releases its slot after its answer was written.
 func TestQueriesOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann")
@@ -94,7 +94,7 @@ func TestQueriesOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// A token that asks too often is told to wait, and the others are not.
+// TestRateOfAToken checks that a token with too many requests must wait, and that others need not.
 func TestRateOfAToken(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{RatePerSecond: 1}, "ann", "bob")
@@ -117,7 +117,7 @@ func TestRateOfAToken(t *testing.T) {
 	}
 }
 
-// A token is nowhere but with its holder: in no answer, no log and no file, whatever was asked with it.
+// TestTokensLeakNowhere checks that a token appears in no answer, log or file.
 func TestTokensLeakNowhere(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob")

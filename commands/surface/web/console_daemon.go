@@ -19,8 +19,8 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// ConsoleOfDaemon returns the address of a daemon of this machine that serves the console; "" if there is none. Nobody
-// is called for a database that is not trusted: somebody else may have written whom.
+// ConsoleOfDaemon returns the address of a daemon on this machine that serves the console, or "" if there is none. It
+// contacts nobody if the database is not trusted, since somebody else may have written the address.
 func ConsoleOfDaemon(ctx context.Context, l *ledger.Ledger) (string, error) {
 	if why, err := l.Untrusted(ctx); why != "" || err != nil {
 		return "", err
@@ -36,9 +36,9 @@ func ConsoleOfDaemon(ctx context.Context, l *ledger.Ledger) (string, error) {
 	return "", err
 }
 
-// consoleAt asks whether what listens at an address of this machine is a daemon of this user that serves the console of
-// the database, and returns under which address a browser gets there; "" if it is not. Nothing secret is sent, so that
-// a certificate need not be known here.
+// consoleAt checks whether a daemon of this user that serves the console of this database listens at an address of
+// this machine. It returns the address under which a browser reaches the daemon, or "". It sends no secrets, so it
+// need not verify a certificate.
 func consoleAt(ctx context.Context, l *ledger.Ledger, listening string) string {
 	at := ownAddress(listening)
 	if at == nil {
@@ -56,7 +56,7 @@ func consoleAt(ctx context.Context, l *ledger.Ledger, listening string) string {
 	challenge := rand.Text()
 	request.Header.Set(challengeHeader, challenge)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
-	answer, err := transport.RoundTrip(request) // in place of a Client, which follows redirects
+	answer, err := transport.RoundTrip(request) // unlike a Client, follows no redirects
 	if err != nil {
 		return ""
 	}
@@ -66,7 +66,7 @@ func consoleAt(ctx context.Context, l *ledger.Ledger, listening string) string {
 		!daemons.Ours(ctx, l, challenge, reached, given.Proof) {
 		return ""
 	}
-	if answer.TLS != nil { // a browser wants a name that the certificate has
+	if answer.TLS != nil { // a browser requires a name in the certificate
 		cert := answer.TLS.PeerCertificates[0]
 		if names := cert.DNSNames; cert.VerifyHostname(at.Hostname()) != nil && len(names) > 0 &&
 			!strings.Contains(names[0], "*") && leadsHere(ctx, names[0]) {
@@ -76,8 +76,8 @@ func consoleAt(ctx context.Context, l *ledger.Ledger, listening string) string {
 	return at.String()
 }
 
-// ownAddress reads an address that a daemon has written down; nil if it leads to another machine, or to more than a
-// listener.
+// ownAddress parses the address that a daemon has recorded. It returns nil if the address leads to another machine,
+// or has more than a scheme, a host and a port.
 func ownAddress(listening string) *url.URL {
 	at, err := url.Parse(listening)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Port() == "" ||
@@ -94,7 +94,7 @@ func ownAddress(listening string) *url.URL {
 	return at
 }
 
-// isOwn reports whether an address is this machine's.
+// isOwn reports whether an address belongs to this machine.
 func isOwn(ip netip.Addr) bool {
 	own, err := net.InterfaceAddrs()
 	return ip.IsLoopback() || err == nil && slices.ContainsFunc(own, func(a net.Addr) bool {
@@ -103,7 +103,7 @@ func isOwn(ip netip.Addr) bool {
 	})
 }
 
-// leadsHere reports whether a name is that of addresses of this machine, and of no others.
+// leadsHere reports whether a name resolves only to addresses of this machine.
 func leadsHere(ctx context.Context, name string) bool {
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 	return err == nil && len(found) > 0 && !slices.ContainsFunc(found, func(ip netip.Addr) bool { return !isOwn(ip) })

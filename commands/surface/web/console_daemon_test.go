@@ -6,7 +6,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// An address that a daemon wrote down is one of this machine, with a port and nothing else.
+// TestOwnAddress checks that a recorded address is accepted only if it belongs to this machine and has only a port.
 func TestOwnAddress(t *testing.T) {
 	t.Parallel()
 	for listening, at := range map[string]string{
@@ -31,7 +31,7 @@ func TestOwnAddress(t *testing.T) {
 	}
 }
 
-// A name in a certificate is one for a browser only if it leads here.
+// TestLeadsHere checks that a name in a certificate is used for a browser only if it resolves to this machine.
 func TestLeadsHere(t *testing.T) {
 	t.Parallel()
 	want.Equal(t, "localhost", leadsHere(t.Context(), "localhost"), true)

@@ -8,13 +8,13 @@ import (
 	"mailroom/orchestrator"
 )
 
-// DeskPath is below where the console's page asks as a device of the user's.
+// DeskPath is the prefix of the paths at which the console's page acts as a device of the user.
 const DeskPath = "/v1/console/desk"
 
-// deskHeader is where the page shows the token of its device, beside that of its session.
+// deskHeader is the header with the token of the page's device, in addition to the token of its session.
 const deskHeader = "Mailroom-Device"
 
-// desk serves what the page asks as a device: to a session of the console, and to nobody else.
+// desk returns the handler for the page's requests as a device. It serves only sessions of the console.
 func (w *Server) desk() http.Handler {
 	next := phone.Desk(w.env.Ledger, w.env.Log, DeskPath)
 	return w.authenticated(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// asDevice shows the token of a session and that of a device.
+// asDevice adds the token of a session and that of a device to a request.
 func asDevice(session, device string) func(*http.Request) {
 	return func(r *http.Request) {
 		r.Header.Set("Authorization", "Bearer "+session)
@@ -23,7 +23,7 @@ func asDevice(session, device string) func(*http.Request) {
 	}
 }
 
-// enrol makes a session's browser a device, and returns its token and its fingerprint.
+// enrol makes the browser of a session a device and returns its token and fingerprint.
 func (f *fort) enrol(session string) (token, fingerprint string) {
 	f.T.Helper()
 	identity, err := age.GenerateX25519Identity()
@@ -39,7 +39,7 @@ func (f *fort) enrol(session string) (token, fingerprint string) {
 	return r.Token, r.Fingerprint
 }
 
-// A desk is a session and a device: neither is worth anything without the other, and nothing is read before somebody at
+// TestDesk checks that a desk requires both a session and a device, and that nothing can be read before somebody on
 // the machine has approved the device.
 func TestDesk(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,8 @@ func TestDesk(t *testing.T) {
 	}
 }
 
-// What a desk sends is checked as with a phone, and nobody fills the table with desks.
+// TestDeskRefuses checks that input of a desk is validated like that of a phone, and that nobody can fill the table
+// with desks.
 func TestDeskRefuses(t *testing.T) {
 	t.Parallel()
 	f := newConsole(t)

@@ -15,20 +15,22 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// Bounds of a stream of events.
+// Limits of event streams.
 const (
-	eventsAtOnce    = 500                    // that one look takes
-	streamsPerToken = 8                      // each looks into the trace at every change
-	eventsEvery     = time.Second            // how long a change may go unseen for which no bell rings
-	eventsPause     = 100 * time.Millisecond // between two looks, so that many sends cost a stream no more than ten looks a second
-	stillThere      = 15 * time.Second       // between comments, so that neither side takes the other for gone
-	lateAfter       = 5 * time.Second        // without an event, after which the stream says what delays the next, if anything does
+	eventsAtOnce    = 500         // events per query
+	streamsPerToken = 8           // each queries the trace at every change
+	eventsEvery     = time.Second // interval of checks for changes without a notification
+	// minimum time between two queries, so that many sends cause at most ten queries a second per stream
+	eventsPause = 100 * time.Millisecond
+	stillThere  = 15 * time.Second // interval of comments, so that neither side considers the other gone
+	// time without an event after which the stream reports what delays the next one, if anything does
+	lateAfter = 5 * time.Second
 )
 
-// events streams what happens to the messages that the caller sent or received, all messages for an administrator, as
-// server-sent events: the id is the cursor behind it, the event its name, the data one JSON object. A client that names
-// the last id it has seen, in the header Last-Event-ID or the query parameter after, gets all that came since;
-// otherwise it gets what happens from now on.
+// events streams the events of the messages that the caller sent or received, or of all messages for an
+// administrator, as server-sent events. The ID of each is the cursor after it, the event field its name, and the data
+// one JSON object. A client can give the last ID that it has seen, in the header Last-Event-ID or the query parameter
+// after, and then gets all later events. Otherwise it gets the events from now on.
 func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 	ctx, token := r.Context(), askerOf(r.Context()).token.ID
 	last, err := w.startOfEvents(r)
@@ -57,8 +59,7 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow writes the events behind last as they happen, until ctx ends or out cannot be written, neither of which is an
-// error.
+// follow writes the events after last as they happen, until ctx ends or out cannot be written. Neither is an error.
 func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan struct{}, last messages.Cursor) error {
 	caller := askerOf(ctx)
 	concerning := caller.Name
@@ -111,7 +112,7 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 	return nil
 }
 
-// startOfEvents returns the place behind which the stream that a request asks for begins.
+// startOfEvents returns the cursor after which the stream of a request begins.
 func (w *Server) startOfEvents(r *http.Request) (messages.Cursor, error) {
 	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	if text == "" {
@@ -120,7 +121,7 @@ func (w *Server) startOfEvents(r *http.Request) (messages.Cursor, error) {
 	return messages.CursorOf(r.Context(), w.env.Ledger, text)
 }
 
-// eventWriter writes server-sent events, and remembers the first error.
+// eventWriter writes server-sent events and keeps the first error.
 type eventWriter struct {
 	rw      http.ResponseWriter
 	control *http.ResponseController
@@ -137,7 +138,8 @@ func (o *eventWriter) event(e *messages.Event) {
 	o.write("id: %s\nevent: %s\ndata: %s\n\n", e.Cursor(), oneLine.Replace(e.Event), body)
 }
 
-// oneLine keeps the name of an event, which may have been written by hand, from ending a line of the stream.
+// oneLine removes line ends from the name of an event, which may come from hand-written SQL, so that it cannot end a
+// line of the stream.
 var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
 
 func (o *eventWriter) comment(text string, last messages.Cursor) { o.write(": %s %s\n\n", text, last) }

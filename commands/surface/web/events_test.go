@@ -28,7 +28,7 @@ type eventStream struct {
 	stop  context.CancelFunc
 }
 
-// stream begins one; after is a Last-Event-ID or "".
+// stream opens a stream. after is the Last-Event-ID, or "".
 func (e *fort) stream(token, after string) *eventStream {
 	e.T.Helper()
 	ctx, stop := context.WithCancel(e.T.Context())
@@ -56,7 +56,7 @@ func (e *fort) stream(token, after string) *eventStream {
 	return s
 }
 
-// comment reads the first line of a stream: it has begun.
+// comment reads the first line of a stream, which shows that it has begun.
 func (s *eventStream) comment(t *testing.T) {
 	t.Helper()
 	if !s.lines.Scan() || !strings.HasPrefix(s.lines.Text(), ": from ") {
@@ -64,13 +64,13 @@ func (s *eventStream) comment(t *testing.T) {
 	}
 }
 
-// streamed is one event as it came.
+// streamed is one event as received.
 type streamed struct {
 	id, name string
 	messages.Event
 }
 
-// next reads one event; ok is false when the stream has ended.
+// next reads one event. ok is false if the stream has ended.
 func (s *eventStream) next() (e streamed, ok bool) {
 	for s.lines.Scan() {
 		key, value, _ := strings.Cut(s.lines.Text(), ": ")
@@ -90,7 +90,7 @@ func (s *eventStream) next() (e streamed, ok bool) {
 	return e, false
 }
 
-// send sends one message and returns its id.
+// send sends one message and returns its ID.
 func (e *fort) send(from, to string) string {
 	e.T.Helper()
 	sent, err := messages.Send(e.T.Context(), e.Router.Ledger,
@@ -101,7 +101,7 @@ func (e *fort) send(from, to string) string {
 	return sent.MessageID
 }
 
-// An agent sees what happens to its own messages, an administrator everything.
+// TestEventsConcern checks that an agent gets the events of its own messages, and an administrator all events.
 func TestEventsConcern(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob", "cid")
@@ -127,7 +127,7 @@ func TestEventsConcern(t *testing.T) {
 				t.Errorf("%s sees %+v (%t); want created of %s", who, e, ok, id)
 			}
 		}
-		if who == "cid" { // what is written into the trace by hand ends no line of the stream
+		if who == "cid" { // hand-written trace rows end no line of the stream
 			if e, ok := streams[who].next(); !ok || e.name != "odd data: oops" {
 				t.Errorf("an odd name of an event comes as %+v (%t)", e, ok)
 			}
@@ -135,7 +135,7 @@ func TestEventsConcern(t *testing.T) {
 	}
 }
 
-// traffic sends messages, every other one from ann, delivers now and then, and returns the ids of those of ann.
+// traffic sends messages, every other one from ann, delivers occasionally, and returns the IDs of ann's messages.
 func (f *fort) traffic(t *testing.T, letters int) (ids []string) {
 	for i := range letters {
 		from := []string{"ann", "eve"}[i%2]
@@ -157,7 +157,8 @@ func (f *fort) traffic(t *testing.T, letters int) (ids []string) {
 	return ids
 }
 
-// A client that comes back with the last id that it has seen misses nothing and sees nothing twice, whenever it went.
+// TestEventsResume checks that a client that reconnects with the last ID that it has seen gets every event exactly
+// once.
 func TestEventsResume(t *testing.T) {
 	t.Parallel()
 	const letters = 400
@@ -170,7 +171,7 @@ func TestEventsResume(t *testing.T) {
 	var created, seen []string
 	s := first
 	for len(created) < letters/2 {
-		for range 7 { // then it goes, in the middle of what comes
+		for range 7 { // then the client disconnects, between events
 			e, ok := s.next()
 			if !ok {
 				t.Fatal("the stream ended")
@@ -211,7 +212,8 @@ func TestEventsResume(t *testing.T) {
 	}
 }
 
-// An id that is none, or of another database, is refused: the client would wait for ever.
+// TestEventsBadID checks that an invalid ID, or one of another database, is refused, since the client would otherwise
+// wait forever.
 func TestEventsBadID(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob")
@@ -227,7 +229,7 @@ func TestEventsBadID(t *testing.T) {
 	}
 }
 
-// A client that stops reading is let go of, and holds nobody up meanwhile.
+// TestEventsNotRead checks that a client that stops reading is disconnected and delays nobody meanwhile.
 func TestEventsNotRead(t *testing.T) {
 	t.Parallel()
 	bounds := web.UsualBounds

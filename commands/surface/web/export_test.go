@@ -6,40 +6,40 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What the tests need to see, which are of a package of their own, since package mcp imports this one.
+// Exports for the tests, which are in a package of their own because package mcp imports this one.
 
-// Bounds are what clients may ask.
+// Bounds exports bounds.
 type Bounds = bounds
 
-// UsualBounds are those of a daemon.
+// UsualBounds are the bounds of a daemon.
 var UsualBounds = usualBounds
 
-// The bounds that tests go up to.
+// Limits that the tests reach.
 const (
 	MaxBodies       = maxBodies
 	SmallBody       = smallBody
 	StreamsPerToken = streamsPerToken
 )
 
-// Within returns the options with bounds of a test's own.
+// Within returns the options with the bounds of a test.
 func (o Options) Within(b Bounds) Options {
 	o.bounds = b
 	return o
 }
 
-// UnderWay is how many requests are.
+// UnderWay returns the number of running requests.
 func (w *Server) UnderWay() int { return len(w.slots) }
 
-// LimitFailures says how many requests without a valid token may come per second.
+// LimitFailures sets the permitted rate of requests without a valid token, per second.
 func (w *Server) LimitFailures(perSecond rate.Limit) { w.failures.SetLimit(perSecond) }
 
-// HoldBodies takes so many bytes of the memory for large bodies, and reports whether they were there. Call release.
+// HoldBodies reserves memory for large bodies and reports whether it was available. The caller must call release.
 func (w *Server) HoldBodies(bytes int64) (release func(), ok bool) {
 	return func() { w.bodies.Release(bytes) }, w.bodies.TryAcquire(bytes)
 }
 
-// Handler is what answers requests.
+// Handler returns the handler of all requests.
 func (w *Server) Handler() http.Handler { return w.handler }
 
-// LimitCodes says how many attempts to log in may come per second.
+// LimitCodes sets the permitted rate of login attempts, per second.
 func (w *Server) LimitCodes(perSecond rate.Limit) { w.codes.SetLimit(perSecond) }

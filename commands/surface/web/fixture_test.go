@@ -17,13 +17,13 @@ var bearer = surfacetest.Bearer
 
 const commandsPath = "/v1/commands/"
 
-// fort is the endpoints of a new database, with every vocabulary and with what a daemon serves beside commands.
+// fort is the endpoints of a new database, with every vocabulary and the other endpoints of a daemon.
 type fort struct {
 	*surfacetest.Endpoints
 	web *web.Server
 }
 
-// newFort serves a new database with some agents in it.
+// newFort serves a new database with some agents.
 func newFort(t testing.TB, o web.Options, agents ...string) *fort {
 	t.Helper()
 	f := &fort{Endpoints: surfacetest.New(t, agents...)}
@@ -47,7 +47,7 @@ func newFort(t testing.TB, o web.Options, agents ...string) *fort {
 	return f
 }
 
-// until asks until something holds, with pauses.
+// until waits, with pauses, until a condition holds.
 func (f *fort) until(holds func() bool) {
 	f.T.Helper()
 	again := time.NewTicker(time.Millisecond)
@@ -61,7 +61,7 @@ func (f *fort) until(holds func() bool) {
 	}
 }
 
-// tool calls a tool over MCP, and returns the whole answer.
+// tool calls a tool over MCP and returns the whole answer.
 func (f *fort) tool(token, path, name, args string) (status int, answer string) {
 	f.T.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name,
@@ -70,7 +70,7 @@ func (f *fort) tool(token, path, name, args string) (status int, answer string) 
 	return status, answer
 }
 
-// failure reads the code and the hint of a refusal.
+// failure returns the code and the hint of a refusal.
 func failure(body string) (code, hint string) {
 	var f struct{ Error, Message, Hint string }
 	if json.Unmarshal([]byte(body), &f) != nil || f.Message == "" {
@@ -79,14 +79,14 @@ func failure(body string) (code, hint string) {
 	return f.Error, f.Hint
 }
 
-// rows counts what is in the tables that a command could change.
+// rows counts the rows that a command could change.
 func (f *fort) rows() (n int64) {
 	f.T.Helper()
 	return f.number(`SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*) FROM agents) +
 		(SELECT count(*) FROM message_trace) + (SELECT count(*) FROM command_trace) + (SELECT count(*) FROM settings)`)
 }
 
-// number asks the database for a number.
+// number returns the number that a query selects.
 func (f *fort) number(query string) (n int64) {
 	f.T.Helper()
 	table, err := f.Router.Query(f.T.Context(), query, store.Bound{Rows: 1})
@@ -99,7 +99,7 @@ func (f *fort) number(query string) (n int64) {
 	return n
 }
 
-// mcpClient makes a request one of a client of MCP, and then changes it.
+// mcpClient makes a request one of an MCP client and then applies change.
 func mcpClient(change func(*http.Request)) func(*http.Request) {
 	return func(r *http.Request) {
 		r.Header.Set("Accept", "application/json, text/event-stream")
@@ -110,7 +110,7 @@ func mcpClient(change func(*http.Request)) func(*http.Request) {
 	}
 }
 
-// set adds headers to a request; pairs are names and values by turns.
+// set adds headers to a request. pairs alternates names and values.
 func set(pairs ...string) func(*http.Request) {
 	return func(r *http.Request) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -119,7 +119,7 @@ func set(pairs ...string) func(*http.Request) {
 	}
 }
 
-// both changes a request in several ways.
+// both applies several changes to a request.
 func both(changes ...func(*http.Request)) func(*http.Request) {
 	return func(r *http.Request) {
 		for _, change := range changes {

@@ -24,10 +24,10 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// target is a daemon that takes whatever comes.
+// target is a daemon that receives arbitrary input.
 type target struct {
 	*fort
-	token string      // of ann, who is no administrator
+	token string      // of ann, who is not an administrator
 	tools *mcp.Server // of ann
 	other *sql.Conn   // another connection to the database
 }
@@ -46,7 +46,7 @@ func newTarget(t testing.TB) *target {
 	return g
 }
 
-// post sends a body and returns what comes back. A call that waits is left.
+// post sends a body and returns the answer. It abandons a call that waits.
 func (g *target) post(t *testing.T, path, body string, change func(*http.Request)) (status int, answer string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -69,12 +69,12 @@ func (g *target) post(t *testing.T, path, body string, change func(*http.Request
 	return res.StatusCode, string(read)
 }
 
-// version changes with every change of the database by anybody else than this connection.
+// version returns a number that changes with every change of the database by another connection.
 func (g *target) version(t *testing.T) (n int64) {
 	t.Helper()
 	query := `PRAGMA data_version`
 	if postgres.IsAddress(g.Router.Path()) {
-		query = `SELECT sum(n) FROM commits` // by everybody
+		query = `SELECT sum(n) FROM commits` // by all connections
 	}
 	if err := g.other.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
 		t.Fatal(err)
@@ -82,8 +82,8 @@ func (g *target) version(t *testing.T) (n int64) {
 	return n
 }
 
-// withoutToken sends a body that nobody vouches for: it is refused and changes nothing. It may have to look again: that
-// the answer before it was written is noted only after that was read.
+// withoutToken sends a body without a token and checks that it is refused and changes nothing. It may have to check
+// again, because the settlement of the previous answer is recorded only after that answer was read.
 func (g *target) withoutToken(t *testing.T, path, body string) {
 	t.Helper()
 	for range 3 {
@@ -99,7 +99,7 @@ func (g *target) withoutToken(t *testing.T, path, body string) {
 	t.Fatal("a request without a token has changed the database")
 }
 
-// nothingPanicked looks into the log, and empties it.
+// nothingPanicked checks the log for panics and empties it.
 func (g *target) nothingPanicked(t *testing.T) {
 	t.Helper()
 	if log := g.TakeLog(); strings.Contains(log, "panic") || strings.Contains(log, "goroutine ") {
@@ -107,7 +107,7 @@ func (g *target) nothingPanicked(t *testing.T) {
 	}
 }
 
-// rpcSeeds are messages of a client of MCP, in order and not.
+// rpcSeeds are messages of an MCP client, valid and invalid.
 var rpcSeeds = []string{
 	`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`,
 	`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
@@ -121,8 +121,8 @@ var rpcSeeds = []string{
 	"\x00\n\xff\n{}\n[]\nnull\n", "",
 }
 
-// checkRPC sends bytes to /mcp and to the server on standard input: each ends, answers with whole messages, and none
-// panics. It reports whether /mcp refused.
+// checkRPC sends bytes to /mcp and to the server on standard input. It checks that both end, answer with whole
+// messages, and do not panic. It reports whether /mcp refused the bytes.
 func (g *target) checkRPC(t *testing.T, in string) (malformed bool) {
 	t.Helper()
 	g.withoutToken(t, "/mcp", in)
@@ -158,7 +158,7 @@ func FuzzJSONRPC(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) { g.checkRPC(t, in) })
 }
 
-// TestMalformedJSONRPC replays what is kept of FuzzJSONRPC.
+// TestMalformedJSONRPC replays the corpus of FuzzJSONRPC.
 func TestMalformedJSONRPC(t *testing.T) {
 	t.Parallel()
 	g := newTarget(t)
@@ -170,7 +170,7 @@ func TestMalformedJSONRPC(t *testing.T) {
 	}.Replay(t, 1000)
 }
 
-// bodySeeds are names of commands with bodies behind a blank.
+// bodySeeds are names of commands, each followed by a space and a body.
 var bodySeeds = []string{
 	`send {"recipient":"bob","message_type":"note","payload":{"n":1.10,"text":"x"},"priority":-9,"ttl_seconds":60}`,
 	`SEND {"RECIPIENT":"bob","Message_Type":"note","idempotency_key":"k"}`,
@@ -186,14 +186,15 @@ var bodySeeds = []string{
 	`sql {"query":"SELECT 1"}`, `orchestrator.send {}`, ` `, "nosuch []",
 }
 
-// checkBody runs a command over HTTP: its answer is whole JSON whose code goes with its status, nothing is a bug, and
-// what is for administrators is refused. It reports whether the command was refused.
+// checkBody runs a command over HTTP. It checks that the answer is valid JSON, that the status matches the error
+// code, that there is no bug, and that administrator commands are refused. It reports whether the command was
+// refused.
 func (g *target) checkBody(t *testing.T, in string) (malformed bool) {
 	t.Helper()
 	name, body, _ := strings.Cut(in, " ")
 	if strings.Contains(strings.ToLower(name), "wait") || strings.Contains(body, "wait_") ||
 		path.Clean(commandsPath+name) != commandsPath+name || len(in) > 8<<10 {
-		return false // it may take its time, or asks for another path
+		return false // it may take long, or the path is another one
 	}
 	at := commandsPath + url.PathEscape(name)
 	g.withoutToken(t, at, body)
@@ -216,7 +217,7 @@ func (g *target) checkBody(t *testing.T, in string) (malformed bool) {
 		}
 	}
 	g.nothingPanicked(t)
-	return !said.Success && said.Error != orchestrator.Conflict // a key that was used before: another time it is taken
+	return !said.Success && said.Error != orchestrator.Conflict // a used key may be accepted another time
 }
 
 func FuzzCommandBody(f *testing.F) {
@@ -227,7 +228,7 @@ func FuzzCommandBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) { g.checkBody(t, in) })
 }
 
-// TestMalformedBodies replays what is kept of FuzzCommandBody.
+// TestMalformedBodies replays the corpus of FuzzCommandBody.
 func TestMalformedBodies(t *testing.T) {
 	t.Parallel()
 	g := newTarget(t)

@@ -18,8 +18,9 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// guard refuses what no honest client sends: a Host or an Origin that is not this daemon, as a page in a browser sends
-// whose own name was made to resolve to this address (DNS rebinding), and a path that is not in its shortest form.
+// guard refuses requests that no honest client sends: with a foreign Host or Origin, as sent by a page in a browser
+// whose own name was made to resolve to this address (DNS rebinding), or with a path that is not in its shortest
+// form.
 func (w *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch {
@@ -38,13 +39,14 @@ func (w *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// forPlaces reports whether a path is asked for by programs alone, with a code or a token that no page in a browser has. An
-// invitation may give this daemon a name that it does not know, such as that by which containers reach their host.
+// forPlaces reports whether only programs request a path, with a code or a token that no page in a browser has. The
+// Host is not checked for these paths, because an invitation may use a name that this daemon does not know, such as
+// the name by which containers reach their host.
 func forPlaces(path string) bool {
 	return path == joinPath || path == leavePath || path == remote.RunPath || strings.HasPrefix(path, remote.WrittenPath)
 }
 
-// nothingAt answers where no endpoint is.
+// nothingAt answers requests for unknown paths.
 var nothingAt = listener.NothingAt("To run a command, use POST /v1/commands/NAME. To get a description of the commands, use GET /v1/openapi.json. For tools, use /mcp")
 
 // knownHost reports whether a Host header names this daemon.
@@ -65,9 +67,9 @@ func (w *Server) knownHost(header string) bool {
 	return net.ParseIP(host) != nil || (err == nil && strings.EqualFold(own, host))
 }
 
-// sameOrigin reports whether a request comes from no page in a browser, or from one of this daemon's own. That a person
-// is led to the console, in a window of its own, does no harm: the page itself has nothing secret, and `mailroom
-// console` has the browser open a file that leads there.
+// sameOrigin reports whether a request does not come from a page in a browser, or comes from a page of this daemon.
+// It also permits other pages to open the console in a window of its own: the page itself contains no secrets, and
+// `mailroom console` makes the browser open a file that leads to the console.
 func sameOrigin(r *http.Request) bool {
 	led := r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
 		r.Header.Get("Sec-Fetch-Dest") == "document"
@@ -84,7 +86,7 @@ func sameOrigin(r *http.Request) bool {
 	return len(origins) == 1 && err == nil && strings.EqualFold(origin.Host, r.Host)
 }
 
-// local serves requests from this machine without a token, and all others only with a valid one.
+// local serves requests from this machine without a token, and other requests only with a valid token.
 func (w *Server) local(next http.Handler) http.Handler {
 	withToken := w.authenticated(next)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -98,7 +100,7 @@ func (w *Server) local(next http.Handler) http.Handler {
 	})
 }
 
-// proxyHeaders are what proxies put on the requests that they hand on.
+// proxyHeaders lists headers that proxies add to the requests that they forward.
 var proxyHeaders = []string{
 	"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
 	"X-Forwarded-Server",
@@ -106,17 +108,17 @@ var proxyHeaders = []string{
 	"Fly-Client-IP",
 }
 
-// handedOn reports whether a request came through a proxy. Such a request is a stranger's, even if the proxy is on this
-// machine. It is enough that one of the headers is there; what it says may have been written by the stranger.
+// handedOn reports whether a request came through a proxy. Such a request is untrusted, even if the proxy is on this
+// machine. The presence of one of the headers suffices, since its value may be forged.
 func handedOn(r *http.Request) bool {
 	return slices.ContainsFunc(proxyHeaders, func(name string) bool { return len(r.Header.Values(name)) > 0 })
 }
 
-// asker is who sent a request, as its token says.
+// asker is the sender of a request, as identified by its token.
 type asker struct {
 	commands.Caller
 	ledger *ledger.Ledger
-	secret string // the token, as the request showed it
+	secret string // the token from the request
 	token  agents.Token
 }
 
@@ -127,12 +129,12 @@ func askerOf(ctx context.Context) asker {
 	return a
 }
 
-// CallerOf returns who sent a request that showed a token: the token's agent, in the session that the URL names. For a
-// session of the console that is the administrator, who sends and reads as the operator.
+// CallerOf returns the caller of a request with a token: the token's agent, in the session that the URL names. For a
+// session of the console, the caller is the administrator, who sends and reads as the operator.
 func CallerOf(ctx context.Context) commands.Caller { return askerOf(ctx).Caller }
 
-// StillValid returns an error if the token of a request was revoked, or ran out, while the request was under way:
-// whoever asked may have waited for a long time. ctx is that of the request.
+// StillValid returns an error if the token of a request was revoked or has expired since the request began, which may
+// be long ago. ctx is the context of the request.
 func StillValid(ctx context.Context) error {
 	a := askerOf(ctx)
 	if a.token.ID == ownSocket {
@@ -142,11 +144,11 @@ func StillValid(ctx context.Context) error {
 	return err
 }
 
-// ownSocket is in place of a token's id for this user's own processes, which come over the socket.
+// ownSocket is the token ID for this user's own processes that connect over the socket.
 const ownSocket = "socket"
 
-// authenticated serves who shows a valid token, if there is room, and reads the body. The token is the caller, whatever
-// else the request says. Source: contract, "Who is asking".
+// authenticated serves requests with a valid token, if there is capacity, and reads the body first. Only the token
+// determines the caller. Source: contract, "Who is asking".
 func (w *Server) authenticated(next http.Handler) http.Handler {
 	return w.admitted(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		release, ok := w.readBody(rw, r)
@@ -157,7 +159,7 @@ func (w *Server) authenticated(next http.Handler) http.Handler {
 	}))
 }
 
-// admitted serves who shows a valid token, if there is room.
+// admitted serves requests with a valid token, if there is capacity.
 func (w *Server) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		a, err := w.authenticate(rw, r)
@@ -182,7 +184,7 @@ func (w *Server) admitted(next http.Handler) http.Handler {
 	})
 }
 
-// authenticate finds out who asks. On an error it has answered.
+// authenticate identifies the sender of a request. On an error, it has already written the answer.
 func (w *Server) authenticate(rw http.ResponseWriter, r *http.Request) (a asker, err error) {
 	a.ledger = w.env.Ledger
 	if uid, known := listener.UIDOf(r.Context()); known && uid == os.Getuid() && r.Header.Get("Authorization") == "" {
@@ -205,7 +207,7 @@ func (w *Server) authenticate(rw http.ResponseWriter, r *http.Request) (a asker,
 		return a, listener.TooMany(rw, "too many requests with this token")
 	case err == nil:
 		a.Caller = commands.Caller{Name: a.token.Agent, Admin: a.token.Admin, Remote: true}
-		if a.token.Agent == orchestrator.Operator { // a session of the console, which is as a shell is without a name
+		if a.token.Agent == orchestrator.Operator { // a session of the console acts like a shell without a name
 			a.Name, a.Shell = "", true
 		}
 		a.Session, err = sessionOf(r)
@@ -216,7 +218,7 @@ func (w *Server) authenticate(rw http.ResponseWriter, r *http.Request) (a asker,
 	return a, err
 }
 
-// sessionOf reads the session that the URL names.
+// sessionOf returns the session that the URL names.
 func sessionOf(r *http.Request) (string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -232,14 +234,15 @@ func sessionOf(r *http.Request) (string, error) {
 	return orchestrator.DefaultSession, nil
 }
 
-// Bounds of the memory that bodies may take, in bytes. A body is held, several times over, while its request waits.
+// Limits of the memory for request bodies, in bytes. Several copies of a body are held while its request waits.
 const (
-	maxBodies = 64 << 20 // of all large ones under way
-	smallBody = 16 << 10 // what counts for nothing
+	maxBodies = 64 << 20 // all running requests with large bodies
+	smallBody = 16 << 10 // bodies up to this size do not count
 )
 
-// readBody reads the whole body, so that a slow one holds nothing but its own request, and what follows may take its
-// time. ok is false when it has answered. Call release when the request ends.
+// readBody reads the whole body before the request is handled, so that a slow body delays only its own request, and
+// the handler may take its time. If ok is false, readBody has written an answer. The caller must call release when
+// the request ends.
 func (w *Server) readBody(rw http.ResponseWriter, r *http.Request) (release func(), ok bool) {
 	weight := r.ContentLength
 	if weight < 0 || weight > MaxBody {

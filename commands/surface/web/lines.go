@@ -14,13 +14,13 @@ import (
 	"mailroom/tracing"
 )
 
-// Where places on other machines join, and leave.
+// Paths at which other machines join and leave.
 const (
 	joinPath  = "/v1/join"
 	leavePath = "/v1/leave"
 )
 
-// run runs a command line for the token that asks.
+// run runs a command line for the caller of the token.
 func (w *Server) run(rw http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor < 2 {
 		listener.WriteFailure(rw, http.StatusHTTPVersionNotSupported, orchestrator.Errorf(orchestrator.InvalidParams,
@@ -32,15 +32,15 @@ func (w *Server) run(rw http.ResponseWriter, r *http.Request) {
 	}, func() error { return StillValid(context.WithoutCancel(r.Context())) })
 }
 
-// joined is the answer to an invitation that was accepted.
+// joined is the answer to an accepted invitation.
 type joined struct {
 	Agent   string `json:"agent"`
 	Token   string `json:"token"`
-	Project string `json:"project"` // a short name of the database for people
+	Project string `json:"project"` // short name of the database for people
 	Version string `json:"version"`
 }
 
-// join exchanges an invitation for a token. How often that may be tried in vain is bounded for all together.
+// join exchanges an invitation for a token. The rate of failed attempts is limited for all clients together.
 func (w *Server) join(rw http.ResponseWriter, r *http.Request) {
 	if !listener.ReadAll(rw, r, smallBody) {
 		return
@@ -80,7 +80,7 @@ func (w *Server) join(rw http.ResponseWriter, r *http.Request) {
 	listener.WriteJSON(rw, http.StatusOK, bytes.TrimSpace(body))
 }
 
-// leave revokes the token that asks.
+// leave revokes the token of the request.
 func (w *Server) leave(rw http.ResponseWriter, r *http.Request) {
 	a := askerOf(r.Context())
 	err := w.traced(r, "leave", a.token.Agent, nil, func(ctx context.Context) error {
@@ -93,8 +93,8 @@ func (w *Server) leave(rw http.ResponseWriter, r *http.Request) {
 	listener.WriteJSON(rw, http.StatusOK, []byte("{}"))
 }
 
-// traced runs do within a span of an agent's. Of failures only those leave one that keep allows, nil being none, since
-// strangers could fill the disk with them.
+// traced runs do within a span of an agent. A failure leaves a span only if keep permits it, since strangers could
+// fill the disk with such spans. A nil keep permits none.
 func (w *Server) traced(r *http.Request, name, agent string, keep func() bool, do func(context.Context) error) error {
 	ctx, span := tracing.Start(r.Context(), name)
 	span.Kind, span.Caller = tracing.Server, orchestrator.Operator

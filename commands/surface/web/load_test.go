@@ -22,13 +22,13 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// visitor is a client with a token of its own, over HTTP or over MCP.
+// visitor is a client with its own token, over HTTP or MCP.
 type visitor struct {
 	name string
 	call func(ctx context.Context, command string, params map[string]any, answer any) error
 }
 
-// withToken sends a token with every request.
+// withToken adds a token to every request.
 type withToken struct {
 	token string
 	next  http.RoundTripper
@@ -41,7 +41,7 @@ func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(r)
 }
 
-// overHTTP is a client of POST /v1/commands.
+// overHTTP returns a client of POST /v1/commands.
 func (f *fort) overHTTP(name string, via http.RoundTripper) *visitor {
 	client := &http.Client{Transport: withToken{f.Token(name, false), via}}
 	return &visitor{name, func(ctx context.Context, command string, params map[string]any, answer any) error {
@@ -68,7 +68,7 @@ func (f *fort) overHTTP(name string, via http.RoundTripper) *visitor {
 	}}
 }
 
-// overMCP is a client of /mcp, as the SDK makes one.
+// overMCP returns a client of /mcp from the SDK.
 func (f *fort) overMCP(name string, via http.RoundTripper) *visitor {
 	f.T.Helper()
 	session, err := mcp.NewClient(&mcp.Implementation{Name: name, Version: "1"}, nil).Connect(f.T.Context(),
@@ -92,7 +92,7 @@ func (f *fort) overMCP(name string, via http.RoundTripper) *visitor {
 	}}
 }
 
-// names makes so many.
+// names returns n names.
 func names(n int) []string {
 	list := make([]string, n)
 	for i := range list {
@@ -101,7 +101,7 @@ func names(n int) []string {
 	return list
 }
 
-// ledger counts what was sent and what came, by message and recipient.
+// ledger counts sent and received messages, by message and recipient.
 type ledger struct {
 	mu         sync.Mutex
 	sent, came map[string]int
@@ -113,7 +113,7 @@ func (l *ledger) note(list map[string]int, id, recipient string) {
 	list[id+" to "+recipient]++
 }
 
-// send sends a message to each of others, and takes what comes for v until there are as many.
+// exchange sends a message to each of others and receives as many for v.
 func (v *visitor) exchange(ctx context.Context, l *ledger, others []string) error {
 	for _, to := range others {
 		var sent struct{ MessageID string }
@@ -136,24 +136,25 @@ func (v *visitor) exchange(ctx context.Context, l *ledger, others []string) erro
 	return nil
 }
 
-// patient returns options of a server that gives its clients all the time they need: how many there may be is tested,
-// and not how fast this machine is.
+// patient returns options of a server with very long timeouts: the test is about the number of clients, not about the
+// speed of this machine.
 func patient() web.Options {
 	bounds := web.UsualBounds
 	bounds.Bounds = listener.Bounds{Header: time.Hour, Body: time.Hour, Answer: time.Hour}
 	return web.Options{}.Within(bounds)
 }
 
-// 200 clients at once, half over HTTP and half over MCP, who write to each other: nothing is lost, nothing comes twice,
-// and when all is over no goroutine is left. It does not run beside other tests, whose goroutines it could not tell
-// apart.
+// TestManyClients runs 200 clients at once, half over HTTP and half over MCP, who write to each other. It checks that
+// no message is lost or received twice, and that no goroutine is left. It does not run in parallel with other tests,
+// because it could not tell their goroutines apart.
 func TestManyClients(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Run("at once", func(t *testing.T) {
 		const clients, each = 200, 4
 		everybody := names(clients)
 		f := newFort(t, patient(), everybody...)
-		via := &http.Transport{MaxIdleConnsPerHost: clients, IdleConnTimeout: 30 * time.Second} // which is sooner than the server's
+		// shorter than the server's timeout
+		via := &http.Transport{MaxIdleConnsPerHost: clients, IdleConnTimeout: 30 * time.Second}
 		t.Cleanup(via.CloseIdleConnections)
 		visitors := make([]*visitor, clients)
 		for i, name := range everybody {
@@ -162,7 +163,7 @@ func TestManyClients(t *testing.T) {
 			}
 		}
 		l := &ledger{sent: map[string]int{}, came: map[string]int{}}
-		// The first error ends them all: somebody may wait for what it kept from being sent.
+		// The first error ends all clients: others may wait for a message that the error prevented.
 		all, ctx := errgroup.WithContext(t.Context())
 		for i, v := range visitors {
 			others := make([]string, each)
@@ -194,7 +195,7 @@ func TestManyClients(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-// 1,000 who wait in one daemon are each woken by their own message.
+// TestManyWaiters checks that each of 1,000 waiters in one daemon is woken by its own message.
 func TestManyWaiters(t *testing.T) {
 	t.Parallel()
 	waiters := 1000

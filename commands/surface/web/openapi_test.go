@@ -11,7 +11,7 @@ import (
 	"mailroom/commands/surface/web"
 )
 
-// described loads the description that the endpoints give, and holds it to the specification.
+// described loads the description from the endpoints and validates it against the specification.
 func described(t *testing.T) *openapi3.T {
 	t.Helper()
 	f := newFort(t, web.Options{}, "ann")
@@ -50,8 +50,8 @@ func validDescription(ctx context.Context, text string) (*openapi3.T, error) {
 	return doc, doc.Validate(ctx)
 }
 
-// The description is valid, and has every command that can be run over HTTP, whose schema takes no other keys. What it
-// takes of the cards' examples TestExamplesFitTheirSchemas shows.
+// TestOpenAPI checks that the description is valid and has every command that can run over HTTP, with a schema that
+// accepts no other keys. TestExamplesFitTheirSchemas checks the examples on the cards.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	doc := described(t)

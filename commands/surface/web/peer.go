@@ -13,7 +13,7 @@ import (
 
 type peerKey struct{}
 
-// withPeer puts a connection into the context of the requests that come over it, for hungUp. It is a function for
+// withPeer stores a connection in the context of its requests, for hungUp. It is a function for
 // http.Server.ConnContext.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
@@ -22,8 +22,8 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(listener.WithUID(ctx, c), peerKey{}, c)
 }
 
-// hungUp reports whether whoever sent a request has closed the connection. net/http notices that by itself, but not any
-// more once a client has sent as much as a byte behind its request.
+// hungUp reports whether the client has closed the connection of a request. net/http detects that, too, but no longer
+// after a client has sent even one byte after its request.
 func hungUp(ctx context.Context) (gone bool) {
 	c, ok := ctx.Value(peerKey{}).(syscall.Conn)
 	if !ok {
@@ -37,8 +37,8 @@ func hungUp(ctx context.Context) (gone bool) {
 	return gone || err != nil
 }
 
-// Gone returns an error if whoever sent the request is not there any more: ctx, which is the request's or derived from
-// it, has ended, or the connection is closed.
+// Gone returns an error if the client has disconnected or ctx has ended. ctx must be the context of the request, or
+// derived from it.
 func Gone(ctx context.Context) error {
 	if ctx.Err() == nil && hungUp(ctx) {
 		return errors.New("the client has disconnected")
@@ -46,12 +46,12 @@ func Gone(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// whileThere returns a context that also ends when whoever sent the request hangs up. It looks whether they did every
-// so often, until stop is called.
+// whileThere returns a context that also ends when the client disconnects. It checks the connection at the interval
+// every, until stop is called.
 func whileThere(parent context.Context, every time.Duration) (ctx context.Context, stop func()) {
 	ctx, leave := context.WithCancel(parent)
 	var look *time.Timer
-	set := make(chan struct{}) // closed once look is set
+	set := make(chan struct{}) // closed after look is assigned
 	look = time.AfterFunc(every, func() {
 		<-set
 		switch {

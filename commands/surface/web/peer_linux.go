@@ -2,5 +2,5 @@ package web
 
 import "golang.org/x/sys/unix"
 
-// peerClosed is the event of a connection whose other end has closed it.
+// peerClosed is the poll event for a connection that the other end has closed.
 const peerClosed = unix.POLLRDHUP

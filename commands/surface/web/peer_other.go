@@ -2,5 +2,5 @@
 
 package web
 
-// peerClosed: elsewhere only a connection that is down in both directions is known to be closed.
+// peerClosed is 0: on these systems, only a connection that is closed in both directions is detected.
 const peerClosed = 0

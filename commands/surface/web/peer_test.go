@@ -13,7 +13,7 @@ import (
 	"mailroom/commands/surface/web"
 )
 
-// dial opens a connection and sends a request over it, with something behind it.
+// dial opens a connection and sends a request over it, followed by additional bytes.
 func (e *fort) dial(token, path, body, behind string) net.Conn {
 	e.T.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(e.Address, "http://"))
@@ -30,8 +30,8 @@ func (e *fort) dial(token, path, body, behind string) net.Conn {
 	return c
 }
 
-// TestHangingUpBehindAByte: net/http does not notice any more that a client hangs up once it has sent a byte behind its
-// request. Such a wait takes nothing, and ends.
+// TestHangingUpBehindAByte checks that a wait ends and takes nothing if its client disconnects after sending a byte
+// after its request, which net/http no longer detects.
 func TestHangingUpBehindAByte(t *testing.T) {
 	t.Parallel()
 	for path, body := range map[string]string{
@@ -54,7 +54,7 @@ func TestHangingUpBehindAByte(t *testing.T) {
 	}
 }
 
-// TestStreamsOfAToken: one token has a few streams of events, and another's are not counted with them.
+// TestStreamsOfAToken checks that each token has its own limit of event streams.
 func TestStreamsOfAToken(t *testing.T) {
 	t.Parallel()
 	e := newFort(t, web.Options{}, "a", "b")
@@ -88,7 +88,7 @@ func TestStreamsOfAToken(t *testing.T) {
 	}
 }
 
-// TestLargeBodiesAreBounded: bodies that are held while their requests wait take so much memory in all.
+// TestLargeBodiesAreBounded checks the total limit of memory for bodies that are held while their requests wait.
 func TestLargeBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	e := newFort(t, web.Options{}, "a", "b")

@@ -11,8 +11,8 @@ import (
 	"mailroom/commands/surface/web"
 )
 
-// What a proxy hands on is not from this machine, though it comes from here: the name that it was asked by says so, or
-// any header of a proxy, whatever its value.
+// TestBehindAProxy checks that a request from a proxy on this machine does not count as local, as shown by its host
+// name or by any proxy header, whatever its value.
 func TestBehindAProxy(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{Hosts: []string{"mail.example"}}, "ann")
@@ -43,7 +43,8 @@ func TestBehindAProxy(t *testing.T) {
 	}
 }
 
-// An invitation may give the daemon a name that it does not know: programs join by it, and pages in browsers get nothing.
+// TestNamesOfInvitations checks that programs can join under an unknown host name from an invitation, while pages in
+// browsers are refused.
 func TestNamesOfInvitations(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann")
@@ -57,7 +58,7 @@ func TestNamesOfInvitations(t *testing.T) {
 	}
 }
 
-// The same with proxies that run, each of which asks the daemon under the daemon's own name.
+// TestThroughAReverseProxy checks the same with running proxies, each of which uses the daemon's own name.
 func TestThroughAReverseProxy(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann")
@@ -94,7 +95,7 @@ func TestThroughAReverseProxy(t *testing.T) {
 	}
 }
 
-// statusOf asks a URL, with a token unless that is "", and returns the status.
+// statusOf requests a URL, with a token unless that is "", and returns the status.
 func statusOf(t *testing.T, url, token string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

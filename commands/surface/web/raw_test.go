@@ -22,7 +22,7 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// raw sends bytes as they are, and returns all that comes back until the daemon hangs up.
+// raw sends the given bytes and returns everything received until the daemon disconnects.
 func raw(t testing.TB, address, text string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
@@ -31,11 +31,12 @@ func raw(t testing.TB, address, text string) string {
 	}
 	defer c.Close()
 	go io.WriteString(c, text)
-	answer, _ := io.ReadAll(c) // a daemon that hangs up on unread bytes resets the connection
+	answer, _ := io.ReadAll(c) // a daemon that disconnects with unread bytes resets the connection
 	return string(answer)
 }
 
-// Requests that only bytes can make. The daemon answers, or hangs up, and serves the next one.
+// TestRawRequests sends requests that only raw bytes can form. The daemon must answer or disconnect, and serve the
+// next one.
 func TestRawRequests(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob")
@@ -96,7 +97,7 @@ func TestRawRequests(t *testing.T) {
 	f.until(func() bool { return f.web.UnderWay() == 0 })
 }
 
-// Requests that never end. The daemon hangs up on them.
+// TestSlowRequests checks that the daemon disconnects requests that never end.
 func TestSlowRequests(t *testing.T) {
 	t.Parallel()
 	bounds := web.UsualBounds
@@ -135,7 +136,7 @@ func (f *fort) sent(t testing.TB) int64 {
 	return f.number(`SELECT count(*) FROM agent_message`)
 }
 
-// firstAnswer reads up to the end of the first line with an answer, and returns the messages in it.
+// firstAnswer reads up to the end of the first line with an answer and returns the messages in it.
 func firstAnswer(t *testing.T, body io.Reader) (ids []string) {
 	t.Helper()
 	lines := bufio.NewReader(body)
@@ -163,8 +164,8 @@ func firstAnswer(t *testing.T, body io.Reader) (ids []string) {
 	}
 }
 
-// A client that goes as soon as it has the whole answer has it: what it holds stays read. One that goes before gets it
-// another time.
+// TestClientThatGoes checks that messages stay read if the client disconnects right after it has received the whole
+// answer, and that a client that disconnects earlier gets them again.
 func TestClientThatGoes(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob")
@@ -205,7 +206,7 @@ func TestClientThatGoes(t *testing.T) {
 	}
 }
 
-// leaver is the connection of a client that goes: as soon as it has what was written, or before.
+// leaver is the connection of a client that disconnects right after a write, or before it.
 type leaver struct {
 	*httptest.ResponseRecorder
 	leave  context.CancelFunc
@@ -220,7 +221,8 @@ func (l *leaver) Write(p []byte) (int, error) {
 	return l.ResponseRecorder.Write(p)
 }
 
-// What a client has taken stays read, though it goes before the request has ended; what it has not taken is unread.
+// TestClientThatLeavesAtOnce checks that messages that a client has received stay read, even if it disconnects before
+// the request has ended, and that others are unread.
 func TestClientThatLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob")
@@ -252,7 +254,7 @@ func TestClientThatLeavesAtOnce(t *testing.T) {
 	}
 }
 
-// A client that does not take its answer leaves what it would have got unread.
+// TestAnswerThatIsNotTaken checks that messages stay unread if their client does not accept the answer.
 func TestAnswerThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	bounds := web.UsualBounds
@@ -276,7 +278,7 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// ask sends a request on a connection of its own and reads nothing.
+// ask sends a request on its own connection and reads nothing.
 func (f *fort) ask(path, token, body string) net.Conn {
 	f.T.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(f.Address, "http://"))
@@ -289,7 +291,8 @@ func (f *fort) ask(path, token, body string) net.Conn {
 	return c
 }
 
-// Clients that wait and go take no message with them that comes later, and leave no request behind.
+// TestClientsThatGoWhileWaiting checks that clients that disconnect while waiting take no later message, and leave no
+// running request.
 func TestClientsThatGoWhileWaiting(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob")
@@ -312,7 +315,7 @@ func TestClientsThatGoWhileWaiting(t *testing.T) {
 	}
 }
 
-// note counts events of a name.
+// note counts the events with a name.
 func (f *fort) note(event string) (n int) {
 	f.T.Helper()
 	list, _, _, err := messages.Events(f.T.Context(), f.Router.Ledger, messages.Cursor{}, "", 1_000_000)

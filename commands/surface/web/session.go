@@ -14,29 +14,29 @@ import (
 	"mailroom/orchestrator/agents"
 )
 
-// SessionPath is where the console's page logs in, asks who it is, and logs out. A daemon without the console has
-// nothing there.
+// SessionPath is the path at which the console's page logs in, reads its identity, and logs out. Without the console,
+// a daemon serves nothing there.
 const SessionPath = "/v1/console/session"
 
-// login is what the exchange of a code brings: who is logged in, and by which token from now on.
+// login is the answer to a code: the new token and the identity of the session.
 type login struct {
 	Token string `json:"token"`
 	identity
 }
 
-// identity says who asks, and whom.
+// identity describes the caller and the daemon.
 type identity struct {
 	Agent     string `json:"agent"`
-	TokenID   string `json:"token_id"` // by which it is listed and revoked
+	TokenID   string `json:"token_id"` // ID for listing and revoking the token
 	Admin     bool   `json:"admin"`
 	ExpiresAt string `json:"expires_at"` // "": the token is valid until it is revoked
-	Database  string `json:"database"`   // where it is, on the daemon's machine; "" for an agent
-	Named     bool   `json:"named"`      // commands find the database everywhere only if --db names it
-	Project   string `json:"project"`    // a short name of the database for people
+	Database  string `json:"database"`   // location on the daemon's machine; "" for an agent
+	Named     bool   `json:"named"`      // commands in any folder find the database only if --db names it
+	Project   string `json:"project"`    // short name of the database for people
 	Version   string `json:"version"`
 	Host      string `json:"host"`
-	// KeepsAddress: the page has the same address at the next start, so that what a browser stores for it is found
-	// again.
+	// KeepsAddress reports that the page will have the same address after a restart, so that data that a browser has
+	// stored for the page remains available.
 	KeepsAddress bool `json:"keeps_address"`
 }
 
@@ -54,8 +54,8 @@ func (w *Server) identityOf(token agents.Token) identity {
 	return is
 }
 
-// logIn exchanges a code for a session of the console. How often that may be tried is bounded for all together, since
-// nobody has shown yet who they are.
+// logIn exchanges a code for a session of the console. The rate of attempts is limited for all clients together,
+// since the clients are not yet authenticated.
 func (w *Server) logIn(rw http.ResponseWriter, r *http.Request) {
 	if !w.codes.Allow() {
 		listener.TooMany(rw, "too many attempts to log in")
@@ -87,12 +87,12 @@ func (w *Server) logIn(rw http.ResponseWriter, r *http.Request) {
 	w.reply(rw, login{secret, w.identityOf(session)}, err)
 }
 
-// whoAsks says who is logged in.
+// whoAsks answers with the identity of the session.
 func (w *Server) whoAsks(rw http.ResponseWriter, r *http.Request) {
 	w.reply(rw, w.identityOf(askerOf(r.Context()).token), nil)
 }
 
-// logOut revokes the session that asks.
+// logOut revokes the session of the request.
 func (w *Server) logOut(rw http.ResponseWriter, r *http.Request) {
 	err := w.traced(r, "console logout", orchestrator.Operator, nil, func(ctx context.Context) error {
 		return agents.EndSession(ctx, w.env.Ledger, askerOf(r.Context()).secret)
@@ -100,7 +100,7 @@ func (w *Server) logOut(rw http.ResponseWriter, r *http.Request) {
 	w.reply(rw, struct{}{}, err)
 }
 
-// reply answers with a result in the form of a command's, or with an error.
+// reply answers with a result in the form of a command's answer, or with an error.
 func (w *Server) reply(rw http.ResponseWriter, result any, err error) {
 	var body []byte
 	if err == nil {

@@ -25,7 +25,7 @@ func newConsole(t testing.TB, agents ...string) *fort {
 	return newFort(t, web.Options{Console: true}, agents...)
 }
 
-// code makes one for the console.
+// code issues a login code for the console.
 func (f *fort) code() string {
 	f.T.Helper()
 	code, err := agents.IssueCode(f.T.Context(), f.Router.Ledger)
@@ -35,7 +35,7 @@ func (f *fort) code() string {
 	return code
 }
 
-// logIn shows a code; change alters the request.
+// logIn sends a code. change alters the request.
 func (f *fort) logIn(code string, change func(*http.Request)) (status int, token, answer string) {
 	f.T.Helper()
 	status, _, answer = f.Request(http.MethodPost, web.SessionPath, `{"code":"`+code+`"}`, change)
@@ -46,7 +46,7 @@ func (f *fort) logIn(code string, change func(*http.Request)) (status int, token
 	return status, r.Token, answer
 }
 
-// session logs in.
+// session logs in and returns the token.
 func (f *fort) session() string {
 	f.T.Helper()
 	status, token, answer := f.logIn(f.code(), nil)
@@ -56,15 +56,15 @@ func (f *fort) session() string {
 	return token
 }
 
-// who asks who is logged in.
+// who requests the identity of a token.
 func (f *fort) who(token string) (status int, answer string) {
 	f.T.Helper()
 	status, _, answer = f.Request(http.MethodGet, web.SessionPath, "", bearer(token))
 	return status, answer
 }
 
-// The page sends as the operator, sees what happens to every message, and leaves the operator's name in the trace. What
-// belongs to the machine is refused to it as to every token.
+// TestConsoleSession checks that the page acts as the operator, sees the events of all messages, and leaves the
+// operator's name in the trace, and that operations for the machine itself are refused to it as to any token.
 func TestConsoleSession(t *testing.T) {
 	t.Parallel()
 	f := newConsole(t, "ann", "bob")
@@ -127,7 +127,7 @@ func TestConsoleSession(t *testing.T) {
 	f.refusesTheMachine(token)
 }
 
-// refusesTheMachine tries what is decided on the daemon's machine only.
+// refusesTheMachine tries commands that only the daemon's machine may run.
 func (f *fort) refusesTheMachine(token string) {
 	f.T.Helper()
 	for _, row := range []forgery{
@@ -145,7 +145,7 @@ func (f *fort) refusesTheMachine(token string) {
 	}
 }
 
-// Codes and tokens that are not valid, each refused in the same way, and nothing of theirs is repeated.
+// TestConsoleCodesRefused checks that invalid codes and tokens are refused uniformly, without being repeated.
 func TestConsoleCodesRefused(t *testing.T) {
 	t.Parallel()
 	f := newConsole(t, "boss")
@@ -187,7 +187,8 @@ func TestConsoleCodesRefused(t *testing.T) {
 	}
 }
 
-// Pages of other origins and under other names get neither the page nor a session.
+// TestConsoleFromElsewhere checks that pages of other origins, or under other names, get neither the page nor a
+// session.
 func TestConsoleFromElsewhere(t *testing.T) {
 	t.Parallel()
 	f := newConsole(t)
@@ -228,8 +229,8 @@ func TestConsoleFromElsewhere(t *testing.T) {
 	}
 }
 
-// A session ends when whoever has it logs out, when it is revoked, and with a restore, each at once and under an open
-// stream.
+// TestConsoleSessionEnds checks that a session ends at once, even with an open stream, on logout, on revocation and
+// on a restore.
 func TestConsoleSessionEnds(t *testing.T) {
 	t.Parallel()
 	f := newConsole(t, "ann", "bob", "boss")
@@ -269,7 +270,8 @@ func TestConsoleSessionEnds(t *testing.T) {
 	}
 }
 
-// A restore brings back neither a session nor a code of the time of the backup, and ends those of now.
+// TestConsoleAfterRestore checks that a restore brings back no sessions and codes of the time of the backup, and ends
+// the current ones.
 func TestConsoleAfterRestore(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -298,12 +300,12 @@ func TestConsoleAfterRestore(t *testing.T) {
 	}
 }
 
-// Guesses are bounded, and take nothing from those who are logged in.
+// TestConsoleGuesses checks that guesses of codes are limited and do not affect logged-in sessions.
 func TestConsoleGuesses(t *testing.T) {
 	t.Parallel()
 	f := newConsole(t, "ann")
 	session, ann := f.session(), f.Token("ann", false)
-	f.web.LimitCodes(0) // as if no time went by, however slow this machine is
+	f.web.LimitCodes(0) // independent of the speed of this machine
 	bounded := false
 	for range 150 {
 		status, header, body := f.Request(http.MethodPost, web.SessionPath,
@@ -325,8 +327,8 @@ func TestConsoleGuesses(t *testing.T) {
 	}
 }
 
-// The page is there for browsers only, at each address of a view, under a strict policy; and nothing of it where it is
-// not served.
+// TestConsolePage checks that the page is served to browsers only, at the path of each view, with a strict policy,
+// and not at all if the console is off.
 func TestConsolePage(t *testing.T) {
 	t.Parallel()
 	f, without := newConsole(t), newFort(t, web.Options{})
@@ -378,7 +380,8 @@ func TestConsolePage(t *testing.T) {
 	}
 }
 
-// Beyond this machine the page is served with TLS, or where a proxy has a name.
+// TestConsoleBeyondThisMachine checks that other machines get the page only over TLS, or through a proxy whose name
+// is given.
 func TestConsoleBeyondThisMachine(t *testing.T) {
 	t.Parallel()
 	cert, key, client := surfacetest.Certificate(t, "mail.example")

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// Each setting either is changed on the machine of the database only, or is harmless in the hands of an administrator
-// who may be anywhere. Who adds a setting says here which it is.
+// TestSettingsOverTheNetwork checks that each setting either can be changed only on the machine of the database, or
+// is harmless if a remote administrator changes it. Whoever adds a setting adds it here.
 func TestSettingsOverTheNetwork(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "boss")
@@ -31,11 +31,12 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 		"hops.limit":    {false, "10"}, "hops.inherited": {false, "10"}, "hook.turns": {false, "6"}, "budget.bytes": {false, "10000"}, "loop.hold": {false, "on"},
 		"bounce": {false, "off"}, "ralph.strict_routes": {false, "on"}, "ralph.pm": {false, "boss"},
 		"start.ladder": {false, "10s"}, "wal.limit": {false, "2097152"},
-		"console.port":         {true, "20123"},                     // where this machine listens
-		"signal.url":           {true, "https://phone.example.com"}, // where phones are paired: who serves the app reads all
-		"signal.push_hosts":    {true, "10.0.0.5"},                  // where the daemon connects to
-		"signal.allow_private": {true, "on"},                        // and that this may be its own machine
-		"signal.host":          {true, f.Router.Host()},             // and which machine that is
+		"console.port": {true, "20123"}, // address of a listener on this machine
+		// Phones are paired there: a server of the app could read everything.
+		"signal.url":           {true, "https://phone.example.com"},
+		"signal.push_hosts":    {true, "10.0.0.5"},      // where the daemon connects to
+		"signal.allow_private": {true, "on"},            // permits the daemon's own machine, too
+		"signal.host":          {true, f.Router.Host()}, // which machine that is
 	}
 	settings, err := f.Router.Settings(t.Context())
 	if err != nil || len(settings) != len(table) {
@@ -59,7 +60,7 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 				t.Errorf("tool setting_set %s: %s", params, body)
 			}
 		}
-		if row.local { // where it is refused nothing has changed, and here it can be changed
+		if row.local { // if refused, it is unchanged, and can be changed on this machine
 			if now, err := f.Router.Setting(t.Context(), s.Key); err != nil || now.Value != s.Default {
 				t.Errorf("%s is %q after it was refused: %v", s.Key, now.Value, err)
 			}
@@ -77,7 +78,8 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 	}
 }
 
-// No command hides a setting, or anything else that is for the daemon's machine, in what it hands on to another.
+// TestWaysRoundOverTheNetwork checks that no command lets a caller pass a forbidden setting or operation to another
+// command.
 func TestWaysRoundOverTheNetwork(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "boss")
@@ -105,7 +107,7 @@ func TestWaysRoundOverTheNetwork(t *testing.T) {
 		strings.Contains(fmt.Sprint(list), "setting_set") {
 		t.Errorf("the schedules are %v, %v", list, err)
 	}
-	// What names a file on the command line is a text like any other here.
+	// A text that would name a file on the command line is an ordinary text here.
 	if status, body := f.Run(boss, "send",
 		`{"recipient":"boss","message_type":"note","payload":"@/etc/hostname"}`); status != 200 {
 		t.Errorf("send: %d %s", status, body)
@@ -116,8 +118,8 @@ func TestWaysRoundOverTheNetwork(t *testing.T) {
 	}
 }
 
-// Each parameter that sounds as if it named a file, a program or an address, of a command that is served over the
-// network, has a tag that says what may be given there, or is known to be harmless.
+// TestParametersOverTheNetwork checks that each network parameter whose name suggests a file, a program or an address
+// has a tag that restricts its values, or is listed as harmless.
 func TestParametersOverTheNetwork(t *testing.T) {
 	t.Parallel()
 	harmless := map[string]string{

@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// With a certificate the endpoints are encrypted, and reached by the name that --host gives.
+// TestTLS checks that, with a certificate, the endpoints are encrypted and can be reached under the name from --host.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, client := surfacetest.Certificate(t, "mail.example")
@@ -73,7 +73,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Beyond loopback and without a certificate the log warns; on loopback it does not.
+// TestUnencryptedBeyondLoopback checks that the log has a warning for an unencrypted address beyond loopback only.
 func TestUnencryptedBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	for listen, want := range map[string]bool{"0.0.0.0:0": true, ":0": true, "127.0.0.1:0": false,

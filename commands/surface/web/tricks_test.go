@@ -9,7 +9,7 @@ import (
 	"mailroom/commands/surface/web"
 )
 
-// trick is a request that ann sends, and what comes of it.
+// trick is a request that ann sends, and its expected result.
 type trick struct {
 	method, path, body string
 	change             func(*http.Request)
@@ -19,7 +19,7 @@ type trick struct {
 
 const goodSend = `{"recipient":"bob","message_type":"note"}`
 
-// tricks are requests that no honest client sends, and beside them some that one does.
+// tricks returns requests that no honest client sends, and some honest ones.
 func tricks(port string) []trick {
 	return slices.Concat(hostTricks(port), pathTricks(), methodTricks(), headerTricks(), bodyTricks())
 }
@@ -141,7 +141,7 @@ func bodyTricks() []trick {
 	}
 }
 
-// Headers, paths, methods and bodies that no honest client sends.
+// TestTricks checks headers, paths, methods and bodies that no honest client sends.
 func TestTricks(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{Hosts: []string{"mail.example"}}, "ann", "bob")

@@ -1,5 +1,5 @@
-// Package web serves a daemon's endpoints over HTTP: commands, their description, and a stream of events, to whoever
-// shows a token. It guards the endpoints of others, too, such as those of package mcp.
+// Package web serves the endpoints of a daemon over HTTP: commands, their description, and a stream of events.
+// Clients authenticate with a token. The package also protects the endpoints of other packages, such as mcp.
 package web
 
 import (
@@ -19,62 +19,62 @@ import (
 	"mailroom/orchestrator/certificate"
 )
 
-// MaxBody is how many bytes the body of a request may have: the largest message, and room for the rest.
+// MaxBody is the maximum size of a request body, in bytes: the largest message and room for the other parameters.
 const MaxBody = orchestrator.MaxPayload + 512<<10
 
-// bounds are how much clients may ask at once, and how long they may take.
+// bounds limits the load of clients and the time that they may take.
 type bounds struct {
 	listener.Bounds
-	Requests int           // under way at the same time, waits included; a token may have a quarter of them
-	Peer     time.Duration // between two looks whether who asked is still there
+	Requests int           // concurrent requests, including waiting ones; a token may use a quarter of them
+	Peer     time.Duration // interval of checks whether the client is still connected
 }
 
 var usualBounds = bounds{Bounds: listener.Usual, Requests: 4096, Peer: time.Second}
 
-// Options say where and how the endpoints are served, and what else is served beside those of this package.
+// Options configures the endpoints, and what else is served beside them.
 type Options struct {
-	Address       string           // 127.0.0.1:PORT; port 0 picks a free one; "" has none
-	Cert, Key     string           // files, PEM; both or neither
+	Address       string           // 127.0.0.1:PORT; port 0 picks a free one; "" for none
+	Cert, Key     string           // PEM files; both or neither
 	Hosts         []string         // names under which clients reach a daemon that listens beyond loopback
-	PlainHTTP     bool             // beyond loopback it makes no certificate for itself: a proxy in front has one
-	State         string           // folder of the user's own, for that certificate
-	Socket        *listener.Socket // which is served, too; nil is none
-	RatePerSecond int              // requests that one token may make, at least 1
+	PlainHTTP     bool             // create no own certificate beyond loopback: a proxy in front has one
+	State         string           // the user's own folder, for that certificate
+	Socket        *listener.Socket // an additional socket to serve; nil for none
+	RatePerSecond int              // maximum rate of requests per token, at least 1
 	Version       string           // of the program, for the description
-	Console       bool             // the console's page is served, and lets people in
-	Named         bool             // commands find the database only where --db names it, or in the folder of its project
+	Console       bool             // serve the console's page and its logins
+	Named         bool             // commands need --db to find the database, except in the folder of its project
 
-	// Run runs a command line of another machine for a caller; nil runs none. See remote.Server.
+	// Run runs a command line of another machine for a caller. If it is nil, no lines run. See remote.Server.
 	Run func(ctx context.Context, s *remote.Session, caller commands.Caller) int
 
-	// Handlers by path. Those of Open and Local are asked with GET; those of WithToken with any method, and CallerOf
-	// tells them who asks.
-	Open      map[string]http.Handler // for everybody
-	Local     map[string]http.Handler // for whoever is on this machine, and elsewhere for whoever shows a token
-	WithToken map[string]http.Handler // for whoever shows a token
+	// Handlers by path. Those in Open and Local handle GET requests. Those in WithToken handle any method, and
+	// CallerOf returns the caller of their requests.
+	Open      map[string]http.Handler // without authentication
+	Local     map[string]http.Handler // from this machine without a token, from elsewhere with a token
+	WithToken map[string]http.Handler // with a token
 
-	bounds bounds // the zero value stands for usualBounds
+	bounds bounds // the zero value means usualBounds
 }
 
-// Server is what serves the endpoints.
+// Server serves the endpoints.
 type Server struct {
 	*listener.Server
-	env      commands.Env // its caller is set for each request
+	env      commands.Env // the caller is set for each request
 	options  Options
 	handler  http.Handler
 	slots    chan struct{}
 	rates    listener.Rates
-	failures *rate.Limiter       // requests without a valid token
-	codes    *rate.Limiter       // attempts to log in to the console
-	bodies   *semaphore.Weighted // bytes of large bodies under way
-	streams  listener.Rates      // of events
+	failures *rate.Limiter       // limits requests without a valid token
+	codes    *rate.Limiter       // limits attempts to log in to the console
+	bodies   *semaphore.Weighted // bytes of the large bodies of running requests
+	streams  listener.Rates      // limits event streams
 	lines    *remote.Server
-	joins    *rate.Limiter // failed attempts to join
-	refused  *rate.Limiter // those that are traced
+	joins    *rate.Limiter // limits failed attempts to join
+	refused  *rate.Limiter // limits traces of failed attempts to join
 }
 
-// Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params,
-// unavailable.
+// Listen binds the address and serves until Close. When ctx ends, the running requests end. Listen returns
+// invalid_params or unavailable on failure.
 func Listen(ctx context.Context, env commands.Env, o Options) (*Server, error) {
 	if o.bounds == (bounds{}) {
 		o.bounds = usualBounds
@@ -115,7 +115,7 @@ func Listen(ctx context.Context, env commands.Env, o Options) (*Server, error) {
 	return w, nil
 }
 
-// routes are the endpoints.
+// routes returns the handler of all endpoints.
 func (w *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	for path, h := range w.options.Open {
@@ -151,7 +151,7 @@ func (w *Server) routes() (http.Handler, error) {
 	return mux, err
 }
 
-// handle serves a path for one method, and refuses the others.
+// handle serves a path for one method and refuses the others.
 func handle(mux *http.ServeMux, method, path string, h http.Handler) {
 	listener.Handle(mux, path, listener.Methods{method: h})
 }

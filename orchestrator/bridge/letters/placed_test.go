@@ -14,8 +14,9 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// What a transport has placed is read again and again, in the order of reading, until it is acknowledged, from the
-// archive too. What another transport had placed, or nobody has, is not.
+// Letters that a transport has delivered are read again and again, in the order of reading, until they are
+// acknowledged, also from the archive. Messages that another transport delivered, or that are undelivered, are not
+// read.
 func TestReadLetters(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -14,30 +14,31 @@ import (
 	"mailroom/tracing"
 )
 
-// placedUnacknowledged is the condition for what a transport outside of the database has delivered and nobody has
-// acknowledged. It is also that of an index, which SQLite uses only where it stands to the letter.
+// placedUnacknowledged is the condition for a message that a transport outside of the database has delivered and that
+// is not acknowledged. An index has the same condition. SQLite uses the index only if a query repeats the condition
+// to the letter.
 const placedUnacknowledged = "status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> ''"
 
-// Request says which letters Read and Wait return: those that were delivered to an agent through a target and are not
-// acknowledged.
+// Request selects the letters that Read and Wait return: those that were delivered to an agent through a target and
+// are not acknowledged.
 type Request struct {
 	Agent  string
 	Target string // SCHEME:ADDRESS
-	Limit  int    // messages at most; fewer when their payloads have more than 4 MiB together
-	Mark   bool   // note that the agent is alive, and return as Fresh what Written is to mark as read
+	Limit  int    // maximum number of messages; fewer if their payloads exceed 4 MiB together
+	Mark   bool   // set Inbox.Fresh for Written; Wait also records that the agent is alive
 
-	Fits func(ms []orchestrator.Message) int // see reading.Options; nil takes all
+	Fits func(ms []orchestrator.Message) int // see reading.Options; nil accepts all
 }
 
-// Inbox is what Read and Wait return.
+// Inbox is the result of Read and Wait.
 type Inbox struct {
 	Messages []orchestrator.Message // in the order of reading
-	Fresh    []orchestrator.Message // those of them that are unread, for Written; with Mark
-	More     bool                   // there are others
+	Fresh    []orchestrator.Message // the unread ones, for Written; set only with Mark
+	More     bool                   // there are more messages
 }
 
-// Read returns letters that an agent has not acknowledged. It returns the same ones again until they are. Errors: those
-// of the database.
+// Read returns letters that an agent has not acknowledged. It returns the same letters again until they are
+// acknowledged. Errors: those of the database.
 func Read(ctx context.Context, l *ledger.Ledger, r Request) (in Inbox, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		in, err = r.find(c, conf)
@@ -51,7 +52,8 @@ func Read(ctx context.Context, l *ledger.Ledger, r Request) (in Inbox, err error
 	return in, err
 }
 
-// Written marks letters as read that were unread when Read returned them, since they were shown to the agent.
+// Written marks letters as read that were unread when Read returned them. Call it after the letters were shown to the
+// agent.
 func Written(ctx context.Context, l *ledger.Ledger, agent string, fresh []orchestrator.Message) error {
 	return l.WriteLazily(ctx, store.Of(agent), func(t *ledger.Tx) error {
 		for i := range fresh {
@@ -70,9 +72,10 @@ func Written(ctx context.Context, l *ledger.Ledger, agent string, fresh []orches
 	})
 }
 
-// find selects the letters. What was delivered to a removed agent that had the name is left out, as Config.Got would.
+// find returns the selected letters. It leaves out the letters to a removed agent that had the same name, as
+// Config.Got does.
 func (r *Request) find(c *store.Conn, conf *ledger.Config) (in Inbox, err error) {
-	key, err := json.Marshal(r.Target) // as AddMark writes it; within a note, its quotes are escaped
+	key, err := json.Marshal(r.Target) // in the form that AddMark writes; within a note, its quotes are escaped
 	if err != nil {
 		return in, err
 	}
@@ -91,12 +94,12 @@ func (r *Request) find(c *store.Conn, conf *ledger.Config) (in Inbox, err error)
 	return in, err
 }
 
-// lookAgain is how often Wait looks at the latest: the end of a delivery that another process makes rings no bell.
+// lookAgain is the longest time between two reads of Wait. The end of a delivery by another process rings no bell.
 const lookAgain = time.Second
 
-// Wait does what Read does, but first delivers what is due to the agent, and waits until there is something or the
-// timeout ends; an empty Inbox and no error means that it ended. With Mark, it also notes that the agent is alive
-// whatever it finds. Errors: busy; context.Cause(ctx) if ctx ended.
+// Wait delivers the messages that are due to the agent, and returns the letters that the agent has not acknowledged.
+// If there are none, Wait waits for letters until the timeout ends, and then returns an empty Inbox without an error.
+// With Mark, Wait also records that the agent is alive while it waits. Errors: busy; context.Cause(ctx) if ctx ended.
 func Wait(ctx context.Context, e *delivery.Engine, r Request, timeout time.Duration) (Inbox, error) {
 	deadline := e.Now().Add(timeout)
 	var rings <-chan bool
@@ -126,7 +129,7 @@ func Wait(ctx context.Context, e *delivery.Engine, r Request, timeout time.Durat
 				return Inbox{}, err
 			}
 			defer stop()
-			continue // something may have come before it listened
+			continue // a message may have come before Listen
 		}
 		select {
 		case <-rings:

@@ -16,26 +16,27 @@ import (
 	"mailroom/orchestrator"
 )
 
-// ear is how one process hears the bell of a database. It wakes the process's listeners
-//   - when its socket gets a datagram: the sender has committed;
-//   - after the -wal file was written to: somebody may be about to commit, perhaps by plain SQL (see lookAgain);
-//   - from time to time without any sign, because signs can be missed.
+// ear receives the bell of a database for one process. It wakes the listeners of the process
+// - when its socket receives a datagram, because the sender has committed;
+// - after a write to the -wal file, because somebody may be about to commit, perhaps with plain SQL (see lookAgain);
+// - from time to time without any sign, because signs can be missed.
 //
-// In the last two cases it wakes nobody if the bell's detector says that nothing was committed.
+// In the last two cases it wakes nobody if the bell's detector finds no commit.
 type ear struct {
 	bell    *Sockets
-	socket  *net.UnixConn // nil: none could be made yet
+	socket  *net.UnixConn // nil: no socket could be created yet
 	name    string        // of the socket, in the bell's folder
 	hint    *walHint
-	changed func() bool // whether anything may have been committed since it was last asked
-	release func()      // ends changed
+	changed func() bool // whether anything may have been committed since the last call
+	release func()      // releases the detector
 	quit    chan struct{}
 	done    chan struct{}
 }
 
-// lookAgain says when to look after the -wal file was written to: the write comes before the commit is visible, by the
-// time of an fsync where a commit waits for one. During the first fastLooks of them further writes start nothing new,
-// which bounds the cost of a busy database, this process's own commits included, to a few hundred looks per second.
+// lookAgain holds the times to look for a commit after a write to the -wal file. The commit becomes visible shortly
+// after the write, or after an fsync if the commit waits for one. During the first fastLooks looks, further writes
+// start nothing new. This limits the cost of a busy database, including the commits of this process, to a few hundred
+// looks per second.
 var lookAgain = [...]time.Duration{
 	200 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, // a fast disk
 	25 * time.Millisecond, 100 * time.Millisecond, // a slow one
@@ -43,16 +44,16 @@ var lookAgain = [...]time.Duration{
 
 const fastLooks = 3
 
-// The first looks, up to slowLooks, are left out when a ring was made or heard just now: it has most likely told of the
-// same write already, and whoever was rung needs the processor.
+// The first looks, up to slowLooks, are skipped after a recent ring. That ring was most likely for the same write,
+// and the process that was woken needs the processor.
 const slowLooks = 2
 
-// rang reports whether there was a ring within the time of the first looks.
+// rang reports whether a ring was sent or received within the time of the first looks.
 func (e *ear) rang() bool {
 	return time.Since(time.Unix(0, e.bell.rang.Load())) < lookAgain[slowLooks]
 }
 
-// openEar begins to listen. Commits from now on are heard.
+// openEar begins to listen. It receives commits from now on.
 func openEar(b *Sockets) *ear {
 	e := &ear{
 		bell: b, changed: func() bool { return true }, release: func() {},
@@ -67,7 +68,7 @@ func openEar(b *Sockets) *ear {
 	return e
 }
 
-// close ends the ear and waits until it has cleaned up.
+// close stops the ear and waits until the ear has cleaned up.
 func (e *ear) close() {
 	close(e.quit)
 	<-e.done
@@ -83,20 +84,20 @@ func (e *ear) run() {
 
 	look := time.NewTimer(time.Hour)
 	defer look.Stop()
-	var began time.Time    // of the looks under way
-	next := len(lookAgain) // the next one; none are under way
+	var began time.Time    // start of the current series of looks
+	next := len(lookAgain) // next look; len(lookAgain) if no series is running
 	begin := func() {
 		nap(lookAgain[0])
 		began, next = time.Now().Add(-lookAgain[0]), 0
 		look.Reset(0)
 	}
 	if e.bell.Detector != nil {
-		begin() // a commit may be under way whose write we did not see
+		begin() // a commit may be under way whose write came before the watch
 	}
 	for {
 		writes := e.hint.events()
 		if next < fastLooks {
-			writes = nil // the kernel keeps what comes, as one
+			writes = nil // the kernel keeps further writes as one event
 		}
 		select {
 		case <-e.quit:
@@ -110,7 +111,7 @@ func (e *ear) run() {
 		case event := <-writes:
 			e.hint.handle(event)
 			begin()
-		case <-e.hint.errors(): // such as an overflow: anything may have happened
+		case <-e.hint.errors(): // for example an overflow: any event may be lost
 			e.hint.handle(fsnotify.Event{Op: fsnotify.Remove})
 			begin()
 		case <-look.C:
@@ -129,9 +130,9 @@ func (e *ear) run() {
 	}
 }
 
-// interval is the time to the next look without any sign. With a socket and a file to watch it is there for what nobody
-// foresaw. To wake up for it is most of what a waiter costs, so all waiters of a machine do that at the same time, when a
-// daemon is awake anyway.
+// interval returns the time to the next look without a sign. With a socket and a watched file these looks are only a
+// safeguard. Waking up for them is most of the cost of a waiter, so all waiters of a machine wake at the same time,
+// when a daemon is awake anyway.
 func (e *ear) interval() time.Duration {
 	if e.socket != nil && e.hint.watching() {
 		return orchestrator.Until(5 * e.bell.poll)
@@ -139,14 +140,14 @@ func (e *ear) interval() time.Duration {
 	return e.bell.poll
 }
 
-// nap sleeps for less than a millisecond, which is the least that a timer takes in a program that is otherwise idle. A
-// signal may end it early.
+// nap sleeps for less than a millisecond, which is the shortest time of a timer in a program that is otherwise idle.
+// A signal may end the sleep early.
 func nap(d time.Duration) {
 	timeout := unix.NsecToTimeval(d.Nanoseconds())
 	unix.Select(0, nil, nil, nil, &timeout)
 }
 
-// rebind makes a new socket if there is none, or if somebody removed its name. What was rung meanwhile was not heard.
+// rebind creates a new socket if there is none, or if somebody removed its name. Rings sent in between are lost.
 func (e *ear) rebind() (bound bool) {
 	if e.socket != nil {
 		if info, err := os.Lstat(filepath.Join(e.bell.folder, e.name)); err == nil && info.Mode()&fs.ModeSocket != 0 {
@@ -157,8 +158,8 @@ func (e *ear) rebind() (bound bool) {
 	return e.bind()
 }
 
-// bind makes the socket, and the folder if need be, unless the database is gone. The last listener of another process
-// may remove the folder at any time as long as it is empty, so it tries again a few times.
+// bind creates the socket, and the folder if necessary, unless the database is gone. It tries several times, because
+// the last listener of another process may remove the folder whenever the folder is empty.
 func (e *ear) bind() (bound bool) {
 	if e.bell.Exists != nil && !e.bell.Exists() {
 		return false
@@ -196,7 +197,7 @@ func listenIn(folder, name string) (*net.UnixConn, error) {
 	return net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
 }
 
-// unbind closes the socket and removes its name, and the folder if it was the last.
+// unbind closes the socket and removes its name. It also removes the folder if no other socket is left.
 func (e *ear) unbind() {
 	if e.socket == nil {
 		return
@@ -208,7 +209,7 @@ func (e *ear) unbind() {
 	e.socket = nil
 }
 
-// hear wakes the listeners for each datagram that comes, until the socket is closed.
+// hear wakes the listeners for each datagram until the socket is closed.
 func (b *Sockets) hear(socket *net.UnixConn) {
 	var ring [maxRing]byte
 	for {

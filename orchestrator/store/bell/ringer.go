@@ -10,28 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringer sends the rings of one process to the sockets in a bell's folder. It keeps the folder and its own socket open,
-// and knows the names in the folder until they change: to open and list it for every ring takes as long as a small
-// transaction. The zero value is ready. Safe for concurrent use.
+// ringer sends the rings of one process to the sockets in a bell's folder. It keeps the folder and its own socket
+// open, and keeps the list of names until the folder changes, because opening and listing the folder for every ring
+// would take as long as a small transaction. The zero value is ready to use. It is safe for concurrent use.
 type ringer struct {
 	mu     sync.Mutex
-	closed bool // nothing is kept any more
+	closed bool // keep nothing open any more
 	opened bool // dir and socket are valid
 	dir    int
 	socket int
 	names  []string
-	since  unix.Timespec // when the folder had changed last, as it was listed
-	sure   bool          // names stand until the folder changes again
+	since  unix.Timespec // modification time of the folder when it was listed
+	sure   bool          // names is valid until the folder changes again
 }
 
-// unsureFor is how long a folder must have been left alone for its list to be kept: two changes within one tick of the
-// file system's clock look like one.
+// unsureFor is how long a folder must be unchanged before its list is kept: two changes within one tick of the file
+// system's clock look like one.
 const unsureFor = 100 * time.Millisecond
 
-// ring sends a datagram to every socket in the folder but own.
+// ring sends a datagram to every socket in the folder except own.
 //
-// A listener binds its socket before it looks into the database, and the folder is looked at after the commit: whoever
-// is missing in it will see the commit when it looks.
+// A listener binds its socket before it looks into the database, and the folder is listed after the commit. A
+// listener that is missing in the list therefore sees the commit when it looks.
 func (g *ringer) ring(folder, own string, datagram []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,11 +48,11 @@ func (g *ringer) ring(folder, own string, datagram []byte) {
 	}
 }
 
-// list brings names up to date. False means that there is no folder, or no socket to be had.
+// list updates names. It returns false if there is no folder, or if no socket can be opened.
 func (g *ringer) list(folder string) bool {
 	var s unix.Stat_t
 	if g.opened && (unix.Fstat(g.dir, &s) != nil || s.Nlink == 0) {
-		g.drop() // the folder was removed; there may be another under its name
+		g.drop() // the folder was removed; another may have its name
 	}
 	if !g.opened {
 		dir, err := openBellFolder(folder)
@@ -79,8 +79,8 @@ func (g *ringer) list(folder string) bool {
 	return true
 }
 
-// ringOne sends one datagram. A full queue means that the listener has rings it has not heard yet. A refusal means that
-// its process died, or that the socket is being bound this moment. What else may be wrong is not the ringer's business.
+// ringOne sends one datagram and ignores errors. A full queue means that the listener has not received earlier rings
+// yet. A refused connection means that the listener's process is dead, or that the socket is just being bound.
 func (g *ringer) ringOne(folder, name string, datagram []byte) {
 	address := socketAddress(folder, g.dir, name)
 	if address == "" {
@@ -92,7 +92,7 @@ func (g *ringer) ringOne(folder, name string, datagram []byte) {
 	}
 }
 
-// Close ends the keeping. A ring that comes later is sent all the same.
+// close closes the files of the ringer. Later rings are still sent.
 func (g *ringer) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,24 +108,25 @@ func (g *ringer) drop() {
 	}
 }
 
-// deadAfter is how old a socket that refuses must be to count as dead.
+// deadAfter is the age at which a socket that refuses connections is considered dead.
 const deadAfter = 10 * time.Second
 
-// removeDead removes the name of a socket that nobody has open. Names are random, so nobody will bind it again.
+// removeDead removes the name of a socket that no process has open. Names are random, so the name is not bound
+// again.
 func removeDead(dir int, name string) {
 	if s, is := socketAt(dir, name); is && time.Since(time.Unix(s.Mtim.Unix())) > deadAfter {
 		unix.Unlinkat(dir, name, 0)
 	}
 }
 
-// socketAt reports whether a name in an open folder is that of a socket. A link to one is none: whoever brought the
-// folder here could have any socket of this machine rung by it.
+// socketAt reports whether a name in an open folder is a socket. A symbolic link to a socket does not count: whoever
+// put the folder there could otherwise make this process ring any socket of this machine.
 func socketAt(dir int, name string) (s unix.Stat_t, is bool) {
 	err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW)
 	return s, err == nil && s.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
 
-// namesIn lists an open folder, as far as that works.
+// namesIn lists an open folder. It returns the names that it could read before an error.
 func namesIn(dir int) (names []string) {
 	var buf [4096]byte
 	for {
@@ -140,7 +141,7 @@ func namesIn(dir int) (names []string) {
 	}
 }
 
-// datagramSocket opens a socket that no child process inherits.
+// datagramSocket opens a socket that child processes do not inherit.
 func datagramSocket() (int, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

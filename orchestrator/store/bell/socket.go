@@ -1,4 +1,4 @@
-// Package bell wakes processes that wait for a database in a file, through unix sockets in a folder beside it.
+// Package bell wakes processes that wait for a database in a file, with Unix sockets in a folder beside the file.
 package bell
 
 import (
@@ -17,53 +17,52 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Sockets is the doorbell of a database: a folder DBPATH-bell in which every listening process has a unix datagram
-// socket. Ringing sends each of them one datagram, see ringOf. A process has one ear (see ear) however many listen in
-// it.
+// Sockets is the bell of a database. Every listening process has a Unix datagram socket in the folder DBPATH-bell.
+// Ringing sends one datagram to each socket, see ringOf. A process has one ear, however many listeners it has.
 //
-// It only ever saves time. Without it (a read-only folder, a writer that knows nothing of it) the ear's own ways of
-// noticing a commit remain.
+// The bell only saves time. Without it (a read-only folder, a writer that does not ring), the ear finds commits in
+// its other ways.
 type Sockets struct {
 	folder string
 	wal    string
 	log    *slog.Logger
 
-	// Detector begins to watch the database for changes, so that a hint or a poll rings only if somebody committed:
-	// changed says whether there was a commit since Detector, or changed, was called last, and stop ends that. The
-	// calls of one pair never overlap, stop is called once, and no changed after it. nil: every look rings. Set it
-	// before the first Listen.
+	// Detector begins to watch the database for commits, so that a hint or a poll rings only after a commit. changed
+	// reports whether there was a commit since Detector or changed was last called, and stop ends the watch. The
+	// calls of one pair never overlap; stop is called once, and changed is not called after it. If Detector is nil,
+	// every look rings. Set it before the first Listen.
 	Detector func() (changed func() bool, stop func())
 
-	// Exists reports whether the database is there: where it is not, no folder is made. nil: it is. Set it before the
-	// first Listen.
+	// Exists reports whether the database exists; if it does not, no folder is created. If Exists is nil, the
+	// database is assumed to exist. Set it before the first Listen.
 	Exists func() bool
 
-	// poll is how often an ear looks without any hint, and whether its socket is still there; a fifth as often while it
-	// has both. Set it before the first Listen.
+	// poll is how often an ear looks without a hint, and checks that its socket is still there. An ear with both a
+	// socket and a watched file looks a fifth as often. Set it before the first Listen.
 	poll time.Duration
 
-	// Linger is how long the ear stays open without a listener: to close it takes the kernel tens of milliseconds,
-	// which would be part of every wait. Set it before the first Listen.
+	// Linger is how long the ear stays open without a listener. Closing it takes the kernel tens of milliseconds,
+	// which would be added to every wait. Set it before the first Listen.
 	Linger time.Duration
 
 	ringer ringer
-	rang   atomic.Int64 // when a ring was last made or heard here, in nanoseconds since 1970
+	rang   atomic.Int64 // time of the last ring sent or received here, in nanoseconds since 1970
 
 	local store.Listeners
-	own   atomic.Pointer[string] // the name of this process's socket, nil without one
+	own   atomic.Pointer[string] // name of this process's socket; nil if there is none
 
 	mu   sync.Mutex
-	ear  *ear        // nil while nobody listens
+	ear  *ear        // nil if nobody listens
 	idle *time.Timer // closes the ear; nil while somebody listens
 }
 
-// New returns the bell of the database at dbPath. It touches nothing before the first Listen.
+// New returns the bell of the database at dbPath. It creates nothing before the first Listen.
 func New(dbPath string, log *slog.Logger) *Sockets {
 	return &Sockets{folder: dbPath + "-bell", wal: dbPath + "-wal", log: log, poll: time.Second}
 }
 
-// Listen implements Bell. Where no socket can be made it falls back silently. The ear outlives its last listener by
-// Linger; Close ends it at once.
+// Listen implements Bell. If no socket can be created, it silently uses the other ways. The ear stays open for
+// Linger after its last listener has stopped; Close ends it at once.
 func (b *Sockets) Listen(ctx context.Context, recipient string) (<-chan bool, func(), error) {
 	if ctx.Err() != nil {
 		return nil, func() {}, context.Cause(ctx)
@@ -93,10 +92,10 @@ func (b *Sockets) Listen(ctx context.Context, recipient string) (<-chan bool, fu
 	return rings, stop, nil
 }
 
-// CloseRinger ends what ringing keeps open.
+// CloseRinger closes the files that ringing keeps open.
 func (b *Sockets) CloseRinger() { b.ringer.close() }
 
-// Close ends the ear, unless somebody listens.
+// Close ends the ear unless somebody is listening.
 func (b *Sockets) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,15 +116,15 @@ func (b *Sockets) Ring(recipients ...string) {
 	b.rang.Store(time.Now().UnixNano())
 	own := ""
 	if name := b.own.Load(); name != nil {
-		own = *name // local.wake was its ring
+		own = *name // local.Wake has already woken the listeners of this process
 	}
 	b.ringer.ring(b.folder, own, ringOf(recipients))
 }
 
-// maxRing bounds a datagram of the bell, in bytes.
+// maxRing is the maximum size of a datagram of the bell, in bytes.
 const maxRing = 1024
 
-// ringOf is the datagram of a ring: the recipients, one to a line, or a single byte 1 for everybody.
+// ringOf returns the datagram of a ring: the recipients, one per line, or a single byte 1 for everybody.
 func ringOf(recipients []string) []byte {
 	ring := []byte(strings.Join(recipients, "\n"))
 	if len(ring) == 0 || len(ring) > maxRing {
@@ -134,7 +133,7 @@ func ringOf(recipients []string) []byte {
 	return ring
 }
 
-// recipientsOf reads a datagram of the bell: nil is everybody.
+// recipientsOf decodes a datagram of the bell. It returns nil for everybody.
 func recipientsOf(ring []byte) []string {
 	if len(ring) == 0 || ring[0] == 1 {
 		return nil
@@ -142,11 +141,12 @@ func recipientsOf(ring []byte) []string {
 	return strings.Split(string(ring), "\n")
 }
 
-// maxSocketPath is the size of the field that takes a socket's path, its final NUL included.
+// maxSocketPath is the size of the field for the path of a socket, including the final NUL.
 const maxSocketPath = len(unix.RawSockaddrUnix{}.Path)
 
-// socketAddress returns the path by which the kernel takes a socket in the folder, which is open as dir: the plain one
-// if it is short enough, else on Linux one by way of the descriptor. "" if there is none.
+// socketAddress returns the path under which the kernel accepts a socket in the folder, which is open as dir. It is
+// the plain path if that is short enough, and on Linux otherwise a path through the descriptor. It returns "" if
+// there is no such path.
 func socketAddress(folder string, dir int, name string) string {
 	if plain := folder + "/" + name; len(plain) < maxSocketPath {
 		return plain

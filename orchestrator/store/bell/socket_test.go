@@ -20,7 +20,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// deafBell returns a bell whose listeners hear real rings only: no poll, no hint.
+// deafBell returns a bell whose listeners receive only rings: it has no poll and no hint.
 func deafBell(path string) *Sockets {
 	b := New(path, slog.Default())
 	b.poll = time.Hour
@@ -28,7 +28,7 @@ func deafBell(path string) *Sockets {
 	return b
 }
 
-// detect makes a detector of one function.
+// detect returns a detector that uses one function.
 func detect(changed func() bool) func() (func() bool, func()) {
 	return func() (func() bool, func()) { return changed, func() {} }
 }
@@ -51,7 +51,7 @@ func TestBellWithinOneProcess(t *testing.T) {
 		t.Errorf("two listeners of one process have %d sockets", len(names))
 	}
 	bell.Ring()
-	if len(one) == 0 || len(two) == 0 { // at once: no socket lies between
+	if len(one) == 0 || len(two) == 0 { // at once: a process does not ring itself through a socket
 		t.Error("the process does not hear itself")
 	}
 }
@@ -76,7 +76,7 @@ func TestBellFarDownInTheFileSystem(t *testing.T) {
 func TestBellCleansUp(t *testing.T) {
 	t.Parallel()
 	bell := deafBell(filepath.Join(t.TempDir(), "a.db"))
-	bell.Ring() // nobody has ever listened: nothing to do, and nothing made
+	bell.Ring() // nobody has ever listened: Ring has nothing to do, and creates nothing
 	if _, err := os.Stat(bell.folder); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("ringing made a folder: %v", err)
 	}
@@ -93,7 +93,7 @@ func TestBellCleansUp(t *testing.T) {
 		t.Errorf("the folder is not for its owner alone: %v %v", info, err)
 	}
 	cancel()
-	stopOne() // waits for what the end of the context set going
+	stopOne() // waits for what the end of the context started
 	if names, _ := os.ReadDir(bell.folder); len(names) != 1 {
 		t.Errorf("%d sockets while one listens", len(names))
 	}
@@ -106,7 +106,7 @@ func TestBellCleansUp(t *testing.T) {
 	<-rings
 }
 
-// bindIn puts a socket into a bell's folder that nobody reads.
+// bindIn binds a socket that nobody reads in a bell's folder.
 func bindIn(t *testing.T, folder, name string) *net.UnixConn {
 	t.Helper()
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -153,8 +153,8 @@ func TestBellRemovesTheNamesOfTheDead(t *testing.T) {
 	}
 }
 
-// TestBellRingsNoSocketElsewhere: a link in the folder, as it may come with a database that somebody else has packed,
-// has no other socket rung.
+// TestBellRingsNoSocketElsewhere checks that a link in the folder makes the bell ring no other socket. Such a link
+// may come with a database that somebody else has packed.
 func TestBellRingsNoSocketElsewhere(t *testing.T) {
 	t.Parallel()
 	bell, other := deafBell(filepath.Join(t.TempDir(), "a.db")), filepath.Join(t.TempDir(), "other")
@@ -184,7 +184,7 @@ func TestBellDoesNotWaitForAListenerThatDoesNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	bell := deafBell(path)
 	bindIn(t, bell.folder, "sleeper")
-	for range 100 { // the queue takes about ten
+	for range 100 { // the queue holds about ten
 		bell.Ring()
 	}
 	rings := listen(t, deafBell(path))
@@ -207,10 +207,11 @@ func TestBellNameRemovedIsMadeAgain(t *testing.T) {
 			if what == "folder" {
 				gone = listener.folder
 			}
-			if err := os.Rename(gone, filepath.Join(t.TempDir(), "gone")); err != nil { // at once: a name is made again meanwhile
+			// A rename is atomic; the listener may bind a new name at any time.
+			if err := os.Rename(gone, filepath.Join(t.TempDir(), "gone")); err != nil {
 				t.Fatal(err)
 			}
-			<-rings // what was rung meanwhile was lost, so it wakes once
+			<-rings // rings in between were lost, so the listener wakes once
 			if after := *listener.own.Load(); after == before {
 				t.Error("the name is the old one")
 			}
@@ -243,11 +244,11 @@ func TestBellWhereNoSocketCanBe(t *testing.T) {
 		t.Error("heard a ring although nothing was committed")
 	}
 	committed <- struct{}{}
-	<-rings // by the poll
+	<-rings // from the poll
 	if err := os.Remove(listener.folder); err != nil {
 		t.Fatalf("the file that was in the way is gone: %v", err)
 	}
-	<-rings // there is a socket now
+	<-rings // now there is a socket
 	deafBell(path).Ring()
 	<-rings
 }
@@ -283,8 +284,8 @@ func TestBellReleasesItsDetector(t *testing.T) {
 	}
 }
 
-// BenchmarkRing measures ringing with so many other processes listening. The queue of each is full: reading it would
-// be the listener's time.
+// BenchmarkRing measures ringing with a number of other processes listening. Their queues are full, since reading
+// the queues would take the listeners' time.
 func BenchmarkRing(b *testing.B) {
 	for _, listeners := range []int{0, 1, 8} {
 		b.Run(fmt.Sprintf("listeners=%d", listeners), func(b *testing.B) {
@@ -300,8 +301,8 @@ func BenchmarkRing(b *testing.B) {
 	}
 }
 
-// TestRingerLearnsOfNewListeners: what a ringer keeps of the folder is never in the way of a listener that came, or of
-// a folder that was made anew, since it rang last, however fast they change.
+// TestRingerLearnsOfNewListeners checks that the ringer's copy of the folder never makes it miss a listener that is
+// new, or a folder that was created again, since the last ring, however fast they change.
 func TestRingerLearnsOfNewListeners(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
@@ -336,8 +337,8 @@ func TestRingerLearnsOfNewListeners(t *testing.T) {
 	<-rings
 }
 
-// TestRingerLearnsOfTheFirstListener: a ringer that nobody ever listened to rings for the first who does, also when the
-// folder above is removed and made anew.
+// TestRingerLearnsOfTheFirstListener checks that a ringer that never had a listener rings for the first one, even if
+// the folder above was removed and created again.
 func TestRingerLearnsOfTheFirstListener(t *testing.T) {
 	t.Parallel()
 	above := filepath.Join(t.TempDir(), "above")
@@ -363,8 +364,8 @@ func TestRingerLearnsOfTheFirstListener(t *testing.T) {
 	}
 }
 
-// TestRingsReachWhomTheyName: a ring for one recipient reaches whoever listens for it or for everything, here and, as a
-// datagram, in other processes; one that names too many reaches everybody.
+// TestRingsReachWhomTheyName checks that a ring for one recipient reaches those who listen for that recipient or for
+// everything, in this process and, as a datagram, in others. A ring with too many names reaches everybody.
 func TestRingsReachWhomTheyName(t *testing.T) {
 	t.Parallel()
 	var l store.Listeners

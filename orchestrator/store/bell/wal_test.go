@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// openPlain opens a database as any program does that knows SQLite and nothing of Mailroom.
+// openPlain opens a database like a program that uses SQLite without Mailroom.
 func openPlain(t *testing.T, path string) *sqlite3.SQLiteConn {
 	t.Helper()
 	c, err := (&sqlite3.SQLiteDriver{}).Open(path)
@@ -81,7 +81,7 @@ func TestBellHearsAPlainWriter(t *testing.T) {
 	}
 }
 
-// awaitEvent waits until the hint tells of something, and lets it handle that.
+// awaitEvent waits for an event of the hint, and passes it to handle.
 func awaitEvent(t *testing.T, h *walHint) fsnotify.Event {
 	t.Helper()
 	select {
@@ -112,11 +112,11 @@ func TestWALHintFollowsTheFile(t *testing.T) {
 		if !hint.renew() {
 			t.Fatal("does not see that the file came")
 		}
-		for write := false; !write; { // what comes first may be left from the file before
+		for write := false; !write; { // the first events may be left from the previous file
 			plainExec(t, writer, `INSERT INTO m VALUES (1)`)
 			write = awaitEvent(t, hint).Has(fsnotify.Write)
 		}
-		writer.Close() // the last to close removes the file
+		writer.Close() // the last connection removes the file when it closes
 		if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal("the -wal is still there")
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is wrong with an address is said where that shows no password.
+// Errors about an address show no password.
 func TestAddressesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for address, says := range map[string]string{

@@ -13,24 +13,25 @@ import (
 	"mailroom/orchestrator/store/postgres/wire"
 )
 
-// backend is the one connection of a process that writes. Leaders, of whom there is one at a time, own it.
+// backend is the connection of a process that writes. It belongs to the current leader; there is one leader at a
+// time.
 type backend struct {
 	s *Store
 	*store.Conn
 
-	until time.Time // of the present batch: when it gives up
-	tries int       // how often it was run again since something was lost
-	alone bool      // the present transaction is alone
-	held  int       // how often it has tried to hold a recipient
-	xid   string    // of it
-	taken bool      // the number of a row was: the next transaction begins with having others
-	met   bool      // the batch has met another transaction: it is run again alone
+	until time.Time // the time at which the current batch gives up
+	tries int       // number of repeated runs, other than after waiting for a lock
+	alone bool      // the current transaction is alone
+	held  int       // number of calls of Hold in the current transaction
+	xid   string    // id of the current transaction
+	taken bool      // the number of a row was taken: the next transaction first gets new numbers
+	met   bool      // the batch has conflicted with another transaction: it runs again alone
 
-	batch  *store.Batch // the present one
-	before int          // what Writes was when it began
+	batch  *store.Batch // the current batch
+	before int          // value of Writes when the batch began
 	mark   mark         // of the last commit
 
-	unwatch func() // ends the watch over the connection
+	unwatch func() // ends the watch of the servers
 
 	mu sync.Mutex // held while c is set
 	c  *conn      // nil until it is needed, and after it was lost
@@ -40,8 +41,7 @@ func newBackend(s *Store) *backend {
 	return &backend{s: s, Conn: &store.Conn{}, mark: newMark(), unwatch: func() {}}
 }
 
-// Write runs the batch. Nothing is left to be done when it returns: the server has the commit on its disk, unless the
-// batch is lazy.
+// Write runs the batch. When it returns, the server has the commit on its disk, unless the batch is lazy.
 func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 	w.until, w.tries, w.met, w.taken = until, 0, false, false
 	w.batch, w.before = b, w.Writes
@@ -55,13 +55,13 @@ func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 	return store.NothingToSync, nil
 }
 
-// Explain gives an error of the database its code.
+// Explain adds the code to an error of the database.
 func (w *backend) Explain(err error) error { return w.s.Explain(err) }
 
 // Note does nothing.
 func (w *backend) Note(error) {}
 
-// Abandon closes the connection; the next batch opens another.
+// Abandon closes the connection. The next batch opens another one.
 func (w *backend) Abandon() { w.shut() }
 
 func (w *backend) shut() {
@@ -73,7 +73,7 @@ func (w *backend) shut() {
 	}
 }
 
-// open connects if need be.
+// open connects if there is no open connection.
 func (w *backend) open(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +90,7 @@ func (w *backend) open(ctx context.Context) error {
 	return nil
 }
 
-// Begin begins a transaction with the locks of a scope.
+// Begin begins a transaction and takes the locks of a scope.
 func (w *backend) Begin(ctx context.Context, until time.Time, scope store.Scope) error {
 	if w.met {
 		scope = store.Alone
@@ -99,7 +99,7 @@ func (w *backend) Begin(ctx context.Context, until time.Time, scope store.Scope)
 	defer cancel()
 	err := w.begin(ctx, until, scope)
 	for tries := 0; (isLost(err) || isDemoted(err)) && ctx.Err() == nil && tries < maxTries; tries++ {
-		// the connection may have been lost since it was used last
+		// The connection may have been lost since its last use.
 		w.shut()
 		orchestrator.Pause(ctx, rand.N(shortestPause))
 		err = w.begin(ctx, until, scope)
@@ -127,7 +127,7 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	calls = append(append(calls, locks...), wire.Call{Text: "SELECT hold_floors(), pg_current_xact_id(), " + readClock})
 	results, err := w.c.Begin(ctx, calls...)
 	if err != nil && ctx.Err() != nil {
-		w.shut() // the request to cancel it may arrive late, and would hit what comes next
+		w.shut() // a late cancel request would hit the next statement
 		return store.GaveUp(ctx)
 	}
 	if err != nil {
@@ -147,7 +147,7 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	return nil
 }
 
-// latest is until, but at least a moment from now, since the lock is tried at least once.
+// latest returns until, but at least one second from now, since the lock is tried at least once.
 func latest(until time.Time) time.Time {
 	if soon := time.Now().Add(time.Second); until.Before(soon) {
 		return soon
@@ -155,9 +155,10 @@ func latest(until time.Time) time.Time {
 	return until
 }
 
-// Commit commits, and finds out what has become of it when the connection is lost meanwhile. It is never cancelled:
-// what was cancelled may be committed all the same. A commit that makes an outcome durable always writes, since what
-// was read may be another's that no standby has confirmed yet: then it is confirmed before.
+// Commit commits. If the connection is lost during the commit, Commit finds out whether the transaction was
+// committed. It is never cancelled, since a cancelled commit may succeed all the same. A commit that makes an
+// outcome durable always writes a row: the batch may have read data of another commit that no standby has confirmed
+// yet, and that commit is then confirmed first.
 func (w *backend) Commit() error {
 	if err := w.c.Failure(); err != nil {
 		w.Rollback()
@@ -172,7 +173,7 @@ func (w *backend) Commit() error {
 	switch {
 	case err == nil:
 		return nil
-	case !isLost(err) && !w.c.Raw.IsClosed(): // the server has refused it
+	case !isLost(err) && !w.c.Raw.IsClosed(): // the server has refused the commit
 		w.Rollback()
 		return err
 	}
@@ -183,7 +184,7 @@ func (w *backend) Commit() error {
 	return w.fate(err)
 }
 
-// Rollback undoes the transaction, unless that has gone with its connection.
+// Rollback rolls the transaction back, unless it has ended with its connection.
 func (w *backend) Rollback() error {
 	if w.c == nil || w.c.Raw.IsClosed() || w.c.Raw.TxStatus() == 'I' {
 		return nil
@@ -191,16 +192,16 @@ func (w *backend) Rollback() error {
 	if w.c.Rollback() != nil {
 		w.shut()
 	}
-	return nil // it is undone with the connection
+	return nil // closing the connection rolls the transaction back
 }
 
-// maxTries bounds how often a batch is run again, unless it has waited for a lock each time.
+// maxTries is how often a batch runs again, not counting the runs after it waited for a lock.
 const maxTries = 5
 
-// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or
-// its server takes no writes any more, or it met another that writes at the same time, or somebody has taken the number
-// of a row. A row that has become unique twice is such a meeting, unless nobody else writes; so is a table for which it
-// has not waited as long as it may, see HoldStill.
+// Again reports whether the transaction can succeed if it runs again. It can if the connection was lost before the
+// commit, if the server no longer takes writes, if it conflicted with another transaction, or if the number of a row
+// was taken. A violated unique index counts as a conflict, unless nobody else writes. So does a lock timeout on a
+// table, see HoldStill.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
 	taken := isTaken(failure)
@@ -211,7 +212,7 @@ func (w *backend) Again(failure error) bool {
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}
-	w.met = w.met || meets || taken // numbers that leap over many would confuse who holds floors below
+	w.met = w.met || meets || taken // large gaps in the numbers would confuse those who hold floors below
 	if !waited {
 		w.tries++
 	}

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// cancel has the server end the statement of a process for which a condition on pg_stat_activity holds, once there is
-// one.
+// cancel waits until a condition on pg_stat_activity holds for a process, and then makes the server cancel its
+// statement.
 func cancel(t *testing.T, address, condition string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -28,13 +28,15 @@ func cancel(t *testing.T, address, condition string) {
 	t.Errorf("nobody to cancel: %s", condition)
 }
 
-// Whoever is ended by the server, for a timeout or by an administrator, may try again: what it was doing was undone.
+// A statement that the server ended, for a timeout or for an administrator, can be tried again, since its work was
+// undone.
 func TestEndedByServer(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
 	s := initAt(t, address)
 	sleep := func(c *store.Conn) error {
-		_, err := c.Number(`SELECT count(pg_sleep(?1))`, 60) // what has no arguments is asked ahead the next time: see opening
+		// A statement without arguments would be sent ahead the next time: see opening.
+		_, err := c.Number(`SELECT count(pg_sleep(?1))`, 60)
 		return err
 	}
 	const sleeps, waits = `wait_event = 'PgSleep'`, `wait_event_type = 'Lock'`
@@ -79,7 +81,7 @@ func TestEndedByServer(t *testing.T) {
 	}
 }
 
-// Who only reads does not wait for ever either for a table that somebody has locked.
+// A reader does not wait for ever for a table that somebody has locked.
 func TestReaderOfALockedTable(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))

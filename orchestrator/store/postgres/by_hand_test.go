@@ -20,7 +20,7 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// Whoever writes by hand names the tables with their schema: what the database does by itself then needs no
+// Programs that write by hand name the tables with their schema, and then the triggers of the database need no
 // search_path.
 func TestByHandWithoutSearchPath(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,8 @@ func TestByHandWithoutSearchPath(t *testing.T) {
 	}
 }
 
-// A query may read the inbox view of an agent that was added after the database was made, and write nothing there.
+// A query can read the inbox view of an agent that was added after the database was created, but write nothing
+// there.
 func TestQueryOfAnInboxView(t *testing.T) {
 	t.Parallel()
 	e := made(t, postgrestest.Place(postgrestest.Start(t, postgrestest.Careless)), "b")
@@ -64,7 +65,7 @@ func TestQueryOfAnInboxView(t *testing.T) {
 	}
 }
 
-// What somebody has written into tables that steer, or holds while he reads, hinders nobody.
+// Rows that somebody writes into tables with control data, or locks during a read, block nobody.
 func TestByHandHindersNobody(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -94,8 +95,8 @@ func TestByHandHindersNobody(t *testing.T) {
 	s.Run(`INSERT INTO b_inbox (message_id, payload) VALUES ('m9', '1')`)
 }
 
-// TestIdleTransaction has another program keep a transaction open that has read all messages, and does nothing more, so
-// that the server can clear no old row away: 2,000 messages are sent, delivered and read meanwhile, each once.
+// TestIdleTransaction keeps a transaction of another program open and idle after it has read all messages, so that
+// the server cannot remove old rows. Meanwhile 2,000 messages are sent, delivered and read, each once.
 func TestIdleTransaction(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -128,7 +129,7 @@ func TestIdleTransaction(t *testing.T) {
 	idle.Run(`COMMIT`)
 }
 
-// Where a mistyped address leads nothing is made, but by who asks for that.
+// At a mistyped address, nothing is created except by an explicit request.
 func TestOnlyInitMakesTables(t *testing.T) {
 	t.Parallel()
 	place, err := openAt(storetest.Options{Address: postgrestest.Place(postgrestest.Start(t)),

@@ -12,10 +12,11 @@ import (
 	"mailroom/orchestrator/store/postgres/check"
 )
 
-// checkPatience bounds all questions to the server.
+// checkPatience is the time limit for all queries of a check.
 const checkPatience = 30 * time.Second
 
-// CheckPlace looks at the server. Each check is by itself: one that fails, for lack of a right, ends no other.
+// CheckPlace checks the server. Each check is independent: a check that fails, for example for lack of a right, does
+// not end the others.
 func (s *Store) CheckPlace(ctx context.Context, report store.Report) {
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
@@ -37,7 +38,7 @@ func (s *Store) CheckPlace(ctx context.Context, report store.Report) {
 	}
 }
 
-// checkAuditor looks whether queries can be run, and can do nothing but read.
+// checkAuditor checks that queries can run, and that they can only read.
 func (s *Store) checkAuditor(c *store.Conn, report store.Report) error {
 	return c.Query(`
 		SELECT r.rolcanlogin AND has_schema_privilege(r.oid, current_schema(), 'USAGE')
@@ -81,8 +82,8 @@ func (s *Store) checkAuditor(c *store.Conn, report store.Report) error {
 	}, "{"+strings.ReplaceAll(credentials, " ", "")+"}")
 }
 
-// CheckLock reports whether a transaction keeps all others from writing. It does not ask a server that takes no writes:
-// checkServer reports that.
+// CheckLock reports whether a transaction keeps all others from writing. It skips a server that takes no writes,
+// which checkServer reports.
 func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool) {
 	var takesNone int64
 	_ = s.Look(ctx, func(c *store.Conn) (err error) {
@@ -94,7 +95,7 @@ func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool
 		return false
 	}
 	var who []string
-	for range 2 { // if nobody is seen to hold the lock, once more: the server may only have been slow
+	for range 2 { // once more if no holder is found: the server may only have been slow
 		if !store.IsLocked(ctx, s.Write, report) {
 			return false
 		}

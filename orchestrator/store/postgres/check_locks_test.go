@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// Whoever holds a row locked by hand is named to those who ask what a message waits for, also if he has it through a
-// view.
+// A program that has locked a row by hand is named in the explanation why a message waits, even if it locked the row
+// through a view.
 func TestLockedRowsAreExplained(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -29,7 +29,7 @@ func TestLockedRowsAreExplained(t *testing.T) {
 				t.Fatal(err)
 			}
 			postgrestest.Connect(t, address).Run(`BEGIN; ` + lock)
-			for { // it is named once it has taken longer than others do
+			for { // named once the lock has been held longer than usual
 				reasons, err := overview.Why(t.Context(), e.Ledger, sent.MessageID)
 				if err != nil {
 					t.Fatal(err)

@@ -6,8 +6,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// checkPooler says that a pooler stands before the server, how it hands out connections, and whether there is a way
-// past it.
+// checkPooler reports whether a pooler is in use, how it assigns connections, and whether there is a way past it.
 func (s *Store) checkPooler(_ *store.Conn, report store.Report) error {
 	pooled, past := s.pooled.Load(), s.direct != s.config
 	if !pooled && !past {
@@ -49,8 +48,8 @@ func (s *Store) checkPooler(_ *store.Conn, report store.Report) error {
 	return nil
 }
 
-// poolerMode tells a pooler that keeps a server's process for each session from one that keeps it for a transaction:
-// there, sooner or later, two that are open at the same time had the same.
+// poolerMode returns "transaction" or "session". In transaction mode, two connections that are open at the same time
+// sooner or later use the same server process; in session mode they never do.
 func poolerMode(s *Store, ctx context.Context) (mode string, err error) {
 	one, _, err := s.connect(ctx, s.config)
 	if err != nil {

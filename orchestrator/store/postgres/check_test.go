@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// at opens a store as one process has it, until the test ends.
+// at opens a store, as one process does, until the test ends.
 func at(t *testing.T, address string) *postgres.Store {
 	t.Helper()
 	nothing := func(*store.Transaction) error { return nil }
@@ -31,7 +31,7 @@ func at(t *testing.T, address string) *postgres.Store {
 	return s
 }
 
-// initAt is at, and makes the database unless it is there.
+// initAt opens a store, and creates the database if it does not exist.
 func initAt(t *testing.T, address string) *postgres.Store {
 	t.Helper()
 	s := at(t, address)
@@ -41,8 +41,8 @@ func initAt(t *testing.T, address string) *postgres.Store {
 	return s
 }
 
-// finds checks the place as a new process does, and looks for some findings: CHECK LEVEL PART-OF-WHAT-IT-SAYS. All
-// others must be ok.
+// finds checks the place like a new process, and compares the findings: CHECK LEVEL PART-OF-THE-TEXT. All other
+// findings must be ok.
 func finds(t *testing.T, address string, findings ...string) {
 	t.Helper()
 	found := map[string]string{}
@@ -69,7 +69,8 @@ func finds(t *testing.T, address string, findings ...string) {
 	}
 }
 
-// user makes a user with a database of his own, and returns the database's address for him and for the administrator.
+// user creates a user with a database, and returns the address of the database for that user and for the
+// administrator.
 func user(t *testing.T, server, name string) (his, admins string) {
 	t.Helper()
 	for _, statement := range []string{"CREATE ROLE " + name + " LOGIN", "CREATE DATABASE " + name + " OWNER " + name} {
@@ -81,7 +82,7 @@ func user(t *testing.T, server, name string) (his, admins string) {
 	return strings.Replace(admins, "postgres@", name+"@", 1), admins
 }
 
-// TestCheckPlace changes the server under a database, and looks what the doctor says of it.
+// TestCheckPlace changes the server of a database, and checks the findings of the doctor.
 func TestCheckPlace(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -109,10 +110,10 @@ func TestCheckPlace(t *testing.T) {
 
 	sql(`ALTER DATABASE ann SET synchronous_commit = off`)
 	finds(t, ann, "acknowledged: problem acknowledged before it is on disk")
-	initAt(t, ann) // sets it for ann
+	initAt(t, ann) // stores the settings for ann
 	finds(t, ann)
 
-	// What a pool that takes no settings from its clients has: those of its user.
+	// A pool that takes no settings from its clients has the settings of its user.
 	rows, err := postgrestest.SQL(t.Context(), ann,
 		`SELECT current_setting('enable_seqscan'), current_setting('search_path'),
 			current_setting('statement_timeout')`)
@@ -137,7 +138,7 @@ func TestCheckPlace(t *testing.T) {
 	finds(t, ann, "server: problem does not accept writes")
 }
 
-// until asks until the server has read its configuration anew.
+// until repeats a query until the server has read its configuration again.
 func until(t *testing.T, address, question, answer string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -150,7 +151,7 @@ func until(t *testing.T, address, question, answer string) {
 	t.Fatalf("%s is not %q", question, answer)
 }
 
-// TestCheckLock has one process keep others from writing.
+// TestCheckLock makes one process keep others from writing.
 func TestCheckLock(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -180,8 +181,8 @@ func TestCheckLock(t *testing.T) {
 	}
 }
 
-// TestInitWithoutRights makes a database as a user that may not, and as one for whom the administrator has made the
-// schema.
+// TestInitWithoutRights creates a database as a user without the right to do so, and as a user for whom the
+// administrator has created the schema.
 func TestInitWithoutRights(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -202,7 +203,7 @@ func TestInitWithoutRights(t *testing.T) {
 	finds(t, bobs)
 }
 
-// TestPasswords has a server that asks both users for their passwords, which are in a file.
+// TestPasswords uses a server that asks both users for their passwords, which are in a file.
 func TestPasswords(t *testing.T) {
 	server := postgrestest.Start(t)
 	ann, _ := user(t, server, "ann")
@@ -223,7 +224,7 @@ func TestPasswords(t *testing.T) {
 	if _, err := postgrestest.SQL(t.Context(), server, "SELECT pg_reload_conf()"); err != nil {
 		t.Fatal(err)
 	}
-	for err == nil { // until it has read the file
+	for err == nil { // until the server has read the file
 		_, err = postgrestest.SQL(t.Context(), ann, "SELECT 1")
 	}
 	file := filepath.Join(t.TempDir(), "pgpass")
@@ -261,7 +262,7 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// TestTakesNoWrites has a database that somebody has made read-only: reading works, and what writes says why it cannot.
+// TestTakesNoWrites makes a database read-only: reads succeed, and writes return the reason why they fail.
 func TestTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

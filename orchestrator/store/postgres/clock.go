@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// clock is the server's, on which all hosts agree whatever theirs say. It is read at the beginning of each write
-// transaction, behind its locks, behind each that is taken later, and when a connection is opened; in between, this
-// machine's goes on from there. Safe for concurrent use.
+// clock is the server's clock, on which all hosts agree. It is read at the beginning of each write transaction,
+// after its locks are taken, after each later lock, and when a connection is opened. Between these times, the clock
+// of this machine advances it. clock is safe for concurrent use.
 type clock struct {
 	local func() time.Time
-	ahead atomic.Int64 // of the local one, in nanoseconds
+	ahead atomic.Int64 // offset from the local clock, in nanoseconds
 }
 
-// readClock is an expression for the time by the server's clock, for set.
+// readClock is an expression for the time of the server's clock, as input for set.
 const readClock = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
-// set takes over what the server has just read.
+// set sets the clock to a time that the server has just read.
 func (c *clock) set(read []byte) {
 	if n, err := strconv.ParseInt(string(read), 10, 64); err == nil {
 		c.ahead.Store(int64(time.UnixMicro(n).Sub(c.local())))

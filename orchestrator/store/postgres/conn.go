@@ -12,8 +12,8 @@ import (
 // conn is a connection of a store.
 type conn struct {
 	*wire.Conn
-	knows int       // the version of the tables that this program knows
-	used  time.Time // when somebody read with it last
+	knows int       // the version of the tables that this program supports
+	used  time.Time // when the connection was last used for reading
 }
 
 func connectWith(s *Store, ctx context.Context, config *pgconn.Config) (*conn, error) {

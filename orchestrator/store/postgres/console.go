@@ -17,14 +17,14 @@ import (
 	"mailroom/orchestrator/store/postgres/wire"
 )
 
-// auditRole is the user of the server as which queries that somebody has written are run. It reads all tables but those
-// with credentials, and nothing else: what a query can do is what that user can.
+// auditRole is the server's user that runs audit queries. This user can read all tables except those with
+// credentials, and can do nothing else. Its rights are the limit of what a query can do.
 const auditRole = "mailroom_audit"
 
-// queryTimeout ends an audit query that runs for too long.
+// queryTimeout is the maximum duration of an audit query.
 const queryTimeout = 60 * time.Second
 
-// grants lets the user of audits read, if there is one.
+// grants lets the audit user read the tables, if the user exists.
 const grants = `
 DO $$
 BEGIN
@@ -36,18 +36,18 @@ BEGIN
 END
 $$`
 
-// reads matches how a query begins.
+// reads matches the beginning of a query that reads.
 var reads = pattern.New(`(?i)^(\s|--[^\n]*\n|/\*([^*]|\*[^/])*\*/|\()*(SELECT|WITH|VALUES|TABLE|EXPLAIN|SHOW)\b`)
 
-// aboutQuery are the settings of a query's transaction. The server also ends a query once its client is gone, if its
-// operating system reports that.
+// aboutQuery begins the transaction of a query and makes its settings. The server also ends a query when the client
+// has disconnected, if the server's operating system can detect that.
 var aboutQuery = fmt.Sprintf(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = %d;
 	DO $$ BEGIN SET LOCAL client_connection_check_interval = 1000; EXCEPTION WHEN OTHERS THEN END $$; SELECT pg_backend_pid()`, queryTimeout.Milliseconds())
 
 // Query runs one SELECT for an audit, as another user and in a transaction that cannot write, and returns at most as
-// many rows as bound allows. Parameters are bound to ?1, ?2, ... Errors: invalid_params for a statement that is wrong
-// or not allowed, takes a lock or makes a row that is too long; timeout of a minute as unavailable; unavailable where
-// there is no such user.
+// many rows as bound allows. Parameters are bound to ?1, ?2, ... The error is invalid_params if the statement is
+// wrong or not allowed, takes a lock or produces a row that is too long. It is unavailable if the query runs for
+// more than a minute, or if the audit user does not exist.
 func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, params ...any) (store.Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
 		return store.Table{},
@@ -85,7 +85,7 @@ func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, 
 	}
 	table, err := table(answer, bound)
 	if table.Truncated || err != nil {
-		raw.Drop() // which leaves the rest of the answer where it is
+		raw.Drop() // leaves the rest of the result unread
 	}
 	if err != nil {
 		return store.Table{}, queryError(ctx, err)
@@ -93,12 +93,12 @@ func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, 
 	return *table, nil
 }
 
-// looksEvery is the interval between two looks for the locks of a query. A query can keep others from writing for that
-// long.
+// looksEvery is the interval at which the locks of a query are checked. A query can keep others from writing for
+// this long.
 const looksEvery = 100 * time.Millisecond
 
-// endWithLock ends a query once its session has an advisory lock, or waits for one. Whoever only reads may take them,
-// in words that no list has, and by them all who write wait for each other.
+// endWithLock ends a query when its session has an advisory lock or waits for one. Any user who can read can also
+// take such locks, in forms that no list of words covers, and can thereby block all writers.
 func (s *Store) endWithLock(ctx context.Context, pid string, end context.CancelCauseFunc) {
 	for orchestrator.Pause(ctx, looksEvery); ctx.Err() == nil; orchestrator.Pause(ctx, looksEvery) {
 		var locks int64
@@ -112,13 +112,13 @@ func (s *Store) endWithLock(ctx context.Context, pid string, end context.CancelC
 			end(orchestrator.Errorf(orchestrator.InvalidParams,
 				"the query was stopped because it took an advisory lock, which would block other writers").
 				WithHint("Use one SELECT that only reads"))
-		case err != nil && ctx.Err() == nil: // nobody would see its locks
+		case err != nil && ctx.Err() == nil: // the locks can no longer be checked
 			end(err)
 		}
 	}
 }
 
-// table reads an answer row by row, as far as the bound allows.
+// table reads a result row by row, as far as the bound allows.
 func table(answer *wire.Stream, bound store.Bound) (*store.Table, error) {
 	table := store.NewTable(answer.Columns(), bound)
 	row := make(store.Row, len(table.Columns))
@@ -132,17 +132,17 @@ func table(answer *wire.Stream, bound store.Bound) (*store.Table, error) {
 	}
 	err := answer.Close()
 	if long := (*pgproto3.ExceededMaxBodyLenErr)(nil); errors.As(err, &long) && len(table.Rows.Pieces()) > 0 {
-		table.Truncated = true // as where the row is read before it is refused
+		table.Truncated = true // same result as for a row that is read and then rejected
 		return table, nil
 	}
 	return table, err
 }
 
-// makeAuditor is what makes the user of audits. A server has few connections, and each query of each process takes one.
+// makeAuditor is the statement that creates the audit user. A server has few connections, and each query takes one.
 const makeAuditor = "CREATE ROLE " + auditRole + " LOGIN NOINHERIT CONNECTION LIMIT 20"
 
-// enterAsAuditor connects as the user of audits, whose password is that of no other. A row of an answer may take maxRow
-// bytes; 0 is any.
+// enterAsAuditor connects as the audit user, without the password of the other user. maxRow is the maximum size of a
+// row in bytes; 0 means no limit.
 func enterAsAuditor(s *Store, ctx context.Context, maxRow int) (*conn, error) {
 	address, err := url.Parse(s.dsn)
 	if err != nil {
@@ -156,13 +156,13 @@ func enterAsAuditor(s *Store, ctx context.Context, maxRow int) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.Password = "" // PGPASSWORD is another's
+	config.Password = "" // PGPASSWORD belongs to the other user
 	config.MaxProtocolMessageBodyLen = maxRow
 	c, _, err := s.reach(ctx, config)
 	return c, err
 }
 
-// noAuditor is the error of a query whose user cannot enter.
+// noAuditor returns the error of a query if the audit user cannot connect.
 func noAuditor(err error) error {
 	if codeOf(err) == tooManyConnections {
 		return &orchestrator.Error{Code: orchestrator.Busy, Err: err,

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// A query that takes the lock of all writers, in whatever words, or waits for it, is ended, and says so: whoever writes
-// meanwhile can do so.
+// A query that takes the lock of all writers, in whatever form, or waits for it, is ended with an error. Other
+// programs can write meanwhile.
 func TestQueryCannotKeepOthersFromWriting(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
@@ -76,7 +76,7 @@ func TestQueryCannotKeepOthersFromWriting(t *testing.T) {
 	}
 }
 
-// A row that is longer than an answer may be is refused before it is in memory.
+// A row that is longer than the maximum result is rejected before it is in memory.
 func TestQueryOfALongRow(t *testing.T) {
 	t.Parallel()
 	s := initAt(t, postgrestest.Place(postgrestest.Start(t, postgrestest.Careless)))
@@ -95,7 +95,7 @@ func TestQueryOfALongRow(t *testing.T) {
 	}
 }
 
-// Where the user of queries has no connection left, one more is busy.
+// If the audit user has no free connection, another query fails with busy.
 func TestQueryWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)

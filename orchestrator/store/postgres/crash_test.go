@@ -8,9 +8,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// A server that crashes during a COMMIT gives the transaction's number to another one afterwards, if it had written
-// nothing of the first to its disk. What that number has become says nothing then of what has become of the first,
-// which must be run again.
+// A server that crashes during a COMMIT reuses the transaction's id if it had written nothing of that transaction to
+// its disk. The status of that id then belongs to the other transaction, and the first one must run again.
 func TestNumberGivenTwice(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -25,7 +24,7 @@ func TestNumberGivenTwice(t *testing.T) {
 		}
 		return first
 	}
-	sql(`ALTER SYSTEM SET wal_writer_delay = '1s'`) // so that nothing of it is on the disk
+	sql(`ALTER SYSTEM SET wal_writer_delay = '1s'`) // so that nothing of the transaction is on the disk
 	sql(`SELECT pg_reload_conf()`)
 	p := newProxy(t, place)
 	st := opened(t, p.address)
@@ -40,7 +39,7 @@ func TestNumberGivenTwice(t *testing.T) {
 			sql(`INSERT INTO of_another VALUES (1)`)
 		}
 	}
-	for attempt := range 5 { // something may have come to the disk
+	for attempt := range 5 { // something may have reached the disk
 		p.arm("before")
 		key, number, runs := fmt.Sprint("lost ", attempt), "", 0
 		err := write(st, store.Job(func(tx *store.Transaction) (err error) {
@@ -55,7 +54,7 @@ func TestNumberGivenTwice(t *testing.T) {
 		if err != nil || runs != 2 || count(t, st, key) != 1 {
 			t.Fatalf("%v after %d runs, %d rows", err, runs, count(t, st, key))
 		}
-		<-done // the connection ends with the server, before what comes behind
+		<-done // the connection ends with the server, before anything that follows
 		if sql(`SELECT pg_xact_status('`+number+`'::xid8)`) == "committed" {
 			return
 		}

@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// tcpUserTimeout is TCP_USER_TIMEOUT: how long what was sent may stay unacknowledged. Source: linux/tcp.h.
+// tcpUserTimeout is TCP_USER_TIMEOUT: how long sent data may stay unacknowledged. Source: linux/tcp.h.
 const tcpUserTimeout = 18
 
-// boundSilence bounds how long a connection waits until what it sent is acknowledged; keepalives do that only where
-// nothing was sent.
+// boundSilence limits how long a connection waits for the acknowledgment of sent data. Keepalives limit the wait
+// only while no data is unacknowledged.
 func boundSilence(network, _ string, c syscall.RawConn) (err error) {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

@@ -4,5 +4,5 @@ package postgres
 
 import "syscall"
 
-// boundSilence does nothing: only keepalives notice that a host has vanished.
+// boundSilence does nothing. Only keepalives detect the loss of a host.
 func boundSilence(string, string, syscall.RawConn) error { return nil }

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestOtherEncodings: a database whose encoding lacks characters gets no tables.
+// TestOtherEncodings checks that no tables are created in a database whose encoding lacks characters.
 func TestOtherEncodings(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
@@ -34,8 +34,8 @@ func TestOtherEncodings(t *testing.T) {
 	}
 }
 
-// TestTextThatTheEncodingLacks: in a database that has tables nevertheless, a message with a character that the
-// encoding lacks fails alone, and says why. The doctor says what is wrong.
+// TestTextThatTheEncodingLacks checks that, if such a database has tables nevertheless, a message with a character
+// that the encoding lacks fails alone and with the reason. The doctor reports the encoding.
 func TestTextThatTheEncodingLacks(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)

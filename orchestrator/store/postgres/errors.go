@@ -14,34 +14,34 @@ import (
 	"mailroom/orchestrator/store/postgres/check"
 )
 
-// errNone is the cause of an error about a database that is not there.
+// errNone is the cause of an error about a database that does not exist.
 var errNone = errors.New("the schema has no Mailroom tables")
 
-// noDatabase is the error for a place without a database.
+// noDatabase returns the error for an address without a database.
 func noDatabase(s *Store) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errNone,
 		Message: "there is no database at " + s.path,
 		Hint:    "To create it, run `mailroom --db " + orchestrator.ShellWord(s.path) + " init`"}
 }
 
-// mayNotEnter is the error for a database that is another user's.
+// mayNotEnter returns the error for a database that belongs to another user.
 func mayNotEnter(s *Store) error {
 	return &orchestrator.Error{Code: orchestrator.PermissionDenied,
 		Message: "the user of " + s.path + " has no right to use the schema " + s.schema,
 		Hint:    "Use the address that the database was created with. The tables of Mailroom belong to one user"}
 }
 
-// takesNoWrites is the error for a server that can only be read.
+// takesNoWrites returns the error for a server that can only be read.
 func takesNoWrites(s *Store, err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err,
 		Message: "the server of " + s.path + " does not accept writes because it is a standby or read-only",
 		Hint:    check.NameAll}
 }
 
-// namePast is what to do about a pooler that is the only way to the server.
+// namePast is the advice for a pooler that is the only way to the server.
 const namePast = "Add the server's own address, percent-encoded, to the address of the database: direct=postgres://USER@HOST/DATABASE"
 
-// The classes and codes of the server's errors that this package tells apart. Source: PostgreSQL's manual, appendix A.
+// The error codes of the server that this package distinguishes. Source: PostgreSQL's manual, appendix A.
 const (
 	lockNotAvailable     = "55P03"
 	queryCanceled        = "57014"
@@ -64,7 +64,7 @@ const (
 	protocolViolation    = "08P01"
 )
 
-// codeOf returns the server's code of an error, "" for one that is not the server's.
+// codeOf returns the server's code of an error, or "" if the error is not from the server.
 func codeOf(err error) string {
 	var own *pgconn.PgError
 	if errors.As(err, &own) {
@@ -73,15 +73,16 @@ func codeOf(err error) string {
 	return ""
 }
 
-// isKeptOut reports whether the server does not let this user in.
+// isKeptOut reports whether the server refuses to let this user connect.
 func isKeptOut(err error) bool { return strings.HasPrefix(codeOf(err), "28") }
 
-// isLost reports whether an error says that the connection, or the server, has gone.
+// isLost reports whether an error means that the connection or the server is gone.
 func isLost(err error) bool {
 	var net net.Error
 	var connecting *pgconn.ConnectError
 	switch code := codeOf(err); {
-	case err == nil, refusesTransactions(err), err == context.DeadlineExceeded, err == context.Canceled: // the last: what was asked for has given up by itself
+	// A bare context error means that the caller has given up.
+	case err == nil, refusesTransactions(err), err == context.DeadlineExceeded, err == context.Canceled:
 		return false
 	case code != "":
 		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == idledTooLong
@@ -91,25 +92,26 @@ func isLost(err error) bool {
 		strings.Contains(err.Error(), "unexpected EOF")
 }
 
-// refusesRow reports whether an error says that the server does not take what a user wrote: a character that its
-// encoding lacks, a value that is too long for an index, what a trigger has raised.
+// refusesRow reports whether the server rejected data of a user: a character that its encoding does not have, a
+// value that is too long for an index, or an error raised by a trigger.
 func refusesRow(err error) bool {
 	var own *pgconn.PgError
 	if !errors.As(err, &own) {
 		return false
 	}
 	switch own.Code {
-	case "22021", "22P05", "54000", "P0001": // character_not_in_repertoire, untranslatable_character, program_limit_exceeded, raise_exception
+	// character_not_in_repertoire, untranslatable_character, program_limit_exceeded, raise_exception
+	case "22021", "22P05", "54000", "P0001":
 		return true
 	}
-	return own.Routine == "exec_stmt_raise" // RAISE of PL/pgSQL, whatever code that gives
+	return own.Routine == "exec_stmt_raise" // RAISE of PL/pgSQL, whatever its code is
 }
 
-// isDemoted reports whether an error says that the server takes no writes, though it answers: another may have taken
-// its place.
+// isDemoted reports whether an error means that the server answers but takes no writes. Another server may have
+// taken its place.
 func isDemoted(err error) bool { return codeOf(err) == readOnlyTransaction }
 
-// Explain gives an error of the database its code and the advice what to do. Others pass through.
+// Explain adds to an error of the database its code and a hint what to do. Other errors are returned unchanged.
 func (s *Store) Explain(err error) error {
 	var own *orchestrator.Error
 	if err == nil || errors.As(err, &own) {

@@ -1,16 +1,15 @@
 package postgres
 
-// SetSteps gives a store further steps than those of this program; oldest is the oldest version whose programs may go
-// on.
+// SetSteps gives a store more steps than this program has. oldest is the oldest version whose programs may continue.
 func (s *Store) SetSteps(oldest int, steps ...string) {
 	s.upgrades = upgrades{append(present.steps[:len(present.steps):len(present.steps)], steps...), oldest}
 }
 
-// Version is that of the tables.
+// Version returns the version of the tables.
 func (s *Store) Version() int { return s.version() }
 
-// LockOfWriters is the call that takes the lock by which all who write wait for each other.
+// LockOfWriters returns the SQL call that takes the lock for which all writers wait.
 func (s *Store) LockOfWriters() string { return s.lock(writing) }
 
-// NumberOfWriters is the second number of that lock, as pg_locks has it.
+// NumberOfWriters returns the second number of that lock, as in pg_locks.
 func (s *Store) NumberOfWriters() uint32 { return uint32(s.lockNumber("")) }

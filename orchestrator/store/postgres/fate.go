@@ -14,10 +14,10 @@ import (
 	"mailroom/orchestrator/store/postgres/wire"
 )
 
-// mark is how a process recognizes its last commit when the server did not answer it. The number of the transaction
-// would not do: a server that crashed, or another that took its place, gives a number once more that a transaction had
-// of which nothing was written down, so that pg_xact_status may speak of somebody else's. The mark is a row of the
-// table commits, which is changed together with the COMMIT.
+// mark identifies the last commit of a process if the server did not answer that commit. The id of the transaction
+// is not enough: a server that crashed, or another that took its place, may reuse the id of a transaction of which
+// nothing was written to disk, and pg_xact_status may then report the status of a different transaction. The mark is
+// a row of the table commits, which the same transaction changes just before its COMMIT.
 type mark struct {
 	process string // random
 	n       int64  // of the last transaction that was to be committed
@@ -26,13 +26,15 @@ type mark struct {
 func newMark() mark { return mark{process: rand.Text()} }
 
 const (
-	// markFreshness is how old the time in a mark may be. It is an index's, so it is not changed each time.
+	// markFreshness is the maximum age of the time in a mark. The time is indexed, so it is not changed with every
+	// commit.
 	markFreshness = "10 minutes"
-	// markAge is when a mark is removed, by a process that writes for the first time. Its own asks for at most askFor.
+	// markAge is the age at which a mark is removed, by a process that writes for the first time. A process asks for
+	// its own mark for at most askFor.
 	markAge = "1 hour"
 )
 
-// next makes the next mark, at the end of a transaction.
+// next returns the calls that write the next mark at the end of a transaction.
 func (m *mark) next() []wire.Call {
 	m.n++
 	calls := []wire.Call{{Text: `INSERT INTO commits AS c (process, n, at) VALUES ($1, $2, now())
@@ -47,14 +49,14 @@ func (m *mark) next() []wire.Call {
 	return calls
 }
 
-// errUndone says that a transaction was not committed, and never will be.
+// errUndone means that a transaction was not committed, and never will be.
 var errUndone = errors.New("the server aborted the transaction; nothing was written")
 
-// askFor is how long a server is asked what has become of a transaction, at least.
+// askFor is how long a server is asked about the outcome of a transaction.
 const askFor = time.Minute
 
-// fate finds out what has become of the transaction whose COMMIT was not answered: nil if it was committed, errUndone,
-// to be run again, if it was not.
+// fate finds out the outcome of a transaction whose COMMIT was not answered. It returns nil if the transaction was
+// committed, and errUndone, so that the transaction runs again, if it was not.
 func (w *backend) fate(lost error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), askFor)
 	defer cancel()
@@ -81,12 +83,13 @@ func (w *backend) fate(lost error) error {
 		Hint:    "Before you try again, check whether the change was written"}
 }
 
-// outcome reports whether a transaction of another connection is over, and then whether it was committed.
+// outcome reports whether a transaction of another connection is over, and if so, whether it was committed.
 //
-// A number of a transaction that is not smaller than the next one's was lost in a crash, or was never heard of by this
-// server. The mark is looked for in a statement of its own: one that asked for both would see the state before it
-// learned that the transaction is over. What is seen may not have been confirmed by a standby yet, if its session was
-// ended while it waited for that; so a commit of ours comes after it, which is confirmed only when all before it is.
+// A transaction id that is not smaller than the next id of this server was lost in a crash, or never reached this
+// server. The mark is read in a separate statement, because a single statement could read the table before it finds
+// that the transaction is over. A standby may not have confirmed the visible commit yet, if the session ended while
+// it waited for that confirmation. The second statement is therefore an UPDATE: its own commit is confirmed only
+// after all earlier ones.
 func outcome(c *conn, ctx context.Context, xid string, m *mark) (over, done bool, err error) {
 	ask := func(text string) (answer string, err error) {
 		results, err := c.Ask(ctx, text)
@@ -95,7 +98,7 @@ func outcome(c *conn, ctx context.Context, xid string, m *mark) (over, done bool
 				answer = string(row[0])
 			}
 		}
-		return answer, cmp.Or(err, ctx.Err()) // what was cancelled may look as if it had succeeded
+		return answer, cmp.Or(err, ctx.Err()) // a cancelled query may look successful
 	}
 	status, err := ask(fmt.Sprintf(`SELECT CASE WHEN '%[1]s'::xid8 < pg_current_xact_id() THEN pg_xact_status('%[1]s'::xid8) END`, xid))
 	if err != nil || status == "in progress" {
@@ -109,8 +112,9 @@ func outcome(c *conn, ctx context.Context, xid string, m *mark) (over, done bool
 	return err == nil, found != "", err
 }
 
-// endAbandoned ends the session of a transaction of ours whose connection was lost, if it waits for its client: it
-// would hold its locks until the server notices. One that works, or waits for the disk or for a standby, is let alone.
+// endAbandoned ends the session of our transaction whose connection was lost, if the session waits for its client.
+// It would otherwise hold its locks until the server notices. A session that is working, or waits for the disk or a
+// standby, is not ended.
 func endAbandoned(c *conn, ctx context.Context, xid string) error {
 	return c.Do(ctx,
 		fmt.Sprintf(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = '%s'::xid8::xid

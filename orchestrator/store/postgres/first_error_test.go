@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// What ends a transaction is what its user is told, also where the work goes on, and gets to know behind it that the
-// transaction has ended.
+// The error that ends a transaction is the error that its caller gets, even if the work continues and then fails
+// because the transaction has ended.
 func TestFirstError(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
@@ -45,7 +45,7 @@ func TestFirstError(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	err := write(s, store.Job(func(t *store.Transaction) error { // one that is undone ends nothing
+	err := write(s, store.Job(func(t *store.Transaction) error { // a failure that is undone ends nothing
 		failure, err := t.Savepoint(func() error { return bad(t) })
 		if failure == nil || err != nil {
 			return errors.Join(errors.New("apart"), err)

@@ -22,7 +22,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// engine opens a database on a server, with a bell of its own, as another process would.
+// engine opens a database on a server with its own bell, like another process.
 func engine(t *testing.T, address string) *delivery.Engine {
 	t.Helper()
 	return enginetest.OpenWith(t, ledger.Options{
@@ -31,7 +31,7 @@ func engine(t *testing.T, address string) *delivery.Engine {
 	})
 }
 
-// made makes a database at an address with these agents, and views of their inboxes.
+// made creates a database at an address with these agents and their inbox views.
 func made(t *testing.T, address string, names ...string) *delivery.Engine {
 	t.Helper()
 	e := engine(t, address)
@@ -61,7 +61,7 @@ type follower struct {
 	words []string // MESSAGE EVENT
 }
 
-// look reads what there is to be read.
+// look reads the events that are available.
 func (f *follower) look() {
 	f.t.Helper()
 	for more := true; more; {
@@ -76,7 +76,8 @@ func (f *follower) look() {
 	}
 }
 
-// TestFirstBegunLastCommitted follows the trace beside a transaction that begins before another and commits after it.
+// TestFirstBegunLastCommitted follows the trace during a transaction that begins before another one and commits
+// after it.
 func TestFirstBegunLastCommitted(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -109,7 +110,7 @@ func TestFirstBegunLastCommitted(t *testing.T) {
 		t.Errorf("delayed by %q, %v", by, err)
 	}
 
-	// What another program, or another database of the server, has open holds nothing up.
+	// Open transactions of another program, or of another database of the server, delay nothing.
 	slow.Run("BEGIN; CREATE TABLE other (n int); INSERT INTO other VALUES (1)")
 	fast.Begin()
 	trace(fast, "m4", "created")
@@ -118,7 +119,7 @@ func TestFirstBegunLastCommitted(t *testing.T) {
 	want.Rows(t, f.words[3:], "m4 created")
 	slow.Run("ROLLBACK")
 
-	// A transaction that is undone leaves ids out.
+	// A transaction that is rolled back leaves a gap in the ids.
 	slow.Begin()
 	trace(slow, "m5", "created")
 	slow.Run("ROLLBACK")
@@ -136,8 +137,8 @@ func TestFirstBegunLastCommitted(t *testing.T) {
 	}
 }
 
-// TestFollowedBesideWriters follows the trace beside six transactions at a time: none of their events is passed, or
-// shown twice, and what happens to one message comes in its order.
+// TestFollowedBesideWriters follows the trace during six parallel transactions. None of their events is skipped or
+// shown twice, and the events of one message come in their order.
 func TestFollowedBesideWriters(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -156,14 +157,14 @@ func TestFollowedBesideWriters(t *testing.T) {
 					s.Run("ROLLBACK")
 					continue
 				}
-				if n%3 == 0 { // others pass this one
+				if n%3 == 0 { // others overtake this one
 					s.Run("SELECT pg_sleep(0.02)")
 				}
 				trace(s, m, "read")
 				s.Run("COMMIT")
 				written <- m
 				select {
-				case other := <-written: // by whichever transaction has committed
+				case other := <-written: // written by any transaction that has committed
 					s.Begin()
 					trace(s, other, "acknowledged")
 					s.Run("COMMIT")
@@ -186,7 +187,7 @@ func TestFollowedBesideWriters(t *testing.T) {
 	followed(t, address, f)
 }
 
-// followed compares what was shown with what there is.
+// followed compares the events that were shown with those in the database.
 func followed(t *testing.T, address string, f *follower) {
 	t.Helper()
 	rows, err := postgrestest.SQL(t.Context(), address, `SELECT id, message_id, event FROM message_trace ORDER BY id`)
@@ -212,7 +213,7 @@ func followed(t *testing.T, address string, f *follower) {
 	}
 }
 
-// TestFollowedBesideEngines follows the trace, and counts it, beside six processes that send to each other and read.
+// TestFollowedBesideEngines follows and counts the trace while six processes send to each other and read.
 func TestFollowedBesideEngines(t *testing.T) {
 	t.Parallel()
 	followBesideEngines(t, postgrestest.Start(t))

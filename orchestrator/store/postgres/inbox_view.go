@@ -8,9 +8,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), as SQLite has it: it
-// shows what is unread, and what a reader was handed under a lease that has ended. Its triggers are in triggers.sql.
-// The name is checked and can stand in SQL; with its ending it is no longer than the server's names may be.
+// inboxView creates the inbox of an agent that the command document defines, NAME_inbox(message_id, payload), as on
+// SQLite. The view shows unread messages, and messages that were handed to a reader whose lease has ended. Its
+// triggers are in triggers.sql. The name has been checked and is safe in SQL; with its suffix it fits the server's
+// limit for names.
 const inboxView = `
 	CREATE VIEW "%[1]s_inbox" AS
 	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = ''
@@ -25,10 +26,11 @@ const inboxView = `
 	    END IF;
 	END $$`
 
-// HasInboxTable returns false: nobody has made the tables of the command document on a server.
+// HasInboxTable returns false, because no program creates the tables of the command document on a server.
 func (c *conn) HasInboxTable(string) (bool, error) { return false, nil }
 
-// MakeInboxView makes the view of an agent's inbox. Error: conflict when something else has its name.
+// MakeInboxView creates the inbox view of an agent. The error is conflict if another object has the name of the
+// view.
 func (c *conn) MakeInboxView(name, _ string) error {
 	var schema, kind string
 	err := (&store.Conn{Driver: c}).Query(`SELECT current_schema(),
@@ -42,7 +44,7 @@ func (c *conn) MakeInboxView(name, _ string) error {
 	}
 	switch kind {
 	case "v":
-		return nil // of an agent of that name which was removed while somebody read the view
+		return nil // of a removed agent of the same name, whose view somebody was reading
 	case "":
 	default:
 		return orchestrator.Errorf(orchestrator.Conflict,
@@ -54,9 +56,9 @@ func (c *conn) MakeInboxView(name, _ string) error {
 	return c.Script(fmt.Sprintf(inboxView, name, arguments, auditRole))
 }
 
-// DropInboxView drops the view of an agent, and with it its triggers. Where somebody reads it at that moment, which may
-// take as long as pg_dump does, it stays: everybody who writes would wait. It shows what an agent has that does not
-// exist: nothing.
+// DropInboxView drops the inbox view of an agent together with its triggers. If somebody is reading the view, which
+// may take as long as a pg_dump, the view is kept, because all writers would have to wait. It then shows the inbox
+// of an agent that does not exist, which is empty.
 func (c *conn) DropInboxView(name string) error {
 	before, _, err := (&store.Conn{Driver: c}).Text(`SELECT current_setting('lock_timeout')`)
 	if err != nil {
@@ -70,7 +72,7 @@ func (c *conn) DropInboxView(name string) error {
 	return err
 }
 
-// InboxViews returns the agents that have such a view.
+// InboxViews returns the agents that have an inbox view.
 func (c *conn) InboxViews() ([]string, error) {
 	return (&store.Conn{Driver: c}).Texts(`SELECT name FROM pg_class JOIN agents ON relname = name || '_inbox'
 		WHERE relkind = 'v' AND relnamespace = current_schema()::regnamespace`)

@@ -21,36 +21,37 @@ import (
 	"mailroom/tracing"
 )
 
-// An interleaving is two operations of two processes at the same time, each with a connection of its own: a comes to a
-// place in its transaction and stops there, then b does all of its work, or as much of it as it can while a has not
-// gone on, and then a goes on.
+// An interleaving is two operations of two processes at the same time, each with its own connection. Operation a
+// stops at a place in its transaction. Then b does all of its work, or as much as it can while a is stopped. Then a
+// continues.
 type interleaving struct {
 	name string
 
-	// byLock says that an advisory lock keeps the two apart: without it the check must fail. Others are right by a
-	// unique index, by a condition in the statement or by the lock of a row, and must be right without any.
+	// byLock is set if an advisory lock keeps the two apart: without the lock, the check must fail. Other
+	// interleavings are correct by a unique index, a condition in the statement or a row lock, and must be correct
+	// without advisory locks.
 	byLock bool
 
-	set  func(s *scene) // makes what the two are about
-	skip int            // so many of these statements are passed by
-	// a stops before the first statement in which this stands; "": before the commit of its first transaction that
-	// writes
+	set  func(s *scene) // creates the records that a and b use
+	skip int            // number of matching statements to skip
+	// a stops before the first statement that contains at; if at is "", before the commit of its first transaction
+	// that writes
 	at    string
-	a, b  func(s *scene) error // by the engines of these names
-	check func(s *scene)       // finds fault
+	a, b  func(s *scene) error // run by the engines of these names
+	check func(s *scene)       // reports faults
 }
 
-// scene is a database with two engines on it.
+// scene is a database with two engines.
 type scene struct {
-	*enginetest.Fixture // whose engine is a, and not stopped by itself
+	*enginetest.Fixture // its engine is a, without stops
 	ctx                 context.Context
 	now                 func() time.Time
 	a, b                *delivery.Engine
 	place               *place
 	errA, errB          error
 	doneB               chan struct{}
-	ids                 []string   // what the set-up has made
-	mu                  sync.Mutex // for what a transport gets
+	ids                 []string   // created by the set-up
+	mu                  sync.Mutex // protects got
 	got                 [2][]string
 	faults              []string
 }
@@ -63,7 +64,7 @@ type place struct {
 	before  string
 	skip    int
 	reached chan struct{} // closed by a
-	goOn    chan struct{} // closed for it
+	goOn    chan struct{} // closed to let a continue
 }
 
 func (p *place) arm(before string, skip int) {
@@ -72,7 +73,7 @@ func (p *place) arm(before string, skip int) {
 	p.set, p.before, p.skip, p.reached, p.goOn = true, before, skip, make(chan struct{}), make(chan struct{})
 }
 
-// stop waits if this is the place, with all that was asked of the database done.
+// stop waits if this is the place, after all earlier statements have run.
 func (p *place) stop(t *store.Transaction, statement string) error {
 	p.mu.Lock()
 	is := p.set && (p.before == "" && statement == "" || p.before != "" && strings.Contains(statement, p.before))
@@ -91,7 +92,7 @@ func (p *place) stop(t *store.Transaction, statement string) error {
 	return err
 }
 
-// Write does the work of a request, with a stop in it.
+// Write runs a request with a stop in it.
 func (p *place) Write(q *store.Request) error {
 	q.Work = stopping{q.Work, p}
 	return p.Store.Write(q)
@@ -113,7 +114,7 @@ func (w stopping) Run(t *store.Transaction) error {
 	return err
 }
 
-// fullDriver is all that a connection of this store can do.
+// fullDriver has all methods of a connection of this store.
 type fullDriver interface {
 	store.Driver
 	RunLater(text string, args []driver.NamedValue) error
@@ -149,7 +150,7 @@ func (d *watchedDriver) QueryBound(text string, args []driver.NamedValue) (drive
 	return d.fullDriver.QueryBound(text, args)
 }
 
-// newScene makes a database on a server.
+// newScene creates a database on a server.
 func newScene(t *testing.T, server string) *scene {
 	clock := enginetest.NewClock()
 	return newSceneAt(t, server, clock, clock.Now)
@@ -169,7 +170,7 @@ func newSceneAt(t *testing.T, server string, clock *enginetest.Clock, now func()
 	return s
 }
 
-// engine opens the database as another process would.
+// engine opens the database like another process.
 func (s *scene) engine(name string) *delivery.Engine {
 	e, err := router.Open(s.ctx, ledger.Options{
 		Path: s.Path + "&application_name=" + s.session(name), Instance: name, Host: name, Now: s.now,
@@ -183,7 +184,7 @@ func (s *scene) engine(name string) *delivery.Engine {
 	return e
 }
 
-// rows runs a query and returns its rows, columns separated by spaces.
+// rows runs a query and returns its rows, with columns separated by spaces.
 func (s *scene) rows(query string, args ...any) (list []string) {
 	s.T.Helper()
 	err := s.b.Look(s.ctx, func(c *store.Conn) error {
@@ -202,7 +203,7 @@ func (s *scene) rows(query string, args ...any) (list []string) {
 	return list
 }
 
-// byHand runs a statement as a program does that knows nothing of the engine.
+// byHand runs a statement like a program that does not use the engine.
 func (s *scene) byHand(statement string) []string {
 	s.T.Helper()
 	rows, err := postgrestest.SQL(s.ctx, s.Path, statement)
@@ -221,10 +222,10 @@ func (s *scene) waits() bool {
 		s.session("a"), s.session("b"))) > 0
 }
 
-// session is what an engine's sessions are called on the server, where those of other tests may be.
+// session returns the name of an engine's sessions on the server, which must differ from those of other tests.
 func (s *scene) session(engine string) string { return engine + s.Path[len(s.Path)-26:] }
 
-// play runs an interleaving in a database of its own, and returns what is wrong then.
+// play runs an interleaving in its own database, and returns the faults.
 func (i *interleaving) play(t *testing.T, server string) []string {
 	s := newScene(t, server)
 	i.set(s)
@@ -258,14 +259,14 @@ func (i *interleaving) play(t *testing.T, server string) []string {
 	return s.faults
 }
 
-// fault notes that something is wrong unless it is so.
+// must records a fault unless is is true.
 func (s *scene) must(is bool, format string, args ...any) {
 	if !is {
 		s.faults = append(s.faults, fmt.Sprintf(format, args...))
 	}
 }
 
-// checkTrace holds the trace against the messages, and the counts against both.
+// checkTrace compares the trace with the messages, and the counts with both.
 func (s *scene) checkTrace() {
 	last, made, delivered := map[string]string{}, map[string]int{}, map[string]int{}
 	err := s.b.Look(s.ctx, func(c *store.Conn) error {
@@ -296,8 +297,7 @@ func (s *scene) checkTrace() {
 	s.must(err == nil && len(wrong) == 0, "miscounted: %v %v", wrong, err)
 }
 
-// Each interleaving ends well; and those that are kept apart by a lock do not where the server's functions for that do
-// nothing.
+// Each interleaving ends well. Those that are kept apart by a lock fail if the server's lock functions do nothing.
 func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -324,8 +324,8 @@ func TestInterleavings(t *testing.T) {
 	}
 }
 
-// withoutLocks makes another database on a server, in which advisory locks of transactions keep nobody out. It returns
-// its address.
+// withoutLocks creates another database on a server, in which the advisory locks of transactions have no effect, and
+// returns its address.
 func withoutLocks(t *testing.T, server string) string {
 	t.Helper()
 	lockless := strings.Replace(server, "/postgres?", "/lockless?", 1)

@@ -19,8 +19,8 @@ import (
 	"mailroom/tracing/otlp"
 )
 
-// interleavingsOfHosts are of what the daemon of one host does, though each could. The engines a and b are of hosts
-// with these names.
+// interleavingsOfHosts are operations that only the daemon of one host performs, although each could. The engines a
+// and b belong to hosts with these names.
 func interleavingsOfHosts() []interleaving {
 	return []interleaving{
 		both(interleaving{
@@ -52,7 +52,7 @@ func interleavingsOfHosts() []interleaving {
 	}
 }
 
-// exportings has two daemons take the lease under which one of them sends the traces.
+// exportings makes two daemons take the lease under which one of them sends the traces.
 func exportings() interleaving {
 	taken := func(s *scene) bool { return len(s.rows(`SELECT 1 FROM exports`)) > 0 }
 	return both(interleaving{
@@ -70,9 +70,10 @@ func exportings() interleaving {
 		for !taken(s) && s.ctx.Err() == nil {
 		}
 		if n == 0 {
-			<-s.doneB // or the lease would be free
+			<-s.doneB // otherwise the lease would be free
 			return nil
 		}
-		return e.Write(s.ctx, store.Shared, func(t *ledger.Tx) error { return t.Run(`DELETE FROM waits`) }) // behind what b waited for
+		// This statement comes after the one for which b waited.
+		return e.Write(s.ctx, store.Shared, func(t *ledger.Tx) error { return t.Run(`DELETE FROM waits`) })
 	})
 }

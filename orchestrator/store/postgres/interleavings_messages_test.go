@@ -21,7 +21,7 @@ import (
 
 func three(s *scene) { s.AddAll("x", "y", "z") }
 
-// one makes agents and a message that is not delivered yet.
+// one creates agents and a message that is not delivered yet.
 func one(s *scene) {
 	three(s)
 	s.ids = []string{s.Send("x", "y")}
@@ -61,17 +61,17 @@ func (s *scene) take(e *delivery.Engine, i int, agent string) error {
 	return err
 }
 
-// both do the same with either engine.
+// both runs the same operation with either engine.
 func both(i interleaving, do func(s *scene, e *delivery.Engine, n int) error) interleaving {
 	i.a = func(s *scene) error { return do(s, s.a, 0) }
 	i.b = func(s *scene) error { return do(s, s.b, 1) }
 	return i
 }
 
-// fine finds fault with an error of either.
+// fine reports errors of either operation.
 func (s *scene) fine() { s.must(s.errA == nil && s.errB == nil, "a: %v, b: %v", s.errA, s.errB) }
 
-// status is that of the first message.
+// status returns the status of the first message.
 func (s *scene) status() string {
 	return strings.Join(s.rows(`SELECT status FROM agent_message WHERE message_id = ?`, s.ids[0]), "")
 }
@@ -81,7 +81,7 @@ func (s *scene) count(n int, query string, args ...any) {
 	s.must(len(rows) == n, "%d rows, not %d: %v", len(rows), n, rows)
 }
 
-// inOrder checks that what stands in the inbox of y came in the order of sending, each once.
+// inOrder checks that the messages arrived in the inbox of y in the order of sending, each once.
 func (s *scene) inOrder(ids []string) {
 	got := s.rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'y' ORDER BY rowid`)
 	s.must(slices.Equal(got, ids), "in the inbox: %v, sent: %v", got, ids)
@@ -115,7 +115,7 @@ func sendings() []interleaving {
 					s.T.Fatal(err)
 				}
 				if err := s.send(s.b, orchestrator.Draft{Sender: "x", Recipient: "crew"}); err != nil {
-					// b knows the group
+					// b has loaded the group.
 					s.T.Fatal(err)
 				}
 			},
@@ -219,7 +219,8 @@ func deliveries() []interleaving {
 		},
 		{
 			name: "times say in which order two deliver to an inbox",
-			set:  one, at: `SELECT EXISTS (SELECT 1 FROM agent_message m`, // it has read its clock, and has not taken the recipient yet
+			// a has read its clock, and has not locked the recipient yet.
+			set: one, at: `SELECT EXISTS (SELECT 1 FROM agent_message m`,
 			a: func(s *scene) error { return s.deliver(s.a, delivery.Options{}) },
 			b: func(s *scene) error {
 				s.Clock.Advance(time.Second)
@@ -292,7 +293,8 @@ func readings() []interleaving {
 	now := make(chan struct{})
 	close(now)
 	return []interleaving{
-		both(interleaving{name: "two are handed what is due", set: one, check: func(s *scene) { s.fine(); each(s) }}, // an inbox has a message once
+		// An inbox contains a message once.
+		both(interleaving{name: "two are handed what is due", set: one, check: func(s *scene) { s.fine(); each(s) }},
 			func(s *scene, e *delivery.Engine, n int) error { return s.take(e, n, "y") }),
 		{
 			name: "a message is cancelled while it is handed out", byLock: true, set: one,
@@ -343,7 +345,8 @@ func readings() []interleaving {
 					s.T.Fatal(err)
 				}
 			},
-			at: `SELECT EXISTS (SELECT 1 FROM agent_inbox i`, skip: 1, // it has seen whom x waits for, but not yet what x has to read
+			// a has read for whom x waits, but not yet what x has to read.
+			at: `SELECT EXISTS (SELECT 1 FROM agent_inbox i`, skip: 1,
 			a: func(s *scene) error { return wait(s, s.a, "y", "x", now) },
 			b: func(s *scene) error {
 				return errors.Join(s.take(s.b, 1, "x"),

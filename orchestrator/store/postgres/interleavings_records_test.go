@@ -183,7 +183,8 @@ func configurations() []interleaving {
 					s.T.Fatal(err)
 				}
 			},
-			at: `silent_at = excluded.silent_at, told_at = ''`, // it has seen that x works
+			// a has read that x is working.
+			at: `silent_at = excluded.silent_at, told_at = ''`,
 			a: func(s *scene) error {
 				agents.Heartbeat(s.ctx, s.a.Ledger, "x", true)
 				return nil

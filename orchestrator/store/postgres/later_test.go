@@ -14,7 +14,8 @@ import (
 	"mailroom/tracing"
 )
 
-// What is inserted together stands in the order in which it was asked for, with what no array can hold as it is.
+// Rows that are inserted together keep the order of their statements, and may contain characters that an array must
+// quote.
 func TestInsertedTogether(t *testing.T) {
 	t.Parallel()
 	st := opened(t, postgrestest.Place(postgrestest.Start(t)))
@@ -52,8 +53,8 @@ func TestInsertedTogether(t *testing.T) {
 	}
 }
 
-// What is run later and fails then is the failure of the request that asked for it, and of no other that shares its
-// transaction.
+// The failure of a statement that was put off is the failure of the request that ran it, and of no other request in
+// the same transaction.
 func TestLaterFailsItsRequestOnly(t *testing.T) {
 	t.Parallel()
 	st := opened(t, postgrestest.Place(postgrestest.Start(t)))

@@ -11,17 +11,18 @@ import (
 	"mailroom/orchestrator"
 )
 
-// leader is what a process knows of which of several servers leads. One whose place another has taken may not know it
-// and still call itself writable: its commits would never be confirmed. Of two that say so the one with the higher
-// timeline leads, a number that goes up with each server that takes over. Safe for concurrent use.
+// leader records which of several servers is the primary. A server that another one has replaced may not have
+// noticed, and still report itself as writable, although its commits would never be confirmed. Of two such servers,
+// the one with the higher timeline is the primary; the timeline goes up with each takeover. leader is safe for
+// concurrent use.
 type leader struct {
 	mu       sync.Mutex
-	at       int            // its place among the hosts
-	timeline int64          // the highest that was seen
-	conns    map[*conn]bool // to servers of this timeline; some are closed
+	at       int            // index of the primary in the list of hosts
+	timeline int64          // the highest timeline seen so far
+	conns    map[*conn]bool // connections to servers of this timeline; some may be closed
 }
 
-// host is one of the servers in an address, with the ways to it: with TLS, and without.
+// host is one of the servers in an address, with the ways to connect to it: with TLS and without.
 type host []*pgconn.FallbackConfig
 
 // hostsOf lists the servers in an address.
@@ -38,19 +39,20 @@ func hostsOf(config *pgconn.Config) (list []host) {
 	return list
 }
 
-// of returns a configuration that knows this host only.
+// of returns a copy of config with this host only.
 func (h host) of(config *pgconn.Config) *pgconn.Config {
 	only := config.Copy()
 	only.Host, only.Port, only.TLSConfig, only.Fallbacks = h[0].Host, h[0].Port, h[0].TLSConfig, h[1:]
 	return only
 }
 
-// headStart is how long a host is waited for before the next one is tried as well: one that stands still takes
-// connections and answers none.
+// headStart is how long connect waits for a host before it also tries the next one. A server that hangs accepts
+// connections and does not answer.
 const headStart = 500 * time.Millisecond
 
-// connect connects to the server, of several to the one that leads: first to that which led last. While one of them
-// says nothing, those are asked again that do not lead: one of them may take the place of the other meanwhile.
+// connect connects to the server, or to the primary of several. It first tries the last primary. While one of the
+// servers does not answer, connect keeps asking the servers that are not the primary, since one of them may take
+// over meanwhile.
 func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	hosts := hostsOf(config)
 	if len(hosts) == 1 {
@@ -72,7 +74,7 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, gree
 		})
 	}
 	var failure error
-	silent := map[int]bool{} // nothing was heard of them yet
+	silent := map[int]bool{} // servers that have not answered yet
 	for at := range hosts {
 		silent[at] = true
 	}
@@ -102,15 +104,15 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, gree
 	return nil, greeting{}, failure
 }
 
-// attempt is what came of connecting to one of several servers.
+// attempt is the result of connecting to one of several servers.
 type attempt struct {
-	at   int // its place among the hosts
+	at   int // index in the list of hosts
 	c    *conn
 	said greeting
 	err  error
 }
 
-// try connects to the server at a place among the hosts, if it leads where that is asked for.
+// try connects to the server with this index. If the primary is asked for, it accepts only the primary.
 func (s *Store) try(ctx context.Context, config *pgconn.Config, at int) attempt {
 	c, said, err := s.connectAsTaken(ctx, config)
 	if err == nil && said.timeline != 0 {
@@ -119,7 +121,7 @@ func (s *Store) try(ctx context.Context, config *pgconn.Config, at int) attempt 
 	return attempt{at, c, said, err}
 }
 
-// drop gives up the connections among the next n answers.
+// drop closes the connections in the next n answers.
 func drop(answers <-chan attempt, n int) {
 	for range n {
 		if a := <-answers; a.err == nil {
@@ -128,8 +130,8 @@ func drop(answers <-chan attempt, n int) {
 	}
 }
 
-// leads notes the timeline of a server, and refuses it if another was seen to have taken its place. If it has itself
-// taken another's, all connections to that are given up: what they show is no longer so.
+// leads records the timeline of a server, and refuses the server if another one has taken its place. If this server
+// has taken the place of another, leads closes all connections to the other one, whose data is no longer current.
 func leads(s *Store, c *conn, timeline int64, at int) error {
 	l := &s.leader
 	l.mu.Lock()
@@ -152,20 +154,20 @@ func leads(s *Store, c *conn, timeline int64, at int) error {
 }
 
 const (
-	hangsAfter  = 3 * time.Second // the answer to a statement is late
-	asksAgain   = time.Second     // how often each server is asked then
-	asksForSoon = 2 * time.Second // for the answer
+	hangsAfter  = 3 * time.Second // a statement without an answer after this time is late
+	asksAgain   = time.Second     // interval at which each server is then asked
+	asksForSoon = 2 * time.Second // time limit for the answer
 )
 
-// watch asks all servers, from some time on and again and again, which of them leads, so that connections to one whose
-// place another has taken are given up. stop ends it.
+// watch asks all servers repeatedly, beginning after the time from, which of them is the primary. Connections to a
+// server that another one has replaced are thereby closed. stop ends the watch.
 func (s *Store) watch(from, every time.Duration) (stop func()) {
 	if len(s.hosts) == 1 || s.config.ValidateConnect == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	timer := time.AfterFunc(from, func() {
-		for at := range s.hosts { // each by itself, since one may answer nothing
+		for at := range s.hosts { // each in its own goroutine, since a server may not answer
 			orchestrator.GoSafe("looking for the primary server", s.log, func() {
 				for ; ctx.Err() == nil; orchestrator.Pause(ctx, every) {
 					s.ask(ctx, at)
@@ -176,7 +178,7 @@ func (s *Store) watch(from, every time.Duration) (stop func()) {
 	return func() { timer.Stop(); cancel() }
 }
 
-// ask asks the server at a place among the hosts whether it leads.
+// ask asks the server with this index whether it is the primary.
 func (s *Store) ask(ctx context.Context, at int) {
 	ctx, cancel := context.WithTimeout(ctx, asksForSoon)
 	defer cancel()

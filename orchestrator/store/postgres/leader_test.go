@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestDeposedLeader has a standby take the place of a server that does not know it, and goes on taking writes: who
-// listens finds that out, and nothing is read or written at the old place any more.
+// TestDeposedLeader makes a standby take the place of a server that does not notice it and keeps taking writes.
+// Listeners find out, and nothing is read or written on the old server any more.
 func TestDeposedLeader(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

@@ -11,24 +11,26 @@ import (
 	"mailroom/orchestrator/store/postgres/wire"
 )
 
-// The kinds of advisory locks, each of which is the first of the two numbers of a lock. The second is a hash of the
-// schema and of what is locked. They are taken in this order, and end with the transaction.
+// lockKind is a kind of advisory lock and the first of the two numbers of such a lock. The second number is a hash
+// of the schema and the locked name. A transaction takes its locks in the order of the kinds, and holds them until
+// it ends.
 type lockKind int32
 
 const (
-	settingUp lockKind = 0x4d41494b + iota // changing the settings of users, of any schema: the server refuses two at once
-	making                                 // making the tables, or changing them
-	writing                                // by every transaction that writes: shared, or to be alone
-	waiting                                // noting whom a wait waits for
-	recipient                              // changing messages of a recipient, in the order of their hashes
+	settingUp lockKind = 0x4d41494b + iota // settings of users, in any schema: the server rejects two changes at once
+	making                                 // creating or changing the tables
+	writing                                // taken by every transaction that writes: shared, or exclusive to be alone
+	waiting                                // recording what a wait depends on
+	recipient                              // changing messages of a recipient, in the order of the hashes
 )
 
-// lock is the call that takes a lock, waiting for it.
+// lock returns the SQL call that waits for a lock and takes it.
 func (s *Store) lock(kind lockKind) string {
 	return fmt.Sprintf("pg_advisory_xact_lock(%d, %d)", kind, s.lockNumber(""))
 }
 
-// lockNumber is the second number of a lock. Two names may have the same, and then wait for each other without need.
+// lockNumber returns the second number of a lock. Two names may have the same number; they then block each other
+// needlessly.
 func (s *Store) lockNumber(name string) int32 { return lockNumber(s.schema, name) }
 
 func lockNumber(schema, name string) int32 {
@@ -37,12 +39,12 @@ func lockNumber(schema, name string) int32 {
 	return int32(h.Sum32())
 }
 
-// maxHeld is how many recipients' locks a transaction takes: the server has room for some thousands in all. With more
-// it is alone.
+// maxHeld is the maximum number of recipients' locks that a transaction takes; the server has room for some
+// thousands in all. A transaction with more recipients is alone.
 const maxHeld = 64
 
-// locks returns the statements that take the locks of a scope, each a statement of its own, so that those behind see
-// what was committed before; and whether that leaves the transaction alone.
+// locks returns the calls that take the locks of a scope, and whether the transaction is then alone. Each lock has
+// its own statement, so that later statements see what was committed before.
 func (s *Store) locks(scope store.Scope) (calls []wire.Call, alone bool) {
 	take := func(function string, kind lockKind, number int32) {
 		calls = append(calls,
@@ -68,14 +70,15 @@ func (s *Store) locks(scope store.Scope) (calls []wire.Call, alone bool) {
 	return calls, false
 }
 
-// Alone reports whether nobody else writes.
+// Alone reports whether nobody else can write until the transaction ends.
 func (w *backend) Alone() bool { return w.alone }
 
-// mostHeld is how many locks Hold takes in a transaction: those of all transactions share a table of some thousands.
+// mostHeld is the maximum number of locks that Hold takes in a transaction. The locks of all transactions share a
+// table with room for some thousands.
 const mostHeld = 500
 
-// Hold takes the lock of a recipient, if nobody has it and the transaction has not taken too many, and reads the clock
-// behind it.
+// Hold takes the lock of a recipient if the lock is free and the transaction has not taken too many. Then it reads
+// the clock.
 func (w *backend) Hold(name string) (bool, error) {
 	if w.alone {
 		return true, nil

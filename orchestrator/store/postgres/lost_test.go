@@ -17,14 +17,14 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// add is work that adds a row.
+// add returns work that adds a row.
 func add(key string) store.Job {
 	return func(t *store.Transaction) error {
 		return t.Run(`INSERT INTO settings (key, value, updated_at) VALUES (?, '', '')`, key)
 	}
 }
 
-// opened makes a database at an address and opens it until the test ends.
+// opened creates a database at an address and opens it until the test ends.
 func opened(t *testing.T, address string) store.Store {
 	t.Helper()
 	nothing := func(*store.Transaction) error { return nil }
@@ -56,8 +56,8 @@ func count(t *testing.T, st store.Store, key string) (n int64) {
 	return n
 }
 
-// A server that ends its sessions, as one does that is restarted, fails nobody: what was begun is run again, and
-// readers connect again.
+// A server that ends its sessions, as in a restart, makes no request fail: unfinished transactions run again, and
+// readers reconnect.
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -77,7 +77,8 @@ func TestSessionsEnd(t *testing.T) {
 			t.Errorf("%s: %d rows", key, n)
 		}
 		end()
-		_ = st.Look(t.Context(), func(c *store.Conn) error { _, err := c.Number(`SELECT 1`); return err }) // a reader that was in use just now is lost
+		// A reader that was in use just now loses its connection.
+		_ = st.Look(t.Context(), func(c *store.Conn) error { _, err := c.Number(`SELECT 1`); return err })
 	}
 	runs := 0
 	err := write(st, store.Job(func(tx *store.Transaction) error {
@@ -94,13 +95,13 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
-// A reader whose session ends between two statements begins anew in another snapshot, whatever it makes of the error:
-// what it hands out is of one state.
+// A reader whose session ends between two statements starts again in another snapshot, whatever it does with the
+// error. Its results come from one snapshot.
 func TestSessionEndsWithinARead(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	st := opened(t, postgrestest.Place(server))
-	for _, passes := range []bool{true, false} { // the error on
+	for _, passes := range []bool{true, false} { // whether fn returns the error
 		key, runs := fmt.Sprint("passes ", passes), 0
 		var before, after int64
 		err := st.Read(t.Context(), func(c *store.Conn) (err error) {
@@ -125,7 +126,7 @@ func TestSessionEndsWithinARead(t *testing.T) {
 	}
 }
 
-// A reader whose session ends each time is refused in the end.
+// A reader whose session ends each time fails in the end.
 func TestSessionEndsWithinEachRead(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -151,14 +152,14 @@ func endReaders(t *testing.T, server string) {
 	}
 }
 
-// proxy stands between a store and its server, and cuts connections at a COMMIT.
+// proxy forwards connections between a store and its server, and cuts them at a COMMIT.
 type proxy struct {
-	address string // of the database, through it
+	address string // of the database, through the proxy
 	server  string // the socket
 
 	mu  sync.Mutex
-	cut string // when: "before" the server hears of it, or "after"; once
-	and func() // what happens then
+	cut string // once, "before" or "after" the server gets the COMMIT
+	and func() // called when the connection is cut
 }
 
 func newProxy(t *testing.T, place string) *proxy {
@@ -196,7 +197,7 @@ func (p *proxy) arm(when string) {
 	p.cut = when
 }
 
-// fires reports whether to cut now, which is done once.
+// fires reports whether to cut now. It does so once.
 func (p *proxy) fires(when string, sent []byte) bool {
 	p.mu.Lock()
 	does := p.cut == when && bytes.Contains(sent, []byte("COMMIT"))
@@ -205,7 +206,9 @@ func (p *proxy) fires(when string, sent []byte) bool {
 	}
 	p.mu.Unlock()
 	if does && p.and != nil {
-		p.and() // meanwhile others come through: a server does not end while somebody connects and says nothing
+		// Others connect through the proxy meanwhile: a server does not end while a client connects and sends
+		// nothing.
+		p.and()
 	}
 	return does
 }
@@ -217,7 +220,7 @@ func (p *proxy) serve(client net.Conn) {
 		return
 	}
 	defer server.Close()
-	var silent sync.Mutex // held for ever once nothing is answered any more
+	var silent sync.Mutex // locked for ever once nothing is answered any more
 	orchestrator.GoSafe("proxy", nil, func() {
 		defer client.Close()
 		for buffer := make([]byte, 64<<10); ; {
@@ -244,7 +247,7 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// A connection that is cut at the commit: the answer is what the server says of the transaction, and nothing is done
+// If a connection is cut at the commit, the result is the server's outcome of the transaction, and nothing is done
 // twice.
 func TestCutAtTheCommit(t *testing.T) {
 	t.Parallel()
@@ -260,7 +263,8 @@ func TestCutAtTheCommit(t *testing.T) {
 	}
 }
 
-// A server that stands still takes connections and answers none. It keeps nobody from the others in the address.
+// A server that hangs accepts connections and does not answer. It does not delay the use of the others in the
+// address.
 func TestServerStandsStill(t *testing.T) {
 	t.Parallel()
 	still, err := net.Listen("tcp", "127.0.0.1:0")
@@ -279,7 +283,7 @@ func TestServerStandsStill(t *testing.T) {
 	}
 }
 
-// What a request says of its own deadline is its answer, and no sign that the connection is lost.
+// An error about a request's own deadline is returned, and does not mean that the connection is lost.
 func TestDeadlineOfTheWork(t *testing.T) {
 	t.Parallel()
 	st := opened(t, postgrestest.Place(postgrestest.Start(t)))
@@ -293,7 +297,7 @@ func TestDeadlineOfTheWork(t *testing.T) {
 	}
 }
 
-// A read that its caller gives up ends on the server, too.
+// A read that its caller gives up also ends on the server.
 func TestReadGivenUp(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -315,7 +319,7 @@ func TestReadGivenUp(t *testing.T) {
 	until(t, server, running, "0")
 }
 
-// A ring is heard although the connection that was kept for ringing has gone.
+// A ring arrives although the connection that was kept for ringing is lost.
 func TestRingOnALostConnection(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

@@ -25,7 +25,7 @@ var triggersSQL string
 //go:embed commits.sql
 var commitsSQL string
 
-// Create makes the database, in a schema of its own, if it is not there yet, and reports whether it did.
+// Create creates the database in its own schema if it does not exist yet, and reports whether it did.
 func (s *Store) Create() (created bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(s.busy, time.Minute))
 	defer cancel()
@@ -67,7 +67,7 @@ func (s *Store) create(ctx context.Context) (created bool, err error) {
 	return !there, nil
 }
 
-// hasTables reports whether the database is there.
+// hasTables reports whether the database exists.
 func hasTables(c *store.Conn) (bool, error) {
 	n, err := c.Number(`SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('settings')`)
 	return n > 0, err
@@ -101,7 +101,7 @@ func makeTables(s *Store, c *store.Conn) error {
 	return nil
 }
 
-// open connects to a database that is there, and brings its tables to the version that this program knows if need be.
+// open connects to an existing database, and upgrades its tables to the version of this program if necessary.
 func (s *Store) open(ctx context.Context) (*conn, error) {
 	for tries := 0; ; tries++ {
 		c, said, err := s.reach(ctx, s.config)
@@ -118,14 +118,14 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 	}
 }
 
-// isShut reports whether there is a schema that this user may not use.
+// isShut reports whether the schema exists but this user must not use it.
 func isShut(c *conn, ctx context.Context, schema string) (bool, error) {
 	results, err := c.Ask(ctx, `SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '`+schema+
 		`' AND NOT has_schema_privilege(oid, 'USAGE')`)
 	return err == nil && len(results[0].Rows) > 0, err
 }
 
-// enter returns a connection if the database is there, and of the version that this program knows, as the server said.
+// enter returns the connection if the greeting shows that the database exists and has the version of this program.
 func (s *Store) enter(ctx context.Context, c *conn, said greeting) (*conn, error) {
 	err := said.failure
 	if code := codeOf(err); code == undefinedTable || code == undefinedSchema {

@@ -14,20 +14,21 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ownTables and pos are what only this kind of database has: of its processes and their commits, and the order of
-// insertion.
+// ownTables and posColumn exist only in this kind of database: the tables of its processes and their commits, and
+// the column with the order of insertion.
 const (
 	ownTables = `('commits', 'pulse')`
 	posColumn = "pos"
 )
 
-// HoldStill locks mailroom's tables against everybody who writes; readers go on.
+// HoldStill locks Mailroom's tables against all writers. Readers continue.
 //
-// A program that writes by hand may have one of them, and then wait for the lock of whoever writes, which this
-// transaction holds: the view of an inbox takes it. The server looks for such a deadlock once somebody has waited for
-// its deadlock_timeout, and ends who has. So a table is waited for half as long, and then the transaction is run again,
-// which lets the other go on. The second time it is one and a half times as long, so that the server ends what vacuums
-// the table, and still before it could end somebody who came later.
+// A program that writes by hand may have locked a table and then wait for an advisory lock that this transaction
+// holds; a write to an inbox view takes such locks. The server checks for a deadlock when a session has waited for
+// its deadlock_timeout, and ends that session. The first time, HoldStill therefore waits half as long for a table;
+// then the transaction runs again, which lets the other program continue. The second time it waits one and a half
+// times as long, so that the server ends an autovacuum of the table, but does not yet end a session that began to
+// wait later.
 func (c *conn) HoldStill(again bool) error {
 	patience := 0.5
 	if again {
@@ -94,8 +95,8 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 // int8OID is the type bigint.
 const int8OID = 20
 
-// Each calls each with every row of a table, in the order of their insertion if that is known. It keeps only one of
-// them.
+// Each calls each with every row of a table, in the order of insertion if that is known. It keeps only one row in
+// memory.
 func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) (err error) {
 	query := `SELECT ` + t.ColumnList() + ` FROM ` + t.Name
 	if t.Ordered {
@@ -114,7 +115,7 @@ func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) (err err
 	return cmp.Or(err, rows.Close())
 }
 
-// Fill adds rows to a table, with COPY.
+// Fill adds rows to a table with COPY.
 func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error {
 	if err := c.RunRest(); err != nil {
 		return err
@@ -133,15 +134,15 @@ func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error 
 	return nil
 }
 
-// copied are rows in the form that COPY reads.
+// copied converts rows to the form that COPY reads.
 type copied struct {
 	next func() (store.Row, error, bool)
-	text []byte // of rows that are not read yet
-	from int    // where that begins in text
-	err  error  // that ended it
+	text []byte // rows that are not read yet
+	from int    // position in text
+	err  error  // error that ended the rows
 }
 
-// enoughText is how much text is made at a time, in bytes.
+// enoughText is the amount of text that is produced at a time, in bytes.
 const enoughText = 64 << 10
 
 func (r *copied) Read(into []byte) (int, error) {
@@ -198,7 +199,7 @@ func appendCopied(text []byte, value driver.Value) []byte {
 	return text
 }
 
-// Numbers returns the last number that was given to a row, by table.
+// Numbers returns, by table, the last number that was given to a row.
 func (c *conn) Numbers() (map[string]int64, error) {
 	numbers := map[string]int64{}
 	for _, n := range store.Numbered {
@@ -213,7 +214,7 @@ func (c *conn) Numbers() (map[string]int64, error) {
 	return numbers, nil
 }
 
-// Filled sets the numbers that come next.
+// Filled sets the numbers from which the tables continue.
 func (c *conn) Filled(last map[string]int64) error {
 	for _, n := range store.Numbered {
 		if _, err := (&store.Conn{Driver: c}).Number(fmt.Sprintf(
@@ -226,8 +227,8 @@ func (c *conn) Filled(last map[string]int64) error {
 	return nil
 }
 
-// Shut has a trigger refuse what is written by hand. There are no older programs: every one that knows servers knows
-// store.MovedTo.
+// Shut creates triggers that reject writes by hand. Older programs need no lock, since every version that supports
+// servers also supports store.MovedTo.
 func (c *conn) Shut() error {
 	settings, err := store.MoveSettings(&store.Conn{Driver: c})
 	if err != nil {
@@ -240,7 +241,8 @@ func (c *conn) Shut() error {
 	script := `CREATE OR REPLACE FUNCTION is_closed() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$;`
 	for _, table := range store.WrittenByHand {
-		script += "CREATE OR REPLACE TRIGGER closed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON " + table + // which waits for no reader
+		// CREATE OR REPLACE TRIGGER does not wait for readers.
+		script += "CREATE OR REPLACE TRIGGER closed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON " + table +
 			" FOR EACH STATEMENT EXECUTE FUNCTION is_closed('" + strings.ReplaceAll(says, "'", "''") + "');"
 	}
 	return c.Script(script)

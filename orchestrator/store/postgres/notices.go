@@ -16,31 +16,31 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// notices are a bell that is heard in all processes that have the database open: each listens on a connection of its
-// own, and rings with NOTIFY, after the commit, since a transaction with a NOTIFY in it keeps all others from
-// committing.
+// notices is a bell that reaches all processes that have the database open. Each process listens on a separate
+// connection. It rings with NOTIFY after the commit, since a transaction that contains a NOTIFY keeps all others
+// from committing.
 type notices struct {
 	s         *Store
-	id        string // of this process, which hears its own rings without the server
+	id        string // of this process, which receives its own rings without the server
 	listeners store.Listeners
 
 	ctx     context.Context // ends with the store
 	end     context.CancelFunc
-	closing chan struct{}  // closed before that: nothing is rung any more, but what was is still told
-	tellers sync.WaitGroup // of which there is one
-	ears    sync.WaitGroup // the same
+	closing chan struct{}  // closed before ctx ends: nothing more is rung, but earlier rings are still sent
+	tellers sync.WaitGroup // counts the goroutine that runs tell
+	ears    sync.WaitGroup // counts the goroutine that runs listen
 
 	mu        sync.Mutex
-	listening chan struct{} // closed once the server knows that we listen; nil before anybody does
-	rung      store.Ring    // what is still to be told
+	listening chan struct{} // closed when the server has accepted LISTEN; nil if nobody has listened yet
+	rung      store.Ring    // rings that are not sent yet
 	telling   bool
-	more      chan struct{} // has a value when something was rung since the teller looked
+	more      chan struct{} // has a value if there was a ring since tell last looked
 }
 
-// notice is what goes over the wire.
+// notice is the payload of a notification.
 type notice struct {
 	By    string   `json:"by"`
-	Names []string `json:"names,omitempty"` // none: everybody
+	Names []string `json:"names,omitempty"` // if empty: everybody
 }
 
 func newNotices(s *Store) *notices {
@@ -51,7 +51,7 @@ func newNotices(s *Store) *notices {
 
 func (n *notices) channel() string { return "mailroom_" + n.s.schema }
 
-// Ring wakes listeners here at once, and has the server wake those elsewhere.
+// Ring wakes the listeners of this process at once, and those of other processes through the server.
 func (n *notices) Ring(recipients ...string) {
 	n.listeners.Wake(recipients...)
 	n.mu.Lock()
@@ -61,7 +61,7 @@ func (n *notices) Ring(recipients ...string) {
 	if n.telling || n.isClosing() {
 		select {
 		case n.more <- struct{}{}:
-		default: // it will look anyway
+		default: // tell will look anyway
 		}
 		return
 	}
@@ -70,7 +70,8 @@ func (n *notices) Ring(recipients ...string) {
 	orchestrator.GoSafe("notify", n.s.log, n.tell)
 }
 
-// tell sends what was rung until there is nothing left, one notice at a time: what is rung meanwhile is one more.
+// tell sends rings until none are left, one notice at a time. Rings that arrive during a notice are combined in the
+// next one.
 func (n *notices) tell() {
 	defer n.tellers.Done()
 	var c *conn
@@ -103,21 +104,21 @@ func (n *notices) tell() {
 			if c == nil {
 				if c, _, err = n.s.connect(n.ctx, n.s.config); err != nil {
 					c = nil
-					break // whoever listens looks by itself in the end
+					break // listeners look by themselves after a while
 				}
 			}
 			if err = notify(c, n.ctx, n.channel(), payload); err == nil {
 				break
 			}
 			c.Drop()
-			if c = nil; !kept { // one that was kept may have been lost meanwhile
+			if c = nil; !kept { // a connection that was kept may have been lost
 				break
 			}
 		}
 	}
 }
 
-// notify wakes those who listen on a channel. It is a hint, which nobody needs on a disk.
+// notify wakes the listeners of a channel. A notification is only a hint and need not be on a disk.
 func notify(c *conn, ctx context.Context, channel string, payload []byte) error {
 	_, err := c.Ask(ctx, `SELECT pg_notify('`+channel+`', '`+strings.ReplaceAll(string(payload), "'", "''")+
 		`'), set_config('synchronous_commit', 'off', true)`)
@@ -125,11 +126,11 @@ func notify(c *conn, ctx context.Context, channel string, payload []byte) error 
 }
 
 const (
-	maxNotice    = 7000                   // bytes, of 8,000 that a notice may have
+	maxNotice    = 7000                   // in bytes; a notification can have 8,000
 	ringerLinger = 500 * time.Millisecond // how long the connection for ringing is kept
 )
 
-// take returns what is to be told; nil says that nothing is yet. more is false when telling has ended.
+// take returns the rings to send, or nil if there are none yet. more is false when tell must end.
 func (n *notices) take(idle bool) (rung *store.Ring, more bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,10 +146,11 @@ func (n *notices) take(idle bool) (rung *store.Ring, more bool) {
 	return nil, true
 }
 
-// listenPatience bounds how long somebody waits for the server to listen for us; he looks by himself later.
+// listenPatience is how long Listen waits until the server has accepted LISTEN. After that, the caller looks by
+// itself.
 const listenPatience = 2 * time.Second
 
-// Listen returns a channel on which rings arrive.
+// Listen returns a channel that receives rings.
 func (n *notices) Listen(ctx context.Context, recipient string) (<-chan bool, func(), error) {
 	if ctx.Err() != nil {
 		return nil, func() {}, context.Cause(ctx)
@@ -173,8 +175,8 @@ func (n *notices) Listen(ctx context.Context, recipient string) (<-chan bool, fu
 	return rings, store.StopOnce(ctx, func() { n.listeners.Remove(recipient, rings) }), nil
 }
 
-// listen hears what other processes ring, until the store is closed. It connects again when the connection is lost, and
-// wakes everybody then: nobody knows what was rung meanwhile.
+// listen receives the rings of other processes until the store is closed. If the connection is lost, it connects
+// again and wakes everybody, since rings may have been missed meanwhile.
 func (n *notices) listen() {
 	defer n.ears.Done()
 	told := sync.OnceFunc(func() { close(n.listening) })
@@ -194,20 +196,20 @@ func (n *notices) listen() {
 			n.s.log.Debug("listening for notifications from the server was interrupted", "error", err)
 			orchestrator.Pause(n.ctx, pause)
 			pause = min(2*pause, 2*time.Second)
-			if n.s.direct != n.s.config { // only the way past a pooler may be closed
+			if n.s.direct != n.s.config { // perhaps only the way past the pooler is unavailable
 				n.listeners.Wake()
 			}
 		}
 	}
 }
 
-// errDeaf says that nothing can be heard on a connection.
+// errDeaf means that a connection receives no notifications.
 var errDeaf = errors.New("the pooler does not forward notifications")
 
-// pollEvery is how often everybody looks by himself where nothing can be heard.
+// pollEvery is the interval at which everybody looks for messages if no notifications are received.
 const pollEvery = 250 * time.Millisecond
 
-// poll wakes everybody again and again, since nothing can be heard for a reason that stays.
+// poll wakes everybody repeatedly, because notifications cannot be received for a permanent reason.
 func (n *notices) poll(why error) {
 	n.s.log.Warn("cannot receive notifications from other processes; checking for new messages four times a second",
 		"error", why, "hint", namePast)
@@ -217,16 +219,16 @@ func (n *notices) poll(why error) {
 	}
 }
 
-// hear listens on one connection until that is lost. ready is called when the server knows.
+// hear listens on one connection until that connection is lost. It calls ready when the server has accepted LISTEN.
 func (n *notices) hear(ready func()) error {
 	config := n.s.direct.Copy()
-	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler { // what waits here has nothing to cancel
+	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler { // there is no statement to cancel
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}
 	config.OnNotification = func(_ *pgconn.PgConn, heard *pgconn.Notification) {
 		var rung notice
 		if json.Unmarshal([]byte(heard.Payload), &rung) != nil {
-			rung = notice{} // somebody else has rung
+			rung = notice{} // the notification came from another program
 		}
 		if rung.By != n.id {
 			n.listeners.Wake(rung.Names...)
@@ -252,7 +254,7 @@ func (n *notices) hear(ready func()) error {
 	}
 }
 
-// farewell bounds how long closing waits until the last rings are told.
+// farewell is how long close waits until the last rings are sent.
 const farewell = 2 * time.Second
 
 func (n *notices) isClosing() bool {
@@ -264,7 +266,7 @@ func (n *notices) isClosing() bool {
 	}
 }
 
-// close tells what was rung, and ends the listening.
+// close sends the remaining rings and stops listening.
 func (n *notices) close() {
 	n.mu.Lock()
 	if n.isClosing() {

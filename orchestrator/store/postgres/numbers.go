@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// isTaken reports whether a row could not be written since its number was taken: somebody has written the one that
-// comes next by hand.
+// isTaken reports whether a row could not be written because its number was taken: somebody has written a row with
+// the next number by hand.
 func isTaken(err error) bool {
 	var own *pgconn.PgError
 	if !errors.As(err, &own) || own.Code != uniqueViolation {
@@ -24,7 +24,8 @@ func isTaken(err error) bool {
 		slices.ContainsFunc(store.Numbered, func(n struct{ Table, Column string }) bool { return n.Table == table })
 }
 
-// RenumberMessages gives messages whose numbers are out of range those that come next, in their order.
+// RenumberMessages gives new numbers to messages whose numbers are out of range. They get the next numbers, in their
+// order.
 func (c *conn) RenumberMessages() error {
 	for _, table := range []string{"agent_message_archive", "agent_message"} {
 		if _, err := (&store.Conn{Driver: c}).Exec(`UPDATE `+table+
@@ -37,7 +38,7 @@ func (c *conn) RenumberMessages() error {
 	return nil
 }
 
-// RenumberArchived gives the rows of temp.batch whose number an archived message has the numbers that come next.
+// RenumberArchived gives the next numbers to the rows of temp.batch whose numbers are used by archived messages.
 func (c *conn) RenumberArchived() error {
 	conn, taken := &store.Conn{Driver: c}, []int64{}
 	err := conn.Query(`SELECT seq FROM agent_message_archive WHERE seq IN (SELECT seq FROM temp.batch)`,
@@ -55,7 +56,7 @@ func (c *conn) RenumberArchived() error {
 	return err
 }
 
-// renumber has the server go on behind the largest number that is believed.
+// renumber makes the server continue after the largest accepted number.
 func renumber(c *conn, ctx context.Context) error {
 	var script strings.Builder
 	for _, n := range store.Numbered {

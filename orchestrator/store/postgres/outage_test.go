@@ -31,8 +31,9 @@ func opens(t *testing.T, address string, log slog.Handler) store.Store {
 	return s
 }
 
-// TestOneStandsStill has a server that takes connections and answers none, and a standby that takes its place after it
-// was asked: whoever waits for the first, which may take as long as it likes, goes on with the other.
+// TestOneStandsStill uses a server that accepts connections and does not answer, and a standby that takes its place
+// after the standby was asked. A caller that waits for the first server, which may never answer, continues with the
+// other one.
 func TestOneStandsStill(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -44,7 +45,7 @@ func TestOneStandsStill(t *testing.T) {
 	if err != nil || len(sockets) != 1 {
 		t.Fatal(sockets, err)
 	}
-	still, err := os.MkdirTemp("", "still") // a socket's path is short
+	still, err := os.MkdirTemp("", "still") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestOneStandsStill(t *testing.T) {
 	}
 }
 
-// said is a log that is kept.
+// said is a log handler that keeps its lines.
 type said struct {
 	mu    sync.Mutex
 	lines []string
@@ -94,7 +95,7 @@ func (l *said) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// The log names an outage once, and its end, however many find out.
+// The log contains an outage and its end once, however many goroutines find out.
 func TestOutageIsLogged(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

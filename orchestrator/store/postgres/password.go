@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// withPassword returns a configuration with the password that the file of passwords has for its server and user. pgx
-// takes that of the first server for all. What the address or PGPASSWORD says goes first.
+// withPassword returns a configuration with the password that the password file has for its server and user. pgx
+// uses the password of the first server for all servers. A password in the address or PGPASSWORD takes precedence.
 func withPassword(config *pgconn.Config, dsn string) *pgconn.Config {
 	address, err := url.Parse(dsn)
 	if err != nil || config.Password != "" && isGiven(address) {
@@ -35,15 +35,15 @@ func withPassword(config *pgconn.Config, dsn string) *pgconn.Config {
 	return found
 }
 
-// isGiven reports whether the password is from an address or from PGPASSWORD.
+// isGiven reports whether the address or PGPASSWORD contains a password.
 func isGiven(address *url.URL) bool {
 	_, said := address.User.Password()
 	return said || address.Query().Has("password") || os.Getenv("PGPASSWORD") != ""
 }
 
-// Enters logs in as a program does that gets the address without its password, and no PGPASSWORD, as the commands of
-// agents do. Such a program has the file of passwords. It returns the server's refusal, nil if there is none or the
-// server cannot be had.
+// Enters logs in like a program that gets the address without its password and without PGPASSWORD, as the commands
+// of agents do. Such a program can use the password file. Enters returns the server's refusal. It returns nil if
+// there is none, or if the server cannot be reached.
 func (s *Store) Enters(ctx context.Context) error {
 	address, err := url.Parse(s.dsn)
 	if err != nil || !isGiven(address) {

@@ -18,22 +18,23 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A pooler such as pgbouncer stands between clients and servers, and may give each transaction another of its own
-// connections to a server. What is set, prepared, locked or listened for outside of a transaction is not there in the
-// next one, and may be found by others. So nothing but transactions goes through one, whatever its mode: each begins
-// with its settings, and no statement has a name. What needs a connection for itself, to hear what is rung and to show
-// that the process lives, has one past the pooler, or does without.
+// A pooler such as pgbouncer connects clients to servers, and may give each transaction another of its own
+// connections to a server. Settings, prepared statements, locks and LISTEN that are made outside of a transaction
+// are missing in the next one, and may affect other clients. Only transactions are therefore sent through a pooler,
+// whatever its mode: each begins with its settings, and no statement has a name. Operations that need a connection
+// of their own, to receive notifications and to show that the process is alive, connect past the pooler, or are not
+// used.
 
-// taken are the settings that poolers take at the beginning of a connection. They refuse the others, or leave them out.
+// taken lists the settings that poolers accept when a connection begins. Poolers refuse or ignore other settings.
 var taken = []string{"application_name", "client_encoding"}
 
-// refusesSettings reports whether an error in connecting is a pooler's.
+// refusesSettings reports whether an error in connecting is that of a pooler that refuses a setting.
 func refusesSettings(err error) bool {
 	var own *pgconn.PgError
 	return errors.As(err, &own) && strings.Contains(own.Message, "unsupported startup parameter")
 }
 
-// connectAsTaken connects with all settings, or to a pooler without.
+// connectAsTaken connects with all settings, or to a pooler without them.
 func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	config = withPassword(config, s.dsn)
 	past := isPast(s, config)
@@ -44,7 +45,7 @@ func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*con
 			said, err = greet(s, ctx, c, config)
 		}
 		if said.own || c != nil && codeOf(err) != "" && !isLost(err) {
-			// what does not even know that is no pooler: see suits
+			// A server that does not support these queries is not a pooler, see suits.
 			return c, said, nil
 		}
 		if c != nil {
@@ -60,17 +61,17 @@ func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*con
 	return s.connectToPooler(ctx, config)
 }
 
-// isPast reports whether a configuration is that of the way past a pooler.
+// isPast reports whether a configuration leads past a pooler.
 func isPast(s *Store, config *pgconn.Config) bool {
 	is := func(h host) bool { return h[0].Host == config.Host && h[0].Port == config.Port }
 	return slices.ContainsFunc(hostsOf(s.direct), is) && !slices.ContainsFunc(s.hosts, is)
 }
 
-// errAstray says that the way past a pooler leads to another database. What is heard there is rung for others.
+// errAstray means that the way past a pooler leads to another database, whose notifications are for others.
 var errAstray = &orchestrator.Error{Code: orchestrator.Unavailable,
 	Message: "the parameter `direct` in the address of the database points to another database", Hint: namePast}
 
-// connectPast connects by the way past a pooler, if the address names one, and makes sure that it leads to the same
+// connectPast connects past a pooler if the address contains such a way, and checks that it leads to the same
 // database.
 func (s *Store) connectPast(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	c, said, err := s.connect(ctx, config)
@@ -84,15 +85,15 @@ func (s *Store) connectPast(ctx context.Context, config *pgconn.Config) (*conn, 
 	return nil, greeting{}, errAstray
 }
 
-// greeting is what a server says first.
+// greeting is the first answer of a server.
 type greeting struct {
-	own      bool              // its process is the one that has answered the connection, as is not so behind a pooler
-	timeline int64             // of one that takes writes, where that is asked for
+	own      bool              // the server process is the one that accepted the connection; false behind a pooler
+	timeline int64             // of a server that takes writes, if the primary is asked for
 	versions map[string]string // see readVersions
-	failure  error             // in place of them
+	failure  error             // error of readVersions
 }
 
-// greet asks for that, and notes the time of the server.
+// greet requests the greeting, and records the time of the server.
 func greet(s *Store, ctx context.Context, c *conn, config *pgconn.Config) (said greeting, err error) {
 	first := fmt.Sprintf(`SELECT pg_backend_pid() = %d, `+readClock, c.Raw.PID())
 	if config.ValidateConnect != nil {
@@ -119,9 +120,10 @@ func greet(s *Store, ctx context.Context, c *conn, config *pgconn.Config) (said 
 
 // connectToPooler connects without the settings.
 //
-// What was asked for is never cancelled. A request to cancel something is a connection of its own, and pgx closes that
-// when the answer has come meanwhile, of which pgbouncer crashes (1.18; its issues 801 and 822). The connection is
-// given up instead: pgbouncer then ends the server's, and with it the transaction.
+// Statements on this connection are never cancelled. A cancel request is a separate connection. pgx closes that
+// connection if the answer has arrived meanwhile, which makes pgbouncer crash (1.18; its issues 801 and 822). The
+// connection of the statement is closed instead; pgbouncer then closes the connection to the server, which ends the
+// transaction.
 func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	bare := config.Copy()
 	maps.DeleteFunc(bare.RuntimeParams, func(name, _ string) bool { return !slices.Contains(taken, name) })
@@ -149,13 +151,13 @@ func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*co
 	return c, said, nil
 }
 
-// refusesTransactions reports whether an error is that of a pooler which makes each statement a transaction.
+// refusesTransactions reports whether an error is that of a pooler that runs each statement as a transaction.
 func refusesTransactions(err error) bool {
 	var own *pgconn.PgError
 	return errors.As(err, &own) && strings.Contains(own.Message, "statement pooling mode")
 }
 
-// settingsOf is the statement that makes the settings of a connection for one transaction.
+// settingsOf returns the statement that makes the settings of a connection for one transaction.
 func settingsOf(config *pgconn.Config) string {
 	var calls []string
 	for _, name := range slices.Sorted(maps.Keys(config.RuntimeParams)) {

@@ -17,11 +17,11 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// modes are those of a pooler in which there are transactions.
+// modes are the modes of a pooler that support transactions.
 var modes = []string{"transaction", "session"}
 
-// TestPoolerPromises holds this store to what package store promises of every one, behind pgbouncer. Without a way past
-// it, processes only look whether there is something for them.
+// TestPoolerPromises checks the promises of package store behind pgbouncer. Without a way past the pooler, processes
+// only poll for work.
 func TestPoolerPromises(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -38,7 +38,7 @@ func TestPoolerPromises(t *testing.T) {
 	}
 }
 
-// TestPoolerCrowd has everything done at once, and the trace followed, behind pgbouncer.
+// TestPoolerCrowd runs all operations at once behind pgbouncer, and follows the trace.
 func TestPoolerCrowd(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestPoolerCrowd(t *testing.T) {
 	}
 }
 
-// Poolers that are told to take all settings leave them out. They are recognized all the same.
+// Poolers that are configured to ignore all settings are recognized all the same.
 func TestPoolerTakesAnySettings(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestPoolerTakesAnySettings(t *testing.T) {
 	}
 }
 
-// TestPoolerChecked has doctor say what stands before the server.
+// TestPoolerChecked checks the doctor's findings about a pooler.
 func TestPoolerChecked(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -96,8 +96,8 @@ func TestPoolerChecked(t *testing.T) {
 	}
 }
 
-// An address whose way past the pooler leads to another database hears nothing there, and shows no life there: it is
-// told, and looks by itself.
+// If the way past the pooler leads to another database, the process receives no notifications and shows no signs of
+// life there. It logs the error and polls.
 func TestDirectLeadsElsewhere(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -133,7 +133,7 @@ func TestDirectLeadsElsewhere(t *testing.T) {
 	}
 }
 
-// A pooler without transactions is refused.
+// A pooler that does not support transactions is refused.
 func TestPoolerOfStatements(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -149,8 +149,8 @@ func TestPoolerOfStatements(t *testing.T) {
 	}
 }
 
-// TestPoolerRestarts kills pgbouncer again and again while two processes write: each write is answered, and each is
-// there. Its key can be written once only, so that a write that is done twice fails.
+// TestPoolerRestarts kills pgbouncer again and again while two processes write. Each write is answered and is in the
+// database. Each key can be written only once, so a write that runs twice fails.
 func TestPoolerRestarts(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -189,7 +189,7 @@ func TestPoolerRestarts(t *testing.T) {
 	}
 }
 
-// TestPoolerOnThePage compares the configuration that the page advises with that of these tests.
+// TestPoolerOnThePage compares the configuration that the page recommends with that of these tests.
 func TestPoolerOnThePage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/postgres.md")
 	if err != nil {

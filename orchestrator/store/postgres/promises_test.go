@@ -12,21 +12,21 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// TestStorePromises holds this store to what package store promises of every one.
+// TestStorePromises checks the promises that package store requires of every store.
 func TestStorePromises(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	storetest.Exercise(t, func(testing.TB) string { return postgrestest.Place(server) }, openAt)
 }
 
-// TestHelperProcess is what another process does for TestStorePromises and TestUpgrade.
+// TestHelperProcess runs the other processes of TestStorePromises and TestUpgrade.
 func TestHelperProcess(t *testing.T) {
 	all := storetest.Helpers(openAt)
 	all["upgrade"] = upgradeHelper
 	helper.Run(all)
 }
 
-// pulse is long enough for a process to connect again in half the time, on a busy machine.
+// pulse is long enough for a process to reconnect in half the time, on a busy machine.
 const pulse = 500 * time.Millisecond
 
 func openAt(o storetest.Options) (store.Store, error) {

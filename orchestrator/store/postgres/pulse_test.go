@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// holder returns a process that lives and has a lease, and the lease's token.
+// holder returns a process that is alive and has a lease, and the lease's token.
 func holder(t *testing.T, address string) (p *helper.Process, token string) {
 	t.Helper()
 	p = storetest.Holder(t, address)
@@ -22,7 +22,7 @@ func holder(t *testing.T, address string) (p *helper.Process, token string) {
 	return p, token
 }
 
-// wait waits until something is so.
+// wait waits until a condition is true.
 func wait(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for late := time.Now().Add(time.Minute); !is(); orchestrator.Pause(t.Context(), 20*time.Millisecond) {
@@ -32,7 +32,8 @@ func wait(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// killed kills a process that has a lease, and waits until the lease is over. Meanwhile those of others are not.
+// killed kills a process that has a lease, and waits until that lease is over. The leases of living processes
+// continue.
 func killed(t *testing.T, st store.Store, address string, living ...string) {
 	t.Helper()
 	dead, token := holder(t, address)
@@ -47,7 +48,7 @@ func killed(t *testing.T, st store.Store, address string, living ...string) {
 	})
 }
 
-// A server that is restarted, as after a crash, drops the locks of all processes. Nobody who lives loses a lease.
+// A server that is restarted, as after a crash, drops the locks of all processes. Living processes lose no lease.
 func TestRestartLosesNoLease(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -65,8 +66,8 @@ func TestRestartLosesNoLease(t *testing.T) {
 	}
 }
 
-// Connections that are cut again and again lose no lease: those of the process that has it, and those of the one that
-// looks.
+// Connections that are cut again and again cause no loss of a lease: neither those of the holder, nor those of the
+// process that looks for signs.
 func TestCutLosesNoLease(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -81,12 +82,12 @@ func TestCutLosesNoLease(t *testing.T) {
 		killed(t, st, address, token)
 	}
 	p.Stop()
-	killed(t, st, address, token) // for longer than a beat may take: the lock is there
+	killed(t, st, address, token) // the beats are too old by now; the lock remains
 	p.Kill()
 	wait(t, "the lease of a process that was killed at last is not over", func() bool { return st.Gone(token) })
 }
 
-// Nobody is dead of whom a token says nothing, nor is this process.
+// A process is not dead if a token does not name it, nor if it is this process.
 func TestTokensOfNobody(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -97,8 +98,8 @@ func TestTokensOfNobody(t *testing.T) {
 	killed(t, st, address, unknown...)
 }
 
-// A transaction that takes a lease waits for no beat but the first, nor for a look at the signs of others: the server
-// ends a transaction that is idle for long.
+// A transaction that takes a lease waits only for the first beat, and never for a look at the signs of others, since
+// the server ends a transaction that is idle for long.
 func TestNoLeaseWaitsForABeat(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -107,7 +108,7 @@ func TestNoLeaseWaitsForABeat(t *testing.T) {
 	_, others := holder(t, address)
 	other := postgrestest.Connect(t, address)
 	other.Run(`BEGIN; SELECT FROM pulse FOR UPDATE`)
-	beat := func() string { // the one of st that other holds up, and its time
+	beat := func() string { // the beat of st that other blocks, and its time
 		rows, err := postgrestest.SQL(t.Context(), address, `SELECT pid, query_start FROM pg_stat_activity
 			WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO pulse%' AND application_name = 'mailroom'
 				ORDER BY query_start`)
@@ -124,7 +125,7 @@ func TestNoLeaseWaitsForABeat(t *testing.T) {
 	})
 }
 
-// A process that cannot reach the server notices that others may take it for dead, and when they do not any more.
+// A process that cannot reach the server notices when others may consider it dead, and when they no longer do.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

@@ -15,16 +15,15 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// How long and how often a server is tried that cannot be had just now: it is being restarted, or another takes its
-// place.
+// How long and how often to try a server that is temporarily unavailable because it is being restarted or replaced.
 const (
-	firstPatience = 3 * time.Second // for one that this process has not reached yet, and which may not exist
+	firstPatience = 3 * time.Second // for a server that this process has not reached yet, and that may not exist
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 2 * time.Second
 )
 
-// reach connects. It tries again for a while if the server cannot be had just now, with growing pauses of random
-// lengths, so that not all clients of a server that was restarted come at once.
+// reach connects. If the server is temporarily unavailable, reach tries again for a while. The pauses grow and have
+// random lengths, so that the clients of a restarted server do not all connect at once.
 func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	until := time.Now().Add(patience(s))
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
@@ -49,16 +48,16 @@ func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, greeti
 	}
 }
 
-// outage is the time in which a server that this process has reached before cannot be had. Its beginning and its end
-// are logged, once, whoever notices. Safe for concurrent use.
+// outage is the time during which a server that this process has reached before is unavailable. Its beginning and
+// end are logged once. outage is safe for concurrent use.
 type outage struct {
 	mu    sync.Mutex
-	since time.Time // zero while there is none
-	over  time.Time // when the last one ended
+	since time.Time // zero if there is no outage
+	over  time.Time // end of the last outage
 }
 
-// began notes that a try failed which was begun at a time. One that was begun before the last outage ended tells of
-// that.
+// began records a failed attempt that started at the given time. An attempt that started before the end of the last
+// outage belongs to that outage and is ignored.
 func (o *outage) began(s *Store, at time.Time, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,10 +77,10 @@ func (o *outage) ended(s *Store) {
 	}
 }
 
-// patience is how long a server is tried.
+// patience returns how long to try to reach a server.
 func patience(s *Store) time.Duration {
 	if !s.found.Load() && s.missed.Load() {
-		return 0 // this process has been patient already
+		return 0 // this process has already waited once
 	}
 	if !s.found.Load() && len(s.hosts) == 1 {
 		return min(s.busy, firstPatience)
@@ -89,7 +88,7 @@ func patience(s *Store) time.Duration {
 	return s.busy
 }
 
-// isAway reports whether an error in connecting may pass by itself.
+// isAway reports whether an error in connecting may be temporary.
 func isAway(err error) bool {
 	var unknown *net.DNSError
 	switch code := codeOf(err); {
@@ -99,21 +98,21 @@ func isAway(err error) bool {
 		return isLost(err) || isDemoted(err)
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return false
-	case isUntrusted(err): // it answers, and will not be trusted later on either
+	case isUntrusted(err): // the server answers, and will not be trusted later either
 		return false
 	}
 	return isLost(err) || errors.Is(err, pgconn.ErrReadOnlyConnection)
 }
 
-// isUntrusted reports whether a server's certificate was refused, or it has none.
+// isUntrusted reports whether the certificate of a server was refused, or the server has none.
 func isUntrusted(err error) bool {
 	return strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "TLS")
 }
 
-// A connection over which nothing comes back is given up after about so long, instead of a quarter of an hour.
+// silence is about how long a connection without any answer is kept. The default would be a quarter of an hour.
 const silence = 10 * time.Second
 
-// dial connects so that a host that has vanished is noticed.
+// dial connects so that the loss of a host is detected.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silence / 2, Interval: silence / 5,
 		Count: 3}, Control: boundSilence}

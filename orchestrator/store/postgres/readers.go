@@ -12,21 +12,21 @@ import (
 
 const (
 	maxReaders = 4  // connections that a process keeps for reading
-	mostOpen   = 16 // connections that it reads with at the same time
+	mostOpen   = 16 // connections that a process reads with at the same time
 )
 
-// readers is a small pool of connections that only read. Safe for concurrent use.
+// readers is a small pool of connections that only read. It is safe for concurrent use.
 type readers struct {
 	s      *Store
-	places chan struct{} // one for each connection that somebody reads with, or opens
+	places chan struct{} // one entry for each connection that is in use or being opened
 
 	mu     sync.Mutex
 	free   []*conn
-	closed bool // what is given back is closed
+	closed bool // returned connections are closed
 }
 
-// Read calls fn with a connection whose statements all see the same state of the database. If that connection is lost,
-// fn runs again on another one.
+// Read calls fn with a connection whose statements all see the same snapshot of the database. If the connection is
+// lost, fn runs again on another one.
 func (s *Store) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.readers.with(ctx, func(r *reader) error {
 		defer r.end()
@@ -45,26 +45,26 @@ func (s *Store) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	})
 }
 
-// Look is Read without a snapshot.
+// Look is like Read but without a snapshot.
 func (s *Store) Look(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.readers.with(ctx, func(r *reader) error { return fn(&store.Conn{Driver: r}) })
 }
 
-// reader is a connection that somebody reads with.
+// reader is a connection in use for reading.
 type reader struct {
 	*conn
 	s        *Store
 	ctx      context.Context
-	snapshot bool  // all statements see one state
-	lost     error // how the connection with that state was lost; nil while it is there
+	snapshot bool  // all statements see the same snapshot
+	lost     error // how the connection with the snapshot was lost; nil while it is open
 
-	unwatch func() // ends the watch over the connection
+	unwatch func() // ends the watch of the servers
 
-	mu   sync.Mutex // held while the connection is exchanged
+	mu   sync.Mutex // held while the connection is replaced
 	over bool
 }
 
-// begin takes the snapshot. The state is that of the first statement.
+// begin takes the snapshot, which is the state that the first statement sees.
 func (r *reader) begin() error {
 	if !r.snapshot {
 		return nil
@@ -72,7 +72,8 @@ func (r *reader) begin() error {
 	return r.Do(context.Background(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1")
 }
 
-// QueryBound runs a statement. Without a snapshot, it runs it again on another connection when this one is lost.
+// QueryBound runs a statement. Without a snapshot, it runs the statement again on another connection if this one is
+// lost.
 func (r *reader) QueryBound(text string, args []driver.NamedValue) (driver.Rows, int, error) {
 	found, columns, err := r.conn.QueryBound(text, args)
 	if r.snapshot {
@@ -89,7 +90,7 @@ func (r *reader) QueryBound(text string, args []driver.NamedValue) (driver.Rows,
 	return found, columns, err
 }
 
-// Admit: see store.Driver.
+// Admit implements store.Driver.
 func (r *reader) Admit() error { return admitBy(r, r.knows) }
 
 func (r *reader) end() {
@@ -101,11 +102,11 @@ func (r *reader) end() {
 	}
 }
 
-// patienceAfter is how long a server has for the answer to a statement whose caller has given up.
+// patienceAfter is how long a server may take to answer a statement whose caller has given up.
 const patienceAfter = 5 * time.Second
 
-// abandon has the server end what its caller has given up, and gives the connection up if it is still in use some time
-// later: whoever answers nothing at all may never do so.
+// abandon cancels the statement of a caller that has given up. It closes the connection if the connection is still
+// in use some time later, since a server that does not answer at all may never do so.
 func (r *reader) abandon() {
 	r.mu.Lock()
 	c := r.conn
@@ -120,7 +121,7 @@ func (r *reader) abandon() {
 	})
 }
 
-// renew goes on with another connection.
+// renew continues with another connection.
 func (r *reader) renew() error {
 	c, err := r.s.open(r.ctx)
 	if err != nil {
@@ -172,21 +173,22 @@ func (p *readers) with(ctx context.Context, fn func(r *reader) error) error {
 	return p.s.Explain(err)
 }
 
-// asksAfter is after how long a connection that nobody used is asked whether it is still there.
+// asksAfter is the time after which an unused connection is tested before it is used. It is also the time limit of
+// the test.
 const asksAfter = time.Second
 
 func (r *reader) done() {
 	r.mu.Lock()
 	r.over = true
 	r.mu.Unlock()
-	if r.ctx.Err() != nil { // it may be cancelled yet
+	if r.ctx.Err() != nil { // a late cancel request may still arrive
 		r.conn.Drop()
 		return
 	}
 	r.s.readers.keep(r.conn)
 }
 
-// take returns a free connection that is still there, or nil.
+// take returns a free connection that still works, or nil.
 func (p *readers) take(ctx context.Context) *conn {
 	for c := p.pop(); c != nil; c = p.pop() {
 		if time.Since(c.used) < asksAfter || c.answers(ctx) {
@@ -209,14 +211,14 @@ func (p *readers) pop() *conn {
 	return c
 }
 
-// answers reports whether the connection is still there.
+// answers reports whether the connection still works.
 func (c *conn) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, asksAfter)
 	defer cancel()
 	return c.Do(ctx, "SELECT 1") == nil
 }
 
-// keep takes back a connection.
+// keep returns a connection to the pool.
 func (p *readers) keep(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// Whoever reads cannot write, as on SQLite.
+// Readers cannot write, as on SQLite.
 func TestReadersCannotWrite(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)

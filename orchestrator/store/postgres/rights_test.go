@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// rightsOfWriters returns the statements of the page that give a program its rights which only writes messages by hand.
+// rightsOfWriters returns the statements of the page that give rights to a program that only writes messages by
+// hand.
 func rightsOfWriters(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/postgres.md")
@@ -26,7 +27,8 @@ func rightsOfWriters(t *testing.T) string {
 	return strings.Join(grants, "\n")
 }
 
-// letWriter makes the user writer, who has the rights of the page, and returns the database's address for him.
+// letWriter creates the user writer with the rights of the page, and returns the address of the database for that
+// user.
 func letWriter(t *testing.T, his string) (writers string) {
 	t.Helper()
 	admins := strings.Replace(his, "ann@", "postgres@", 1)
@@ -43,8 +45,8 @@ const (
 	byHandAsLast = `INSERT INTO mailroom.agent_message (seq, message_id, sender, recipient) VALUES (%d, '%s', 'a', 'b')`
 )
 
-// Who only writes messages by hand can do nothing else: neither set the numbers of messages to their end, nor have what
-// the tables do by themselves run something of his own.
+// A user who only writes messages by hand can do nothing else: neither exhaust the numbers of messages, nor make the
+// tables' triggers run code of that user.
 func TestFewestRights(t *testing.T) {
 	t.Parallel()
 	ann, _ := user(t, postgrestest.Start(t, postgrestest.Careless), "ann")
@@ -55,7 +57,8 @@ func TestFewestRights(t *testing.T) {
 		return err
 	}
 	for _, statement := range []string{
-		fmt.Sprintf(byHand, "m1"), fmt.Sprintf(byHandAsLast, 500, "m2"), fmt.Sprintf(byHand, "m3"), // the next number is larger than his
+		// The next number is larger than the one that the user chose.
+		fmt.Sprintf(byHand, "m1"), fmt.Sprintf(byHandAsLast, 500, "m2"), fmt.Sprintf(byHand, "m3"),
 		`CREATE FUNCTION pg_temp.mine() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN CREATE TABLE mailroom.mine (); RETURN 1; END $$;
 		CREATE TEMP VIEW agent_message_seq_seq AS SELECT pg_temp.mine() AS last_value; ` +
 			fmt.Sprintf(byHandAsLast, 600, "m4"),
@@ -84,7 +87,8 @@ func TestFewestRights(t *testing.T) {
 	}
 }
 
-// A database of the version before gets the function that does what writers have no right to, with the next command.
+// In a database of version 1, writers need a further right. The next command upgrades the database, which replaces the
+// right by a function.
 func TestFewestRightsInOlderTables(t *testing.T) {
 	t.Parallel()
 	ann, _ := user(t, postgrestest.Start(t, postgrestest.Careless), "ann")

@@ -1,4 +1,4 @@
--- Made from the schema.sql of SQLite, which says what the tables are for, by `go test ./orchestrator/store/postgres -update`.
+-- Generated from the schema.sql of SQLite, which explains the tables, by `go test ./orchestrator/store/postgres -update`.
 
 CREATE TABLE agent_message (
     message_id        text COLLATE "C" NOT NULL UNIQUE,

@@ -11,11 +11,11 @@ import (
 	"mailroom/orchestrator/store/postgres/check"
 )
 
-// settings are those that a connection needs. With the first ones the server plans by the indexes that the statements
-// were written for, whatever its statistics say: they were taken when the queue was empty, or full. No statement ends
-// by itself, since a COMMIT that is cancelled may be committed all the same; but none waits for ever for a table that
-// somebody has locked. Each connection asks for them when it begins; init also sets them for its user in this database,
-// for pools of connections that take no settings from their clients.
+// settings are the settings that each connection needs. The first ones make the server use the indexes for which the
+// statements were written, whatever its statistics are: these may be from a time when the queue was empty, or full.
+// No statement times out, since a cancelled COMMIT may succeed all the same; but a statement does not wait for ever
+// for a table that somebody has locked. Each connection requests the settings when it begins. init also sets them
+// for its user in this database, for poolers that accept no settings from their clients.
 var settings = map[string]string{
 	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
 	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed",
@@ -23,10 +23,10 @@ var settings = map[string]string{
 	"idle_in_transaction_session_timeout": "10s", "statement_timeout": "0", "lock_timeout": "10s",
 }
 
-// credentials are the tables that queries may not read.
+// credentials lists the tables that audit queries cannot read.
 const credentials = "tokens, agent_secrets, signal_subscriptions, signal_keys, signal_pairings"
 
-// suits refuses a server that is too old, or that only speaks like PostgreSQL.
+// suits refuses a server that is too old, or that is not PostgreSQL but only speaks its protocol.
 func suits(s *Store, c *store.Conn) error {
 	var version string
 	number := int64(0)
@@ -53,7 +53,7 @@ func suits(s *Store, c *store.Conn) error {
 	return err
 }
 
-// encodes refuses to make tables in a database of another encoding, which lacks characters.
+// encodes refuses to create tables in a database of another encoding, which cannot represent all characters.
 func encodes(s *Store, c *store.Conn) error {
 	has, _, err := c.Text(`SELECT current_setting('server_encoding')`)
 	if err != nil || has == check.Encoding {
@@ -64,7 +64,7 @@ func encodes(s *Store, c *store.Conn) error {
 		WithHint("Create the database with UTF8: CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0")
 }
 
-// makeSchema makes the schema of the tables unless somebody has for this user.
+// makeSchema creates the schema of the tables, unless somebody has already created it for this user.
 func makeSchema(s *Store, c *store.Conn) error {
 	n, err := c.Number(`SELECT count(*) FROM pg_namespace WHERE nspname = ?1`, s.schema)
 	if err != nil || n > 0 {
@@ -81,8 +81,8 @@ func makeSchema(s *Store, c *store.Conn) error {
 	return err
 }
 
-// setRole sets the settings for this user in this database, if they are not yet. It leaves a superuser alone, who does
-// other things there.
+// setRole stores the settings for this user in this database, unless they are already stored. It changes nothing for
+// a superuser, who uses the database for other purposes, too.
 func setRole(s *Store, ctx context.Context, raw *conn) error {
 	c := &store.Conn{Driver: raw}
 	if super, err := c.Number(`SELECT rolsuper FROM pg_roles WHERE rolname = current_user`); err != nil || super != 0 {
@@ -95,7 +95,7 @@ func setRole(s *Store, ctx context.Context, raw *conn) error {
 		return err
 	}
 	wanted := maps.Clone(settings)
-	if s.schema == "mailroom" { // any other is named by each address
+	if s.schema == "mailroom" { // other schemas are named in the addresses
 		wanted["search_path"] = s.schema
 	}
 	if off, err := c.Number(`SELECT current_setting('synchronous_commit') = 'off'`); err != nil {

@@ -10,16 +10,17 @@ import (
 	"mailroom/orchestrator/store/postgres/check"
 )
 
-// settled is up to which ids the traces were complete when they were last asked. What was complete stays so.
+// settled holds the ids up to which the traces were complete at the last query. Traces that were complete stay
+// complete.
 type settled struct {
 	mu   sync.Mutex
-	last int64 // id that message_trace had given out
+	last int64 // the last id that message_trace had given out
 	store.Settled
 }
 
-// Settled says up to which ids the traces are complete, see functions.sql. A transaction of another program or another
-// database holds nothing up, one of ours as long as it is open: a process that is stopped within one is ended by the
-// server.
+// Settled returns the ids up to which the traces are complete, see functions.sql. Transactions of other programs and
+// other databases delay nothing. A transaction of Mailroom delays larger ids while it is open; if its process is
+// stopped, the server ends the transaction.
 func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 	known, now := &s.settled, settled{}
 	known.mu.Lock()
@@ -43,7 +44,7 @@ func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 	}
 	known.mu.Lock()
 	defer known.mu.Unlock()
-	if now.last >= before { // otherwise another database is in the place of this one
+	if now.last >= before { // otherwise another database has replaced this one
 		now.last, now.Events, now.Commands = max(now.last, known.last), max(now.Events, known.Events),
 			max(now.Commands, known.Commands)
 	}
@@ -51,7 +52,7 @@ func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 	return now.Settled, nil
 }
 
-// noFollowing is the error for a standby, which does not know what transactions are under way.
+// noFollowing returns the error for a standby, which cannot see the transactions in progress.
 func noFollowing(s *Store) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable,
 		Message: "the server of " + s.path + " is a standby, so it cannot be used to follow events",

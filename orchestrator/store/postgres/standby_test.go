@@ -36,7 +36,7 @@ func send(t *testing.T, e *delivery.Engine) error {
 	return err
 }
 
-// TestStandby asks a server with a standby that follows it, and the standby itself.
+// TestStandby queries a server that has a standby, and the standby itself.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -91,7 +91,7 @@ func hostOf(t *testing.T, address string) string {
 	return u.Query().Get("host")
 }
 
-// onlyReads looks whether what reads works on a standby, and what writes says why not.
+// onlyReads checks that reads succeed on a standby, and that writes return the reason why they fail.
 func onlyReads(t *testing.T, e *delivery.Engine) {
 	t.Helper()
 	state, err := overview.Status(t.Context(), e.Ledger)

@@ -14,10 +14,10 @@ import (
 	"mailroom/orchestrator/store/postgres/wire"
 )
 
-// sqlites are statements that only SQLite is asked to run.
+// sqlites matches statements that run only on SQLite.
 var sqlites = regexp.MustCompile(`PRAGMA|pragma_|sqlite_|VACUUM|_inbox"|^BEGIN IMMEDIATE|^UPDATE temp`)
 
-// TestStatements has a server prepare every statement of the engine.
+// TestStatements makes a server prepare every statement of the engine.
 func TestStatements(t *testing.T) { prepareAll(t, postgrestest.Start(t)) }
 
 func prepareAll(t *testing.T, server string) {
@@ -38,7 +38,7 @@ func prepareAll(t *testing.T, server string) {
 	}
 }
 
-// TestAudits has a server prepare every query that ships with the product.
+// TestAudits makes a server prepare every query that ships with the product.
 func TestAudits(t *testing.T) {
 	db := open(t)
 	folder := filepath.Join("..", "..", "..", "commands", "admin", "inspection", "audits")
@@ -58,7 +58,7 @@ func TestAudits(t *testing.T) {
 	}
 }
 
-// TestFunctions compares functions.sql with what SQLite's functions return.
+// TestFunctions compares the results of functions.sql with those of SQLite's functions.
 func TestFunctions(t *testing.T) {
 	db := open(t)
 	for call, want := range map[string]string{

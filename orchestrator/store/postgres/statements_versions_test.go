@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestStatementsOfVersions has servers of all other versions prepare every statement of the engine.
+// TestStatementsOfVersions makes servers of all other versions prepare every statement of the engine.
 func TestStatementsOfVersions(t *testing.T) {
 	for _, version := range []int{14, 16, 17, 18} {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {

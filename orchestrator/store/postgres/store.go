@@ -1,8 +1,8 @@
-// Package postgres is a database on a PostgreSQL server. Its statements and tables are those of SQLite, which it
-// rewrites.
+// Package postgres stores the database on a PostgreSQL server. It rewrites the statements, which are written for
+// SQLite.
 //
-// Transactions write at the same time, of all processes on all hosts, as far as the advisory locks allow it with which
-// they begin: see locks.go.
+// Transactions of all processes on all hosts write at the same time, as far as the advisory locks at their beginning
+// allow: see locks.go.
 package postgres
 
 import (
@@ -29,40 +29,43 @@ import (
 	"mailroom/orchestrator/store/postgres/wire"
 )
 
-// Options say how to reach a database.
+// Options configures a database on a server.
 type Options struct {
-	// DSN is its address, as a URL: postgres://USER@HOST/DATABASE. Its tables are in the schema that search_path names,
-	// mailroom if that is left out.
+	// DSN is the address of the database, as a URL: postgres://USER@HOST/DATABASE. The tables are in the schema that
+	// search_path names; the default is mailroom.
 	DSN string
-	// State is the folder in which this machine's files of the database stand, in a folder of its own. "": there is
-	// none.
+	// State is the folder for this machine's files of the database, which get a folder of their own in it. If it is
+	// empty, there is no such folder.
 	State string
-	// Log gets what an operator should know.
+	// Log receives messages for the operator.
 	Log *slog.Logger
-	// Bell wakes daemons and waiters. nil: NOTIFY.
+	// Bell wakes daemons and waiters. If it is nil, the store uses NOTIFY.
 	Bell orchestrator.Bell
-	// BusyTimeout bounds the wait for what another process writes.
+	// BusyTimeout limits the wait for the writes of another process.
 	BusyTimeout time.Duration
-	// Now is the clock of this machine. nil: time.Now.
+	// Now is the clock of this machine. If it is nil, the store uses time.Now.
 	Now func() time.Time
-	// Pulse is how often a process that takes leases shows that it lives. 0: 10 s. A test sets less.
+	// Pulse is the interval at which a process that takes leases shows that it is alive. 0 means 10 s. Tests use
+	// less.
 	Pulse time.Duration
-	// Made is told the id of a database that this process has made, before anybody else can see it.
+	// Made is called with the id of a database that this process has created, before anybody else can see the
+	// database.
 	Made func(id string)
-	// Begin is called at the beginning of each write transaction, and End before it is committed. An error ends it.
+	// Begin is called at the beginning of each write transaction, and End before its commit. An error ends the
+	// transaction.
 	Begin, End func(t *store.Transaction) error
 }
 
 // Store is a database on a server. It is safe for concurrent use.
 type Store struct {
-	dsn    string // with its password, if it holds one
+	dsn    string // with the password, if it has one
 	config *pgconn.Config
 	path   string
 	schema string
 	state  string
-	id     atomic.Pointer[string] // of the database, once it is known
-	direct *pgconn.Config         // past a pooler; the same where there is none
-	pooled atomic.Bool            // there is one
+	id     atomic.Pointer[string] // of the database, nil until known
+	direct *pgconn.Config         // for connections past a pooler; same as config if there is no such way
+	pooled atomic.Bool            // a pooler is in use
 	hosts  []host
 	leader leader
 	outage outage
@@ -71,10 +74,10 @@ type Store struct {
 	made   func(id string)
 	upgrades
 
-	found   atomic.Bool // the database is there
-	missed  atomic.Bool // its server was waited for in vain
+	found   atomic.Bool // the database exists
+	missed  atomic.Bool // this process has waited for the server without success
 	bell    orchestrator.Bell
-	notices *notices // nil where the caller brought a bell
+	notices *notices // nil if Options has a Bell
 	pulse   *pulse.Pulse
 	clock   clock
 	backend *backend
@@ -83,12 +86,12 @@ type Store struct {
 	settled settled
 }
 
-// IsAddress reports whether an address of a database names a server of this kind.
+// IsAddress reports whether the address of a database is that of a PostgreSQL server.
 func IsAddress(address string) bool {
 	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
 }
 
-// Open prepares a store. It does not connect: the first that needs the database does.
+// Open prepares a store. The connection is made by the first operation that needs it.
 func Open(o Options) (*Store, error) {
 	dsn, direct := splitDirect(o.DSN)
 	config, err := configOf(dsn)
@@ -106,7 +109,7 @@ func Open(o Options) (*Store, error) {
 		}
 		s.direct.RuntimeParams["search_path"] = s.schema
 	}
-	if len(s.hosts) > 1 { // one of them may have to notice first that it is to take over
+	if len(s.hosts) > 1 { // a standby may first have to notice that it must take over
 		s.busy *= 3
 	}
 	if s.bell == nil {
@@ -123,7 +126,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// splitDirect takes the address past a pooler out of an address.
+// splitDirect separates the address past a pooler from the rest of an address.
 func splitDirect(dsn string) (rest, direct string) {
 	address, err := url.Parse(dsn)
 	if err != nil {
@@ -136,7 +139,8 @@ func splitDirect(dsn string) (rest, direct string) {
 	return address.String(), direct
 }
 
-// configOf reads an address. Error: invalid_params, which shows nothing of it, since it may hold a password.
+// configOf parses an address. The error is invalid_params. It contains no part of the address, which may have a
+// password.
 func configOf(dsn string) (*pgconn.Config, error) {
 	wrong := orchestrator.Errorf(orchestrator.InvalidParams,
 		"the address of the database must have the form postgres://USER@HOST/DATABASE").
@@ -167,7 +171,8 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	maps.Copy(config.RuntimeParams, settings)
 	maps.Copy(config.RuntimeParams,
 		map[string]string{"client_encoding": "UTF8", "client_min_messages": "warning", "tcp_user_timeout": "10s",
-			"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "4", // or the locks of a host that has vanished last for hours
+			// Without keepalives, the locks of a host that has vanished last for hours.
+			"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "4",
 		})
 	config.RuntimeParams["search_path"] = cmp.Or(config.RuntimeParams["search_path"], "mailroom")
 	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "mailroom")
@@ -182,7 +187,7 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	}
 	if !address.Query().Has("connect_timeout") {
 		config.ConnectTimeout = 10 * time.Second
-		if several { // one that stands still is not to keep us from the others
+		if several { // a server that hangs must not delay the connection to the others
 			config.ConnectTimeout = 3 * time.Second
 		}
 	}
@@ -194,10 +199,10 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	return config, nil
 }
 
-// maxSchema is the longest name of a schema, in bytes: that of the channel for notices is longer.
+// maxSchema is the maximum length of a schema name, in bytes. The name of the notification channel is longer.
 const maxSchema = 54
 
-// isLocal reports whether no connection can leave this machine: to a socket, or loopback.
+// isLocal reports whether all connections stay on this machine: through a socket or the loopback address.
 func isLocal(config *pgconn.Config) bool {
 	hosts := []string{config.Host}
 	for _, other := range config.Fallbacks {
@@ -209,7 +214,7 @@ func isLocal(config *pgconn.Config) bool {
 	})
 }
 
-// withoutPassword returns an address without the password in it.
+// withoutPassword returns an address without its passwords.
 func withoutPassword(dsn string) string {
 	address, err := url.Parse(dsn)
 	if err != nil {
@@ -231,13 +236,13 @@ func withoutPassword(dsn string) string {
 	return address.String()
 }
 
-// Write does the work of a request in a write transaction.
+// Write runs a request in a write transaction.
 func (s *Store) Write(q *store.Request) error { return s.writer.Submit(q) }
 
-// Path names the database, without a password.
+// Path returns the address of the database without a password.
 func (s *Store) Path() string { return s.path }
 
-// Place names the servers, the database and the schema.
+// Place returns the servers, the database and the schema.
 func (s *Store) Place() string {
 	var hosts []string
 	for _, h := range s.hosts {
@@ -246,7 +251,7 @@ func (s *Store) Place() string {
 	return strings.Join(hosts, ",") + "/" + cmp.Or(s.config.Database, s.config.User) + "/" + s.schema
 }
 
-// databaseID returns the id of the database. It connects if this process has not yet.
+// databaseID returns the id of the database. It connects if this process has not connected yet.
 func (s *Store) databaseID() (string, error) {
 	if s.id.Load() == nil {
 		if err := s.Look(context.Background(), func(*store.Conn) error { return nil }); err != nil {
@@ -259,8 +264,8 @@ func (s *Store) databaseID() (string, error) {
 	return "", errors.New("no connection has reported the id of the database")
 }
 
-// FilePrefix is a path in a folder of the state folder that is named after the database's id. Where there can be none, it
-// is a path at which nothing can be, and which gives the reason.
+// FilePrefix returns a path in a folder of the state folder that has the database's id as its name. If there can be
+// no such folder, it returns a path where no file can be created, and which contains the reason.
 func (s *Store) FilePrefix() string {
 	const nowhere = os.DevNull + "/"
 	if s.state == "" {
@@ -280,7 +285,7 @@ func (s *Store) FilePrefix() string {
 	return filepath.Join(folder, "mailroom")
 }
 
-// Bell returns what wakes those who wait for what others write.
+// Bell returns the bell that wakes those who wait for the writes of others.
 func (s *Store) Bell() orchestrator.Bell { return s.bell }
 
 // connectPulse connects the pulse to the database.
@@ -295,20 +300,21 @@ func (s *Store) connectPulse(ctx context.Context) (*wire.Conn, error) {
 	return c.Conn, nil
 }
 
-// Token makes the token of a lease of this process out of an id.
+// Token makes a lease token of this process from an id.
 func (s *Store) Token(id string) string { return s.pulse.Token(id) }
 
-// Gone reports whether the process that made a token is known to be dead, which takes less than a minute.
+// Gone reports whether the process that made a token is known to be dead. It takes less than a minute to find out.
 func (s *Store) Gone(token string) bool { return s.pulse.Gone(token) }
 
-// Alive returns a context that ends when other hosts may soon take this process for dead, since it cannot reach the
+// Alive returns a context that ends when other hosts may soon consider this process dead because it cannot reach the
 // server.
 func (s *Store) Alive() context.Context { return s.pulse.Alive() }
 
-// Now returns the time by the server's clock, and by this machine's until there was a connection.
+// Now returns the time of the server's clock. Before the first connection it returns the time of this machine's
+// clock.
 func (s *Store) Now() time.Time { return s.clock.now() }
 
-// Exists reports whether there is a database.
+// Exists reports whether the database exists.
 func (s *Store) Exists() bool {
 	if s.found.Load() {
 		return true
@@ -317,13 +323,13 @@ func (s *Store) Exists() bool {
 	return err == nil
 }
 
-// NoneYet reports whether there is none, which a server that does not answer cannot say.
+// NoneYet reports whether the server has no such database. It returns false if the server does not answer.
 func (s *Store) NoneYet() bool {
 	err := s.Look(context.Background(), func(*store.Conn) error { return nil })
 	return errors.Is(err, errNone)
 }
 
-// Ready reports whether the database can be read and written now.
+// Ready checks that the database can be read and written now.
 func (s *Store) Ready(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return store.GaveUp(ctx)
@@ -338,7 +344,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	})
 }
 
-// Size returns the bytes that the tables and their indexes take. The server's log is not the database's.
+// Size returns the bytes of the tables and their indexes. The server's log does not belong to the database.
 func (s *Store) Size() (all, log int64) {
 	err := s.Look(context.Background(), func(c *store.Conn) (err error) {
 		all, err = c.Number(`SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r'
@@ -351,7 +357,7 @@ func (s *Store) Size() (all, log int64) {
 	return all, 0
 }
 
-// Close waits for what is being written, and closes the connections.
+// Close waits for running writes and closes the connections.
 func (s *Store) Close() error {
 	if s.notices != nil {
 		defer s.notices.close()
@@ -359,7 +365,7 @@ func (s *Store) Close() error {
 	s.readers.close()
 	err := s.writer.Finish()
 	if err == store.ErrClosed {
-		return nil // it is closed already, or somebody else is closing it
+		return nil // already closed, or another goroutine is closing it
 	}
 	s.backend.shut()
 	s.pulse.Close()

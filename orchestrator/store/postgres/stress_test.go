@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// crowd is several processes that do everything at once.
+// crowd is a set of processes that run all operations at once.
 type crowd struct {
 	*scene
 	names   []string // of agents that read in their inboxes
@@ -26,18 +26,18 @@ type crowd struct {
 	mu   sync.Mutex
 	sent map[string][]string // ids by sender and recipient, in the order of sending
 	read map[string]int      // how often each was handed out
-	own  int                 // copies of what was sent to a group that its sender is in
+	own  int                 // copies of messages to a group that includes the sender
 }
 
-// Each process does so many things at a time, each of them for an agent of its own, and each so often.
+// Each process does several things at a time, each for an agent of its own and each several times.
 const (
 	processes = 3
 	lanes     = 8
 	rounds    = 12
 )
 
-// Processes that send, deliver, read, cancel, answer and wait at the same time lose nothing, do nothing twice, and keep
-// the order of what is sent one after the other. None of them is told that it met another.
+// Processes that send, deliver, read, cancel, answer and wait at the same time lose nothing, do nothing twice, and
+// keep the order of consecutive sends. None of them gets an error about a conflict with another one.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	manyAtOnce(t, postgrestest.Start(t))
@@ -73,14 +73,14 @@ func manyAtOnce(t *testing.T, server string) {
 
 func senderOf(process, lane int) string { return fmt.Sprintf("agent%d%d", process, lane) }
 
-// try notes a failure that nobody should see.
+// try records an error that should not occur.
 func (c *crowd) try(what string, err error, codes ...orchestrator.Code) {
 	if err != nil && !slices.Contains(codes, orchestrator.CodeOf(err)) {
 		c.T.Errorf("%s: %v", what, err)
 	}
 }
 
-// act does one thing in the name of an agent, of which this goroutine is the only one that sends.
+// act runs one operation as an agent. This goroutine is the only one that sends as that agent.
 func (c *crowd) act(e *delivery.Engine, name string, random *rand.Rand) {
 	to := c.names[random.IntN(len(c.names))]
 	switch random.IntN(10) {
@@ -114,7 +114,7 @@ func (c *crowd) act(e *delivery.Engine, name string, random *rand.Rand) {
 	}
 }
 
-// send sends a message and notes it. A chain of answers may be too long.
+// send sends a message and records it. A chain of answers may be too long.
 func (c *crowd) send(e *delivery.Engine, d orchestrator.Draft) string {
 	d.Type, d.Payload = "note", []byte(`{"n":1}`)
 	sent, err := messages.Send(c.ctx, e.Ledger, d)
@@ -126,7 +126,7 @@ func (c *crowd) send(e *delivery.Engine, d orchestrator.Draft) string {
 	defer c.mu.Unlock()
 	for i, id := range sent.MessageIDs {
 		if sent.MulticastID != "" && sent.Recipients[i] == d.Sender {
-			c.own++ // which is handed out to nobody
+			c.own++ // handed out to nobody
 			continue
 		}
 		pair := d.Sender + " " + sent.Recipients[i]
@@ -147,7 +147,7 @@ func (c *crowd) take(e *delivery.Engine, name string) (ids []string) {
 	return ids
 }
 
-// end delivers and reads what is left, and checks all that was done.
+// end delivers and reads the remaining messages, and checks the results of all operations.
 func (c *crowd) end() {
 	c.Deliver()
 	for _, name := range c.names {

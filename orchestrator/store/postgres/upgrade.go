@@ -13,38 +13,39 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// upgrades lead to the version of the tables that a program knows.
+// upgrades migrate the tables to the version of this program.
 type upgrades struct {
-	// steps are the scripts that lead from each version to the next, beginning with version 1. A change of schema.sql
-	// that databases on servers must follow comes with one, which stays as it is once it is released.
+	// steps are the scripts that lead from each version to the next, beginning with version 1. A change of
+	// schema.sql that existing databases on servers need must come with a step. A released step is never changed.
 	steps []string
-	// oldest is the oldest version whose programs may go on using tables of the last one, and write into them: a step
-	// that only adds what they can do without leaves it as it is, any other raises it to the version that it makes.
+	// oldest is the oldest version whose programs may continue to use and write tables of the last version. A step
+	// that only adds what older programs do not need leaves oldest as it is. Any other step raises it to the version
+	// that it creates.
 	oldest int
 }
 
-// present are those of this program.
+// present are the upgrades of this program.
 var present = upgrades{oldest: 4, steps: []string{
-	// 2: whoever writes messages by hand needs no right to set their sequence.
+	// 2: programs that write messages by hand do not need the right to set the sequence.
 	`ALTER FUNCTION agent_message_numbered() SECURITY DEFINER;
 	DO $$ BEGIN EXECUTE format('ALTER FUNCTION agent_message_numbered() SET search_path = %I, pg_temp', current_schema()); END $$;
 	REVOKE ALL ON FUNCTION agent_message_numbered() FROM PUBLIC`,
-	// 3: when a chain of messages began, what a session was shown last, and when its user last said anything.
+	// 3: when a chain of messages began, what a session was last shown, and when its user last entered a prompt.
 	`ALTER TABLE agent_message ADD COLUMN chain_at text COLLATE "C" NOT NULL DEFAULT '';
 	ALTER TABLE host_sessions ADD COLUMN shown_id text COLLATE "C" NOT NULL DEFAULT '',
 	    ADD COLUMN shown_at text COLLATE "C" NOT NULL DEFAULT '', ADD COLUMN prompted_at text COLLATE "C" NOT NULL DEFAULT ''`,
-	// 4: what the commands of an agent get of the environment is a column, and nobody but an agent or a group has a
-	// name of theirs.
+	// 4: the environment variables that an agent's commands get are a column, and constraints limit the names of
+	// agents and groups.
 	`ALTER TABLE agents ADD COLUMN pass_env text COLLATE "C" NOT NULL DEFAULT '';
 	UPDATE agents SET pass_env = coalesce((SELECT value FROM settings WHERE key = 'pass_env.' || agents.name), '');
 	DELETE FROM settings WHERE key LIKE 'pass_env.%';
 	ALTER TABLE agents ADD CONSTRAINT agents_name CHECK (` + isName("name") + `);
 	ALTER TABLE groups ADD CONSTRAINT groups_name CHECK (` + isName("name") + `);
 	ALTER TABLE group_members ADD CONSTRAINT group_members_agent CHECK (` + isName("agent") + `)`,
-	// 5: nothing looks at traced_status any more when a message changes, for the sake of deliveries.
+	// 5: no trigger checks traced_status any more when a message changes, which makes deliveries faster.
 	`DROP TRIGGER IF EXISTS agent_message_disowned ON agent_message`,
-	// 6: what a message may cost a session of an agent host, as its sender and its recipient want it, and what messages
-	// put into contexts.
+	// 6: what a message may cost a session of an agent host, as its sender and its recipient choose, and how much
+	// messages add to contexts.
 	`ALTER TABLE agent_message ADD COLUMN held_from text COLLATE "C" NOT NULL DEFAULT '', ADD COLUMN wake text COLLATE "C";
 	ALTER TABLE agent_message_archive ADD COLUMN wake text COLLATE "C";
 	ALTER TABLE agents ADD COLUMN wake text COLLATE "C" NOT NULL DEFAULT '';
@@ -54,27 +55,27 @@ var present = upgrades{oldest: 4, steps: []string{
 	    PRIMARY KEY (at, agent, sender, message_type, way))`,
 }}
 
-// isName is the condition under which a column holds a name that an agent or a group can have.
+// isName returns the condition for a column that holds the name of an agent or a group.
 func isName(column string) string {
 	return strings.ReplaceAll(`length(name) BETWEEN 1 AND 57 AND ltrim(name, 'abcdefghijklmnopqrstuvwxyz0123456789_-') = ''
 	    AND ltrim(substr(name, 1, 1), 'abcdefghijklmnopqrstuvwxyz') = ''
 	    AND name NOT IN ('agent','auto','all','user','operator','system')`, "name", column)
 }
 
-// version is that of schema.sql, and the one to which the last step leads.
+// version returns the version of schema.sql, to which the last step leads.
 func (u upgrades) version() int { return 1 + len(u.steps) }
 
-// versionKey is the row of settings with the version of the tables.
+// versionKey is the key of the row of settings with the version of the tables.
 const versionKey = "schema.version"
 
-// errBehind is the cause of an error about tables that are to be brought to the version of this program first.
+// errBehind is the cause of an error about tables that must first be upgraded to the version of this program.
 var errBehind = errors.New("upgrade pending")
 
-// readVersions asks what a database says of itself, for admit.
+// readVersions reads the settings that admit needs, and the id of the database.
 const readVersions = `SELECT key, value FROM settings WHERE key IN ('` + versionKey + `', '` + store.SchemaOldest +
 	`', '` + store.DatabaseID + `')`
 
-// admit refuses tables that a newer program has made unfit for one that knows a version, and those that are older.
+// admit refuses tables that a newer program has made unusable for version knows, and tables of an older version.
 func admit(said map[string]string, knows int) error {
 	version, err := strconv.Atoi(said[versionKey])
 	switch {
@@ -89,7 +90,7 @@ func admit(said map[string]string, knows int) error {
 	return store.Outgrown(version, knows, said[store.SchemaOldest])
 }
 
-// Admit refuses tables that a newer program has made unfit for this one.
+// Admit refuses tables that a newer program has made unusable for this one.
 func (c *conn) Admit() error { return admitBy(c, c.knows) }
 
 func admitBy(d store.Driver, knows int) error {
@@ -104,18 +105,18 @@ func admitBy(d store.Driver, knows int) error {
 	return admit(said, knows)
 }
 
-// CheckConfigured: see store.Driver.
+// CheckConfigured implements store.Driver. It checks nothing.
 func (*conn) CheckConfigured() error { return nil }
 
-// upgrade brings the tables to the version that this program knows, in one transaction. Several processes may do so at
-// the same time: the first to get the locks does the work, the others find it done. Nobody writes meanwhile, and older
-// programs that have the database open find out with their next transaction, see store.Outgrown.
+// upgrade migrates the tables to the version of this program in one transaction. Several processes may call it at
+// the same time: the first that gets the locks does the work, and the others find it done. Nobody else writes
+// meanwhile. Older programs that have the database open find out with their next transaction, see store.Outgrown.
 func (s *Store) upgrade(ctx context.Context) error {
 	raw, _, err := s.reach(ctx, s.direct)
 	if err != nil {
 		return err
 	}
-	defer raw.Close() // which undoes what is not committed
+	defer raw.Close() // rolls back what is not committed
 	err = raw.Do(ctx, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d; SELECT %s; SELECT %s", s.busy.Milliseconds(),
 		s.lock(making), s.lock(writing)))
 	if err != nil {

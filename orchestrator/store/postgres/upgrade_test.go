@@ -16,14 +16,15 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// nextStep changes tables, rows and functions, and fails if it is run twice.
+// nextStep changes tables, rows and functions, and fails if it runs twice.
 const nextStep = `
 	ALTER TABLE agents ADD COLUMN next text COLLATE "C" NOT NULL DEFAULT 'none';
 	CREATE TABLE upgraded (n bigint PRIMARY KEY); INSERT INTO upgraded VALUES (1);
 	UPDATE agent_message SET session_id = 'second';
 	CREATE FUNCTION second() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM upgraded $$`
 
-// upgraded opens a database as a program of the next version does, beside which those of this one may go on or not.
+// upgraded opens a database as a program of the next version. goOn determines whether programs of this version may
+// continue.
 func upgraded(address string, goOn bool, step string) (*postgres.Store, error) {
 	nothing := func(*store.Transaction) error { return nil }
 	s, err := postgres.Open(postgres.Options{DSN: address, Log: slog.New(slog.DiscardHandler),
@@ -38,7 +39,7 @@ func upgraded(address string, goOn bool, step string) (*postgres.Store, error) {
 	return s, err
 }
 
-// upgradeHelper is another process of that version: it waits for a line, and writes.
+// upgradeHelper is another process of that version: it waits for a line, and then writes.
 func upgradeHelper(address string, in *bufio.Scanner) {
 	s, err := upgraded(address, false, nextStep)
 	fmt.Println("open")
@@ -49,7 +50,7 @@ func upgradeHelper(address string, in *bufio.Scanner) {
 	fmt.Println("ended", err)
 }
 
-// madeNow makes a database of the present version with a message, and returns the store that did.
+// madeNow creates a database of the current version with a message, and returns the store that created it.
 func madeNow(t *testing.T, server string) (s *postgres.Store, address string) {
 	t.Helper()
 	address = postgrestest.Place(server)
@@ -62,8 +63,8 @@ func madeNow(t *testing.T, server string) (s *postgres.Store, address string) {
 	return s, address
 }
 
-// Several processes of the next version come at once: one of them changes the tables, and each writes. Older ones are
-// refused.
+// Several processes of the next version start at once: one of them changes the tables, and each writes. Older
+// programs are refused.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	old, address := madeNow(t, postgrestest.Start(t))
@@ -99,7 +100,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// Older programs go on where the new tables let them.
+// Older programs continue if the new tables permit it.
 func TestUpgradeThatOnlyAdds(t *testing.T) {
 	t.Parallel()
 	old, address := madeNow(t, postgrestest.Start(t))
@@ -118,8 +119,8 @@ func TestUpgradeThatOnlyAdds(t *testing.T) {
 	}
 }
 
-// A step that fails changes nothing, and the next program tries it again. One waits for those who write, and they for
-// it.
+// A step that fails changes nothing, and the next program tries it again. An upgrade and writers wait for each
+// other.
 func TestUpgradeThatFails(t *testing.T) {
 	t.Parallel()
 	old, address := madeNow(t, postgrestest.Start(t))

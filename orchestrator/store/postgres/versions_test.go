@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// TestVersions holds the store to its promises on every version of the server that it is for, besides Debian's.
+// TestVersions checks the promises of the store on every supported version of the server other than Debian's.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{14, 16, 17, 18} {
@@ -25,7 +25,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestServerBefore14IsRefused: what writers agree by does not exist there.
+// TestServerBefore14IsRefused checks that an older server, which lacks the features that coordinate writers, is
+// refused.
 func TestServerBefore14IsRefused(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.StartVersion(t, 13))

@@ -14,22 +14,22 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// backend is the one connection of a process that writes.
+// backend is the connection of a process that writes. There is one per process.
 type backend struct {
 	s    *Store
 	turn *turnstile
 
-	// Leaders, of whom there is one at a time, own what follows.
-	renumber bool // the transaction was undone since there was no number left; see Again
+	// The following fields belong to the current leader; there is one leader at a time.
+	renumber bool // the transaction was rolled back because no number was left, see Again
 	c        *conn
-	wal      *walFile // makes what c committed durable
+	wal      *walFile // makes the commits of c durable
 
 	openMu sync.Mutex // held while c is opened or closed
 
-	strayed atomic.Bool // the files of c had gone after a commit
+	strayed atomic.Bool // the files of c were gone after a commit
 }
 
-// Write runs the batch in this process's turn.
+// Write runs the batch when it is this process's turn.
 func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 	w.giveUpStrayed(until)
 	if err := w.open(until); err != nil {
@@ -48,13 +48,13 @@ func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 	return w.wal.committed(w), nil
 }
 
-// Explain gives an error of the database its code.
+// Explain adds the code to an error of the database.
 func (w *backend) Explain(err error) error { return databaseError(w.s.path, err) }
 
-// Note remembers damage.
+// Note records damage.
 func (w *backend) Note(err error) { w.s.noteDamage(err) }
 
-// giveUpStrayed gives the connection up if its files had gone after its last commit.
+// giveUpStrayed closes the connection if its files were gone after its last commit.
 func (w *backend) giveUpStrayed(until time.Time) {
 	if w.strayed.Swap(false) {
 		defer w.turn.enter(time.Until(until))() // see takeTurn
@@ -62,8 +62,9 @@ func (w *backend) giveUpStrayed(until time.Time) {
 	}
 }
 
-// takeTurn runs the batch in this process's turn, and ends the turn before anything waits for the disk. A connection
-// whose files have gone is given up within the turn, so that nobody begins a new -wal before the old one is saved.
+// takeTurn runs the batch when it is this process's turn, and ends the turn before anything waits for the disk. A
+// connection whose files are gone is closed within the turn, so that no process begins a new -wal before the old one
+// is saved.
 func (w *backend) takeTurn(b *store.Batch, until time.Time) error {
 	defer w.turn.enter(time.Until(until))()
 	defer func() { w.renumber = false }()
@@ -74,8 +75,9 @@ func (w *backend) takeTurn(b *store.Batch, until time.Time) error {
 	return err
 }
 
-// Again reports whether a statement failed because SQLite had no number left, which it calls a full disk. Then the
-// transaction is to be undone, and the next run of the batch begins with giving it some, once.
+// Again reports whether a statement failed because SQLite had no row number left, an error that SQLite reports as a
+// full disk. The transaction must then be rolled back. The next run of the batch begins by renumbering rows, but
+// only once.
 func (w *backend) Again(failure error) bool {
 	if w.renumber || sqliteCode(failure) != sqlite3.ErrFull {
 		return false
@@ -84,13 +86,13 @@ func (w *backend) Again(failure error) bool {
 	return w.renumber
 }
 
-// Alone reports true: whoever has the write lock is.
+// Alone returns true, because the holder of the write lock is the only writer.
 func (w *backend) Alone() bool { return true }
 
-// Hold reports true: nobody else writes.
+// Hold returns true, because nobody else writes.
 func (w *backend) Hold(string) (bool, error) { return true, nil }
 
-// Begin takes the write lock, which lets nobody else write, whatever the scope.
+// Begin takes the write lock, which keeps everybody else from writing, whatever the scope is.
 func (w *backend) Begin(ctx context.Context, until time.Time, _ store.Scope) error {
 	w.c.trim()
 	err := w.begin(ctx, until)
@@ -120,7 +122,7 @@ func (w *backend) begin(ctx context.Context, until time.Time) error {
 	return err
 }
 
-// Commit commits, unless the files of the database have gone.
+// Commit commits, unless the files of the database are gone.
 func (w *backend) Commit() error {
 	if w.c.moved() {
 		w.Rollback()
@@ -133,7 +135,7 @@ func (w *backend) Commit() error {
 	return err
 }
 
-// Rollback undoes the transaction, unless SQLite has done so by itself.
+// Rollback rolls the transaction back, unless SQLite has already done so.
 func (w *backend) Rollback() error {
 	if w.c.Broken() {
 		return nil
@@ -142,7 +144,8 @@ func (w *backend) Rollback() error {
 	return err
 }
 
-// Abandon closes the connection after a panic, or since its files have gone; the next batch opens what is there then.
+// Abandon closes the connection after a panic, or because its files are gone. The next batch opens the files that
+// exist then.
 func (w *backend) Abandon() {
 	w.openMu.Lock()
 	defer w.openMu.Unlock()
@@ -154,7 +157,7 @@ func (w *backend) Abandon() {
 	}
 }
 
-// shut closes what open has opened. openMu is held.
+// shut closes the connection and releases the -wal. The caller must hold openMu.
 func (w *backend) shut() error {
 	err := w.c.close()
 	w.wal.release()
@@ -162,8 +165,8 @@ func (w *backend) shut() error {
 	return err
 }
 
-// open opens the connection if it is not open, and waits until a certain time for what others hold. It is safe to call
-// while a leader is writing.
+// open opens the connection if it is not open, and waits for locks of others until the given time. It is safe to
+// call while a leader is writing.
 func (w *backend) open(until time.Time) error {
 	w.openMu.Lock()
 	defer w.openMu.Unlock()
@@ -195,7 +198,7 @@ func (w *backend) isOpen() bool {
 	return w.c != nil
 }
 
-// close closes the connection. Nobody may be using it.
+// close closes the connection. The connection must not be in use.
 func (w *backend) close() error {
 	w.openMu.Lock()
 	defer w.openMu.Unlock()

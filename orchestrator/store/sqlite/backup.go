@@ -14,9 +14,10 @@ import (
 	"mailroom/tracing"
 )
 
-// Backup writes a consistent copy of the database to a file, while others go on sending: one read snapshot, a file in a
-// temporary folder beside the target that is made with mode 0600, synced, and renamed. An existing target is refused
-// with conflict unless overwrite is set. What killed runs left there is removed first.
+// Backup writes a consistent copy of the database to a file while others go on sending. It takes one read snapshot,
+// writes a file with mode 0600 in a temporary folder beside the target, syncs the file and renames it. If the target
+// exists, Backup fails with conflict unless overwrite is set. It first removes what killed backups left in the
+// folder.
 func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.Backup, error) {
 	target, err := filepath.Abs(file)
 	if err != nil {
@@ -36,7 +37,7 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 		return store.Backup{}, orchestrator.Errorf(orchestrator.InvalidParams, "%s is the database itself", target)
 	}
 	if span := tracing.FromContext(ctx); span != nil {
-		span.Set(tracing.AttrDirectory, filepath.Dir(target)) // where the doctor looks for what killed backups left
+		span.Set(tracing.AttrDirectory, filepath.Dir(target)) // where the doctor looks for remains of backups
 	}
 	temp, place, err := s.openCopy(filepath.Dir(target), "backup")
 	if err != nil {
@@ -63,8 +64,8 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 	return b, err
 }
 
-// openCopy opens the empty file for a copy of the database in a folder of its own, and removes what killed runs
-// left, there and beside the database.
+// openCopy opens an empty file for a copy of the database in a folder of its own. It removes what killed processes
+// left, both in that place and beside the database.
 func (s *Store) openCopy(folder, purpose string) (*os.File, *copies.Folder, error) {
 	copies.Sweep(s.log, filepath.Dir(s.path))
 	if folder != filepath.Dir(s.path) {
@@ -94,8 +95,8 @@ func fileError(what string, err error) error {
 	return &orchestrator.Error{Code: code, Message: what, Err: err, Hint: hint}
 }
 
-// vacuumInto copies a database into an empty file that is open already, and syncs it. failure is what to say when the
-// file cannot be written.
+// vacuumInto copies a database into an empty file that is already open, and syncs the file. failure is the message
+// if the file cannot be written.
 func vacuumInto(temp *os.File, path, dsn, failure string) error {
 	c, err := openConn(dsn)
 	if err != nil {
@@ -103,7 +104,7 @@ func vacuumInto(temp *os.File, path, dsn, failure string) error {
 		return databaseError(path, err)
 	}
 	defer c.close()
-	// VACUUM INTO counts as a write for query_only, though it changes nothing here.
+	// VACUUM INTO counts as a write for query_only, although it changes nothing here.
 	if err := c.Script("PRAGMA query_only = OFF"); err != nil {
 		temp.Close()
 		return databaseError(path, err)
@@ -118,7 +119,7 @@ func vacuumInto(temp *os.File, path, dsn, failure string) error {
 	return errors.Join(temp.Sync(), temp.Close())
 }
 
-// checkBackup opens a copy, checks that it is whole and ours, and counts its messages.
+// checkBackup opens a copy, checks that it is an undamaged Mailroom database, and counts its messages.
 func checkBackup(path string) (messages int64, err error) {
 	c, err := openConn(readerDSN(path, true))
 	if err != nil {
@@ -128,7 +129,8 @@ func checkBackup(path string) (messages int64, err error) {
 	return checkCopy(c, path)
 }
 
-// checkCopy checks that a copy is whole and ours, and counts its messages. named is what it is called in errors.
+// checkCopy checks that a copy is an undamaged Mailroom database, and counts its messages. named is its name in
+// errors.
 func checkCopy(c *conn, named string) (messages int64, err error) {
 	version, err := tables.CheckVersion(c.Conn)
 	if err != nil {
@@ -149,7 +151,7 @@ func checkCopy(c *conn, named string) (messages int64, err error) {
 	return messages, databaseError(named, err)
 }
 
-// backupError is databaseError for a file that was named as a backup, and is perhaps none.
+// backupError returns the error for a file that was given as a backup but may not be one.
 func backupError(path string, err error) error {
 	if isNoDatabase(err) || errors.Is(err, tables.ErrForeign) {
 		return noBackup(path)

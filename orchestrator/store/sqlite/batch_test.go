@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// wantTexts checks the first column of what a statement selects.
+// wantTexts checks the first column of a query's result.
 func wantTexts(t *testing.T, s *Store, query string, want ...string) {
 	t.Helper()
 	err := s.Read(t.Context(), func(c *store.Conn) error {
@@ -30,8 +30,8 @@ func wantTexts(t *testing.T, s *Store, query string, want ...string) {
 	}
 }
 
-// TestFailingDiskIsRemembered: after a sync that failed nothing is acknowledged any more, since a later sync may
-// succeed although the disk has lost what the first one was for.
+// TestFailingDiskIsRemembered checks that nothing is acknowledged after a failed sync, since a later sync may
+// succeed although the disk has lost the data of the first.
 func TestFailingDiskIsRemembered(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)
@@ -50,7 +50,7 @@ func TestFailingDiskIsRemembered(t *testing.T) {
 			t.Fatalf("a write that the disk did not take, or came after one: %v", err)
 		}
 	}
-	wantTexts(t, s, `SELECT message_id FROM agent_inbox LIMIT 1`, "0") // it can be read
+	wantTexts(t, s, `SELECT message_id FROM agent_inbox LIMIT 1`, "0") // reading still works
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestFailingDiskIsRemembered(t *testing.T) {
 	}
 }
 
-// TestOneSyncForSeveralCommits: a sync is for all commits before it, and those need none of their own.
+// TestOneSyncForSeveralCommits checks that a sync covers all commits before it, which need no sync of their own.
 func TestOneSyncForSeveralCommits(t *testing.T) {
 	t.Parallel()
 	w := makeStore(t).backend
@@ -79,14 +79,14 @@ func TestOneSyncForSeveralCommits(t *testing.T) {
 	}
 }
 
-// TestNextBatchDuringASync: while a batch waits for the disk and many requests wait, the next one is written. Neither
-// is answered before its sync.
+// TestNextBatchDuringASync checks that the next batch is written while a batch waits for the disk and many requests
+// wait. Neither batch is answered before its sync.
 func TestNextBatchDuringASync(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)
 	w := s.backend
 	before := w.wal.last.Load()
-	w.wal.mu.Lock() // the disk takes its time
+	w.wal.mu.Lock() // simulates a slow disk
 
 	inside, leave := make(chan struct{}), make(chan struct{})
 	first := make(chan error, 1)
@@ -124,7 +124,7 @@ func TestNextBatchDuringASync(t *testing.T) {
 	wantTexts(t, s, `SELECT count(*) FROM agent_inbox`, "65")
 }
 
-// quietJob is a job whose caller learns nothing if nothing changed.
+// quietJob is a job whose caller gets no data if nothing changed.
 type quietJob struct{ store.Job }
 
 func (quietJob) Quiet() bool { return true }
@@ -134,9 +134,9 @@ type lazyJob struct{ store.Job }
 
 func (lazyJob) Lazy() bool { return true }
 
-// TestAnswersAreSynced: an answer that changed nothing, since somebody else has just done it, waits for the disk too.
-// What answers nothing waits if it has written, unless it is lazy. Whoever reads what a lazy one wrote, and answers,
-// has it on the disk first.
+// TestAnswersAreSynced checks that an answer waits for the disk even if its request changed nothing because somebody
+// else had just done so. A request without an answer waits if it has written, unless it is lazy. A request that
+// reads what a lazy request wrote, and answers, first syncs it to the disk.
 func TestAnswersAreSynced(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)
@@ -166,7 +166,7 @@ func TestAnswersAreSynced(t *testing.T) {
 	}
 }
 
-// TestLogTurnedOff: a database whose write-ahead log somebody has turned off gets it back with the next write.
+// TestLogTurnedOff checks that the next write turns on the write-ahead log if somebody has turned it off.
 func TestLogTurnedOff(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)

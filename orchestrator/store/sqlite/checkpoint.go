@@ -7,15 +7,15 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// vacuumStep is how many free pages go back to the file system in one transaction.
+// vacuumStep is the number of free pages that one transaction returns to the file system.
 const vacuumStep = 500
 
-// Shrink gives free pages back to the file system in small steps, then folds the WAL into the database.
+// Shrink returns free pages to the file system in small steps, and then folds the WAL into the database.
 func (s *Store) Shrink(ctx context.Context) error {
 	for {
 		var free int64
 		err := s.write(ctx, func(t *store.Transaction) (err error) {
-			// Stepped to the end as a query: run as a statement, the driver frees a single page.
+			// A query runs the statement to its end; with Exec the driver would free only one page.
 			if err = t.Query("PRAGMA incremental_vacuum(500)", func(store.Row) error { return nil }); err != nil {
 				return err
 			}
@@ -36,9 +36,9 @@ func (s *Store) Shrink(ctx context.Context) error {
 	return err
 }
 
-// Checkpoint folds the WAL into the database. When it is larger than limit, in bytes, or with truncate, it also empties
-// the file; SQLite does the rest by itself every thousand pages. It never waits for others, so that no sender waits for
-// it.
+// Checkpoint folds the WAL into the database. If truncate is set, or the WAL is larger than limit bytes, it also
+// empties the WAL file. SQLite folds the rest by itself every thousand pages. Checkpoint never waits for others, so
+// no sender waits for it.
 func (s *Store) Checkpoint(truncate bool, limit int64) (done store.Checkpointed, err error) {
 	done.WALBefore = s.logSize()
 	mode := "PASSIVE"
@@ -50,8 +50,8 @@ func (s *Store) Checkpoint(truncate bool, limit int64) (done store.Checkpointed,
 	return done, err
 }
 
-// checkpoint runs on a connection of its own with no busy timeout: one open cursor elsewhere and a patient checkpoint
-// would stall every sender.
+// checkpoint runs on a separate connection without a busy timeout. With an open cursor elsewhere, a checkpoint that
+// waits would stop every sender.
 func (s *Store) checkpoint(mode string) (complete bool, err error) {
 	c, err := openConn(fileURI(s.path, map[string][]string{"mode": {"rw"}, "_busy_timeout": {"0"}, "_sync": {"FULL"},
 		"_mutex": {"no"}}))

@@ -2,19 +2,19 @@ package sqlite
 
 import "sync"
 
-// commits finds out whether anybody has committed, by SQLite's data_version and a connection of its own. A look takes 5 us,
-// including the check whether the file was replaced. It is safe for concurrent use.
+// commits detects commits with SQLite's data_version on a separate connection. One check takes 5 us, including the
+// check whether the file was replaced. It is safe for concurrent use.
 type commits struct {
 	s *Store
 
 	mu        sync.Mutex
 	followers int
-	c         *conn // nil if nobody follows, or it could not be opened
-	opened    int64 // connections until now: each counts anew
+	c         *conn // nil if there are no followers, or if it could not be opened
+	opened    int64 // number of connections opened so far; data_version starts anew with each
 }
 
-// Version returns a number that every commit changes. It is not known unless this process listens to the bell, since only
-// then the connection is open anyway, or if the database cannot be read.
+// Version returns a number that changes with every commit. The number is known only while this process listens to
+// the bell, since the connection is open only then, and only if the database can be read.
 func (s *Store) Version() (version int64, known bool) { return s.commits.version() }
 
 func (f *commits) version() (version int64, known bool) {
@@ -33,7 +33,7 @@ func (f *commits) version() (version int64, known bool) {
 			return 0, false
 		}
 		f.opened++
-		if f.c.immutable { // its data_version stands still
+		if f.c.immutable { // its data_version never changes
 			f.c.close()
 			f.c = nil
 			return 0, false
@@ -43,8 +43,8 @@ func (f *commits) version() (version int64, known bool) {
 	return f.opened<<32 | n, err == nil
 }
 
-// detectChanges follows the commits. While that cannot be done everything counts as changed: whoever looks then gets to
-// know why.
+// detectChanges begins to detect commits. While the database cannot be read, changed returns true, so that the
+// caller reads the database and gets the error.
 func (s *Store) detectChanges() (changed func() bool, stop func()) {
 	f := &s.commits
 	f.mu.Lock()

@@ -2,8 +2,8 @@ package sqlite
 
 import "testing"
 
-// TestVersion: the version changes with each commit, is known as long as somebody follows the commits, and no version comes
-// back when somebody does so again, though SQLite counts anew on each connection.
+// TestVersion checks that the version changes with each commit, that it is known while somebody follows the commits,
+// and that no version repeats after a new start, although SQLite's counter starts anew with each connection.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)

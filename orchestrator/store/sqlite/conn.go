@@ -12,28 +12,27 @@ import (
 	"mailroom/orchestrator/store/sqlite/tables"
 )
 
-// conn is one connection with its prepared statements. The engine talks to the driver directly, without database/sql
-// between them: the statements are hot, and one transaction at a time owns the connection anyway. Not safe for
-// concurrent use.
+// conn is one connection with its prepared statements. It uses the driver directly, without database/sql, because
+// the statements run often and only one transaction at a time owns the connection. It is not safe for concurrent
+// use.
 type conn struct {
 	tables.Keeper
 	raw   *sqlite3.SQLiteConn
 	stmts map[string]*statement
 
-	immutable bool // reads the file as it stands; not to be kept
+	immutable bool // reads the file without locks; must not be kept in the pool
 
-	place // zero if Store.openFile did not open it
+	place // zero if Store.openFile did not open the connection
 }
 
-// statement is a prepared statement. It must not have a bare parameter behind LIMIT or OFFSET, as in LIMIT ?3: SQLite
-// plans with its value, and so parses and plans the statement anew whenever it is bound again, which takes longer than
-// to run it. LIMIT +?3 is planned once. Source: sqlite3ExprIsInteger and sqlite3VdbeSetVarmask in SQLite 3.50.
-//
-// It knows whether it leaves the database as it is.
+// statement is a prepared statement and whether it changes the database. It must not have a bare parameter after
+// LIMIT or OFFSET, as in LIMIT ?3. SQLite uses the value of such a parameter in the plan, and so parses and plans
+// the statement again whenever the parameter is bound, which takes longer than running the statement. LIMIT +?3 is
+// planned once. Source: sqlite3ExprIsInteger and sqlite3VdbeSetVarmask in SQLite 3.50.
 type statement struct {
 	*sqlite3.SQLiteStmt
 	readonly bool
-	columns  int // known once it has returned rows: to ask costs more than many a query
+	columns  int // 0 until the statement has returned rows; asking costs more than many queries
 }
 
 func openConn(dsn string) (*conn, error) {
@@ -43,7 +42,8 @@ func openConn(dsn string) (*conn, error) {
 	}
 	opened := &conn{raw: c.(*sqlite3.SQLiteConn), stmts: map[string]*statement{}}
 	opened.Keeper = tables.Keeper{Conn: &store.Conn{Driver: opened}}
-	// What somebody has put into views and triggers may call no function with effects outside of the database.
+	// Views and triggers may have been written by somebody else. They must not call functions that act outside the
+	// database.
 	if err := opened.Script("PRAGMA trusted_schema = OFF"); err != nil {
 		opened.close()
 		return nil, err
@@ -65,18 +65,19 @@ func (c *conn) Script(text string) error {
 	return err
 }
 
-// maxStatements bounds the prepared statements that a connection keeps; the engine has fewer, only ad hoc ones pile up.
+// maxStatements is the number of prepared statements that a connection keeps. The engine has fewer; only ad hoc
+// statements accumulate.
 const maxStatements = 256
 
-// scratch reports whether a statement that SQLite does not call read-only changes nothing that could be lost or undone:
-// it takes the write lock, or writes into a temporary table.
+// scratch reports whether a statement that SQLite does not report as read-only changes nothing that could be lost or
+// undone: it takes the write lock, or writes to a temporary table.
 func scratch(query string) bool {
 	query = strings.TrimSpace(query)
 	return query == "BEGIN IMMEDIATE" || strings.HasPrefix(query, "INSERT INTO temp.") ||
 		strings.HasPrefix(query, "DELETE FROM temp.")
 }
 
-// prepare returns a statement that is about to be run.
+// prepare returns a statement that is about to run.
 func (c *conn) prepare(query string) (*statement, error) {
 	s := c.stmts[query]
 	if s == nil {
@@ -97,7 +98,7 @@ func (c *conn) prepare(query string) (*statement, error) {
 	return s, nil
 }
 
-// trim forgets prepared statements when ad hoc ones have piled up. No statement may be in use.
+// trim closes all prepared statements when ad hoc ones have accumulated. No statement may be in use.
 func (c *conn) trim() {
 	if len(c.stmts) < maxStatements {
 		return

@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator/store/sqlite/check"
 )
 
-// CheckPlace looks at the file, its folder and the file system.
+// CheckPlace checks the file, its folder and the file system.
 func (s *Store) CheckPlace(_ context.Context, report store.Report) {
 	if s.gone() {
 		err := s.noDatabase()
@@ -21,7 +21,7 @@ func (s *Store) CheckPlace(_ context.Context, report store.Report) {
 	check.FileSystem(filepath.Dir(s.path), report)
 }
 
-// CheckLock reports whether nobody can write the database since a program holds its lock, and which one that is.
+// CheckLock reports whether a program holds a lock so that nobody can write the database, and which program that is.
 func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool) {
 	if locked = store.IsLocked(ctx, s.Write, report); locked {
 		check.Lockers(s.path, report)
@@ -29,7 +29,7 @@ func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool
 	return locked
 }
 
-// CheckTables looks at the write-ahead log, and has SQLite look at the whole file if all is set.
+// CheckTables checks the write-ahead log. If all is set, SQLite also checks the whole file.
 func (s *Store) CheckTables(c *store.Conn, all bool, report store.Report) error {
 	if all {
 		if err := check.Integrity(c, s.path, report); err != nil {
@@ -42,7 +42,7 @@ func (s *Store) CheckTables(c *store.Conn, all bool, report store.Report) error 
 // CheckCopies reports what killed backups and restores left in the folders.
 func (s *Store) CheckCopies(folders []string, report store.Report) { check.Copies(folders, report) }
 
-// Recovery returns how to get past an error of a damaged file; "" for any other.
+// Recovery returns instructions to recover from damage if err was caused by a damaged file, and "" otherwise.
 func (d *dbFile) Recovery(err error) string {
 	if !isDamaged(err) {
 		return ""
@@ -50,9 +50,9 @@ func (d *dbFile) Recovery(err error) string {
 	return check.Recovery(d.path)
 }
 
-// Ready reports whether the database can be read and its write lock be had now: it looks at the settings and at the
-// last message. It writes nothing, so a full disk does not show. Once this process has met a damaged page, it is not
-// ready before the whole file is in order again. Errors: busy, unavailable.
+// Ready checks that the database can be read and that its write lock is free. It reads the settings and the last
+// message. It writes nothing, so it does not detect a full disk. After this process has found a damaged page, Ready
+// fails until the whole file is in order again. Its errors are busy and unavailable.
 func (s *Store) Ready(ctx context.Context) error {
 	if err := s.stillDamaged(ctx); err != nil {
 		return err
@@ -65,14 +65,14 @@ func (s *Store) Ready(ctx context.Context) error {
 		return err
 	}
 	err := s.write(ctx, look)
-	if sqliteCode(err) == sqlite3.ErrFull { // what others wrote in the same transaction had no room
+	if sqliteCode(err) == sqlite3.ErrFull { // other requests in the same transaction found no space
 		err = s.write(ctx, look)
 	}
 	return err
 }
 
-// noteDamage remembers an error that says that the file is damaged, and returns it. All reading and writing passes
-// here: Read, look, and the outcomes of the writer, through Note.
+// noteDamage records an error that was caused by a damaged file, and returns it. All reads and writes call it: Read,
+// look, and the outcomes of the writer through Note.
 func (s *Store) noteDamage(err error) error {
 	if isDamaged(err) {
 		s.damage.Store(&err)
@@ -80,8 +80,9 @@ func (s *Store) noteDamage(err error) error {
 	return err
 }
 
-// stillDamaged returns the damage that was met, unless the file has been mended since. It reads the whole file, but
-// only after damage was met, while ctx lasts, and once at a time: who asks meanwhile hears of the damage at once.
+// stillDamaged returns the recorded damage, unless the file has been repaired since. It reads the whole file, but
+// only after damage was found, until ctx ends, and in one goroutine at a time; other callers get the recorded error
+// at once.
 func (s *Store) stillDamaged(ctx context.Context) error {
 	met := s.damage.Load()
 	if met == nil {

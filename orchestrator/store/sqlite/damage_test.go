@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestDamageMetByAWrite: a write that meets a damaged page is remembered as much as a reading that does, and readiness
-// is asked of one whole check at a time, for as long as the asker waits.
+// TestDamageMetByAWrite checks that damage found by a write is recorded like damage found by a read, and that Ready
+// runs one complete check at a time, for as long as the caller waits.
 func TestDamageMetByAWrite(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)
@@ -24,7 +24,7 @@ func TestDamageMetByAWrite(t *testing.T) {
 	if err := s.stillDamaged(gone); err == nil {
 		t.Error("in order, says a check that nobody waited for")
 	}
-	s.checking.Store(true) // somebody else's check is under way
+	s.checking.Store(true) // another goroutine's check is running
 	if err := s.Ready(t.Context()); orchestrator.CodeOf(err) != orchestrator.Unavailable {
 		t.Errorf("ready while the check is under way: %v", err)
 	}

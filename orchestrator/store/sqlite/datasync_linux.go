@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// datasync puts what was written to a file on the disk, through whichever descriptor it was written.
+// datasync syncs the contents of a file to the disk, including data written through other descriptors.
 func datasync(f *os.File) error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); !errors.Is(err, unix.EINTR) {

@@ -4,5 +4,5 @@ package sqlite
 
 import "os"
 
-// datasync puts what was written to a file on the disk, through whichever descriptor it was written.
+// datasync syncs the contents of a file to the disk, including data written through other descriptors.
 func datasync(f *os.File) error { return f.Sync() }

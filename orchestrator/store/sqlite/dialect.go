@@ -18,14 +18,14 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// This file holds what is SQLite's own: how a connection is opened, what its errors mean, and how long to try again
-// when it is busy.
+// This file contains the parts that are specific to SQLite: how to open a connection, the meaning of errors, and how
+// long to retry busy errors.
 
-// writerDSN opens a read-write connection. The busy timeout comes first, so that the statements after it wait; the
-// timeout itself is short, since waiting one's turn is the turnstile's business and the writer tries again by itself.
-// synchronous=FULL makes a commit durable before it returns, as making, migrating and restoring a database need it; for
-// everything else the writer takes that over, see walFile. auto_vacuum is set when the file is made and never here: it
-// would make every open a write.
+// writerDSN returns the address of a read-write connection. The busy timeout comes first, so that the statements
+// after it wait. The timeout is short, because processes wait for their turn at the turnstile and the writer retries
+// by itself. synchronous=FULL makes a commit durable before it returns, which is needed to create, migrate and
+// restore a database; for other commits the writer does that later, see walFile. auto_vacuum is set when the file is
+// created and not here, where it would turn every open into a write.
 func writerDSN(path string) string {
 	return fileURI(path, url.Values{
 		"mode":          {"rw"},
@@ -36,8 +36,8 @@ func writerDSN(path string) string {
 	})
 }
 
-// readerDSN opens a connection that cannot write. With immutable, the file is read as it stands, which works on a
-// read-only disk and is sound only while nobody can write there.
+// readerDSN returns the address of a connection that cannot write. With immutable, SQLite reads the file without
+// locks. This works on a read-only disk, and is safe only while nobody can write there.
 func readerDSN(path string, immutable bool) string {
 	q := url.Values{
 		"mode":          {"ro"},
@@ -56,19 +56,19 @@ func fileURI(path string, q url.Values) string {
 	return u.String()
 }
 
-// isBusy reports whether another connection holds a lock that err ran into: trying again can help.
+// isBusy reports whether err was caused by a lock of another connection, so that a retry can help.
 func isBusy(err error) bool {
 	var e sqlite3.Error
 	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked)
 }
 
-// isDamaged reports whether an error says that the file is not, or no longer, a whole database.
+// isDamaged reports whether err means that the file is damaged or not a database.
 func isDamaged(err error) bool {
 	code := sqliteCode(err)
 	return code == sqlite3.ErrCorrupt || code == sqlite3.ErrNotADB
 }
 
-// isNoDatabase reports whether an error says that the file is nothing that SQLite has written.
+// isNoDatabase reports whether err means that the file was not written by SQLite.
 func isNoDatabase(err error) bool { return sqliteCode(err) == sqlite3.ErrNotADB }
 
 func sqliteCode(err error) sqlite3.ErrNo {
@@ -79,8 +79,8 @@ func sqliteCode(err error) sqlite3.ErrNo {
 	return 0
 }
 
-// databaseError gives an error of the database its code and the advice what to do. An error that already carries a code
-// passes through.
+// databaseError adds to an error of the database its code and a hint what to do. An error that already has a code is
+// returned unchanged.
 func databaseError(path string, err error) error {
 	var own *orchestrator.Error
 	if err == nil || errors.As(err, &own) {
@@ -115,13 +115,13 @@ func databaseError(path string, err error) error {
 		return fail(orchestrator.Unavailable, "cannot open the database "+path, whyNotOpen(path))
 	}
 	if e, is := errors.AsType[sqlite3.Error](err); is && e.ExtendedCode == sqlite3.ErrConstraintTrigger {
-		// RAISE of a trigger
+		// RAISE in a trigger
 		return store.Refused(err)
 	}
 	return err
 }
 
-// whyNotOpen looks at the file system for the reason that SQLite does not give.
+// whyNotOpen finds in the file system the reason that SQLite does not report.
 func whyNotOpen(path string) string {
 	info, err := os.Stat(path)
 	switch {
@@ -137,7 +137,7 @@ func whyNotOpen(path string) string {
 	return "Check the permissions of the file and of its folder"
 }
 
-// lost returns the part of a path that is a link to nowhere; "" if there is none.
+// lost describes the part of a path that is a broken symbolic link. It returns "" if there is none.
 func lost(path string) string {
 	for ; path != filepath.Dir(path); path = filepath.Dir(path) {
 		_, err := os.Stat(path)
@@ -149,18 +149,18 @@ func lost(path string) string {
 	return ""
 }
 
-// patience is how the engine waits for a lock that another program holds: jittered, growing from 1 ms to 50 ms, until
-// a certain time.
+// patience returns the retry schedule for a lock that another program holds: random intervals that grow from 1 ms to
+// 50 ms, until the given time.
 func patience(ctx context.Context, until time.Time) backoff.BackOffContext {
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(time.Millisecond),
 		backoff.WithMaxInterval(50*time.Millisecond),
-		backoff.WithMaxElapsedTime(max(time.Until(until), time.Nanosecond)), // 0 would be for ever
+		backoff.WithMaxElapsedTime(max(time.Until(until), time.Nanosecond)), // 0 would mean no limit
 	)
 	return backoff.WithContext(b, ctx)
 }
 
-// retryable keeps a busy error for another try and ends on every other.
+// retryable returns a busy error unchanged, so that it is retried, and marks any other error as permanent.
 func retryable(err error) error {
 	if err == nil || isBusy(err) {
 		return err

@@ -16,8 +16,8 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// A full disk gives a clear error and half writes nothing; reading goes on; and when there is room again, so does the
-// rest.
+// A full disk gives a clear error and leaves no partial writes. Reads continue, and writes continue when there is
+// space again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := orchestratortest.SmallDisk(t, 2)

@@ -8,23 +8,25 @@ import (
 	"mailroom/orchestrator"
 )
 
-// walFile makes commits durable. The writer's connection runs with synchronous=NORMAL, under which COMMIT leaves the
-// commit in the -wal file but not on the disk; sync then puts it there. That it happens after the commit, when the
-// write lock and the turnstile are free again, is what lets several processes wait for the disk at the same time.
+// walFile makes commits durable. The writer's connection runs with synchronous=NORMAL: COMMIT writes the commit to
+// the -wal file but not to the disk. sync then writes it to the disk. Because the sync comes after the commit, when
+// the write lock and the turnstile are free again, several processes can wait for the disk at the same time.
 //
-// Nothing may be answered, and nothing sent outward, before sync has returned. The file is sequential: whoever syncs it
-// after a commit makes durable all that this commit could have read, whichever process wrote it. Before SQLite moves
-// pages from the -wal into the database it syncs both by itself, in this mode too.
+// Nothing may be answered, and nothing may be sent outward, before sync has returned. The file is sequential: a
+// process that syncs the file after a commit also makes everything durable that this commit could have read,
+// whichever process wrote it. Before SQLite moves pages from the -wal into the database, it syncs both files itself,
+// in this mode too.
 //
-// The descriptor is open at least as long as the writer's connection, and closing it drops none of SQLite's locks:
-// those are on the database and the -shm. The file stays the same one meanwhile, since only the last connection removes
-// it; whether somebody else has, the writer looks before it commits and before it answers (moved.go).
+// The descriptor is open at least as long as the writer's connection. Closing it drops none of SQLite's locks, which
+// are on the database and the -shm. The file stays the same while the descriptor is open, since only the last
+// connection removes it. In case somebody else has removed it, the writer checks before it commits and before it
+// answers (moved.go).
 //
-// Safe for concurrent use.
+// walFile is safe for concurrent use.
 type walFile struct {
 	at    place // of the connection
 	file  *os.File
-	users atomic.Int64 // the writer, the engine, and every commit that is not durable yet
+	users atomic.Int64 // the writer, the store, and every commit that is not durable yet
 
 	last atomic.Int64 // number of the last commit
 
@@ -32,10 +34,10 @@ type walFile struct {
 	synced int64      // number of the last commit that is durable
 }
 
-// failures has the first error of the disk for every database. After one, a later sync may report success for what was
-// lost, so this error is the only answer until the process starts anew, also when the database is closed and opened
-// again meanwhile. It is the file that has failed and not its path: a restored one in its place can be used. The path
-// belongs to the key since another file may get the number of one that was removed.
+// failures holds the first disk error of each database. After a disk error, a later sync may report success for data
+// that was lost. The process therefore returns the first error until it is restarted, even if the database is closed
+// and opened again. The error belongs to the file and not to its path: a restored file at the path can be used. The
+// key also contains the path, since another file may get the inode number of a file that was removed.
 var failures = failureList{first: map[place]error{}}
 
 type failureList struct {
@@ -43,7 +45,7 @@ type failureList struct {
 	first map[place]error
 }
 
-// of returns the first error of the disk for a database, nil if there was none.
+// of returns the first disk error of a database, or nil if there was none.
 func (l *failureList) of(at place) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +58,7 @@ func (l *failureList) add(at place, err error) {
 	l.first[at.database()] = err
 }
 
-// openWAL opens the -wal of a connection that has read its database. It belongs to that connection's owner, who calls
+// openWAL opens the -wal of a connection that has already read its database. The owner of the connection must call
 // release.
 func openWAL(c *conn) (*walFile, error) {
 	file, err := os.Open(c.walPath)
@@ -75,20 +77,21 @@ func (f *walFile) release() {
 	}
 }
 
-// commit is one commit that may not be on the disk yet.
+// commit is a commit that may not be on the disk yet.
 type commit struct {
 	by     *backend
 	wal    *walFile
 	number int64
 }
 
-// committed notes a commit. Call it before leadership passes on, and Sync once on what it returns.
+// committed registers a commit. Call it before leadership passes on, and call Sync once on the result.
 func (f *walFile) committed(by *backend) *commit {
 	f.users.Add(1)
 	return &commit{by, f, f.last.Add(1)}
 }
 
-// Sync returns when the commit is on the disk, and all before it. Commits that wait at the same time share one sync.
+// Sync returns when this commit and all earlier ones are on the disk. Commits that wait at the same time share one
+// sync.
 func (c *commit) Sync() error {
 	if err := c.wal.sync(c.number); err != nil {
 		return notDurable(c.by.s.path, err)
@@ -100,7 +103,7 @@ func (c *commit) Sync() error {
 	return nil
 }
 
-// sync returns when the commit of that number is on the disk, and releases the file.
+// sync returns when the commit with this number is on the disk, and releases the file.
 func (f *walFile) sync(number int64) error {
 	defer f.release()
 	f.mu.Lock()
@@ -120,7 +123,7 @@ func (f *walFile) sync(number int64) error {
 	return nil
 }
 
-// notDurable is the outcome of a commit that others can see but the disk may not have.
+// notDurable returns the error for a commit that others can see but that may not be on the disk.
 func notDurable(path string, err error) error {
 	return &orchestrator.Error{
 		Code: orchestrator.Unavailable, Err: err,

@@ -15,17 +15,17 @@ import (
 	"mailroom/orchestrator"
 )
 
-// dbFile is the place of a database: the file that is there, and what stands beside it.
+// dbFile is the path of a database, the file at that path, and the files beside it.
 type dbFile struct {
 	path string
 	log  *slog.Logger
 
-	found  atomic.Bool // there was a database at path, and no empty file: where it is gone, none is made
-	making atomic.Bool // one is to be made, also beside the tables of another program
+	found  atomic.Bool // there was a non-empty database at path; if it is gone, none is created
+	making atomic.Bool // Create was called: a database may be created, even beside the tables of another program
 
 	fileMu sync.Mutex
-	file   fileID   // that was opened last
-	wal    *walFile // that the writer opened last, see keepWAL
+	file   fileID   // the file that was opened last
+	wal    *walFile // the -wal that the writer opened last, see keepWAL
 }
 
 // Path returns the absolute path of the file.
@@ -37,21 +37,21 @@ func (d *dbFile) Exists() bool {
 	return err == nil && !d.missing()
 }
 
-// missing reports whether there is no database at the path. An empty file is none: what only reads makes none in it,
-// and what writes does unless there was one at the path before, which somebody has moved away.
+// missing reports whether there is no database at the path. An empty file counts as missing. Reading does not create
+// a database in it. Writing does, unless there was a database at the path before, which somebody has moved away.
 func (d *dbFile) missing() bool {
 	info, err := os.Stat(d.path)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
 }
 
-// NoneYet reports whether there is no database at the path, and nothing shows that there was one.
+// NoneYet reports whether there is no database at the path and no trace of an earlier one.
 func (d *dbFile) NoneYet() bool { return d.missing() && !d.gone() }
 
-// gone reports whether a database that was at the path is not there any more: this process found it before, or its -wal
-// is left.
+// gone reports whether there was a database at the path that is not there any more: this process has found it
+// before, or its -wal is left.
 func (d *dbFile) gone() bool { return d.found.Load() && d.missing() || orphanedWAL(d.path) }
 
-// noDatabase is the error for a place without a database, which says what there was before.
+// noDatabase returns the error for a path without a database. The error depends on what was there before.
 func (d *dbFile) noDatabase() *orchestrator.Error {
 	switch {
 	case orphanedWAL(d.path):
@@ -63,8 +63,9 @@ func (d *dbFile) noDatabase() *orchestrator.Error {
 		WithHint("To create one for the project in this folder, run `mailroom init`. Commands that run in the project's folder or its subfolders then use that database. To use a different database, set --db or MAILROOM_DB")
 }
 
-// createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here
-// drops no lock. It makes none where there was one before that this process found, or where the -wal of one is left.
+// createEmpty creates the file and its folder if they do not exist. Nobody else can have the new file open, so
+// closing it here drops no lock. It creates no file if this process has found a database here before, or if the -wal
+// of one is left.
 func (d *dbFile) createEmpty() error {
 	if d.gone() {
 		return d.noDatabase()
@@ -85,8 +86,9 @@ func (d *dbFile) createEmpty() error {
 	return f.Close()
 }
 
-// nothingCanBeWritten tells a disk that is read-only or full from a passing failure. Only there may a file be read as
-// it stands: SQLite then neither locks it nor looks whether it changes.
+// nothingCanBeWritten reports whether err comes from a disk that is read-only or full, and not from a temporary
+// failure. Only on such a disk may a file be read with the immutable option, under which SQLite neither locks the
+// file nor checks it for changes.
 func (d *dbFile) nothingCanBeWritten(err error) bool {
 	switch sqliteCode(err) {
 	case sqlite3.ErrFull:
@@ -97,7 +99,7 @@ func (d *dbFile) nothingCanBeWritten(err error) bool {
 	return false
 }
 
-// Size returns the bytes of the file and its WAL, and those of the WAL.
+// Size returns the size of the file with its WAL, and that of the WAL, in bytes.
 func (d *dbFile) Size() (all, log int64) {
 	log = d.logSize()
 	if info, err := os.Stat(d.path); err == nil {

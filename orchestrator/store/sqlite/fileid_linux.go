@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileAt returns the file that a path names. It asks for the number only: who asks for the times of a file, as stat
-// does, makes the kernel (6.13 and later) store a new one with the next write, which costs a send a fifth more.
+// fileAt returns the identity of the file at a path. It requests only the inode number. If a program requests the
+// times of a file, as stat does, the kernel (6.13 and later) stores a new time with the next write, which makes a
+// send a fifth slower.
 func fileAt(path string) (fileID, error) {
 	var s unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO, &s)

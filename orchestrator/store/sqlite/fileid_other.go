@@ -2,5 +2,5 @@
 
 package sqlite
 
-// fileAt returns the file that a path names.
+// fileAt returns the identity of the file at a path.
 func fileAt(path string) (fileID, error) { return statted(path) }

@@ -23,10 +23,10 @@ import (
 	"mailroom/tracing"
 )
 
-// shortBusy is a busy timeout by the clock of a bubble. At each try SQLite waits some more by the clock on the wall.
+// shortBusy is a busy timeout by the clock of a bubble. SQLite also waits at each try, by the real clock.
 const shortBusy = 100 * time.Millisecond
 
-// lockable opens a database with the agents a and b of which another program takes the write lock when lock is called.
+// lockable opens a database with the agents a and b. When lock is called, another program takes the write lock.
 func lockable(t *testing.T, bell orchestrator.Bell) (r *delivery.Engine, lock func()) {
 	t.Helper()
 	r = enginetest.OpenWith(t,
@@ -48,8 +48,8 @@ func lockable(t *testing.T, bell orchestrator.Bell) (r *delivery.Engine, lock fu
 	}
 }
 
-// TestBusyAfterOneTimeout: a command that finds the database locked answers busy after the busy timeout; what is
-// written about a failed command does not wait for the database a second time.
+// TestBusyAfterOneTimeout checks that a command that finds the database locked returns busy after the busy timeout.
+// Writing the record of a failed command does not wait for the database a second time.
 func TestBusyAfterOneTimeout(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string]func(ctx context.Context, r *delivery.Engine, bell orchestrator.Bell,
@@ -97,8 +97,8 @@ func TestBusyAfterOneTimeout(t *testing.T) {
 	}
 }
 
-// TestDoctorNamesTheLocker: the doctor says that another program holds the write lock, and which, and sends no test
-// message, of which it would say that it did not arrive.
+// TestDoctorNamesTheLocker checks that the doctor reports that another program holds the write lock, and which, and
+// that it sends no test message, which could not arrive.
 func TestDoctorNamesTheLocker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountReadOnly binds a folder onto itself, read-only, until the test ends.
+// mountReadOnly mounts a folder read-only onto itself until the test ends.
 func mountReadOnly(t *testing.T, dir string) {
 	t.Helper()
 	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {

@@ -10,10 +10,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// fileID says which file a path names. Zero: it is not known.
+// fileID identifies a file. The zero value means unknown.
 type fileID struct{ device, inode uint64 }
 
-// statted is fileAt by way of stat(2).
+// statted returns the identity of the file at a path, using stat(2).
 func statted(path string) (fileID, error) {
 	var s unix.Stat_t
 	if err := unix.Stat(path, &s); err != nil {
@@ -22,24 +22,24 @@ func statted(path string) (fileID, error) {
 	return fileID{uint64(s.Dev), uint64(s.Ino)}, nil
 }
 
-// isFile reports whether fd is open on the file.
+// isFile reports whether fd is an open descriptor of the file.
 func isFile(fd int, file fileID) bool {
 	var s unix.Stat_t
 	return unix.Fstat(fd, &s) == nil && file == fileID{uint64(s.Dev), uint64(s.Ino)}
 }
 
-// place is where a connection found the database and its -wal, and which files they were. SQLite keeps both open, and
-// goes on with them when their names have been given to others.
+// place holds the paths and identities of the database and its -wal when a connection was opened. SQLite keeps both
+// files open, and continues to use them after their names have been given to other files.
 type place struct {
 	path, walPath string
-	file, wal     fileID // zero where that is not known, and in wal before noteWAL
+	file, wal     fileID // zero if unknown; wal is zero before noteWAL
 }
 
-// database is the place without the -wal, which is a new file every time that all have closed it.
+// database returns the place without the -wal, which is a new file each time after all connections were closed.
 func (p place) database() place { return place{path: p.path, file: p.file} }
 
-// openFile opens a connection to the database and notes which file that is, so that moved can tell. The first that
-// finds another file than was there before says so in the log: there is no telling that from the messages.
+// openFile opens a connection to the database and records the identity of the file for moved. If the file differs
+// from the one opened before, it logs a warning once, since the change cannot be seen in the messages.
 func (d *dbFile) openFile(dsn string) (*conn, error) {
 	if err := d.anothersWAL(); err != nil {
 		return nil, err
@@ -61,8 +61,8 @@ func (d *dbFile) openFile(dsn string) (*conn, error) {
 	return c, nil
 }
 
-// anothersWAL refuses a database that was put in the place of another whose -wal still stands there: SQLite cannot tell
-// that it belongs to another, and would mix the two.
+// anothersWAL refuses a database that has replaced another one whose -wal is still there. SQLite cannot detect that
+// the -wal belongs to another database, and would mix the two.
 func (d *dbFile) anothersWAL() error {
 	d.fileMu.Lock()
 	defer d.fileMu.Unlock()
@@ -74,8 +74,8 @@ func (d *dbFile) anothersWAL() error {
 		WithHint("Put the previous database back. Or stop the programs that use the database, and move %[1]s-wal and %[1]s-shm away. If you replaced the file to restore a backup, use `mailroom restore` instead", d.path)
 }
 
-// keepWAL keeps the -wal that the writer has open, also when that is closed: for anothersWAL, and lest another file
-// gets its number. nil keeps none.
+// keepWAL keeps the writer's -wal open even after the writer has closed it. anothersWAL needs the file, and no other
+// file can get its inode number while it is open. keepWAL(nil) releases the file.
 func (d *dbFile) keepWAL(f *walFile) {
 	if f != nil {
 		f.users.Add(1)
@@ -89,15 +89,15 @@ func (d *dbFile) keepWAL(f *walFile) {
 	}
 }
 
-// openTries bounds the tries of openFileBy.
+// openTries is the maximum number of tries of openFileBy.
 const openTries = 3
 
-// openFileBy opens a connection; look is fileAt, except in a test. A file that is another at every look is not known;
-// there are file systems like that.
+// openFileBy opens a connection. look is fileAt, except in a test. If every look finds another file, as in some file
+// systems, the identity stays unknown.
 func openFileBy(path, dsn string, look func(string) (fileID, error)) (*conn, error) {
 	for try := 1; ; try++ {
 		if orphanedWAL(path) {
-			return nil, databaseMissing(path) // not for SQLite to blame the disk for
+			return nil, databaseMissing(path) // SQLite would report a disk error
 		}
 		before, _ := look(path)
 		c, err := openConn(dsn)
@@ -117,23 +117,25 @@ func openFileBy(path, dsn string, look func(string) (fileID, error)) (*conn, err
 	}
 }
 
-// noteWAL notes which file the -wal is. It is this connection's own from its first statement on, as the first in WAL
-// mode keeps everybody from removing it, except by hand.
+// noteWAL records the identity of the -wal. A connection uses the same -wal from its first statement on, because
+// that statement, in WAL mode, keeps everybody from removing the file, except by hand.
 func (p *place) noteWAL() { p.wal, _ = fileAt(p.walPath) }
 
-// moved reports whether the paths name other files by now, or none: somebody has removed or replaced the database or
-// its -wal while this connection had them open. What is written through it, nobody will ever read. A file system that
-// gives one file another number every time moves nothing. It takes two looks at the file system, about 2 us.
+// moved reports whether the paths now name other files or none: somebody has removed or replaced the database or its
+// -wal while this connection had them open. Nobody would ever read data written through this connection. On a file
+// system that returns a different number for the same file each time, moved returns false. It makes two system
+// calls, about 2 us.
 func (p *place) moved() bool { return p.fileMoved() || p.walMoved() }
 
 func (p *place) fileMoved() bool { return isElsewhere(p.path, p.file) }
 
 func (p *place) walMoved() bool { return p.wal != fileID{} && isElsewhere(p.walPath, p.wal) }
 
-// saveWAL reports whether the connection may be given up. If somebody has removed the -wal, what was committed before
-// is in the one that this connection still has open, and perhaps nowhere else: it is moved into the database first, and
-// all of it, so that the next -wal begins at its beginning. If that is not possible now, since somebody reads, the
-// connection must be kept and this be asked again. A -wal that stands in its place by now is another's business.
+// saveWAL reports whether the connection may be closed. If somebody has removed the -wal, earlier commits are in the
+// removed file, which this connection still has open, and perhaps nowhere else. saveWAL then first moves all of them
+// into the database, so that the next -wal starts at its beginning. If that is not possible because somebody is
+// reading, the connection must stay open and saveWAL must be called again. If there is a new -wal at the path,
+// nothing is moved.
 func (c *conn) saveWAL() bool {
 	if c.fileMoved() || !c.walMoved() || walExists(c.path) {
 		return true
@@ -159,9 +161,9 @@ func isElsewhere(path string, file fileID) bool {
 	return err == nil && again == now
 }
 
-// orphanedWAL reports whether there is no database at path, or an empty file, but a -wal of one that holds something. A
-// database that was made there now would have SQLite throw that away; one that has a -wal is not empty. It looks twice,
-// since both may be put back meanwhile.
+// orphanedWAL reports whether there is no database at path, or an empty file, but a -wal with contents. If a
+// database were created there, SQLite would discard that -wal; a database that uses a -wal is not empty. orphanedWAL
+// checks for the database twice, since both files may be put back meanwhile.
 func orphanedWAL(path string) bool {
 	lacks := func() bool {
 		info, err := os.Stat(path)
@@ -177,8 +179,8 @@ func databaseMissing(path string) *orchestrator.Error {
 		WithHint("Put the database file back at this path. Or, to start with a new database, move the -wal and -shm files away and restart the programs that have the database open")
 }
 
-// databaseRemoved is the outcome of whatever an engine is asked for when its database has gone from its place. It makes
-// no new one there: that would know nobody, and be in the way of whoever puts the old one back.
+// databaseRemoved returns the error for all operations on a store whose database is gone from its path. The store
+// creates no new database, which would have no agents and would be in the way of somebody who puts the old one back.
 func databaseRemoved(path string) *orchestrator.Error {
 	return orchestrator.Errorf(orchestrator.Unavailable,
 		"the database %s was removed while this program used it; nothing was read or written", path).
@@ -187,7 +189,7 @@ func databaseRemoved(path string) *orchestrator.Error {
 			orchestrator.ShellWord(path))
 }
 
-// movedAway is the outcome of a batch that was undone since the database has gone from its place.
+// movedAway returns the error for a batch that was rolled back because the database is gone from its path.
 func (d *dbFile) movedAway() error {
 	if !d.Exists() {
 		return d.noDatabase()
@@ -197,7 +199,7 @@ func (d *dbFile) movedAway() error {
 		WithHint("Repeat the command, which then uses the file that is now at this path. If you replaced the file to restore a backup, use `mailroom restore` instead")
 }
 
-// movedMeanwhile is the outcome of a batch that was committed to files that have gone since.
+// movedMeanwhile returns the error for a batch that was committed to files that are gone since.
 func movedMeanwhile(path string) error {
 	return orchestrator.Errorf(orchestrator.Unavailable,
 		"the database %s or its -wal file was removed or replaced during the change; the change may or may not have been saved",

@@ -23,9 +23,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestReplacedDatabase: a database that is removed, or has another put in its place, while a process has it open takes
-// no message with it: the send that came too late is refused, the next goes to the file that is there now, and so do
-// readers.
+// TestReplacedDatabase checks that no message is lost if a database is removed or replaced while a process has it
+// open: the send that came too late is refused, and the next send and all readers use the new file.
 func TestReplacedDatabase(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(t *testing.T, path, other string){
@@ -105,7 +104,7 @@ func draftOf(payload string) orchestrator.Draft {
 	return orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte(strconv.Quote(payload))}
 }
 
-// refusedSend fails unless a send is refused with a text that has a part.
+// refusedSend checks that a send fails with an error that contains part.
 func refusedSend(t *testing.T, r *delivery.Engine, payload, part string) {
 	t.Helper()
 	_, err := messages.Send(t.Context(), r.Ledger, draftOf(payload))
@@ -115,7 +114,7 @@ func refusedSend(t *testing.T, r *delivery.Engine, payload, part string) {
 	}
 }
 
-// wantPayloads fails unless these are the messages that another process sees.
+// wantPayloads checks that another process sees exactly these messages.
 func wantPayloads(t *testing.T, path string, payloads ...string) {
 	t.Helper()
 	r := enginetest.Open(t, path)
@@ -135,8 +134,8 @@ func wantPayloads(t *testing.T, path string, payloads ...string) {
 	}
 }
 
-// TestMovedAwayAndBack: a send that was refused since the database had been renamed is not in it either when it is
-// back.
+// TestMovedAwayAndBack checks that a send that was refused because the database had been renamed is not in the
+// database when it is back.
 func TestMovedAwayAndBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
@@ -150,8 +149,8 @@ func TestMovedAwayAndBack(t *testing.T) {
 	wantPayloads(t, path, "one", "two")
 }
 
-// TestRemovedDatabase: a router whose database is removed makes no new one, whatever it is asked for, nor anything
-// beside it, and says the same of every call, until the database is back.
+// TestRemovedDatabase checks that a router whose database is removed creates no new database and no other file,
+// whatever the call is. All calls return the same error until the database is back.
 func TestRemovedDatabase(t *testing.T) {
 	t.Parallel()
 	for name, opened := range map[string]bool{"while it is open": true, "before it is opened": false} {
@@ -237,7 +236,7 @@ func TestRemovedDatabase(t *testing.T) {
 	}
 }
 
-// TestRemovedAndBegunAnew: when somebody makes a new database where the old one was, that is used.
+// TestRemovedAndBegunAnew checks that a new database in the place of the old one is used.
 func TestRemovedAndBegunAnew(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
@@ -271,8 +270,8 @@ func TestRemovedAndBegunAnew(t *testing.T) {
 	wantPayloads(t, path, "new")
 }
 
-// TestMovedDuringACommit: when the database goes between the commit and the answer, nobody can tell whether it was
-// kept.
+// TestMovedDuringACommit checks the error if the database goes away between the commit and the answer: the outcome
+// is unknown.
 func TestMovedDuringACommit(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
@@ -289,7 +288,7 @@ func TestMovedDuringACommit(t *testing.T) {
 	wantPayloads(t, path, "one")
 }
 
-// callingBell calls a function when it is rung: after the commit and before the answer.
+// callingBell calls a function when it is rung, after the commit and before the answer.
 type callingBell struct {
 	orchestrator.Bell
 	call func()
@@ -304,8 +303,8 @@ func move(t *testing.T, from, to string) {
 	}
 }
 
-// TestRemovedLog: a -wal that is removed while a process has it open takes no message with it: neither one that was
-// answered before, nor one that comes later.
+// TestRemovedLog checks that no message is lost if a -wal is removed while a process has it open: neither one that
+// was answered before, nor a later one.
 func TestRemovedLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
@@ -324,7 +323,7 @@ func TestRemovedLog(t *testing.T) {
 		t.Errorf("a reader of the same process sees %d messages, %v; want two", backlog.Pending, err)
 	}
 	mustSend(t, r, "three")
-	// What others find after a kill.
+	// The files that other processes find after a kill.
 	copied := filepath.Join(t.TempDir(), "a.db")
 	for _, suffix := range []string{"", "-wal"} {
 		content, err := os.ReadFile(path + suffix)
@@ -339,8 +338,8 @@ func TestRemovedLog(t *testing.T) {
 	wantPayloads(t, path, "one", "two", "three")
 }
 
-// TestMissingDatabase: where only the -wal of a database is left, also beside an empty file, none is made, since that
-// would throw away what the -wal holds. The file can be put back.
+// TestMissingDatabase checks that no database is created if only the -wal of a database is left, or the -wal beside
+// an empty file, since that would discard the contents of the -wal. The file can be put back.
 func TestMissingDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
@@ -384,7 +383,7 @@ func TestMissingDatabase(t *testing.T) {
 	wantPayloads(t, path, "one", "two", "three")
 }
 
-// TestReplacedBesideItsLog: a database that is put in the place of another is not opened with the other's -wal.
+// TestReplacedBesideItsLog checks that a database in the place of another is not opened with the -wal of the other.
 func TestReplacedBesideItsLog(t *testing.T) {
 	t.Parallel()
 	path, other := filepath.Join(t.TempDir(), "a.db"), filepath.Join(t.TempDir(), "other.db")
@@ -405,7 +404,7 @@ func TestReplacedBesideItsLog(t *testing.T) {
 	want.Code(t, err, orchestrator.Unavailable)
 	move(t, path, other)
 	move(t, path+".away", path)
-	mustSend(t, r, "two") // the one that was there before is back
+	mustSend(t, r, "two") // the previous database is back
 
 	move(t, path, path+".away")
 	move(t, other, path)

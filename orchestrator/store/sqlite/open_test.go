@@ -41,7 +41,7 @@ func TestManyOpenANewFileAtOnce(t *testing.T) {
 	want.Equal(t, "mode of the folder", folder.Mode().Perm(), 0o700)
 }
 
-// Reading works where nothing can be written; writing says why it does not.
+// Reads succeed if nothing can be written; writes return the reason why they fail.
 func TestReadOnlyFolder(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -62,7 +62,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	want.Code(t, err, orchestrator.Unavailable)
 }
 
-// A locked database is waited for, and then reported as busy with nothing written.
+// A request waits for a locked database, and then fails with busy; nothing was written.
 func TestLockedDatabase(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -84,8 +84,8 @@ func TestLockedDatabase(t *testing.T) {
 	f.Send("a", "b")
 }
 
-// readOnlyCopy puts a copy of the database into a folder where nobody can write, and returns its path. For the
-// superuser permissions mean nothing, so that it needs a mount that is read-only.
+// readOnlyCopy puts a copy of the database into a folder where nobody can write, and returns its path. Permissions
+// do not restrict the superuser, who needs a read-only mount.
 func readOnlyCopy(t *testing.T, f *enginetest.Fixture) string {
 	t.Helper()
 	dir := t.TempDir()

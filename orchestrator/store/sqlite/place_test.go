@@ -16,8 +16,8 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// TestFileWithoutAnIdentity: on a file system that gives a file another number at every look, a database is opened all
-// the same, and has not moved as far as anybody knows.
+// TestFileWithoutAnIdentity checks that a database can be opened on a file system that returns another number for a
+// file each time, and that it does not count as moved.
 func TestFileWithoutAnIdentity(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)
@@ -35,7 +35,7 @@ func TestFileWithoutAnIdentity(t *testing.T) {
 	}
 }
 
-// putAway moves what stands at a path and beside it to another name.
+// putAway renames the file at a path and the files beside it.
 func putAway(t *testing.T, path string) {
 	t.Helper()
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -45,8 +45,8 @@ func putAway(t *testing.T, path string) {
 	}
 }
 
-// TestFailedFileIsReplaced: after an error of the disk nothing goes to the database any more, but what is put in its
-// place can be used at once. The log says once that the engine has changed over.
+// TestFailedFileIsReplaced checks that after a disk error nothing is written to the database any more, but that a
+// file put in its place can be used at once. The change is logged once.
 func TestFailedFileIsReplaced(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -80,7 +80,8 @@ func TestFailedFileIsReplaced(t *testing.T) {
 	}
 }
 
-// TestCloseAfterAFailedBatch: a writer is closed also when the batch of its last request failed, and says both.
+// TestCloseAfterAFailedBatch checks that a writer is closed even if the batch of its last request failed, and
+// returns both errors.
 func TestCloseAfterAFailedBatch(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)
@@ -95,7 +96,7 @@ func TestCloseAfterAFailedBatch(t *testing.T) {
 	})
 	go func() { closed <- s.Close() }()
 	for refusal := error(nil); orchestrator.CodeOf(refusal) != orchestrator.Unavailable; {
-		// nothing is taken once the last request waits
+		// No request is accepted once the last one is waiting.
 		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		refusal = s.write(soon, writeOne)
 		cancel()
@@ -109,7 +110,7 @@ func TestCloseAfterAFailedBatch(t *testing.T) {
 	}
 }
 
-// TestChangesInAReplacedDatabase: what watches for commits goes over to the file that is there now.
+// TestChangesInAReplacedDatabase checks that the detection of commits changes to the new file.
 func TestChangesInAReplacedDatabase(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)

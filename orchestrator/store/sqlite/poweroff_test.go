@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// A power cut while the file is made leaves a journal that no reader can roll back. Whoever comes first, also to read,
-// gets in.
+// A power cut during the creation of the file leaves a journal that no reader can roll back. The first process can
+// use the database all the same, even to read.
 func TestReadingAfterAnInterruptedCreation(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -23,8 +23,8 @@ func TestReadingAfterAnInterruptedCreation(t *testing.T) {
 	defer db.Close()
 	for _, statement := range []string{
 		`PRAGMA journal_mode = DELETE`, `PRAGMA cache_size = 2`, `CREATE TABLE other (x)`,
-		// Without the table of a program that knows the command document it would be the database of a stranger, and
-		// stay as it is.
+		// Without the table of a program that uses the command document, this would be another program's database,
+		// and would stay as it is.
 		`CREATE TABLE agent_message (message_id, sender, recipient, message_type, payload, status, created_at,
 			delivered_at, retry_count, max_retries, error_message)`,
 		`BEGIN`,

@@ -12,13 +12,13 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// TestStorePromises holds this store to what package store promises of every one.
+// TestStorePromises checks the promises that package store requires of every store.
 func TestStorePromises(t *testing.T) {
 	t.Parallel()
 	storetest.Exercise(t, func(t testing.TB) string { return filepath.Join(t.TempDir(), "a.db") }, openAt)
 }
 
-// TestHelperProcess is what another process does for TestStorePromises.
+// TestHelperProcess runs the other processes of TestStorePromises.
 func TestHelperProcess(t *testing.T) { helper.Run(storetest.Helpers(openAt)) }
 
 func openAt(o storetest.Options) (store.Store, error) {

@@ -10,15 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pulse shows other processes that this one lives: a lock on one byte of the turnstile's file, which the kernel drops
-// when the process ends, however it ends. A lease whose holder has no pulse any more is over at once; without that it
-// would hold its sender and recipient up until it runs out, more than five minutes.
+// pulse shows other processes that this process is alive. It holds a lock on one byte of the turnstile's file, which
+// the kernel drops when the process ends for any reason. A lease whose holder has no pulse any more is over at once.
+// Without the pulse, such a lease would block its sender and recipient until it runs out, for more than five
+// minutes.
 //
-// The byte is a random number, and stands in the lease's token together with the file's: who looks at another file, or
-// at a token that names no byte, knows nothing, and waits until the lease runs out. A process that is stopped keeps its
-// lock, and so its leases. The lock is of its own kind (OFD) and does not touch the turnstile's.
+// The position of the byte is a random number. The lease's token contains the position and the identity of the file.
+// A process that has another file open, or finds no byte in the token, cannot check the lock and waits until the
+// lease runs out. A stopped process keeps its lock and its leases. The lock is an OFD lock and does not affect the
+// turnstile's lock.
 //
-// Safe for concurrent use.
+// pulse is safe for concurrent use.
 type pulse struct {
 	path string
 
@@ -27,19 +29,19 @@ type pulse struct {
 	closed bool
 	fd     int
 	file   fileID
-	byte   int64 // that this process holds; 0 before the first lease, and where locks are not to be had
+	byte   int64 // held by this process; 0 before the first lease, and if locks are not available
 }
 
 func newPulse(path string) *pulse { return &pulse{path: path + "-turnstile"} }
 
-// token makes the token of a lease out of an id.
+// token makes a lease token from an id.
 func (p *pulse) token(id string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.byte == 0 && p.opened() {
 		var random [8]byte
 		rand.Read(random[:])
-		at := int64(binary.BigEndian.Uint64(random[:])>>2) | 1<<32 // away from the bytes that SQLite locks in its files
+		at := int64(binary.BigEndian.Uint64(random[:])>>2) | 1<<32 // never a byte that SQLite locks in its files
 		if lockByte(p.fd, at) == nil {
 			p.byte = at
 		}
@@ -67,7 +69,7 @@ func (p *pulse) gone(token string) bool {
 	return err == nil && !held
 }
 
-// opened opens the file if need be, and makes sure that it is the one that others find.
+// opened opens the file if necessary, and reports whether it is the file that other processes find at the path.
 func (p *pulse) opened() bool {
 	if p.closed {
 		return false
@@ -88,7 +90,7 @@ func (p *pulse) opened() bool {
 	return true
 }
 
-// close ends the pulse.
+// close drops the lock.
 func (p *pulse) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

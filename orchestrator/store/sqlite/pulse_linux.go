@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockByte locks one byte of a file for as long as fd is open. Others may hold the same lock.
+// lockByte locks one byte of a file until fd is closed. Other processes may hold the same lock.
 func lockByte(fd int, at int64) error {
 	return fcntl(fd, unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK, Start: at, Len: 1})
 }
 
-// byteLocked reports whether another open file holds the lock.
+// byteLocked reports whether another open file holds the lock on this byte.
 func byteLocked(fd int, at int64) (bool, error) {
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
 	err := fcntl(fd, unix.F_OFD_GETLK, &lock)

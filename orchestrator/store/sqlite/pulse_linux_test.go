@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A holder is gone once its file is closed, as the kernel does when it dies, and never before; of a holder that names
-// no byte, or one of another file, nothing is known.
+// A holder is gone once its file is closed, as the kernel does when the process ends, and never before. Nothing is
+// known of a holder whose token has no byte, or a byte of another file.
 func TestPulse(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "mailroom.db")

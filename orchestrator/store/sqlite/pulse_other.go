@@ -4,7 +4,8 @@ package sqlite
 
 import "golang.org/x/sys/unix"
 
-// Elsewhere such a lock belongs to the process and goes when it closes any descriptor of the file: leases just run out.
+// Outside Linux such a lock belongs to the process and is dropped when the process closes any descriptor of the
+// file, so leases end only when they run out.
 
 func lockByte(int, int64) error { return unix.ENOTSUP }
 

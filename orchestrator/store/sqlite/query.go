@@ -15,37 +15,37 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// credentials are tables that audit queries cannot read.
+// credentials holds the tables that audit queries cannot read.
 var credentials = map[string]bool{
 	"tokens": true, "agent_secrets": true, "signal_subscriptions": true, "signal_keys": true, "signal_pairings": true,
 }
 
-// queryTimeout ends an audit query that runs for too long.
+// queryTimeout is the maximum duration of an audit query.
 const queryTimeout = 60 * time.Second
 
-// What an audit query may make, in bytes: one value, all that SQLite has at a time, and all values of a row, which the
-// driver copies.
+// Memory limits of an audit query, in bytes: for one value, for all values that SQLite has at a time, and for all
+// values of a row, which the driver copies.
 const maxValue, maxMade, maxRow = 8 << 20, 192 << 20, 64 << 20
 
-// sortMemory is what all sorters of a query may have together, in KiB; a sorter has at least 1 MB. What is more goes
-// into a file, in parts of that size, and at the end a value of each part is in memory: with SQLite's own 2 MB, half of
-// all that is sorted can be.
+// sortMemory is the memory for all sorters of a query together, in KiB. Each sorter has at least 1 MB. A sorter
+// writes more data to a file in parts of that size, and at the end holds one value of each part in memory. With
+// SQLite's default of 2 MB, these values can be half of all the sorted data.
 const sortMemory = 32 << 10
 
-// maxSorters bounds the places where a query sorts, groups or looks for what is distinct.
+// maxSorters is the maximum number of places where a query sorts, groups or looks for distinct rows.
 const maxSorters = 32
 
-// Query runs one SELECT for an audit and returns at most as many rows as bound allows. It runs on a connection of its
-// own that cannot write and whose authorizer allows nothing but reading tables and calling functions, so that no
-// statement can attach, create or change a file, or read credentials. Parameters are bound to ?1, ?2, ... Errors:
-// invalid_params for a statement that is wrong or not allowed, or makes values that are too long; timeout of a minute
-// as unavailable.
+// Query runs one SELECT for an audit and returns at most as many rows as bound allows. It runs on a separate
+// connection that cannot write. The authorizer of that connection allows only reading tables and calling functions,
+// so that no statement can attach, create or change a file, or read credentials. Parameters are bound to ?1, ?2, ...
+// The error is invalid_params if the statement is wrong or not allowed, or produces values that are too long. It is
+// unavailable if the query runs for more than a minute.
 func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, params ...any) (store.Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
 		return store.Table{},
 			orchestrator.Errorf(orchestrator.InvalidParams, "the query must be valid UTF-8 without NUL characters")
 	}
-	// A pooled reader makes sure that the file exists and has this version's tables.
+	// A pooled reader makes sure that the file exists and has the tables of this version.
 	if err := admit(ctx, s); err != nil {
 		return store.Table{}, err
 	}
@@ -81,7 +81,7 @@ func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, 
 	return table, databaseError(s.path, err)
 }
 
-// authorizeAudit is the allow-list of Query.
+// authorizeAudit allows the operations of audit queries and denies all others.
 func authorizeAudit(op int, arg1, arg2 string, watch observer) int {
 	switch op {
 	case sqlite3.SQLITE_SELECT, sqliteRecursive:
@@ -103,7 +103,7 @@ func authorizeAudit(op int, arg1, arg2 string, watch observer) int {
 	return sqlite3.SQLITE_DENY
 }
 
-// sqliteRecursive is SQLITE_RECURSIVE, which the driver does not name.
+// sqliteRecursive is SQLITE_RECURSIVE, for which the driver has no constant.
 const sqliteRecursive = 33
 
 func (c *conn) audit(ctx context.Context, statement string, w weight, bound store.Bound, params []any) (store.Table,
@@ -134,7 +134,7 @@ func (c *conn) audit(ctx context.Context, statement string, w weight, bound stor
 	defer rows.Close()
 	table := store.NewTable(rows.Columns(), bound)
 	row := make(store.Row, len(table.Columns))
-	// Nothing has been run yet.
+	// The statement has not started yet, so the limit applies to all of it.
 	c.raw.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, min(maxValue, maxMade/w.values, maxRow/max(1, len(row))))
 	for more := true; more; {
 		err := rows.Next(row)
@@ -152,17 +152,18 @@ func (c *conn) audit(ctx context.Context, statement string, w weight, bound stor
 }
 
 const (
-	besides = 8      // values that SQLite's functions may have while they work
-	unknown = 10_000 // values of an EXPLAIN, which no other EXPLAIN can count, and which makes short lines
+	besides = 8      // values that SQLite's functions may need while they run
+	unknown = 10_000 // values of an EXPLAIN, which EXPLAIN cannot count; its lines are short
 )
 
-// weight is what a query may have in memory, at most.
+// weight is an upper limit for what a query keeps in memory.
 type weight struct {
-	values  int // at a time: each instruction of SQLite's has one
-	sorters int // places where it sorts, groups or looks for what is distinct
+	values  int // values at a time: one for each SQLite instruction
+	sorters int // places where it sorts, groups or looks for distinct rows
 }
 
-// weigh reads the list of instructions that SQLite makes of a query. If it makes none, the query may be an EXPLAIN.
+// weigh counts the instructions of the compiled query. If the query cannot be explained, it may be an EXPLAIN
+// itself.
 func (c *conn) weigh(ctx context.Context, statement string) (w weight, err error) {
 	explain, err := c.raw.Prepare("EXPLAIN " + statement)
 	if err != nil {
@@ -189,8 +190,8 @@ func (c *conn) weigh(ctx context.Context, statement string) (w weight, err error
 	}
 }
 
-// single reports whether a query that could be prepared is one statement. The driver prepares the first and says
-// nothing of what follows; as a subquery, several are a syntax error.
+// single reports whether a query that could be prepared is one statement. The driver prepares the first statement
+// and ignores the rest; as a subquery, several statements are a syntax error.
 func (c *conn) single(statement string) bool {
 	if _, rest, _ := strings.Cut(statement, ";"); strings.TrimSpace(rest) == "" {
 		return true

@@ -15,28 +15,29 @@ import (
 
 const (
 	maxReaders = 4  // connections that a process keeps for reading
-	mostOpen   = 16 // connections that it reads with at the same time
+	mostOpen   = 16 // connections that a process reads with at the same time
 )
 
-// readerPatience is how long a reader waits for another to end before it opens a connection of its own. Most end sooner
-// than one is opened, which takes a millisecond, at 1,000 agents ten, and 3 KB of memory for each agent.
+// readerPatience is how long a reader waits for another to end before it opens a new connection. Most readers end
+// sooner than a connection is opened, which takes a millisecond, or ten with 1,000 agents, and 3 KB of memory for
+// each agent.
 const readerPatience = 20 * time.Millisecond
 
-// readers is a small pool of connections that cannot write. Safe for concurrent use.
+// readers is a small pool of connections that cannot write. It is safe for concurrent use.
 type readers struct {
 	s      *Store
-	places chan struct{} // one for each connection that somebody reads with, or opens
-	freed  chan struct{} // a hint that one was given back
+	places chan struct{} // one entry for each connection that is in use or being opened
+	freed  chan struct{} // a hint that a connection was returned
 
 	mu     sync.Mutex
 	free   []*conn
-	closed bool // what is given back is closed
+	closed bool // returned connections are closed
 }
 
-// Read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
-// connection, must not write to a slow client while it has it, since an open snapshot keeps the WAL from being folded,
-// and must not read through the store: all places to read could be taken by readers that wait for another. Error: busy
-// when ctx ends before there is a place.
+// Read calls fn with a connection whose statements all see the same snapshot of the database. fn must not keep the
+// connection, and must not write to a slow client, since an open snapshot keeps the WAL from being folded. It must
+// not read through the store, because readers that wait for each other could occupy all connections. The error is
+// busy if ctx ends before a connection is free.
 func (s *Store) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	c, err := s.readers.take(ctx)
 	if err != nil {
@@ -50,13 +51,13 @@ func (s *Store) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.noteDamage(databaseError(s.path, fn(c.Conn)))
 }
 
-// admit refuses a database that cannot be read, and tables that a newer program has made unfit for this one, also if
-// the connections of the pool are older than that.
+// admit refuses a database that cannot be read, and tables that a newer program has made unusable for this one, even
+// if the connections of the pool are older than that change.
 func admit(ctx context.Context, s *Store) error {
 	return s.Read(ctx, func(c *store.Conn) error { return c.Admit() })
 }
 
-// Look is Read without a snapshot.
+// Look is like Read but without a snapshot.
 func (s *Store) Look(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.look(ctx, func(c *conn) error { return fn(c.Conn) })
 }
@@ -70,7 +71,8 @@ func (s *Store) look(ctx context.Context, fn func(c *conn) error) error {
 	return s.noteDamage(databaseError(s.path, fn(c)))
 }
 
-// take waits for a place until ctx ends. One that is free is taken even if ctx has ended.
+// take waits for a place until ctx ends, and returns a connection. A free place is taken even if ctx has already
+// ended.
 func (p *readers) take(ctx context.Context) (*conn, error) {
 	select {
 	case p.places <- struct{}{}:
@@ -99,13 +101,13 @@ func (p *readers) take(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// await returns a connection that is given back soon, or nil.
+// await waits for a connection that is returned soon. It returns nil if there is none.
 func (p *readers) await() *conn {
 	patience := time.NewTimer(readerPatience)
 	defer patience.Stop()
 	for {
 		select {
-		case <-p.freed: // perhaps long ago
+		case <-p.freed: // the hint may be old
 			if c := p.pop(); c != nil {
 				return c
 			}
@@ -129,7 +131,7 @@ func (p *readers) pop() *conn {
 	return c
 }
 
-// give takes back the connection of a snapshot.
+// give returns the connection of a snapshot to the pool.
 func (p *readers) give(c *conn) {
 	if _, err := c.Exec("ROLLBACK"); err != nil {
 		p.drop(c)
@@ -138,7 +140,7 @@ func (p *readers) give(c *conn) {
 	p.keep(c)
 }
 
-// keep takes back a connection.
+// keep returns a connection to the pool.
 func (p *readers) keep(c *conn) {
 	if c.immutable || !p.add(c) {
 		p.drop(c)
@@ -151,7 +153,7 @@ func (p *readers) keep(c *conn) {
 	}
 }
 
-// add puts a connection among the free ones, unless there are enough.
+// add adds a connection to the free ones, unless there are enough, and reports whether it did.
 func (p *readers) add(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +164,7 @@ func (p *readers) add(c *conn) bool {
 	return true
 }
 
-// drop takes back a connection that is not to be used again.
+// drop closes a connection that must not be used again and frees its place.
 func (p *readers) drop(c *conn) {
 	<-p.places
 	c.close()
@@ -179,9 +181,9 @@ func (p *readers) close() error {
 	return errors.Join(errs...)
 }
 
-// openReader opens a connection for reading. It makes no file: whoever reads at a path where there is none has mistyped
-// it, or is in the wrong folder. A file of an older version is migrated through the writer first. On a disk where
-// nothing can be written, a database that was closed cleanly is read as it stands.
+// openReader opens a connection for reading. It does not create a file: a path without a database was mistyped, or
+// belongs to another folder. A file of an older version is first migrated by the writer. On a disk that cannot be
+// written, a database that was closed cleanly is read without locks.
 func (s *Store) openReader() (*conn, error) {
 	if s.missing() || orphanedWAL(s.path) {
 		return nil, s.noDatabase()
@@ -228,7 +230,7 @@ func (s *Store) tryReader(immutable bool) (*conn, int, error) {
 	return c, version, nil
 }
 
-// tryAnyReader opens a reader; where nothing can be written beside the database, one that takes the file as it stands.
+// tryAnyReader opens a reader. If nothing can be written beside the database, it opens one that reads without locks.
 func (s *Store) tryAnyReader() (*conn, int, error) {
 	c, version, err := s.tryReader(false)
 	if err != nil && s.nothingCanBeWritten(err) && !walExists(s.path) {
@@ -237,8 +239,9 @@ func (s *Store) tryAnyReader() (*conn, int, error) {
 	return c, version, err
 }
 
-// journalExists reports whether a power cut may have come while the file was being made: what was begun then is undone
-// by the first connection that can write, and no reader gets in before.
+// journalExists reports whether there is a rollback journal, which a power cut may have left while the file was
+// being created. The first connection that can write undoes the unfinished changes; no reader can open the file
+// before that.
 func journalExists(path string) bool {
 	_, err := os.Stat(path + "-journal")
 	return err == nil

@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// However many want to read at the same time, a process opens no more than some connections. The others wait for their
-// turn, as long as somebody waits for what they read.
+// A process opens a limited number of connections, however many readers there are. The others wait for their turn
+// until their context ends.
 func TestReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)
@@ -53,7 +53,8 @@ func TestReadersAreBounded(t *testing.T) {
 	}
 }
 
-// TestCopiesOfNewerTables: a process whose connections are older than the tables neither copies nor replaces them.
+// TestCopiesOfNewerTables checks that a process whose connections are older than the tables neither copies nor
+// replaces them.
 func TestCopiesOfNewerTables(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)

@@ -21,10 +21,11 @@ import (
 	"mailroom/orchestrator/store/sqlite/tables"
 )
 
-// Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a
-// whole; they need not be stopped. What was there before is saved beside the database first. Without force it is
-// refused with conflict while undelivered messages are there, since they would be gone. What is outdated in the backup
-// is ended before anybody can see it. The backup itself is only read; this process must not have it open as a database.
+// Restore replaces the contents of the database with those of a backup, in one transaction that other processes see
+// as a whole; they need not be stopped. It first saves the previous contents beside the database. Without force it
+// fails with conflict if there are undelivered messages, since they would be lost. Outdated records of the backup
+// are ended before anybody can see them. The backup is only read. This process must not have the backup open as a
+// database.
 func (s *Store) Restore(ctx context.Context, file string, force bool, parts store.InBackup) (done store.Restored,
 	err error) {
 	staged, err := stage(s, file)
@@ -32,7 +33,7 @@ func (s *Store) Restore(ctx context.Context, file string, force bool, parts stor
 		return store.Restored{}, err
 	}
 	defer staged.Remove()
-	if _, err := compare(s, staged.Copy(), nil); err != nil { // before the tables are made in a file of another program
+	if _, err := compare(s, staged.Copy(), nil); err != nil { // before tables are created in a file of another program
 		return store.Restored{}, err
 	}
 	if !s.Exists() {
@@ -53,7 +54,7 @@ func (s *Store) Restore(ctx context.Context, file string, force bool, parts stor
 	if err != nil {
 		return store.Restored{}, err
 	}
-	// From here on nobody else can write: what is saved now is all that the backup replaces.
+	// From here on nobody else can write, so the saved copy has everything that the backup replaces.
 	if err = s.mayReplace(ctx); err == nil {
 		done.Compared, err = compare(s, staged.Copy(), parts.Outside)
 	}
@@ -73,7 +74,8 @@ func (s *Store) Restore(ctx context.Context, file string, force bool, parts stor
 	return done, nil
 }
 
-// Compare says what a restore of a backup would bring and take. It changes nothing, and makes no database.
+// Compare reports what a restore of a backup would add and remove. It changes nothing, and does not create a
+// database.
 func (s *Store) Compare(ctx context.Context, file string, outside []string) (found store.Compared, err error) {
 	staged, err := stage(s, file)
 	if err != nil {
@@ -86,7 +88,7 @@ func (s *Store) Compare(ctx context.Context, file string, outside []string) (fou
 	return found, err
 }
 
-// compare refuses a staged copy that may not replace the database, and says what it would bring and take.
+// compare refuses a staged copy that must not replace the database, and reports what the copy would add and remove.
 func compare(s *Store, staged string, outside []string) (found store.Compared, err error) {
 	c, err := openConn(writerDSN(staged))
 	if err != nil {
@@ -127,13 +129,13 @@ func fresh(f func(ours *store.Conn) error) error {
 	return f(c.Conn)
 }
 
-// backupAt returns the full path of a backup that may be restored.
+// backupAt returns the full path of a backup, and refuses a file that cannot be restored.
 func (d *dbFile) backupAt(file string) (source string, err error) {
 	if source, err = filepath.Abs(file); err != nil {
 		return "", err
 	}
 	if real, err := filepath.EvalSymlinks(source); err == nil {
-		source = real // beside which SQLite keeps its files
+		source = real // SQLite keeps its other files beside this path
 	}
 	info, err := os.Stat(source)
 	if err != nil {
@@ -148,9 +150,9 @@ func (d *dbFile) backupAt(file string) (source string, err error) {
 	return source, nil
 }
 
-// stage copies a backup, with what SQLite keeps beside it, into a folder beside the database, checks the copy and
-// brings it to this version of the tables. What is to be changed in it is changed there: nobody must ever see the
-// database with tokens that are not valid any more.
+// stage copies a backup, with the files that SQLite keeps beside it, into a folder beside the database. It checks
+// the copy and migrates it to this version of the tables. All changes to the records are made in the copy, because
+// nobody may see the database with tokens that are no longer valid.
 func stage(s *Store, file string) (staged *copies.Folder, err error) {
 	source, err := s.backupAt(file)
 	if err != nil {
@@ -175,7 +177,7 @@ func stage(s *Store, file string) (staged *copies.Folder, err error) {
 	return staged, nil
 }
 
-// checkStaged checks the copy of a backup and migrates it. named is what the copy was made of.
+// checkStaged checks the copy of a backup and migrates it. named lists the files from which the copy was made.
 func checkStaged(path, named string) error {
 	c, err := openConn(writerDSN(path))
 	if err != nil {
@@ -194,8 +196,8 @@ func checkStaged(path, named string) error {
 	return databaseError(named, reopen(c))
 }
 
-// reopen makes a backup of a database that had moved away one that can be written. It is a database of its own from now
-// on.
+// reopen makes the copy of a database that had moved away writable again. From now on the copy is a separate
+// database.
 func reopen(c *conn) error {
 	settings, err := store.MoveSettings(c.Conn)
 	if err != nil || len(settings) == 0 {
@@ -211,8 +213,8 @@ func reopen(c *conn) error {
 	return c.Script("COMMIT")
 }
 
-// mayReplace refuses to replace a database that has moved away: it would be written again, beside the one that it has
-// become.
+// mayReplace refuses to replace a database that has moved away. Otherwise both this database and the database
+// at the new place would be written.
 func (s *Store) mayReplace(ctx context.Context) error {
 	return s.Read(ctx, func(c *store.Conn) error {
 		settings, err := store.MoveSettings(c)
@@ -228,7 +230,7 @@ func (s *Store) mayReplace(ctx context.Context) error {
 	})
 }
 
-// endOutdated ends in a backup what is not true any more, and counts it by its kind.
+// endOutdated ends the outdated records in a copy of a backup, and counts them by kind.
 func endOutdated(s *Store, ctx context.Context, c *conn, outdated []store.Outdated) (map[string]int64, error) {
 	now, ended := orchestrator.Stamp(s.now()), map[string]int64{}
 	if err := c.Script("BEGIN"); err != nil {
@@ -266,7 +268,7 @@ func endOutdated(s *Store, ctx context.Context, c *conn, outdated []store.Outdat
 	return ended, c.Script("COMMIT")
 }
 
-// savePrevious copies what a restore is about to replace beside the database, and returns the name of the copy, "" when
+// savePrevious saves a copy of the current contents beside the database and returns the name of the copy, or "" if
 // there is nothing to save. Without force, undelivered messages are a conflict.
 func savePrevious(ctx context.Context, s *Store, force bool) (file string, err error) {
 	total, waiting, err := s.presentContent(ctx)
@@ -283,15 +285,15 @@ func savePrevious(ctx context.Context, s *Store, force bool) (file string, err e
 	}
 	name := fmt.Sprintf("%s.before-restore-%s", s.path, s.now().UTC().Format("20060102T150405.000"))
 	file = name
-	for n := 2; mustStat(file) != nil; n++ { // of another restore at that time
+	for n := 2; mustStat(file) != nil; n++ { // a name of another restore at that time
 		file = fmt.Sprintf("%s-%d", name, n)
 	}
 	_, err = s.Backup(ctx, file, false)
 	return file, err
 }
 
-// presentContent counts what a restore would replace: messages, agents and tables of others. An error means that the
-// database cannot even be read.
+// presentContent counts what a restore would replace: messages, agents and tables of other programs. An error means
+// that the database cannot be read at all.
 func (s *Store) presentContent(ctx context.Context) (total, waiting int64, err error) {
 	err = s.Read(ctx, func(c *store.Conn) error {
 		if total, err = c.Number(`SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*)
@@ -311,21 +313,22 @@ func (s *Store) presentContent(ctx context.Context) (total, waiting int64, err e
 	return total, waiting, err
 }
 
-// replaceDamaged says how to get past a database that cannot be read: no transaction can replace it.
+// replaceDamaged returns the error for a database that cannot be read, and which no transaction can therefore
+// replace.
 func (d *dbFile) replaceDamaged(cause error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable,
 		Message: "cannot replace the database in place because it cannot be read", Err: cause,
 		Hint: check.Recovery(d.path)}
 }
 
-// replacement copies a whole database over ours with SQLite's backup interface, in one write transaction.
+// replacement copies a whole database over the current one with SQLite's backup interface, in one write transaction.
 type replacement struct {
 	from, to *conn
 	backup   *sqlite3.SQLiteBackup
 }
 
-// beginReplacing takes the write lock of the database, waiting for it as every writer does, and holds it until the
-// replacement is finished or abandoned. Readers still see the database as it is.
+// beginReplacing takes the write lock of the database, waiting for it like any writer, and holds it until the
+// replacement is finished or abandoned. Meanwhile readers still see the previous contents.
 func (s *Store) beginReplacing(ctx context.Context, source string, until time.Time) (*replacement, error) {
 	x := &replacement{}
 	var err error
@@ -340,8 +343,8 @@ func (s *Store) beginReplacing(ctx context.Context, source string, until time.Ti
 		if x.backup, err = x.to.raw.Backup("main", x.from.raw, "main"); err != nil {
 			return retryable(err)
 		}
-		// A step of no pages takes the lock. The driver reports a busy one only when the backup ends; what shows it
-		// here is that the pages have not been counted.
+		// A step of no pages takes the lock. The driver reports a busy error only when the backup ends. Here, a page
+		// count of 0 shows that the lock is busy.
 		if _, err = x.backup.Step(0); err == nil && x.backup.PageCount() > 0 {
 			return nil
 		}
@@ -358,14 +361,14 @@ func (s *Store) beginReplacing(ctx context.Context, source string, until time.Ti
 	return x, nil
 }
 
-// abandon gives the lock back and leaves the database as it was.
+// abandon releases the lock and leaves the database unchanged.
 func (x *replacement) abandon() {
 	x.backup.Finish()
 	x.to.close()
 	x.from.close()
 }
 
-// finish copies.
+// finish copies all pages.
 func (x *replacement) finish() error {
 	defer x.from.close()
 	defer x.to.close()

@@ -13,8 +13,9 @@ import (
 	"mailroom/orchestrator/removal"
 )
 
-// A restore brings no token back: not one that was revoked since, nor one that is not there any more, nor one of a
-// removed agent. What is valid in both stays so, also in a process that had the file open. Nobody waits afterwards.
+// A restore revives no token: neither one that was revoked since, nor one that no longer exists, nor one of a
+// removed agent. Tokens that are valid in both stay valid, even in a process that had the file open. No wait remains
+// afterwards.
 func TestRestoreRevivesNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -75,7 +76,7 @@ func TestRestoreRevivesNothing(t *testing.T) {
 	}
 }
 
-// In a new file no token of the backup is valid: nothing says which were revoked since.
+// In a new file no token of the backup is valid, since it is unknown which were revoked since.
 func TestRestoreIntoANewFile(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -98,7 +99,7 @@ func TestRestoreIntoANewFile(t *testing.T) {
 	}
 }
 
-// A backup of an older version is brought to this one before anybody sees it; one that cannot be changes nothing.
+// A backup of an older version is migrated before anybody sees it; one that cannot be migrated changes nothing.
 func TestRestoreOfOlderVersion(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "b")

@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// copied copies files into a folder of their own, as cp does, and returns the path of the first.
+// copied copies files into a new folder, as cp does, and returns the path of the first.
 func copied(t *testing.T, paths ...string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -32,7 +32,7 @@ func copied(t *testing.T, paths ...string) string {
 	return filepath.Join(folder, filepath.Base(paths[0]))
 }
 
-// contents returns what stands in a folder: names and contents of its files.
+// contents returns the names and contents of the files in a folder.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -50,7 +50,7 @@ func contents(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// unchanged calls f and checks that the folder of a backup is afterwards as it was before.
+// unchanged calls f and checks that the folder of a backup has not changed.
 func unchanged(t *testing.T, backup string, f func()) {
 	t.Helper()
 	before := contents(t, filepath.Dir(backup))
@@ -79,7 +79,7 @@ func backedUp(t *testing.T, f *enginetest.Fixture, statements ...string) string 
 	return backup
 }
 
-// What a living database has in its -wal is restored from a copy of both files, and neither is changed.
+// The contents of a live database's -wal are restored from a copy of both files, and neither file is changed.
 func TestRestoreTakesTheWAL(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -115,7 +115,7 @@ func TestRestoreTakesTheWAL(t *testing.T) {
 	}
 }
 
-// A transaction that a power cut has left half written is undone in the copy, from the -journal.
+// A transaction that a power cut has left half written is undone in the copy with the -journal.
 func TestRestoreTakesTheJournal(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -152,8 +152,8 @@ func TestRestoreTakesTheJournal(t *testing.T) {
 	}
 }
 
-// A database that is written meanwhile is restored as it was at one moment, with all that was acknowledged before, or
-// refused.
+// A database that is being written is restored as it was at one moment, with all that was acknowledged before, or
+// the restore is refused.
 func TestRestoreOfALivingDatabase(t *testing.T) {
 	t.Parallel()
 	source := enginetest.New(t, "a", "b")
@@ -189,7 +189,7 @@ func TestRestoreOfALivingDatabase(t *testing.T) {
 	}
 }
 
-// A backup whose tables are not ours is refused before anything is replaced or saved.
+// A backup whose tables are not Mailroom's is refused before anything is replaced or saved.
 func TestRestoreRefusesForeignTables(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -229,7 +229,7 @@ func TestRestoreRefusesForeignTables(t *testing.T) {
 	f.SQL(`INSERT INTO notes VALUES (7)`)
 	want.Equal(t, "message", f.Message(id).Sender, "a")
 
-	// A backup of such a database has its tables, and what they had since is in the copy.
+	// A backup of such a database contains its tables, and the copy contains what was added to them since.
 	own := backedUp(t, f)
 	f.SQL(`UPDATE notes SET x = 8`)
 	done, err := f.Restore(t.Context(), own, true)
@@ -244,7 +244,7 @@ func TestRestoreRefusesForeignTables(t *testing.T) {
 	}
 }
 
-// A file of another program is no place for a backup: its tables would be gone.
+// A restore over a file of another program is refused, because that program's tables would be lost.
 func TestRestoreOverAnotherProgram(t *testing.T) {
 	t.Parallel()
 	backup := backedUp(t, enginetest.New(t, "a"))
@@ -261,7 +261,7 @@ func TestRestoreOverAnotherProgram(t *testing.T) {
 	}
 }
 
-// A restore says what it takes and what it brings; so does the look ahead, which changes nothing.
+// A restore reports what it adds and removes. So does a comparison, which changes nothing.
 func TestRestoreSaysWhatItBrings(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

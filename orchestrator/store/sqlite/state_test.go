@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// helpPlain runs the statements that it is told in a database that is open in it alone.
+// helpPlain runs the statements that it reads in a database that no other process has open.
 func helpPlain(path string, in *bufio.Scanner) {
 	db, err := sql.Open("sqlite3", path)
 	if err != nil {
@@ -27,15 +27,16 @@ func helpPlain(path string, in *bufio.Scanner) {
 	db.Close()
 }
 
-// TestState: the state of a database is another one after each commit of another process, whether the database is open
-// somewhere or not, and after no reading; and where it cannot be told, it is not known.
+// TestState checks that the state of a database changes with each commit of another process, whether the database is
+// open somewhere or not, and that it does not change with reads. If the state cannot be determined, it is not known.
 func TestState(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
 	seen := map[string]bool{}
 	state := func(isNew bool) {
 		t.Helper()
-		past := time.Now().Add(-time.Hour - time.Duration(len(seen))*time.Minute) // written a while ago, as each time another one
+		// The file was written a while ago, at a different time each time.
+		past := time.Now().Add(-time.Hour - time.Duration(len(seen))*time.Minute)
 		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) < justNow {
 			if err := os.Chtimes(path, past, past); err != nil {
 				t.Fatal(err)

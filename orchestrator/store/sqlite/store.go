@@ -1,6 +1,6 @@
-// Package sqlite is a database in a file: connections, the write-ahead log and what makes it durable, turns of
-// processes that write, backup and restore, and what tells waiters that somebody has written. Package tables makes what
-// stands in the file, and package check looks after it.
+// Package sqlite stores the database in a SQLite file. It opens connections, makes commits in the write-ahead log
+// durable, gives turns to processes that write, backs up and restores the database, and wakes waiters after a
+// commit. Package tables creates the contents of the file, and package check examines them.
 package sqlite
 
 import (
@@ -22,25 +22,27 @@ import (
 	"mailroom/orchestrator/store/sqlite/tables"
 )
 
-// Options say how to open a database file.
+// Options configures a database file.
 type Options struct {
-	// Path of the database file. It is made, with its folder, when it does not exist.
+	// Path is the path of the database file. The file and its folder are created if they do not exist.
 	Path string
 	// Now is the clock.
 	Now func() time.Time
-	// Log gets what an operator should know.
+	// Log receives messages for the operator.
 	Log *slog.Logger
-	// Bell wakes daemons and waiters. nil: unix sockets beside the database.
+	// Bell wakes daemons and waiters. If it is nil, the store uses Unix sockets beside the database.
 	Bell orchestrator.Bell
-	// BusyTimeout bounds the wait for another program's write lock.
+	// BusyTimeout limits the wait for the write lock of another program.
 	BusyTimeout time.Duration
-	// Made is told the id of a database that this process has made, before anybody else can see it.
+	// Made is called with the id of a database that this process has created, before anybody else can see the
+	// database.
 	Made func(id string)
-	// Begin is called at the beginning of each write transaction, and End before it is committed. An error ends it.
+	// Begin is called at the beginning of each write transaction, and End before its commit. An error ends the
+	// transaction.
 	Begin, End func(t *store.Transaction) error
 }
 
-// Store is a database file. It is safe for concurrent use; several processes may have the same file open.
+// Store is a database file. It is safe for concurrent use. Several processes may have the same file open.
 type Store struct {
 	dbFile
 	now  func() time.Time
@@ -48,11 +50,11 @@ type Store struct {
 	busy time.Duration
 	made func(id string)
 
-	// closeEar and closeRinger end what the bell keeps open.
+	// closeEar and closeRinger close the files that the bell keeps open.
 	closeEar, closeRinger func()
 
 	damage   atomic.Pointer[error] // see noteDamage
-	checking atomic.Bool           // whether the damage is still there
+	checking atomic.Bool           // whether a check for damage is running
 
 	backend *backend
 	writer  *store.Writer
@@ -64,8 +66,8 @@ type Store struct {
 	watch observer // see Watch
 }
 
-// Open prepares a store. It touches the disk only as far as needed to refuse a path that cannot be a database; the
-// file itself is opened by the first that needs it, and made by the first that writes, or by Create.
+// Open prepares a store. It accesses the disk only to reject a path that cannot be a database. The file is opened by
+// the first operation that needs it, and created by the first write or by Create.
 func Open(o Options) (*Store, error) {
 	if strings.ContainsRune(o.Path, 0) || o.Path == "" {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the database must not be empty or contain a NUL character").
@@ -81,7 +83,7 @@ func Open(o Options) (*Store, error) {
 			path).WithHint("%s", whyNotOpen(path))
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // the same file by two names must have one turnstile and one bell
+		path = real // a file with two names must have only one turnstile and one bell
 	}
 	s := &Store{
 		dbFile: dbFile{path: path, log: o.Log}, now: o.Now, bell: o.Bell, busy: o.BusyTimeout, made: o.Made,
@@ -100,8 +102,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close waits for what is being written and read, and closes the connections. The last process to close a database also
-// folds the WAL into it.
+// Close waits for running writes and reads and closes the connections. The last process that closes a database also
+// folds the WAL into the file.
 func (s *Store) Close() error {
 	s.closeEar()
 	defer s.closeRinger()
@@ -109,39 +111,39 @@ func (s *Store) Close() error {
 	return errors.Join(s.readers.close(), s.closeWriter())
 }
 
-// closeWriter waits for the leader, and closes, whatever has become of the last batch; its error tells that, too.
+// closeWriter waits for the leader and closes the connection. Its error includes an error of the last batch.
 func (s *Store) closeWriter() error {
 	defer s.backend.turn.close()
 	defer s.keepWAL(nil)
 	if !s.backend.isOpen() {
 		return nil
 	}
-	err := s.writer.Finish() // behind the last request nobody uses the connection any more
+	err := s.writer.Finish() // after the last request nobody uses the connection
 	if err == store.ErrClosed {
-		return err // somebody else is closing it
+		return err // another goroutine is closing it
 	}
 	return errors.Join(err, s.backend.close())
 }
 
-// Write does the work of a request in a write transaction.
+// Write runs a request in a write transaction.
 func (s *Store) Write(q *store.Request) error { return s.writer.Submit(q) }
 
-// Bell returns what wakes those who wait for what others write.
+// Bell returns the bell that wakes those who wait for the writes of others.
 func (s *Store) Bell() orchestrator.Bell { return s.bell }
 
-// FilePrefix is the path of the file.
+// FilePrefix returns the path of the database file.
 func (s *Store) FilePrefix() string { return s.path }
 
-// Explain gives an error of the database its code and the advice what to do.
+// Explain adds to an error of the database its code and a hint what to do.
 func (s *Store) Explain(err error) error { return databaseError(s.path, err) }
 
-// Token makes the token of a lease of this process out of an id.
+// Token makes a lease token of this process from an id.
 func (s *Store) Token(id string) string { return s.pulse.token(id) }
 
 // Gone reports whether the process that made a token is known to be dead.
 func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
 
-// Alive returns a context that never ends: a lock on a file cannot be lost.
+// Alive returns a context that never ends, because a lock on a file cannot be lost.
 func (s *Store) Alive() context.Context { return context.Background() }
 
 // write runs fn in a write transaction.
@@ -149,8 +151,8 @@ func (s *Store) write(ctx context.Context, fn store.Job) error {
 	return s.Write(&store.Request{Ctx: ctx, Work: fn})
 }
 
-// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one
-// before.
+// Create creates the database if it does not exist yet, and reports whether it did. It does not create one where a
+// database existed before.
 func (s *Store) Create() (created bool, err error) {
 	if created = !s.Exists(); created && s.found.Load() {
 		return false, s.noDatabase()
@@ -159,9 +161,8 @@ func (s *Store) Create() (created bool, err error) {
 	return created, s.backend.open(time.Now().Add(s.busy))
 }
 
-// openWriter opens the connection that writes, making and migrating the file first where needed. Many processes may do
-// this at once: they queue at the turnstile, and what SQLite still refuses as busy is tried again, until a certain
-// time.
+// openWriter opens the connection that writes, and first creates and migrates the file if necessary. Many processes
+// may do this at once: they queue at the turnstile, and busy errors of SQLite are retried until the given time.
 func (s *Store) openWriter(until time.Time) (*conn, error) {
 	var c *conn
 	open := func() (err error) {
@@ -181,7 +182,7 @@ func (s *Store) openWriter(until time.Time) (*conn, error) {
 		return nil, databaseError(s.path, err)
 	}
 	s.found.Store(true)
-	// Making and migrating the file was durable by itself; from here on walFile is what makes commits durable.
+	// Creating and migrating the file was already durable. From here on walFile makes commits durable.
 	if err := c.Script("PRAGMA synchronous = NORMAL"); err != nil {
 		c.close()
 		return nil, databaseError(s.path, err)

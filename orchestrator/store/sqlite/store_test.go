@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestHelperProcess is what another process does for a test.
+// TestHelperProcess runs the other process of a test.
 func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(path string, in *bufio.Scanner){
 		"turnstile hold":  helpHold,
@@ -21,7 +21,7 @@ func TestHelperProcess(t *testing.T) {
 	})
 }
 
-// makeStore makes a database in a folder of its own.
+// makeStore creates a database in a new folder.
 func makeStore(t *testing.T) *Store {
 	t.Helper()
 	s := openStore(t, filepath.Join(t.TempDir(), "a.db"), slog.New(slog.DiscardHandler))

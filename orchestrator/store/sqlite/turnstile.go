@@ -10,36 +10,38 @@ import (
 	"mailroom/orchestrator"
 )
 
-// turnstile lets the processes that write one database take turns. SQLite's own lock is correct but unfair: a process
-// may find it taken again and again. The turnstile is fairness and nothing more, so whatever goes wrong with it (a
-// read-only folder, a file system without flock, a process that was stopped inside) means going on without it.
+// turnstile lets the processes that write one database take turns. SQLite's own lock is correct but unfair: a
+// process may find it taken again and again. The turnstile only adds fairness. If it fails for any reason (a
+// read-only folder, a file system without flock, a process that was stopped while it had its turn), the store goes
+// on without it.
 //
-// It is a flock on a file of its own, DBPATH-turnstile, which stays when all are gone: to remove it would split those
-// who wait from those who come. It never touches the database, its -wal or its -shm, since closing any descriptor of
-// those would drop the locks that SQLite holds on them.
+// The turnstile is a flock on a separate file, DBPATH-turnstile. The file is never removed, because processes that
+// wait on the removed file and processes that open a new one would not see each other's locks. The turnstile never
+// opens the database, its -wal or its -shm, since closing any descriptor of these files would drop SQLite's locks on
+// them.
 //
-// One goroutine at a time enters. A flock belongs to the open file, not to the goroutine: a second flock on the same
-// open file succeeds at once. That is why at most one call is ever waiting in the kernel, and why nobody tries the
-// lock while it does.
+// One goroutine enters at a time. A flock belongs to the open file and not to the goroutine: a second flock on the
+// same open file succeeds at once. Therefore at most one call waits in the kernel, and nobody tries the lock
+// meanwhile.
 type turnstile struct {
 	path string
 
 	mu      sync.Mutex
 	open    bool
 	fd      int
-	held    bool          // this process is inside
-	waiting chan struct{} // not nil: a helper waits in the kernel; it is closed when the helper is done
-	wanted  bool          // somebody still waits for that helper
+	held    bool          // it is this process's turn
+	waiting chan struct{} // not nil: a helper goroutine waits in the kernel, and closes the channel when it is done
+	wanted  bool          // a caller still waits for that helper
 	closed  bool
 }
 
-// newTurnstile returns the turnstile of the database at path. It touches nothing before the first enter.
+// newTurnstile returns the turnstile of the database at path. It opens nothing before the first enter.
 func newTurnstile(path string) *turnstile { return &turnstile{path: path + "-turnstile"} }
 
-// enter waits for this process's turn, for at most bound, and returns the function that ends it. It never fails: when
-// the turn does not come in time it returns too, and leave then does nothing. From then on, until the process that
-// holds the turnstile up lets go, enter does not wait at all, so that one stopped process does not slow down each
-// single write of the others. Entering again while inside has no effect; the first leave ends the turn.
+// enter waits at most bound for this process's turn, and returns the function that ends the turn. It never fails: if
+// the turn does not come in time, enter returns a function that does nothing. After that, enter does not wait at all
+// until the other process releases the lock, so that one stopped process does not delay every write of the others.
+// Entering again during a turn has no effect; the first leave ends the turn.
 func (t *turnstile) enter(bound time.Duration) (leave func()) {
 	t.mu.Lock()
 	if t.held {
@@ -67,10 +69,10 @@ func (t *turnstile) enter(bound time.Duration) (leave func()) {
 	return t.await(done, bound)
 }
 
-// leaveNothing ends a turn that never came.
+// leaveNothing is returned if there is no turn to end.
 func leaveNothing() {}
 
-// wait gets the lock for whoever wants it. If nobody does any more, it gives it back at once.
+// wait takes the lock for a waiting caller. If no caller waits any more, it releases the lock at once.
 func (t *turnstile) wait(done chan struct{}) {
 	defer close(done)
 	err := flock(t.fd, unix.LOCK_EX)
@@ -87,7 +89,7 @@ func (t *turnstile) wait(done chan struct{}) {
 	}
 }
 
-// await waits for the helper, and abandons it when the bound is reached.
+// await waits for the helper, at most for the bound.
 func (t *turnstile) await(done <-chan struct{}, bound time.Duration) (leave func()) {
 	timer := time.NewTimer(bound)
 	defer timer.Stop()
@@ -104,7 +106,7 @@ func (t *turnstile) await(done <-chan struct{}, bound time.Duration) (leave func
 	return leaveNothing
 }
 
-// leave lets the next process in.
+// leave ends the turn and lets the next process in.
 func (t *turnstile) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,8 +116,8 @@ func (t *turnstile) leave() {
 	}
 }
 
-// close gives everything back. If a helper still waits in the kernel, the file is its to close: the number of a closed
-// descriptor may belong to another file by the time the helper returns.
+// close releases the lock and closes the file. If a helper still waits in the kernel, the helper closes the file,
+// because the number of a closed descriptor may belong to another file when the helper returns.
 func (t *turnstile) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,14 +129,15 @@ func (t *turnstile) close() {
 
 func (t *turnstile) shut() {
 	if t.open {
-		flock(t.fd, unix.LOCK_UN) // a child that is being started may have the file open for another moment
+		flock(t.fd, unix.LOCK_UN) // a child process that is just starting may have the file open a moment longer
 		unix.Close(t.fd)
 		t.open, t.held = false, false
 	}
 }
 
-// opened opens the file if need be. A failure is not remembered: the folder may be made later. The file is opened for
-// reading, which is enough for flock; O_NONBLOCK keeps a fifo of that name from blocking.
+// opened opens the file if necessary, and reports whether it is open. A failure is not stored, since the folder may
+// be created later. The file is opened for reading, which is enough for flock. O_NONBLOCK keeps a FIFO of that name
+// from blocking.
 func (t *turnstile) opened() bool {
 	if t.open || t.closed {
 		return t.open
@@ -144,7 +147,7 @@ func (t *turnstile) opened() bool {
 	return t.open
 }
 
-// openLockFile opens a file for locks and nothing else.
+// openLockFile opens a file that is used only for locks.
 func openLockFile(path string) (fd int, err error) {
 	for {
 		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
@@ -154,7 +157,7 @@ func openLockFile(path string) (fd int, err error) {
 	}
 }
 
-// flock is flock(2), repeated when a signal interrupts it.
+// flock calls flock(2), and repeats the call if a signal interrupts it.
 func flock(fd, how int) error {
 	for {
 		if err := unix.Flock(fd, how); !errors.Is(err, unix.EINTR) {

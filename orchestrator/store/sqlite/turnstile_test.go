@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// helpHold enters, says so, and leaves at the next line.
+// helpHold enters, prints a line, and leaves at the next input line.
 func helpHold(path string, in *bufio.Scanner) {
 	leave := newTurnstile(path).enter(time.Minute)
 	fmt.Println("inside")
@@ -28,7 +28,8 @@ func helpHold(path string, in *bufio.Scanner) {
 	in.Scan()
 }
 
-// helpCount adds one to the number in a file, many times, in a way that loses count if two do it at once.
+// helpCount increments the number in a file many times, in a way that loses increments if two processes do so at
+// once.
 func helpCount(path string, in *bufio.Scanner) {
 	turn := newTurnstile(path)
 	for range countsPerProcess {
@@ -45,7 +46,7 @@ func helpCount(path string, in *bufio.Scanner) {
 
 const countsPerProcess = 300
 
-// isFree looks with an open file of its own whether anybody holds the turnstile of the database at path.
+// isFree opens the file again to check whether anybody holds the turnstile of the database at path.
 func isFree(t *testing.T, path string) bool {
 	t.Helper()
 	f, err := os.Open(path + "-turnstile")
@@ -57,7 +58,7 @@ func isFree(t *testing.T, path string) bool {
 	return flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
 }
 
-// state is what a test may know of a turnstile while its helper runs.
+// state returns the state of a turnstile that a test may read while its helper runs.
 func (t *turnstile) state() (within bool, waiting <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +108,7 @@ func TestTurnstileGoesOnWithoutAStoppedHolder(t *testing.T) {
 	if abandoned == nil {
 		t.Fatal("nobody waits for the stopped process any more")
 	}
-	// With an hour of patience, this returns because it does not wait again.
+	// With a bound of an hour, this returns because it does not wait again.
 	turn.enter(time.Hour)()
 	if within, waiting := turn.state(); within || waiting != abandoned {
 		t.Fatal("a second call waits on the same open file, or got in by it")
@@ -178,7 +179,7 @@ func TestTurnstileClosedWhileWaiting(t *testing.T) {
 	if !isFree(t, path) {
 		t.Error("the helper kept the turnstile")
 	}
-	turn.enter(time.Hour)() // does nothing, and does it at once
+	turn.enter(time.Hour)() // does nothing, at once
 	if turn.open {
 		t.Error("a closed turnstile was opened again")
 	}
@@ -190,13 +191,13 @@ func TestTurnstileEnteredTwiceIsLeftOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	turn := newTurnstile(path)
 	defer turn.close()
-	turn.enter(0) // and a panic lost the leave
+	turn.enter(0) // simulates a panic that lost the leave
 	leave := turn.enter(time.Hour)
 	leave()
 	if !isFree(t, path) {
 		t.Error("the turnstile is held for ever")
 	}
-	leave() // once too often does no harm
+	leave() // a second call does no harm
 }
 
 func TestTurnstileWhereThereCanBeNone(t *testing.T) {
@@ -240,15 +241,15 @@ func BenchmarkTurnstile(b *testing.B) {
 	}
 }
 
-// hurried is a backend whose batches have waited for their turn so long that a second is left.
+// hurried is a backend whose batches have waited for their turn until only a second is left.
 type hurried struct{ *backend }
 
 func (h hurried) Write(b *store.Batch, _ time.Time) (store.Commit, error) {
 	return h.backend.Write(b, time.Now().Add(time.Second))
 }
 
-// lockedStore makes a database of which another program holds the write lock. SQLite's own waiting, which no bubble's
-// clock knows of, is turned off.
+// lockedStore creates a database of which another program holds the write lock. SQLite's own waiting is turned off,
+// because it does not use the clock of a bubble.
 func lockedStore(t *testing.T) *Store {
 	t.Helper()
 	s := makeStore(t)
@@ -266,7 +267,8 @@ func lockedStore(t *testing.T) *Store {
 	return s
 }
 
-// TestWaitedForTheTurn: what a batch has waited for its turn, it does not wait again for SQLite's lock.
+// TestWaitedForTheTurn checks that the time that a batch has waited for its turn is not added to its wait for
+// SQLite's lock.
 func TestWaitedForTheTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -281,7 +283,7 @@ func TestWaitedForTheTurn(t *testing.T) {
 	})
 }
 
-// TestLookForTheLockIsShort: whoever looks whether the write lock is held waits shorter than whoever wants it.
+// TestLookForTheLockIsShort checks that a check of the write lock waits less than a request for it.
 func TestLookForTheLockIsShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,13 +10,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// observer hears which tables the statements of this process touch.
+// observer is called with each table that the statements of this process use.
 type observer func(op, table string)
 
-// Watch reports every table that a statement reads ("read") or writes ("write") from now on, until stop is called. It
-// works through SQLite's authorizer, whose callback fires when a statement is prepared: so it makes all connections
-// prepare theirs anew, and suits tests that run one command at a time, not production. Views and common table
-// expressions show as the tables behind them.
+// Watch reports every table that a statement reads ("read") or writes ("write") until stop is called. It uses
+// SQLite's authorizer, which runs when a statement is prepared, and so makes all connections prepare their
+// statements again. It suits tests that run one command at a time, not production. For views and common table
+// expressions it reports the underlying tables.
 func (s *Store) Watch(report func(op, table string)) (stop func()) {
 	s.setObserver(report)
 	return func() { s.setObserver(nil) }
@@ -27,7 +27,7 @@ func (s *Store) setObserver(o observer) {
 	s.watch = o
 	s.mu.Unlock()
 	if s.backend.isOpen() {
-		// Within a request of its own, since nobody else uses the connection then.
+		// A request makes sure that nobody else uses the connection.
 		s.write(context.Background(), func(*store.Transaction) error {
 			o.attach(s.backend.c)
 			return errUndo
@@ -40,12 +40,12 @@ func (s *Store) setObserver(o observer) {
 	}
 }
 
-// errUndo undoes a request that only wanted the connection to itself.
+// errUndo rolls back a request that only needed the connection for itself.
 var errUndo = errors.New("nothing to commit")
 
-// attach registers the observer on one connection; nil ends the observation.
+// attach registers the observer on one connection. A nil observer ends the observation.
 func (o observer) attach(c *conn) {
-	for query, s := range c.stmts { // prepared statements never ask the authorizer again
+	for query, s := range c.stmts { // prepared statements never call the authorizer again
 		s.Close()
 		delete(c.stmts, query)
 	}

@@ -12,11 +12,11 @@ import (
 	"mailroom/orchestrator/store/sqlite"
 )
 
-// fault is how a store may break one of the promises.
+// fault is a way in which a store may break a promise.
 type fault struct {
 	says    string
-	breaks  string // what the promise says
-	shows   string // part of what its test says then
+	breaks  string // the promise
+	shows   string // part of the error that its test then reports
 	options func(o *sqlite.Options)
 	plant   func(s store.Store) store.Store
 }
@@ -82,7 +82,7 @@ var faults = []fault{
 		plant: func(s store.Store) store.Store { return &closesTwice{Store: s} }},
 }
 
-// writesLate answers at once.
+// writesLate answers before it writes.
 type writesLate struct {
 	store.Store
 	mu   sync.Mutex
@@ -103,7 +103,7 @@ func (s *writesLate) Close() error {
 	return s.Store.Close()
 }
 
-// syncsLate has nothing on the disk before it is closed.
+// syncsLate calls Durable only when it is closed.
 type syncsLate struct {
 	store.Store
 	mu   sync.Mutex
@@ -155,7 +155,7 @@ func working(run func(w store.Work, t *store.Transaction) error) func(s store.St
 	return func(s store.Store) store.Store { return worksOtherwise{s, run} }
 }
 
-// keepsFailed tells the caller of a failure, and not the database.
+// keepsFailed returns the failure to the caller but commits the transaction.
 type keepsFailed struct{ store.Store }
 
 func (s *keepsFailed) Write(q *store.Request) error {
@@ -167,7 +167,7 @@ func (s *keepsFailed) Write(q *store.Request) error {
 	return errors.Join(failure, err)
 }
 
-// runsOnce does nothing for work that runs again after it went well.
+// runsOnce does nothing for work that runs again after a success.
 type runsOnce struct{ store.Store }
 
 func (s *runsOnce) Write(q *store.Request) error {
@@ -182,7 +182,7 @@ func (s *runsOnce) Write(q *store.Request) error {
 	})(s.Store).Write(q)
 }
 
-// driving runs work over another driver.
+// driving returns a store that runs work with another driver.
 func driving(by func(d store.Driver) store.Driver) func(s store.Store) store.Store {
 	return working(func(w store.Work, t *store.Transaction) error {
 		own := t.Driver
@@ -192,7 +192,7 @@ func driving(by func(d store.Driver) store.Driver) func(s store.Store) store.Sto
 	})
 }
 
-// committing commits each statement of a transaction, and gives the lock away.
+// committing commits each statement of a transaction, and releases the lock.
 var committing = driving(func(d store.Driver) store.Driver { return commits{d} })
 
 type commits struct{ store.Driver }
@@ -202,7 +202,7 @@ func (d commits) ExecBound(query string, args []driver.NamedValue) (driver.Resul
 	return result, errors.Join(err, d.Script("COMMIT; BEGIN"))
 }
 
-// keepsAll goes back to no savepoint.
+// keepsAll does not roll back to a savepoint.
 type keepsAll struct{ store.Driver }
 
 func (d keepsAll) ExecBound(query string, args []driver.NamedValue) (driver.Result, error) {
@@ -212,7 +212,7 @@ func (d keepsAll) ExecBound(query string, args []driver.NamedValue) (driver.Resu
 	return d.Driver.ExecBound(query, args)
 }
 
-// uncounting has changed no row, whatever the statements with that verb did.
+// uncounting reports no changed rows for statements with a given verb.
 type uncounting struct {
 	store.Driver
 	verb string
@@ -230,12 +230,12 @@ func (d uncounting) ExecBound(query string, args []driver.NamedValue) (driver.Re
 	return result, err
 }
 
-// unending is a context that never ends, whatever the one below it does.
+// unending is a context that never ends, whatever its parent does.
 type unending struct{ context.Context }
 
 func (unending) Err() error { return nil }
 func (c unending) Done() <-chan struct{} {
-	c.Context.Done() // a request that waits asks for it
+	c.Context.Done() // a waiting request calls Done
 	return nil
 }
 
@@ -320,7 +320,7 @@ func (s readCreates) Read(ctx context.Context, fn func(c *store.Conn) error) err
 	return errors.Join(err, s.Store.Read(ctx, fn))
 }
 
-// closesTwice does not close when it is asked for the first time.
+// closesTwice does not close at the first call.
 type closesTwice struct {
 	store.Store
 	asked bool

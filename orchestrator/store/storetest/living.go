@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// codes looks at errors that are the store's own, the caller's, and none.
+// codes checks errors of the store, errors of the caller and nil errors.
 func codes(s *scene) {
 	st := s.opened()
 	nothing := func(*store.Conn) error { return nil }
@@ -43,7 +43,7 @@ func codes(s *scene) {
 	}
 }
 
-// rings writes for a process that listens, which sees what was written when it hears the ring.
+// rings writes while another process listens. That process sees the row when it receives the ring.
 func rings(s *scene) {
 	st := s.made()
 	listener := s.process("listen")
@@ -58,7 +58,7 @@ func rings(s *scene) {
 	listener.Expect("row: heard")
 }
 
-// named rings for a process that listens, by hand.
+// named rings the bell directly for another process that listens.
 func named(s *scene) {
 	st := s.made()
 	listener := s.process("listen")
@@ -69,7 +69,7 @@ func named(s *scene) {
 		heard = <-listener.Lines
 		return nil
 	})
-	s.eventually(func() bool { // a ring that finds one unheard is lost
+	s.eventually(func() bool { // a ring is lost if an earlier one has not been received
 		st.Bell().Ring("coder")
 		return len(answer) > 0
 	})
@@ -78,7 +78,7 @@ func named(s *scene) {
 	}
 }
 
-// stopped listens in this process, and stops.
+// stopped listens in this process and then stops.
 func stopped(s *scene) {
 	bell := s.made().Bell()
 	coder, stop, err := bell.Listen(s.Context(), "coder")
@@ -124,8 +124,8 @@ func stopped(s *scene) {
 	}
 }
 
-// leases asks for the holder of a lease while it lives, while it is stopped, and after it was killed. A store that puts
-// nothing into a token knows of none.
+// leases checks a lease while its process runs, while that process is stopped, and after it was killed. A store that
+// puts nothing into a token cannot detect dead processes.
 func leases(s *scene) {
 	st := s.made()
 	holder := s.process("lease")
@@ -153,7 +153,7 @@ func leases(s *scene) {
 	}
 }
 
-// eventually reports whether something becomes true in time.
+// eventually reports whether a condition becomes true in time.
 func (s *scene) eventually(is func() bool) bool {
 	tick, late := time.NewTicker(time.Millisecond), time.After(patience)
 	defer tick.Stop()
@@ -167,13 +167,13 @@ func (s *scene) eventually(is func() bool) bool {
 	return true
 }
 
-// creating makes a database, which reading does not, with several stores at once, and once more.
+// creating creates a database with several stores, and again with the same store. Reading does not create one.
 func creating(s *scene) {
 	st := s.opened()
 	if st.Exists() || !st.NoneYet() {
 		s.Errorf("before the first: exists %t, none yet %t", st.Exists(), st.NoneYet())
 	}
-	_ = st.Read(s.Context(), func(*store.Conn) error { return nil }) // refused, see codes
+	_ = st.Read(s.Context(), func(*store.Conn) error { return nil }) // fails, see codes
 	if st.Exists() || !st.NoneYet() {
 		s.Errorf("after a reader: exists %t, none yet %t", st.Exists(), st.NoneYet())
 	}
@@ -194,7 +194,7 @@ func creating(s *scene) {
 	s.wantRows(s.opened(), "1")
 }
 
-// closing closes a store while a request is run: that is answered first, and later ones are refused.
+// closing closes a store while a request runs. That request is answered first, and later requests are refused.
 func closing(s *scene) {
 	st := s.made()
 	inside, goOn := make(chan error, 1), make(chan struct{})
@@ -219,7 +219,7 @@ func closing(s *scene) {
 		}
 		return err
 	})
-	refused := s.eventually(func() bool { // by the end of its time as long as the store is open
+	refused := s.eventually(func() bool { // while the store is open, the context ends first
 		soon, cancel := context.WithTimeout(s.Context(), time.Millisecond)
 		defer cancel()
 		return orchestrator.CodeOf(writing(st, adds("late"))(soon)) == orchestrator.Unavailable || len(closed) > 0

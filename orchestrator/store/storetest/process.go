@@ -12,11 +12,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// helperPrefix begins the names of what other processes do for a test.
+// helperPrefix is the prefix of the names of the functions that other processes run for a test.
 const helperPrefix = "storetest "
 
-// Helpers are what other processes do for the tests. TestHelperProcess of each package that calls Exercise hands them
-// to helper.Run.
+// Helpers returns the functions that other processes run for the tests. TestHelperProcess of each package that calls
+// Exercise passes them to helper.Run.
 func Helpers(open Open) map[string]func(address string, in *bufio.Scanner) {
 	list := map[string]func(address string, in *bufio.Scanner){}
 	for name, does := range map[string]func(st store.Store, in *bufio.Scanner){
@@ -34,14 +34,14 @@ func Helpers(open Open) map[string]func(address string, in *bufio.Scanner) {
 	return list
 }
 
-// helpWrite adds a row for each line, and tells when that was answered.
+// helpWrite adds a row for each input line and prints a line after each write.
 func helpWrite(st store.Store, in *bufio.Scanner) {
 	for in.Scan() {
 		fmt.Println("wrote", in.Text(), write(st, adds(in.Text())))
 	}
 }
 
-// helpHold adds two rows in one transaction, and goes on after the first when it hears a line.
+// helpHold adds two rows in one transaction. After the first row it waits for an input line.
 func helpHold(st store.Store, in *bufio.Scanner) {
 	err := write(st, &work{run: func(t *store.Transaction) error {
 		if err := add(t, "held 1"); err != nil {
@@ -55,8 +55,8 @@ func helpHold(st store.Store, in *bufio.Scanner) {
 	in.Scan()
 }
 
-// helpListen listens for rings for agent coder. It waits for one that names coder when it hears "named", and for one
-// after which it finds a row when it hears "row".
+// helpListen listens for rings for the agent coder. The input "named" makes it wait for a ring that names coder, and
+// the input "row" for a ring after which it finds a row.
 func helpListen(st store.Store, in *bufio.Scanner) {
 	rings, stop, err := st.Bell().Listen(context.Background(), "coder")
 	defer stop()
@@ -72,7 +72,7 @@ func helpListen(st store.Store, in *bufio.Scanner) {
 	}
 }
 
-// heard waits for a ring of a certain kind.
+// heard waits for a ring for which is returns true.
 func heard(rings <-chan bool, is func(named bool) bool) string {
 	late := time.After(patience)
 	for {
@@ -98,19 +98,18 @@ func rowsSeen(st store.Store) (n int64) {
 	return n
 }
 
-// helpLease makes the token of a lease, and lives on.
+// helpLease prints a lease token and waits for an input line.
 func helpLease(st store.Store, in *bufio.Scanner) {
 	fmt.Println(st.Token("id"))
 	in.Scan()
 }
 
-// Writer starts a process that opens a store, adds a row for each line that it is told, and says when that was
-// answered.
+// Writer starts a process that opens a store, adds a row for each input line and prints a line after each write.
 func Writer(t testing.TB, address string) *helper.Process {
 	return helper.Start(t, helperPrefix+"write", address)
 }
 
-// Holder starts a process that opens a store, prints the token of a lease, and lives until it is killed.
+// Holder starts a process that opens a store, prints a lease token and runs until it is killed.
 func Holder(t testing.TB, address string) *helper.Process {
 	return helper.Start(t, helperPrefix+"lease", address)
 }

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// places has more readers than a store should serve at a time, and then ends their context: those that still wait are
-// refused as busy, and those that read go on.
+// places starts more readers than a store should serve at a time, and then ends their context. Readers that still
+// wait are refused as busy, and readers that are reading go on.
 func places(s *scene) {
 	const readers = 64
 	st := s.made()
@@ -52,7 +52,7 @@ func places(s *scene) {
 	}
 }
 
-// oneState commits while somebody reads, through the same store and from another process.
+// oneState commits while a reader is reading, through the same store and from another process.
 func oneState(s *scene) {
 	st, other := s.made(), s.process("write")
 	err := st.Read(s.Context(), func(c *store.Conn) error {
@@ -77,7 +77,7 @@ func oneState(s *scene) {
 	s.wantRows(st, "ours", "theirs")
 }
 
-// latest commits between two statements of one look.
+// latest commits between two statements of one Look.
 func latest(s *scene) {
 	st := s.made()
 	err := st.Look(s.Context(), func(c *store.Conn) error {
@@ -99,7 +99,7 @@ func latest(s *scene) {
 	}
 }
 
-// statements runs one statement of each kind with arguments of each type that rows of a message take.
+// statements runs one statement of each kind with arguments of each type that occurs in rows of messages.
 func statements(s *scene) {
 	st := s.made()
 	ttl, crashes := int64(1)<<40, 3
@@ -139,7 +139,7 @@ func statements(s *scene) {
 	}
 }
 
-// readBack checks the two rows that statements has written.
+// readBack checks the two rows that statements wrote.
 func readBack(c *store.Conn, first, second int64) error {
 	var got []string
 	err := c.Query(`

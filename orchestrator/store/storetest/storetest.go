@@ -1,9 +1,9 @@
-// Package storetest holds the tests that every store must pass: each is a promise of package store, shown with the
-// store's public methods, settings rows, and other processes, some of which are killed.
+// Package storetest contains the tests that every store must pass. Each test checks a promise of package store with
+// the store's public methods, rows of settings, and other processes, some of which are killed.
 //
-// A store's package calls Exercise from a test, and Helpers from its TestHelperProcess. Occupy, Queue and Together,
-// which say what is written in one batch, serve other tests, too. The tests of this package plant faults in a store,
-// and see to it that each promise is found broken.
+// The package of a store calls Exercise from a test, and Helpers from its TestHelperProcess. Other tests also use
+// Occupy, Queue and Together, which control what is written in one batch. The tests of this package plant faults in
+// a store and check that each promise is found broken.
 package storetest
 
 import (
@@ -19,21 +19,23 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Options say how to open a store. What is not said here is for the store's package to choose; the bell must reach
-// other processes.
+// Options configures a store for Exercise. The store's package chooses everything else; the bell must reach other
+// processes.
 type Options struct {
-	Address     string        // of the database, as place returned it
-	BusyTimeout time.Duration // bounds the wait for what another process holds
+	Address     string        // of the database, as returned by place
+	BusyTimeout time.Duration // limits the wait for locks of another process
 
-	// Begin is called at the beginning of each write transaction, and End before it is committed. An error ends it.
+	// Begin is called at the beginning of each write transaction, and End before its commit. An error ends the
+	// transaction.
 	Begin, End func(t *store.Transaction) error
 }
 
-// Open opens a store. It is called in other processes, too.
+// Open opens a store. It is also called in other processes.
 type Open func(o Options) (store.Store, error)
 
-// Exercise tests a kind of store. place returns an address at which no database has ever been; the tests make one
-// there. What it makes goes away with the test. except are promises that this kind does not keep.
+// Exercise tests a kind of store. place returns an address at which no database has ever existed. The tests create a
+// database there, and place must remove it after the test. except lists promises that this kind of store does not
+// keep.
 func Exercise(t *testing.T, place func(t testing.TB) string, open Open, except ...string) {
 	for _, p := range promises {
 		if slices.Contains(except, p.says) {
@@ -46,10 +48,10 @@ func Exercise(t *testing.T, place func(t testing.TB) string, open Open, except .
 	}
 }
 
-// RingNames is a promise that does not hold where processes only look whether there is something for them.
+// RingNames is a promise that does not hold if processes only poll for work.
 const RingNames = "a ring says whom it is for"
 
-// promise is what a store promises, and a test that fails when it is broken.
+// promise is a promise of a store and the test that fails if the promise is broken.
 type promise struct {
 	says  string
 	check func(s *scene)
@@ -77,20 +79,20 @@ var promises = []promise{
 	{"closing waits for what is being written", closing},
 }
 
-// patience is how long something may take that takes milliseconds. What takes longer has failed.
+// patience is the time limit for operations that normally take milliseconds.
 var patience = 10 * time.Second
 
-// scene is one test with a database of its own, whose address other processes get to know.
+// scene is one test with a database of its own. Other processes get the address of that database.
 type scene struct {
 	testing.TB
 	address string
 	open    Open
 }
 
-// opened opens the database, until the test ends.
+// opened opens the database until the end of the test.
 func (s *scene) opened() store.Store { return s.openedWith(Options{}) }
 
-// openedWith opens the database by options, of which the zero value of each stands for the usual one.
+// openedWith opens the database with options. A zero field means the usual value.
 func (s *scene) openedWith(o Options) store.Store {
 	s.Helper()
 	st, err := s.open(usual(o, s.address))
@@ -101,7 +103,7 @@ func (s *scene) openedWith(o Options) store.Store {
 	return st
 }
 
-// usual fills in what options leave out.
+// usual sets the address, and the usual values for fields of options that are zero.
 func usual(o Options, address string) Options {
 	nothing := func(*store.Transaction) error { return nil }
 	o.Address = address
@@ -117,7 +119,7 @@ func usual(o Options, address string) Options {
 	return o
 }
 
-// made makes the database and opens it, until the test ends.
+// made creates the database and opens it until the end of the test.
 func (s *scene) made() store.Store {
 	s.Helper()
 	st := s.opened()
@@ -127,13 +129,13 @@ func (s *scene) made() store.Store {
 	return st
 }
 
-// process starts another process that has the database open, see Helpers.
+// process starts another process that opens the database, see Helpers.
 func (s *scene) process(does string) *helper.Process {
 	s.Helper()
 	return helper.Start(s.TB, helperPrefix+does, s.address)
 }
 
-// add adds a row.
+// add adds a row to settings.
 func add(t *store.Transaction, key string) error {
 	_, err := t.Exec(`INSERT INTO settings (key, value, updated_at) VALUES (?1, '', '')`, rowPrefix+key)
 	return err
@@ -145,7 +147,7 @@ const (
 	rowKeys   = `SELECT substr(key, 11) FROM settings WHERE key LIKE 'storetest.%' ORDER BY key`
 )
 
-// wantRows checks which rows there are, in the order of their keys.
+// wantRows checks that the database contains exactly these rows, in the order of their keys.
 func (s *scene) wantRows(st store.Store, want ...string) {
 	s.Helper()
 	err := st.Read(s.Context(), func(c *store.Conn) error {
@@ -171,10 +173,10 @@ func (s *scene) wantCode(what string, err error, want orchestrator.Code) {
 // errOwn is the failure of a test's own work.
 var errOwn = errors.New("its own fault")
 
-// errNever stands for an answer that did not come.
+// errNever is the error of an answer that did not come in time.
 var errNever = errors.New("no answer")
 
-// await returns what arrives on a channel, or errNever.
+// await returns the error received from a channel, or errNever.
 func await(outcome <-chan error) error {
 	select {
 	case err := <-outcome:
@@ -184,14 +186,14 @@ func await(outcome <-chan error) error {
 	}
 }
 
-// beside runs f in a goroutine of its own.
+// beside runs f in a new goroutine.
 func beside(f func() error) <-chan error {
 	outcome := make(chan error, 1)
 	orchestrator.GoSafe("storetest", nil, func() { outcome <- f() })
 	return outcome
 }
 
-// ended returns a context that has ended by cause.
+// ended returns a context that has already ended with a cause.
 func ended(ctx context.Context, cause error) context.Context {
 	over, cancel := context.WithCancelCause(ctx)
 	cancel(cause)

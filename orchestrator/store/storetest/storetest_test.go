@@ -16,11 +16,11 @@ import (
 	"mailroom/orchestrator/store/sqlite"
 )
 
-// A store that keeps its tester waiting is found sooner here.
+// A shorter patience finds a store that blocks its test sooner.
 func init() { patience = 2 * time.Second }
 
-// TestPlantedFaultsAreFound plants each fault in a store that is sound: the test of the promise that it breaks must
-// fail. For every promise there is a fault.
+// TestPlantedFaultsAreFound plants each fault in a correct store: the test of the broken promise must fail. Every
+// promise has a fault.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	t.Parallel()
 	for _, p := range promises {
@@ -45,10 +45,10 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 	}
 }
 
-// TestHelperProcess is what another process does for a test.
+// TestHelperProcess runs the other process of a test.
 func TestHelperProcess(t *testing.T) { helper.Run(Helpers(openFaulty)) }
 
-// openFaulty opens a store with the fault that its address begins with.
+// openFaulty opens a store with the fault at the beginning of its address.
 func openFaulty(o Options) (store.Store, error) {
 	says, path, _ := strings.Cut(o.Address, "|")
 	f := faults[slices.IndexFunc(faults, func(f fault) bool { return f.says == says })]
@@ -66,14 +66,14 @@ func openFaulty(o Options) (store.Store, error) {
 	return f.plant(st), nil
 }
 
-// recorder is a test whose failures are noted and fail nothing.
+// recorder is a test whose failures are recorded and do not fail anything.
 type recorder struct {
 	testing.TB
 	mu    sync.Mutex
 	found []string
 }
 
-// record runs a test to its end, or to its first failure that ends it, and returns its failures.
+// record runs a test to its end, or to its first fatal failure, and returns its failures.
 func record(t *testing.T, test func(r *recorder)) []string {
 	r := &recorder{TB: t}
 	done := make(chan struct{})

@@ -9,13 +9,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// work is a request's work that is put together of functions; those that are nil do nothing.
+// work is a request's work made of functions. A nil function does nothing.
 type work struct {
 	prepare, run func(t *store.Transaction) error
 	ring         store.Ring
 
 	lazy    bool
-	runs    atomic.Int64 // how often it was run
+	runs    atomic.Int64 // number of runs
 	durable atomic.Bool
 }
 
@@ -39,7 +39,7 @@ func (w *work) Lazy() bool         { return w.lazy }
 func (w *work) Rings() *store.Ring { return &w.ring }
 func (w *work) Durable()           { w.durable.Store(true) }
 
-// adds is work that adds rows.
+// adds returns work that adds rows.
 func adds(keys ...string) *work {
 	return &work{run: func(t *store.Transaction) error {
 		for _, key := range keys {
@@ -51,11 +51,11 @@ func adds(keys ...string) *work {
 	}}
 }
 
-// write does work for which nobody stops to wait.
+// write runs work without a deadline.
 func write(st store.Store, w *work) error { return writing(st, w)(context.Background()) }
 
-// Occupy begins a batch of a store that writes nothing. What comes while it is under way is the next batch, once leave
-// is called; the end of the test calls it, too.
+// Occupy begins a batch of a store that writes nothing. Requests that arrive during this batch form the next batch,
+// after leave is called. The end of the test calls leave, too.
 func Occupy(t testing.TB, st store.Store) (leave func()) {
 	t.Helper()
 	inside, goOn := make(chan error, 1), make(chan struct{})
@@ -77,8 +77,8 @@ func Occupy(t testing.TB, st store.Store) (leave func()) {
 	return leave
 }
 
-// queueing is a context that tells when a request waits in the queue of a store.Writer: it asks then for the context's
-// end.
+// queueing is a context that calls queued when a request waits in the queue of a store.Writer, since the request
+// then calls Done.
 type queueing struct {
 	context.Context
 	queued func()
@@ -89,7 +89,7 @@ func (c *queueing) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// Queue makes a call that writes to a store which is occupied, and returns when that waits in the queue.
+// Queue starts a call that writes to an occupied store, and returns when the write waits in the queue.
 func Queue(ctx context.Context, t testing.TB, call func(ctx context.Context) error) (outcome <-chan error) {
 	t.Helper()
 	queued := make(chan error, 1)
@@ -101,7 +101,7 @@ func Queue(ctx context.Context, t testing.TB, call func(ctx context.Context) err
 	return outcome
 }
 
-// Together makes calls that write to a store in one batch, in this order, and returns their outcomes.
+// Together runs calls that write to a store in one batch, in this order, and returns their outcomes.
 func Together(t testing.TB, st store.Store, calls ...func(ctx context.Context) error) (errs []error) {
 	t.Helper()
 	leave := Occupy(t, st)
@@ -116,7 +116,7 @@ func Together(t testing.TB, st store.Store, calls ...func(ctx context.Context) e
 	return errs
 }
 
-// together does work in one batch.
+// together runs works in one batch.
 func (s *scene) together(st store.Store, works ...*work) []error {
 	s.Helper()
 	var calls []func(ctx context.Context) error
@@ -126,7 +126,7 @@ func (s *scene) together(st store.Store, works ...*work) []error {
 	return Together(s.TB, st, calls...)
 }
 
-// writing returns a call that does work.
+// writing returns a call that writes w.
 func writing(st store.Store, w *work) func(ctx context.Context) error {
 	return func(ctx context.Context) error { return st.Write(&store.Request{Ctx: ctx, Work: w}) }
 }

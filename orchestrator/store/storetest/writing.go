@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// durable kills a process that writes: all that it was answered is there. Work is told so before its write returns,
-// unless it failed.
+// durable kills a process that writes, and checks that every answered write is there. It also checks that Durable is
+// called before the write returns, unless the work failed.
 func durable(s *scene) {
 	st := s.made()
 	writer := s.process("write")
@@ -35,7 +35,7 @@ func durable(s *scene) {
 	}
 }
 
-// unfinished kills a process within a transaction. Others go on at once.
+// unfinished kills a process within a transaction. Others can write at once.
 func unfinished(s *scene) {
 	st := s.made()
 	writer := s.process("hold")
@@ -48,7 +48,7 @@ func unfinished(s *scene) {
 	s.wantRows(st, "next")
 }
 
-// whole reads from within a transaction that has written: its rows are there once it is committed, and not before.
+// whole reads from within a transaction that has written: its rows are visible only after the commit.
 func whole(s *scene) {
 	st, other := s.made(), s.opened()
 	half := &work{run: func(t *store.Transaction) error {
@@ -66,8 +66,8 @@ func whole(s *scene) {
 	s.wantRows(other, "1", "2")
 }
 
-// failures fails one request of a batch, by an error or a panic, at each place and behind 0 to 2 rows: it is undone,
-// and its neighbours are not.
+// failures makes one request of a batch fail, with an error or a panic, at each place and after 0 to 2 rows. The
+// changes of that request are undone, and those of the other requests are not.
 func failures(s *scene) {
 	st := s.made()
 	for what, fail := range map[string]func() error{"error": func() error { return errOwn },
@@ -106,8 +106,8 @@ func (s *scene) clear(st store.Store) {
 	}
 }
 
-// apart has part of a request's work refused by the database, in a request that is alone and in a batch: what came
-// before and comes after it is kept.
+// apart makes the database reject part of a request's work, in a request that is alone and in a batch. The work
+// before and after that part is kept.
 func apart(s *scene) {
 	st := s.made()
 	partly := func(name string) *work {
@@ -119,7 +119,7 @@ func apart(s *scene) {
 				if err := add(t, name+" undone"); err != nil {
 					return err
 				}
-				return add(t, name+" before") // there already
+				return add(t, name+" before") // exists already
 			})
 			if err != nil {
 				return err
@@ -138,14 +138,14 @@ func apart(s *scene) {
 	s.wantRows(st, "a after", "a before", "b after", "b before", "c after", "c before")
 }
 
-// hooks fails transactions at each of the places that are not a request's own: nothing of any request is kept.
+// hooks makes transactions fail at each place outside the requests. Nothing of any request is kept.
 func hooks(s *scene) {
 	s.made()
 	begun, beginning, ending := 0, error(nil), error(nil)
 	st := s.openedWith(Options{
 		Begin: func(t *store.Transaction) error {
 			t.Shared = "shared"
-			if begun++; begun == 1 { // what occupies the store, so that the next batch has two requests
+			if begun++; begun == 1 { // the request that occupies the store, so that the next batch has two requests
 				return nil
 			}
 			return beginning
@@ -187,8 +187,8 @@ func hooks(s *scene) {
 	s.wantRows(st, "1", "2")
 }
 
-// alone has another process in a transaction: who writes meanwhile waits, is refused as busy when its own time or the
-// store's is up, and sees in the end what the other has written.
+// alone holds a transaction in another process. A write waits meanwhile, is refused as busy when its own time or
+// that of the store is up, and finally sees the rows of the other process.
 func alone(s *scene) {
 	st, hurried := s.made(), s.openedWith(Options{BusyTimeout: patience / 20})
 	other := s.process("hold")
@@ -214,7 +214,7 @@ func alone(s *scene) {
 	s.wantRows(st, "held 1", "held 2", "later")
 }
 
-// withdrawn ends contexts before, while and after a request waits in the queue.
+// withdrawn ends contexts before, during and after the wait of a request in the queue.
 func withdrawn(s *scene) {
 	st := s.made()
 	early := adds("early")

@@ -1,8 +1,9 @@
-// What the daemon is asked: commands, the stream of events, what a paired desk asks, and the session. All that the page asks goes through here.
+// All requests of the page to the daemon: commands, the event stream, the requests of a paired desk, and the session.
 
-const tokenKey = "mailroom-token"; // in sessionStorage, which ends with the tab, and which no other address is sent
+// tokenKey is a key in sessionStorage, which the browser deletes with the tab and gives to no other address.
+const tokenKey = "mailroom-token";
 
-// Failure is an error that a command answers with. answer is all that it says.
+// Failure is the error response of a command. answer holds the whole response.
 export class Failure extends Error {
   constructor(code, message, hint, status, answer = {}) {
     super(message);
@@ -17,15 +18,17 @@ export const token = () => sessionStorage.getItem(tokenKey);
 const keepToken = (text) => sessionStorage.setItem(tokenKey, text);
 export const dropToken = () => sessionStorage.removeItem(tokenKey);
 
-// read reads JSON. A number with more digits than JavaScript keeps stays as it was written (JSON.rawJSON), where the browser knows how.
-// That takes ten times as long, so that it is done only where such a number seems to stand outside of a string.
+// read parses JSON. It keeps a number that has more digits than JavaScript can represent as written (JSON.rawJSON),
+// if the browser supports that. This takes ten times as long, so read does it only if the text seems to contain such
+// a number outside a string.
 const read = (text) => (/[:[,]\s*-?\d[\d.eE+-]{15}/.test(text) && JSON.rawJSON ? JSON.parse(text, exact) : JSON.parse(text));
 const exact = (_, value, { source }) => (typeof value === "number" && source.length > 15 && String(value) !== source ? JSON.rawJSON(source) : value);
 
-const patience = 120_000; // milliseconds that an answer may take, unless it is `slow`
+const patience = 120_000; // milliseconds until a request times out, unless it is `slow`
 
-// ask makes one request and returns the JSON that answers it. Errors: Failure; its code is offline where nobody answers, and late where the
-// answer does not come in time. To hang up has the daemon stop where it is, so that what is rightly slow, such as a backup, has no limit.
+// ask makes one request and returns its JSON response. It throws a Failure. The code of the Failure is offline if the
+// daemon cannot be reached, and late if the response does not arrive in time. The daemon stops its work when the
+// connection closes, so requests that are slow by nature, such as a backup, have no time limit.
 async function ask(method, path, { body, signal, bare, headers, keepalive, slow } = {}) {
   const ends = [signal, slow ? null : AbortSignal.timeout(patience)].filter(Boolean);
   let response, text;
@@ -45,43 +48,46 @@ async function ask(method, path, { body, signal, bare, headers, keepalive, slow 
   try {
     answer = read(text);
   } catch {
-    // no JSON
+    // The response is not JSON.
   }
   if (response.ok && answer) return answer;
   throw new Failure(answer?.error ?? "internal", answer?.message ?? `Cannot read the response of the daemon (HTTP status ${response.status}).`, answer?.hint ?? "", response.status, answer ?? {});
 }
 
-// run runs a command, such as run("trace", {message_id}), and returns its result.
+// run runs a command and returns its result. Example: run("trace", {message_id}).
 export const run = (name, params = {}, options = {}) => ask("POST", `/v1/commands/${name}`, { body: params, ...options });
 
-// askAsDevice makes a request of the device that has a token: askAsDevice(token, "GET", "signals").
+// askAsDevice makes a request as the device that has this token. Example: askAsDevice(token, "GET", "signals").
 export const askAsDevice = (device, method, path, options = {}) => ask(method, `/v1/console/desk/${path}`, { ...options, headers: { "Mailroom-Device": device } });
 
-// signIn exchanges a one-time code for a session, and keeps its token.
+// signIn exchanges a one-time code for a session and stores the session's token.
 export async function signIn(code) {
   const session = await ask("POST", "/v1/console/session", { body: { code }, bare: true });
   keepToken(session.token);
 }
 
-// logIn begins a session with what somebody pastes: a token, or the address or the code that `mailroom console --print` prints.
+// logIn starts a session with the text that a person pastes: a token, or the address or the code that
+// `mailroom console --print` prints.
 export async function logIn(text) {
   const [code] = text.match(/mailroom_once_[\w-]+/) ?? [];
   if (code) await signIn(code);
   else keepToken(text.trim());
 }
 
-// whoAmI says as whom one is logged in: {agent, token_id, admin, expires_at, database, project, version, host, keeps_address}.
+// whoAmI returns who is logged in: {agent, token_id, admin, expires_at, database, named, project, version, host,
+// keeps_address}.
 export const whoAmI = () => ask("GET", "/v1/console/session");
 
-// signOut ends the session.
+// signOut ends the session and deletes its token.
 export async function signOut() {
   await ask("DELETE", "/v1/console/session").catch(() => {});
   dropToken();
 }
 
-// events yields what the stream of events says, from behind the id `after` on: {id, event, data}. An id of null begins now; the first
-// thing that it yields then has nothing but the id at which it begins, and so has what says from time to time that the stream is still there.
-// It ends when the connection does. Errors: Failure.
+// events yields the events of the stream that follow the ID `after`, as {id, event, data}. If `after` is null, the
+// stream starts now. First, and again whenever the daemon reports that the stream is still open, events yields an
+// object with only an id, the current position in the stream. events returns when the connection ends. It throws a
+// Failure.
 export async function* events(after, signal) {
   let response;
   try {
@@ -112,7 +118,8 @@ export async function* events(after, signal) {
   }
 }
 
-// readEvent reads one server-sent event, or a comment that says where the stream is.
+// readEvent parses one server-sent event, or a comment that contains the position in the stream. It returns null for
+// everything else.
 function readEvent(part) {
   const event = {};
   for (const line of part.split("\n")) {

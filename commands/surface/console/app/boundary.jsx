@@ -1,9 +1,10 @@
-// What stands in the place of a view that cannot be shown.
+// The replacement for a view that cannot be shown.
 
 import { useEffect, useErrorBoundary, useRef } from "preact/hooks";
 import { route, to } from "./route.js";
 
-// Boundary shows its children. If an error of the page itself ends one of them, it says so until one goes to another address, and the rail stays.
+// Boundary renders its children. If one of them throws, Boundary shows the error in their place until the person goes
+// to another address. The rail stays.
 export function Boundary({ children }) {
   const [error, again] = useErrorBoundary(), at = useRef(route.value), { path } = route.value;
   useEffect(() => {

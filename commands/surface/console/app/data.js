@@ -1,19 +1,23 @@
-// What a view shows, asked for again whenever it may have changed.
+// Data for views, requested again whenever it may have changed.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { run } from "./api.js";
 import { onEvents, shown } from "./live.js";
 
-const settle = 500; // milliseconds between two times that a view asks because of events, so that a flood of them asks twice a second
+// settle is the minimum number of milliseconds between two requests that events cause, so that a flood of events
+// causes two requests a second.
+const settle = 500;
 
 const nothing = { data: null, failure: null, loading: true };
 
-// useCommand asks a command, as useAnswer does, and anew when its parameters change. A name of null asks nothing.
+// useCommand runs a command as useAnswer does, and again when the parameters change. If name is null, useCommand runs
+// nothing.
 export const useCommand = (name, params = {}, options) =>
   useAnswer(name === null ? null : JSON.stringify([name, params]), (signal) => run(name, params, { signal }), options);
 
-// useAnswer asks `question(signal)`, and again after each event that `matters`, after `every` milliseconds if that is set, and when its key
-// changes. It returns {data, failure, loading, reload}. Old data stay until new ones are there. A key of null asks nothing, and has no data.
+// useAnswer calls `question(signal)`. It calls it again after each event for which `matters` returns true, every
+// `every` milliseconds if that is set, and when the key changes. It returns {data, failure, loading, reload}. The old
+// data stays until the new data arrives. If the key is null, useAnswer calls nothing and returns no data.
 export function useAnswer(key, question, { matters = () => true, every = 0 } = {}) {
   const [state, setState] = useState(nothing);
   const latest = useRef({});

@@ -1,16 +1,16 @@
-// Keys: g and a letter goes to a view, ? lists them all, and each view adds its own.
+// Keyboard shortcuts: g and a letter opens a view, ? lists all shortcuts, and each view adds its own.
 
 import { useLayoutEffect } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { go, places } from "./route.js";
 
-// listed is what ? shows: [keys, what they do] of the view that is open.
+// listed is the list of shortcuts of the open view that ? shows: [keys, effect].
 export const listed = signal([]);
 export const keysOpen = signal(false);
 
 const views = Object.fromEntries(places.map(({ key, address }) => [key, address]));
 const handlers = new Set();
-let after = null; // g was typed, and the letter is to come
+let after = null; // when g was pressed, if the letter has not been pressed yet
 
 const typing = (element) => element.closest?.("input, textarea, select, [contenteditable]");
 
@@ -35,7 +35,7 @@ addEventListener("keydown", (event) => {
   }
 });
 
-// useKeys has keys do something while a view is open: {j: f}. what lists them for ?: [["j k", "move"]].
+// useKeys binds keys while a view is open: {j: f}. what is the list that ? shows: [["j k", "move"]].
 export function useKeys(keys, what = []) {
   useLayoutEffect(() => {
     handlers.add(keys);

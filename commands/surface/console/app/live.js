@@ -1,26 +1,30 @@
-// The stream of events, as the page sees it: at most four updates a second, none while nobody looks, and always resumed where it ended.
+// The page's connection to the event stream. The page updates at most four times a second and not while it is hidden.
+// After an interruption, the stream resumes where it ended.
 
 import { signal } from "@preact/signals";
 import { events, Failure } from "./api.js";
 
-// connection says how the page stands to the daemon: state is live, paused (the page is hidden), offline, or ended (the session
-// is over); since is the time of the last change.
+// connection is the state of the connection to the daemon: live, paused (the page is hidden), offline, or ended (the
+// session is over). since is the time of the last change.
 export const connection = signal({ state: "offline", since: Date.now() });
 
 const updateEvery = 250; // milliseconds between two updates of the page
-const mostKept = 2000; // events of one update; of more only their number is known
-const silence = 40_000; // milliseconds after which a stream is given up: the daemon says something every 16 seconds
+const mostKept = 2000; // events of one update; of further events, only the number is kept
+// silence is the number of milliseconds without data after which a stream is closed. The daemon sends something every
+// 16 seconds.
+const silence = 40_000;
 
 const listeners = new Set();
-let cursor = null; // the id of the last event that was seen
+let cursor = null; // the ID of the last event received
 let batch = [], dropped = 0, timer = null;
 
 function become(state) {
   if (connection.value.state !== state) connection.value = { state, since: Date.now() };
 }
 
-// onEvents calls f with what has happened: the list of {id, event, data}, and the number of those that are left out since they came too
-// fast. An empty list after a pause says that anything may have happened. It returns a function that ends that.
+// onEvents registers f, which is called for each update with the list of events, {id, event, data}, and the number of
+// events left out because they came too fast. An empty list, as after a pause, means that anything may have changed.
+// onEvents returns a function that unregisters f.
 export function onEvents(f) {
   listeners.add(f);
   return () => listeners.delete(f);
@@ -35,7 +39,7 @@ function tell() {
   for (const f of listeners) f(list, more);
 }
 
-// tellAll says that anything may have happened.
+// tellAll tells the listeners that anything may have changed.
 function tellAll() {
   batch = [];
   dropped = 0;
@@ -52,7 +56,7 @@ function heard(event) {
 
 let following = false;
 
-// follow follows the stream until the session is over. Call it whenever there is a token anew.
+// follow reads the stream until the session ends. Call it after each login.
 export async function follow() {
   if (following) return;
   following = true;
@@ -62,14 +66,14 @@ export async function follow() {
     const stop = new AbortController();
     const hide = () => document.hidden && stop.abort();
     document.addEventListener("visibilitychange", hide);
-    let last = Date.now(); // when something was heard
+    let last = Date.now(); // when the last data was received
     const watch = setInterval(() => Date.now() - last > silence && stop.abort(), 1000);
     try {
       for await (const event of events(cursor, stop.signal)) {
         last = Date.now();
         if (connection.value.state !== "live") {
           become("live");
-          tellAll(); // what was asked for before the stream began may have changed since
+          tellAll(); // data that was requested before the stream started may be out of date
         }
         pause = 250;
         heard(event);
@@ -80,15 +84,16 @@ export async function follow() {
         following = false;
         return;
       }
-      if (error instanceof Failure && error.status === 400) cursor = null; // an older copy of the database is in its place
+      // The cursor is unknown after an older copy of the database was restored.
+      if (error instanceof Failure && error.status === 400) cursor = null;
     } finally {
-      stop.abort(); // what has failed may still be open
+      stop.abort(); // the stream may still be open after an error
       clearInterval(watch);
       document.removeEventListener("visibilitychange", hide);
     }
     if (document.hidden) {
       become("paused");
-      cursor = null; // everything is asked for anew
+      cursor = null; // the page will request everything again
       continue;
     }
     become("offline");
@@ -97,7 +102,7 @@ export async function follow() {
   }
 }
 
-// shown waits until the page is looked at.
+// shown waits until the page is visible.
 export function shown() {
   if (!document.hidden) return Promise.resolve();
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-// The page: who is logged in, the rail, the bar above, and the view that the address names.
+// The page: the login, the rail, the top bar, and the view for the current address.
 
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -23,7 +23,7 @@ import { Questions } from "./views/questions.jsx";
 import { Operations } from "./views/operations.jsx";
 import { Audit } from "./views/audit.jsx";
 
-// views are what is shown at each place. A view gets the rest of the address.
+// views maps the first part of an address to its view. The view gets the other parts of the address.
 const views = {
   "": Now, messages: ({ rest }) => (rest.length ? <Message key={rest[0]} id={rest[0]} /> : <Messages />), threads: Threads, agents: Agents, questions: Questions,
   operations: Operations, audit: Audit,
@@ -136,7 +136,7 @@ function App() {
   );
 }
 
-// center scrolls a row of tabs sideways, where it is too long, so that one of them is seen.
+// center scrolls a row of tabs sideways, if it is too long, so that a tab is visible.
 function center(tab) {
   const row = tab.parentElement;
   row.scrollLeft = tab.offsetLeft - row.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;
@@ -149,7 +149,7 @@ const Ended = () => (
   </div>
 );
 
-// leave logs out. First it sends the answers that are held. If one is refused, the page stays and shows which.
+// leave sends the held answers and logs out. If the daemon refuses an answer, the page stays and shows the answer.
 async function leave() {
   if ((await releaseAll()).some((refusal) => refusal && refusal.status !== 401)) {
     go("/questions");
@@ -159,7 +159,7 @@ async function leave() {
   location.reload();
 }
 
-// Gate is what stands there as long as nobody is logged in.
+// Gate is the login page.
 function Gate({ failure, onToken }) {
   const [typed, setTyped] = useState("");
   const [refused, setRefused] = useState(null);
@@ -192,10 +192,11 @@ function Gate({ failure, onToken }) {
   );
 }
 
-// start logs in, with the code in the address if there is one, and shows the page.
+// start logs in, with the code in the address if there is one, and renders the page.
 async function start() {
   const code = location.hash.startsWith("#code=") ? location.hash.slice(6) : "";
-  if (code) history.replaceState(null, "", location.pathname + location.search); // it stays in no history
+  // Keep the code out of the browser's history.
+  if (code) history.replaceState(null, "", location.pathname + location.search);
   let failure = null;
   try {
     if (code) await signIn(code);

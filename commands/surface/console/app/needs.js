@@ -1,4 +1,5 @@
-// How things stand: what needs a person, and what doctor finds. Asked for in one place, for the rail and for Now.
+// The problems that need a person: the findings of now and of doctor. The page requests them in one place, for the
+// rail and for Now.
 
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -7,19 +8,19 @@ import { useCommand } from "./data.js";
 import { tallies } from "./tallies.js";
 import { plural } from "./words.js";
 
-// needed is what the command now answers: {data, failure, loading, reload}.
+// needed is the result of the command now: {data, failure, loading, reload}.
 export const needed = signal({ data: null, failure: null, loading: true, reload: () => {} });
 
-// problems are what doctor found last, and now does not look for.
+// problems is the list of problems that the last run of doctor found and that now does not check.
 export const problems = signal([]);
 
 const changes = new Set(["failed", "expired", "replayed", "cancelled", "overdue", "held", "read", "answered"]);
 const matters = ({ event, data }) => changes.has(event) || changes.has(data?.event);
 
-// isFirst reports whether nothing has happened in the database yet: then the page shows how to begin.
+// isFirst reports whether the database is still unused. The page then shows how to begin.
 export const isFirst = (data) => data.messages === 0 && data.findings.every(({ code }) => code === "daemon");
 
-// Standing keeps needed, problems and the rail's numbers up to date. It shows nothing.
+// Standing keeps needed, problems, and the numbers in the rail up to date. It renders nothing.
 export function Standing() {
   const first = needed.value.data && isFirst(needed.value.data);
   const asked = useCommand("now", {}, { matters, every: first ? 2000 : 10_000 });
@@ -32,13 +33,14 @@ export function Standing() {
   return null;
 }
 
-// isMended reports whether now finds something no more: most likely that was a cause of what doctor found, too.
+// isMended reports whether a finding of now has disappeared. It may also have been the cause of a problem that doctor
+// found.
 function isMended(before, data) {
   const keys = new Set(data?.findings.map(keyOf));
   return !!before && !!data && before.findings.some((finding) => !keys.has(keyOf(finding)));
 }
 
-// tell sets the rail's numbers.
+// tell sets the numbers in the rail.
 function tell() {
   const { data } = needed.value;
   if (!data) return;
@@ -53,7 +55,7 @@ function tell() {
 
 let examining = null;
 
-// examine has doctor look, but for what takes long, and says how long that took. It is not asked after each event.
+// examine runs doctor without its slow checks, and returns how long that took. It does not run after each event.
 function examine() {
   examining ??= (async () => {
     const begun = performance.now();
@@ -61,7 +63,7 @@ function examine() {
       const { findings } = await run("doctor", { try: false, quick: true });
       problems.value = findings.filter(({ level, now }) => level === "problem" && !now);
     } catch {
-      // now, asked at the same time, fails as well
+      // The command now, requested at the same time, fails as well.
     }
     examining = null;
     return performance.now() - begun;
@@ -69,7 +71,7 @@ function examine() {
   return examining;
 }
 
-// examineOften has doctor look about once a minute, less often where that takes long, and never while the page is hidden.
+// examineOften runs doctor about once a minute, less often if doctor is slow, and never while the page is hidden.
 function examineOften() {
   let timer = setTimeout(look, 500);
   async function look() {
@@ -79,10 +81,11 @@ function examineOften() {
   return () => clearTimeout(timer);
 }
 
-// keyOf tells findings apart.
+// keyOf returns a key that distinguishes a finding from all others.
 export const keyOf = ({ code, about = "", id = "" }) => `${code} ${about} ${id}`;
 
-// others are the problems that are not of an agent of which a finding already tells that its messages fail.
+// others returns the problems of doctor, without the transport problems of agents for which `findings` already
+// reports failed messages.
 export function others(findings) {
   const failing = new Set(findings.filter(({ code }) => code === "failed").map(({ about }) => about));
   return problems.value.filter(({ code, about }) => code !== "transport" || !failing.has(about));

@@ -1,4 +1,4 @@
-// The small things that all views are made of.
+// Small components that all views use.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { logIn, whoAmI } from "./api.js";
@@ -8,39 +8,41 @@ import { age, clock, utc } from "./time.js";
 import { shortId } from "./words.js";
 import { to } from "./route.js";
 
-// Icon is a picture of index.html's sprite: "to" is #i-to.
+// Icon renders a picture from the sprite in index.html: the name "to" is #i-to.
 export const Icon = ({ name }) => <svg class="i" aria-hidden="true"><use href={`#i-${name}`} /></svg>;
 
-// Shape is the shape of a state: "failed" is #s-failed.
+// Shape renders the shape of a state: the name "failed" is #s-failed.
 export const Shape = ({ name }) => <svg class="st" aria-hidden="true"><use href={`#s-${name}`} /></svg>;
 
-// State is a state as everywhere: shape, word and colour. word is what stands there if that is not the state's name.
+// State renders a state in the same way on all pages: a shape, a word, and a color. word replaces the name of the
+// state.
 export const State = ({ name, shape = name, word = name, title }) => (
   <span class={`state ${name}`} title={title}><Shape name={shape} />{word}</span>
 );
 
-// When is a time: its clock, and the exact one on hover.
+// When renders a time, with the exact time on hover.
 export function When({ at, seconds = true }) {
-  utc.value; // shown anew when that changes
+  utc.value; // renders the time again when utc changes
   return at ? <time dateTime={at} title={at}>{clock(at, { seconds })}</time> : null;
 }
 
-// Age is how long ago something was, and the exact time on hover.
+// Age renders how long ago a time is, with the exact time on hover.
 export const Age = ({ at }) => (at ? <time dateTime={at} title={at}>{age(at)}</time> : null);
 
-// Agent is a name that leads to its page.
+// Agent renders the name of an agent as a link to its page.
 export const Agent = ({ name }) => <a class="agent" href={to(["agents", name])}>{name}</a>;
 
-// Pair is who wrote to whom.
+// Pair renders the sender and the recipient of a message.
 export const Pair = ({ from, to: recipient }) => (
   <span class="pair"><span class="agent">{from}</span><Icon name="to" /><span class="agent">{recipient}</span></span>
 );
 
-// MessageLink leads to a message.
+// MessageLink renders a link to a message.
 export const MessageLink = ({ id }) => <a class="mono" href={to(["messages", id])} title={id}>{shortId(id)}</a>;
 
-// Problem is an error with what to do about it, where it belongs. retry asks again, which is no use to who has no right. With stale, what comes
-// after it is old, and grey.
+// Problem renders an error at the place where it occurred, with the hint about what to do. retry sends the request
+// again; it is not offered if the person has no permission. stale marks the data below the error as old: it is drawn
+// in gray.
 export function Problem({ failure, retry, stale }) {
   if (!failure) return null;
   if (failure.code === "permission_denied" && me.value?.admin === false) {
@@ -60,7 +62,8 @@ export function Problem({ failure, retry, stale }) {
   );
 }
 
-// Again lets somebody in again whose session is over, on the page as it is. It is no form, so that it can stand in one.
+// Again lets a person log in again on the same page after the session has ended. It is not a form element, so that it
+// can be inside one.
 export function Again({ onDone = () => {} }) {
   const [typed, setTyped] = useState(""), [failure, setFailure] = useState(null);
   const enter = async () => {
@@ -91,16 +94,17 @@ export function Again({ onDone = () => {} }) {
   );
 }
 
-// Hint is a sentence with commands in backquotes, which are shown as code.
+// Hint renders a sentence. It shows the commands in backquotes as code.
 export const Hint = ({ text }) => text.split("`").map((part, i) => (i % 2 ? <code title={anywhere(part)}>{part}</code> : part));
 
-// Empty says that there is nothing, and the command that would change that.
+// Empty renders a note that there is nothing to show, with the command that changes this.
 export const Empty = ({ children, command }) => (
   <div class="empty"><p>{children}</p>{command && <Command text={command} />}</div>
 );
 
-// useCopy returns [after, copy]: copy puts a text into the clipboard. after.copied says for a moment that it is there, after.refused when the
-// browser refused that, as it does where the address of the page is neither this machine nor https.
+// useCopy returns [after, copy]. copy copies the text to the clipboard. after.copied is set for two seconds after
+// that. after.refused is set if the browser refuses, as it does if the page's address is neither this machine nor
+// https.
 export function useCopy(text) {
   const [after, setAfter] = useState({});
   const copy = async () => {
@@ -116,7 +120,8 @@ export function useCopy(text) {
   return [after, copy];
 }
 
-// Command is a line for a terminal in any folder, with a button that copies it. What the browser refuses to copy is selected, to be copied by hand.
+// Command renders a command for a terminal in any folder, with a button that copies it. If the browser refuses to
+// copy the command, Command selects the text, so that the person can copy it by hand.
 export function Command({ text: command }) {
   const text = anywhere(command), [{ copied, refused }, copy] = useCopy(text);
   return (
@@ -127,15 +132,16 @@ export function Command({ text: command }) {
   );
 }
 
-// ByHand is a command that the browser refused to copy. It is selected, each time anew.
+// ByHand renders a command that the browser refused to copy. It selects the text after each refusal.
 export function ByHand({ text, refused }) {
   const code = useRef();
   useEffect(() => getSelection().selectAllChildren(code.current), [refused]);
   return <span class="by-hand"><code ref={code}>{text}</code><span class="muted" role="status">The browser blocked copying. The command is selected. Copy it manually.</span></span>;
 }
 
-// Loaded shows what a command answers (see useCommand) once it is there: its error above, the old data in grey while it cannot be
-// asked, and children(data). These stay in the same place of the tree, so that a dialog that is open in them, and what was typed there, stays.
+// Loaded renders the result of useCommand once it has arrived: the error, if there is one, above children(data).
+// While a request fails, the old data stays, in gray. The children keep their place in the tree, so that an open
+// dialog and the text typed in it stay.
 export function Loaded({ of, children }) {
   if (of.data === null && of.failure === null) return <p class="muted" aria-busy="true">Loading…</p>;
   return (
@@ -146,8 +152,9 @@ export function Loaded({ of, children }) {
   );
 }
 
-// Confirm asks before something is done: what it does, the word on the button, and what happens then. onDone is called with true once it
-// is done, with false if not. An error of `act` is shown in the dialog.
+// Confirm renders a dialog that asks before an action: its title and effect, the word on the button, and the function
+// `act` that performs the action. Confirm calls onDone with true after the action, or with false if the person closes
+// the dialog. It shows an error of `act` in the dialog.
 export function Confirm({ title, children, word, danger = false, act, onDone }) {
   const dialog = useRef(), [failure, setFailure] = useState(null), [busy, setBusy] = useState(false);
   useEffect(() => dialog.current.showModal(), []);

@@ -1,4 +1,5 @@
-// Where one is: the address of the page says it, so that Back works and an address can be handed on.
+// Navigation. The address of the page determines the view, so that the Back button works and a person can share an
+// address.
 
 import { signal, batch } from "@preact/signals";
 
@@ -7,11 +8,13 @@ const read = () => ({
   query: Object.fromEntries(new URLSearchParams(location.search)),
 });
 
-// The names . and .. would be steps to another address, however they are encoded: they have a ~ before them, and so has what looks like that.
+// The browser would resolve the names . and .. as path steps, even if they are percent-encoded. encoded puts a ~
+// before them, and before names that already have that form.
 const dots = /^~*\.\.?$/;
 const encoded = (part) => encodeURIComponent(dots.test(part) ? `~${part}` : part);
 
-// decoded is a part of a path as it was before it was encoded. Where that cannot be, since somebody typed a %, it is what stands there.
+// decoded reverses encoded. If a part of a path is not valid, because somebody typed a %, decoded returns it
+// unchanged.
 function decoded(part) {
   try {
     const name = decodeURIComponent(part);
@@ -21,36 +24,38 @@ function decoded(part) {
   }
 }
 
-// route is {path, query}: /messages/m-1?type=note is {path: ["messages", "m-1"], query: {type: "note"}}.
+// route is the current address as {path, query}: /messages/m-1?type=note is {path: ["messages", "m-1"], query: {type:
+// "note"}}.
 export const route = signal(read());
 
-// to builds an address of the page. What is "" or undefined in the query is left out.
+// to builds an address of the page. It leaves out query values that are "", null, or undefined.
 export function to(path, query = {}) {
   const kept = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const address = "/" + path.map(encoded).join("/");
   return kept.length ? `${address}?${new URLSearchParams(kept)}` : address;
 }
 
-// places are the views, as the rail lists them: {path, word, key, address}, of which path is the first part of the address. g and the key goes there.
+// places is the list of views in the order of the rail: {path, word, key, address}. path is the first part of the
+// address. The keys g and `key` open the view.
 export const places = [
   ["", "Now", "n"], ["messages", "Messages", "m"], ["threads", "Threads", "t"], ["agents", "Agents", "a"], ["questions", "Questions", "q"],
   ["operations", "Operations", "o"], ["audit", "Audit", "u"],
 ].map(([path, word, key]) => ({ path, word, key, address: `/${path}` }));
 
-// go opens an address of the page; with replace it takes the place of the present one in the history.
+// go opens an address of the page. With replace, the address replaces the current entry in the browser's history.
 export function go(address, { replace = false } = {}) {
-  if (!replace) dispatchEvent(new Event("leave")); // while the address and the place in the page are still those of what is left
+  if (!replace) dispatchEvent(new Event("leave")); // listeners still see the old address and scroll position
   history[replace ? "replaceState" : "pushState"](null, "", address);
   batch(() => (route.value = read()));
   if (!replace) scrollTo(0, 0);
 }
 
-// setQuery changes some of the query of the present address, as a filter does, and makes no step in the history.
+// setQuery changes part of the query of the current address, as a filter does, without a new entry in the history.
 export const setQuery = (changes) => go(to(route.value.path, { ...route.value.query, ...changes }), { replace: true });
 
 addEventListener("popstate", () => (route.value = read()));
 
-// Links within the page are followed without loading it anew.
+// A click on a link within the page does not load the page again.
 addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href]");
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;

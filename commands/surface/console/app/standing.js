@@ -1,9 +1,9 @@
-// How an agent stands, in words.
+// The state of an agent, in words.
 
 import { ago, clock } from "./time.js";
 import { plural } from "./words.js";
 
-// disabledSince parts what is stored of a disabled agent, "TIME REASON", into both.
+// disabledSince splits the stored text of a disabled agent, "TIME REASON", into its two parts.
 export function disabledSince(text) {
   const at = text.indexOf(" ");
   return at < 0 ? { at: text, why: "" } : { at: text.slice(0, at), why: text.slice(at + 1) };
@@ -12,8 +12,9 @@ export function disabledSince(text) {
 const at = (time) => clock(time, { seconds: false });
 const bad = true, warn = true;
 
-// standings are how each state of an agent is shown: {name} of a state as State has it, a few words, and whether that needs a person.
-// What is not known of the agent, as in the room, is left out of the words.
+// standings maps each state of an agent to how it is shown: the name of a state of the component State, a few words,
+// and whether the state needs a person (bad, warn). The words leave out what is unknown about the agent, as in the
+// room.
 const standings = {
   disabled: ({ disabled }) => ({ name: "disabled", word: disabled ? `disabled since ${at(disabledSince(disabled).at)}` : "disabled", bad }),
   session_failed: ({ run }) => ({ name: "failed", word: run ? `its last session failed at ${at(run.since)}` : "its session failed", bad }),
@@ -31,18 +32,18 @@ const standings = {
   "": () => ({ name: "idle", word: "not heard from yet" }),
 };
 
-// standing says how an agent is.
+// standing returns how to show the state of an agent.
 export function standing(agent) {
   if (agent.known === false) return { name: "stopped", word: "unknown name" };
   if (agent.built_in && agent.role && !standings[agent.state](agent).bad) return { name: "idle", word: agent.role };
   return (standings[agent.state] ?? standings[""])(agent);
 }
 
-// oldest is since when the oldest message waits for an agent: undelivered, or unread.
+// oldest returns the time since when the oldest undelivered or unread message has waited for an agent.
 export function oldest(backlog) {
   const times = [backlog?.oldest_at, backlog?.unread_since].filter(Boolean).sort();
   return times[0];
 }
 
-// concerns reports whether an event may change what the page of an agent shows.
+// concerns returns a function that reports whether an event may change the page of an agent.
 export const concerns = (name) => ({ data }) => !data?.recipient || data.recipient === name || data.sender === name;

@@ -1,4 +1,4 @@
-// The numbers in the rail: tallies.value.agents is {n, hot, title}.
+// The numbers in the rail. Example: tallies.value.agents is {n, hot, title}.
 
 import { signal } from "@preact/signals";
 

@@ -1,4 +1,4 @@
-// Numbers and names as they are shown.
+// Numbers and names in the form in which the page shows them.
 
 import { count, plural } from "../../look/words.js";
 
@@ -6,10 +6,10 @@ export { count, plural };
 
 const small = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"];
 
-// sentence is plural at the beginning of one: "Five things".
+// sentence returns plural for the beginning of a sentence: "Five things".
 export const sentence = (n, one, many = one + "s") => `${small[n] ?? count(n)} ${n === 1 ? one : many}`;
 
-// bytes is a size as 412 MB.
+// bytes formats a size as 412 MB.
 export function bytes(n) {
   for (const unit of ["B", "kB", "MB", "GB"]) {
     if (n < 1000 || unit === "GB") return `${n < 10 && unit !== "B" ? n.toFixed(1) : Math.round(n)} ${unit}`;
@@ -17,14 +17,15 @@ export function bytes(n) {
   }
 }
 
-// shortId leaves out the middle of a long id.
+// shortId shortens a long ID by leaving out its middle.
 export const shortId = (id) => (id.length <= 18 ? id : `${id.slice(0, 9)}…${id.slice(-6)}`);
 
-// list joins names as people do: "a, b and c".
+// list joins names into an enumeration: "a, b and c".
 export const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
 
-// quoted is a word as a shell takes it. What a terminal would act on, or would not show in its place, is written as a number, and so are quotes
-// then: it is one word also for a shell that knows no $'.
+// quoted quotes a word for a shell. It writes control characters and other invisible characters, which a terminal
+// would interpret or not show, as numbers. In this form it also writes quotes as numbers, so that the result is one
+// word even for a shell that does not support $'.
 const unseen = /(?!\n)[\p{C}\p{Zl}\p{Zp}]/gu;
 export function quoted(word) {
   if (/^[\w.,:+/@%-]+$/.test(word)) return word;
@@ -33,5 +34,6 @@ export function quoted(word) {
   return `$'${word.replace(/[\\']/g, numbered).replace(unseen, numbered)}'`;
 }
 
-// named is the id of something as the argument of a command. Whoever sends a message may choose its id, also one that looks like a flag.
+// named returns the ID of an item as the argument of a command. The sender of a message can choose the ID, even one
+// that looks like a flag.
 export const named = (id) => (id.startsWith("-") ? `-- ${quoted(id)}` : quoted(id));

@@ -1,4 +1,4 @@
 /*! age-encryption, Copyright 2023 The age Authors, BSD-3-Clause; with noble and scure, Copyright Paul Miller, MIT */
-// What the page and the service worker share of age: one file, so that a phone loads it once. It becomes the global
-// name `age` in both.
+// The parts of the age library that the page and the service worker share. They are one file, so that a phone loads
+// the file once. In both, the file becomes the global variable `age`.
 export { Encrypter, Decrypter, identityToRecipient } from "age-encryption";

@@ -1,10 +1,10 @@
-// Alerts, those of one agent and one kind in one card.
+// The alerts: one card for all alerts of one agent and one type.
 import { AlertCard } from "../../look/alert-card.jsx";
 import { Background, Labels, Project, Unreadable, Whole } from "./cards.jsx";
 import { Icon } from "./icon.jsx";
 
-// Group is the card of a group. saidBy returns what is shown of a record, and isNew whether it was not there when
-// somebody last looked; those for which `shows` holds are not folded. act has dismiss(ids).
+// Group renders the card of a group. saidBy returns the contents of a record. isNew reports whether the alert arrived
+// since the person last looked. Records for which `shows` returns true are not folded. act has dismiss(ids).
 export function Group({ list, saidBy, shows, isNew, act }) {
   const { what, project } = saidBy(list[0]);
   return (

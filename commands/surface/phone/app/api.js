@@ -1,10 +1,12 @@
-// Requests to the daemon. Every one that fails throws: Refused with the daemon's reason, Offline when there was no answer.
+// Requests to the daemon. A failed request throws Refused with the daemon's reason, or Offline if there was no
+// response.
 import * as store from "./store.js";
 
-// Offline says that the daemon could not be reached; the request may still have arrived.
+// Offline means that the daemon could not be reached. The request may still have arrived.
 export class Offline extends Error {}
 
-// Refused is an answer of the daemon that is not a success. answer.status is what became of a question (409).
+// Refused is a response of the daemon other than success. If code is 409, answer.status is the outcome of the
+// question.
 export class Refused extends Error {
   constructor(code, answer) {
     super([answer.message, answer.hint].filter(Boolean).join(". ") || `the daemon responded with HTTP status ${code}`);
@@ -13,7 +15,7 @@ export class Refused extends Error {
   }
 }
 
-// call makes a request and returns the answer. Whoever waits for longer than 20 seconds is offline for all that matters.
+// call makes a request and returns the response. It treats a request that takes longer than 20 seconds as offline.
 export async function call(method, path, body) {
   const device = await store.get("device");
   let response;
@@ -23,7 +25,7 @@ export async function call(method, path, body) {
       method,
       cache: "no-store",
       credentials: "omit",
-      keepalive: body !== undefined, // an answer goes out though the page is closed meanwhile
+      keepalive: body !== undefined, // the browser sends an answer even if the page is closed in the meantime
       redirect: "error",
       signal: AbortSignal.timeout(20000),
       headers: {
@@ -34,7 +36,7 @@ export async function call(method, path, body) {
     });
     answer = JSON.parse((await response.text()) || "{}");
   } catch (error) {
-    // A tunnel that is down answers too, with a page of its own.
+    // A broken tunnel also responds, with a page of its own.
     throw new Offline(error.message);
   }
   if (!response.ok && response.status > 501) throw new Offline(answer.message);

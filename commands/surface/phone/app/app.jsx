@@ -1,4 +1,5 @@
-// The app: it shows the page, does what its buttons start, and keeps it up to date while somebody looks.
+// The app: it renders the page, performs the actions of its buttons, and keeps the page up to date while it is
+// visible.
 import { render as draw } from "preact";
 import { heldUntil, holding } from "../../look/held.js";
 import { Offline, call } from "./api.js";
@@ -10,22 +11,24 @@ import { announce, isUnread, load, read, state, target, view } from "./state.js"
 import * as store from "./store.js";
 import { chosen, fate } from "./words.js";
 
-const pages = new BroadcastChannel("mailroom"); // what the service worker and other pages of the app have changed
+const pages = new BroadcastChannel("mailroom"); // the service worker and other pages of the app report changes here
 
 let shown = Promise.resolve();
 
-// inTurn has nothing come between what is read and what is shown of it. What fails there fails for this time only.
+// inTurn runs one task after the other, so that nothing changes between reading the state and rendering it. A task
+// that fails does not stop the tasks after it.
 const inTurn = (work) => (shown = shown.then(work).catch((error) => console.error(error)));
 const show = () => inTurn(() => load().then(render).then(see));
 
-// render shows the state.
+// render renders the state.
 function render() {
   watch();
   draw(<Page act={act} />, document.getElementById("page"));
   document.title = titleOf();
 }
 
-// see notes that the alerts on the screen have been read. They are marked as new until one goes elsewhere.
+// see records that the alerts on the screen have been read. They are marked as new until the person goes to another
+// view.
 async function see() {
   if (view() !== "alerts" || document.hidden) return;
   const unread = state.records.filter(isUnread);
@@ -37,7 +40,7 @@ async function see() {
   if (unread.length > 0) render();
 }
 
-// guard runs what a button starts and shows what goes wrong.
+// guard wraps the action of a button so that it shows errors.
 const guard = (work) => async (...given) => {
   state.problem = "";
   try {
@@ -58,7 +61,7 @@ const give = guard(async (id) => {
   } finally {
     state.sending.delete(id);
   }
-  if (!record?.answer && !record?.problem) return; // it was taken back just before
+  if (!record?.answer && !record?.problem) return; // the person took the answer back just before
   state.stay.add(id);
   if (!record.queued) return announce(record.problem ?? fate(record, chosen(record, read.get(id).what)));
   state.online = false;
@@ -66,7 +69,8 @@ const give = guard(async (id) => {
   await sendWithoutPage();
 });
 
-// sendWithoutPage has the service worker send what waits, should the page be closed meanwhile. Not every browser has that, or allows it.
+// sendWithoutPage asks the service worker to send the waiting answers, in case the page is closed. Some browsers do
+// not support this or do not allow it.
 async function sendWithoutPage() {
   const worker = await navigator.serviceWorker?.getRegistration();
   await worker?.sync?.register("answers").catch(() => {});
@@ -83,17 +87,18 @@ async function send(id) {
   focus(id);
 }
 
-// listHeld lists the answers that can still be taken back.
+// listHeld returns the answers that can still be taken back, as [id, due].
 const listHeld = () => state.records.filter(({ queued, due }) => queued && due).map(({ id, due }) => [id, due]);
 
 const { sendDue, watch } = holding({ held: listHeld, send, show: render });
 
-// focus has the focus be in a card, unless it is elsewhere.
+// focus moves the focus to a card, unless another element has it.
 function focus(id) {
   if (document.activeElement === document.body) document.getElementById(id)?.focus();
 }
 
-// undo takes an answer back. draft is what stands in its form again; with `words` the focus is there.
+// undo takes back an answer. draft is the text that the form shows again. If `words` is true, undo moves the focus to
+// the text.
 async function undo(id, draft, words = false) {
   if (draft) state.drafts.set(id, draft);
   await guard(() => signals.withdraw(id))();
@@ -103,14 +108,15 @@ async function undo(id, draft, words = false) {
 
 const act = {
   wake: () => wake(),
-  // The buttons go away, so the focus goes to their card.
+  // The buttons disappear, so move the focus to their card.
   async answer(id, given) {
     const due = heldUntil(state.records.find((record) => record.id === id)?.expiresAt);
     document.getElementById(id)?.focus();
     await guard(() => signals.hold(id, given, due))();
     state.drafts.delete(id);
     focus(id);
-    if (!state.records.some((record) => record.id === id && record.queued)) return; // it could not be kept, as the page says
+    // hold failed, and the page shows the error.
+    if (!state.records.some((record) => record.id === id && record.queued)) return;
     announce("The app sends your answer in five seconds, unless you undo it.");
     sendDue();
     await sendWithoutPage();
@@ -147,7 +153,7 @@ const act = {
   forget: guard(async () => {
     const worker = await navigator.serviceWorker?.getRegistration();
     const subscription = await worker?.pushManager?.getSubscription();
-    await subscription?.unsubscribe().catch(() => {}); // the daemon pushes no more in any case
+    await subscription?.unsubscribe().catch(() => {}); // the daemon no longer sends pushes in any case
     await signals.forget(worker);
     state.code = "";
     history.replaceState(null, "", "/");
@@ -158,7 +164,7 @@ const act = {
 let timer;
 let running;
 
-// tick brings everything up to date, and does so again as long as somebody looks. Only one runs at a time.
+// tick updates everything, and repeats that while the page is visible. Only one update runs at a time.
 function tick(whole) {
   clearTimeout(timer);
   running = (running ?? Promise.resolve())
@@ -172,10 +178,10 @@ function tick(whole) {
   return running;
 }
 
-// wake is for when somebody looks again.
+// wake updates everything when the person returns to the page.
 const wake = () => tick(true);
 
-// arrive goes to what the address names, or to the top of a view.
+// arrive goes to the item or the view in the address.
 const arrive = () => inTurn(() => {
   state.news.clear();
   render();
@@ -183,11 +189,11 @@ const arrive = () => inTurn(() => {
   return see();
 });
 
-// seek goes to the question or alert that the address names, which may not have been here before.
+// seek goes to the question or alert in the address, which may have arrived only now.
 const seek = () => inTurn(found);
 
-// found moves the focus to the question or alert that the address names, unless the focus is in it already, and reports
-// whether it is there.
+// found moves the focus to the question or alert in the address, unless it already contains the focus. It reports
+// whether the item is on the page.
 function found() {
   const card = document.getElementById(target());
   if (!card?.matches(".card, .told")) return false;
@@ -211,7 +217,7 @@ async function startWorker() {
   await navigator.serviceWorker.register(policy ? policy.createScriptURL("/sw.js") : "/sw.js", { updateViaCache: "none" });
 }
 
-// Not later: what comes while nobody listens is lost.
+// Register this listener immediately, because messages that arrive without a listener are lost.
 navigator.serviceWorker?.addEventListener("message", ({ data }) => {
   location.hash = encodeURIComponent(data.show ?? "");
   wake().then(seek);

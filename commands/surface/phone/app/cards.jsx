@@ -1,4 +1,4 @@
-// Questions as cards, and the lines of the history. What cannot be read is a card too.
+// Questions as cards, and the lines of the history. An item that cannot be read is a card too.
 import { useErrorBoundary, useRef } from "preact/hooks";
 import { alertType, alertWord } from "../../look/alerts.js";
 import { Held, Reply } from "../../look/reply.jsx";
@@ -6,8 +6,8 @@ import { left } from "../../look/time.js";
 import { Icon } from "./icon.jsx";
 import { chosen, fate, when } from "./words.js";
 
-// Whole shows what is made of a record, or why that failed: one record that is odd keeps no other from view. Once
-// there is something new of it, it is tried anew.
+// Whole renders the contents of a record, or the error if that fails, so that one broken record does not hide the
+// others. It tries again when the record changes.
 export function Whole({ as: Tag = "article", record, children }) {
   const [error] = useErrorBoundary(), failed = useRef();
   if (error && failed.current?.error !== error) failed.current = { error, record };
@@ -20,7 +20,7 @@ export function Whole({ as: Tag = "article", record, children }) {
   );
 }
 
-// What is shown of a record: `what` is what it says, `why` is why it cannot be read.
+// Unreadable is shown in place of the contents of a record that cannot be read. `why` is the reason.
 export const Unreadable = ({ why }) => (
   <div class="unreadable">
     <p>This item cannot be read on this device.</p>
@@ -30,8 +30,8 @@ export const Unreadable = ({ why }) => (
 
 const Time = ({ at, ...more }) => <time datetime={at} title={new Date(at).toLocaleString()} {...more} />;
 
-// Labels say of a question or alert what is no matter of its own: that it is urgent, or not encrypted, and when it
-// came.
+// Labels renders the properties of a question or alert beside its text: high priority, not encrypted, and the time at
+// which it was created.
 export const Labels = ({ record, what, children }) => (
   <p class="labels">
     {children}
@@ -43,10 +43,10 @@ export const Labels = ({ record, what, children }) => (
 
 export const Background = ({ what }) => what.context && <p class="context">{what.context}</p>;
 
-// Project is the name of what a question or alert belongs to.
+// Project renders the name of the project of a question or alert.
 export const Project = ({ name }) => name && <span class="project">{name}</span>;
 
-// Question is the card of a question; act has answer(id, given) and undo(id, draft, words).
+// Question renders the card of a question. act has answer(id, given) and undo(id, draft, words).
 export function Question({ record, said, act }) {
   const { what, why, sending, project } = said, ends = record.status === "pending" && record.expiresAt;
   return (
@@ -98,7 +98,7 @@ const Waiting = ({ record: { id, answer, tried }, what, act }) => (
   </div>
 );
 
-// Line is the line of a record in the history.
+// Line renders a record as a line of the history.
 export function Line({ record, said: { what, why, project } }) {
   const plain = !record.encrypted && " (not encrypted)";
   return (

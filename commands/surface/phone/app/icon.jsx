@@ -1,4 +1,4 @@
-// The drawings of the page.
+// The icons of the page.
 const paths = {
   questions: "M4 5h16v11H9l-5 4z",
   alerts: "M6 17V11a6 6 0 0 1 12 0v6l2 2H4zM10 21h4",
@@ -14,5 +14,5 @@ const paths = {
   check: "M5 12.5l4.5 4.5L19 7.5",
 };
 
-// Icon is a drawing that goes with a word beside it, and is hidden from screen readers.
+// Icon renders an icon beside a word. It is hidden from screen readers.
 export const Icon = ({ name }) => <svg viewBox="0 0 24 24" aria-hidden="true" class="i"><path d={paths[name]} /></svg>;

@@ -1,4 +1,4 @@
-// The page: its frame, and the views in it.
+// The page: its frame and its views.
 import { groups } from "../../look/alerts.js";
 import { Group } from "./alerts.jsx";
 import { Line, Question, Whole } from "./cards.jsx";
@@ -11,13 +11,13 @@ import { when } from "./words.js";
 // isOpen reports whether a record is a question that can be answered.
 const isOpen = (record) => record.kind === "question" && record.status === "pending";
 
-// titleOf is the title of the page.
+// titleOf returns the title of the page.
 export function titleOf() {
   const open = state.records.filter(isOpen).length;
   return state.device?.state === "active" ? `${open ? `(${open}) ` : ""}${names[view()]} · Mailroom` : "Mailroom";
 }
 
-// Page shows the state. act has what its buttons start.
+// Page renders the state. act has the actions of its buttons.
 export function Page({ act }) {
   const { device } = state, paired = device?.state === "active", View = views[view()];
   return (
@@ -67,7 +67,7 @@ const Stale = () => !state.online && (
   </p>
 );
 
-// saidBy is what is shown of a record besides itself.
+// saidBy returns the data of a record that the page shows besides the record itself.
 function saidBy(record) {
   const known = read.get(record.id);
   return {

@@ -1,4 +1,4 @@
-// From a code to an approved device.
+// Pairing: from the code to the approved device.
 import { useState } from "preact/hooks";
 import { Refused, call } from "./api.js";
 import { enrol } from "./enrol.js";
@@ -6,14 +6,14 @@ import { Icon } from "./icon.jsx";
 import { installed, onApple } from "./push.js";
 import { supported } from "./seal.js";
 
-// takeCode returns the code in the address and removes it from there, so that it stays in no history.
+// takeCode returns the code in the address, and removes it from the address to keep it out of the history.
 export function takeCode() {
   const code = new URLSearchParams(location.hash.slice(1)).get("c");
   if (location.pathname === "/pair") history.replaceState(null, "", "/");
   return code ?? "";
 }
 
-// canonical writes a code as the daemon does, however it was typed.
+// canonical formats a code as the daemon does, regardless of how the person typed it.
 export const canonical = (typed) => (typed.toUpperCase().match(/[A-Z0-9]/g) ?? []).join("").replace(/(.{4})(?=.)/g, "$1-");
 
 function guess() {
@@ -21,7 +21,7 @@ function guess() {
   return kind === "Android" ? "Android phone" : kind;
 }
 
-// Pair is the view in which a code is entered; onDone is called when the device is paired.
+// Pair renders the form for a code. It calls onDone after the device is paired.
 export function Pair({ code, onDone }) {
   const [problem, setProblem] = useState(""), [busy, setBusy] = useState(false);
   const submit = async (event) => {
@@ -57,8 +57,8 @@ export function Pair({ code, onDone }) {
   );
 }
 
-// Install says how on an iPhone, where an installed app is rung, and shares nothing with the browser: so it is
-// installed first and paired then.
+// Install explains how to install the app on an iPhone. Only an installed app gets notifications there, and it shares
+// no data with the browser, so a person must install the app first and then pair it.
 const Install = ({ code }) => (
   <div class="notice">
     <p>To get notifications on this device, install the app first: tap Share, then Add to Home Screen. Open the app from the home screen, and pair it there.</p>
@@ -66,7 +66,7 @@ const Install = ({ code }) => (
   </div>
 );
 
-// Waiting is the view of a device that was not approved yet.
+// Waiting renders the view of a device that is not approved yet.
 export const Waiting = ({ device, cancel }) => (
   <section class="card">
     <h1>Approve this device</h1>
@@ -79,7 +79,7 @@ export const Waiting = ({ device, cancel }) => (
   </section>
 );
 
-// Revoked is the view of a device that the daemon no longer knows.
+// Revoked renders the view of a device that the daemon has revoked.
 export const Revoked = ({ again }) => (
   <section class="card">
     <h1>No longer paired</h1>

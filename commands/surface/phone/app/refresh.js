@@ -1,19 +1,19 @@
-// Asking the daemon for everything that may have changed.
+// Requests to the daemon for everything that may have changed.
 import { Offline, call } from "./api.js";
 import * as push from "./push.js";
 import * as signals from "./signals.js";
 import { state } from "./state.js";
 import * as store from "./store.js";
 
-// askDevice asks the daemon what it makes of this device.
+// askDevice requests the state of this device from the daemon.
 export async function askDevice() {
   const owner = (await store.get("device"))?.id;
   const { name, state: now, vapidKey, push: ring, project } = await call("GET", "/api/device");
   await store.keep("device", (device) => ({ ...device, name, state: now, vapidKey, push: ring, project }), owner);
 }
 
-// mend subscribes anew where the browser dropped the subscription or the daemon no longer gets through to it: once for
-// each problem, whose text says when it came up.
+// mend subscribes again if the browser dropped the subscription or if the daemon can no longer send pushes to it. For
+// each problem, it makes a new subscription only once. The text of a problem includes when the problem occurred.
 async function mend(worker) {
   const device = await store.get("device");
   if (device?.state !== "active" || push.obstacle() !== "" || Notification.permission !== "granted") return;
@@ -24,7 +24,8 @@ async function mend(worker) {
   await askDevice();
 }
 
-// refresh asks the daemon for everything that may have changed.
+// refresh requests everything that may have changed from the daemon. With `whole`, that includes the state of the
+// device and the subscription.
 export async function refresh(whole) {
   let device = await store.get("device");
   if (!device || device.state === "revoked") return;

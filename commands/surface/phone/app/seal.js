@@ -1,23 +1,25 @@
-// The encryption: this device's key, reading what was sealed for it, sealing answers. The library is the global `age`.
+// Encryption: the key of this device, decrypting items, and encrypting answers. The age library is the global
+// variable `age`.
 import * as store from "./store.js";
 
 const text = new TextEncoder();
 
-// base64 turns bytes into standard base64; chunks keep the argument list short.
+// base64 encodes bytes in standard base64. It works in chunks to keep the argument list short.
 export function base64(bytes) {
   let binary = "";
   for (let at = 0; at < bytes.length; at += 4096) binary += String.fromCharCode(...bytes.subarray(at, at + 4096));
   return btoa(binary);
 }
 
-// unbase64 reads standard base64 and its URL form, padded or not.
+// unbase64 decodes standard and URL-safe base64, padded or not.
 export const unbase64 = (written) =>
   Uint8Array.from(atob(written.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
 
-// Unreadable says that something is not for this device, was changed on its way, or is not what it says it is.
+// Unreadable means that an item is not for this device, was changed in transit, or is not the item that it claims to
+// be.
 export class Unreadable extends Error {}
 
-// supported reports whether this browser can make the key that everything here needs.
+// supported reports whether this browser can create the key that pairing requires.
 export async function supported() {
   try {
     await crypto.subtle.generateKey({ name: "X25519" }, false, ["deriveBits"]);
@@ -27,8 +29,9 @@ export async function supported() {
   }
 }
 
-// makeKey makes this device's key, keeps it, and returns its recipient (age1..). The browser keeps it so that no script can have its bytes. WebKit
-// reads such a key back as null: there it is stored wrapped, which keeps it from whoever reads the disk.
+// makeKey creates and stores the key of this device, and returns its recipient (age1..). The browser stores the key
+// so that no script can read its bytes. WebKit reads such a key back as null. There the key is stored wrapped, which
+// protects it from anyone who reads the disk.
 export async function makeKey() {
   const { privateKey } = await crypto.subtle.generateKey({ name: "X25519" }, false, ["deriveBits"]);
   const recipient = await age.identityToRecipient(privateKey);
@@ -51,8 +54,8 @@ async function privateKey() {
   return kept.privateKey ?? crypto.subtle.unwrapKey("pkcs8", kept.wrapped, kept.wrapping, "AES-KW", { name: "X25519" }, false, ["deriveBits"]);
 }
 
-// open returns what an item says: {id, kind, encrypted, ciphertext or text}. What is inside must call itself what it is
-// called outside; otherwise one question could be put in another's place.
+// open returns the contents of item, {id, kind, encrypted, ciphertext or text}. The ID and the kind in the
+// contents must match those of the item. Otherwise one question could be put in the place of another.
 export async function open(item) {
   let said = item.text;
   if (item.encrypted) {
@@ -75,14 +78,14 @@ export async function open(item) {
 
 const moment = (time) => (typeof time === "string" && !Number.isNaN(Date.parse(time)) ? time : undefined);
 
-// wellFormed reports whether what is shown of a question or an alert is what the page takes it for. Whoever can write
-// the daemon's table can have it say anything.
+// wellFormed reports whether the fields of a question or an alert have the types that the page expects. Anyone who
+// can write the daemon's table can put any values there.
 function wellFormed({ kind, from, question, message, context, sessionId, projectId, options }) {
   const texts = [from, kind === "question" ? question : message, context ?? "", sessionId ?? "", projectId ?? "", ...(Array.isArray(options) ? options : [])];
   return texts.every((text) => typeof text === "string") && (options ?? null) === (Array.isArray(options) ? options : null);
 }
 
-// sealAnswer makes the body of a request that answers a question. answer is {option}, {option, text} or {text}.
+// sealAnswer returns the body of the request that answers a question. answer is {option}, {option, text}, or {text}.
 export async function sealAnswer(item, question, answer) {
   if (!item.encrypted) return answer;
   const time = new Date().toISOString();
@@ -97,7 +100,8 @@ export async function sealAnswer(item, question, answer) {
   return { ciphertext: base64(sealed) };
 }
 
-// fingerprint is what a person compares: the first 80 bits of a recipient's SHA-256, in Crockford's base32.
+// fingerprint returns the text that a person compares: the first 80 bits of the SHA-256 of a recipient, in
+// Crockford's base32.
 export async function fingerprint(recipient) {
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", text.encode(recipient)));
   let bits = 0n;

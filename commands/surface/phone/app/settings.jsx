@@ -1,10 +1,12 @@
-// The device: its name, whether it rings, installing, unpairing; and the cards that offer the first steps.
+// The settings of the device: its name, notifications, installation, and unpairing; and the cards for the first
+// steps.
 import { useRef } from "preact/hooks";
 import { obstacle } from "./push.js";
 
 const reason = "With notifications, questions reach you even when this page is closed. The push service sees only encrypted data. This device decrypts it.";
 
-// ringing says what the state of being rung is: {words, button, press} for the cards; act has ring, quiet and again.
+// ringing describes the state of notifications for the cards: {words, button, press, on}. act has ring, quiet, and
+// again.
 function ringing(device, act) {
   switch (obstacle()) {
     case "install":
@@ -32,7 +34,7 @@ const Card = ({ title, words, button, press, later }) => (
 
 const install = (act) => ({ words: "If you install the app, you can start it from your home screen.", button: "Install", press: act.install });
 
-// Steps are the cards above the questions until they are done or put off.
+// Steps renders the cards for the first steps, above the questions. Each stays until it is done or put off.
 export function Steps({ state: { device, putOff, prompt }, act }) {
   const { on, ...ring } = ringing(device, act), later = (step) => () => act.putOff(step);
   return (
@@ -45,7 +47,7 @@ export function Steps({ state: { device, putOff, prompt }, act }) {
   );
 }
 
-// Settings are the cards of the view of that name.
+// Settings renders the cards of the settings view.
 export const Settings = ({ state: { device, prompt }, act }) => (
   <>
     <section class="card">

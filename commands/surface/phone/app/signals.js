@@ -1,29 +1,29 @@
-// What happens to questions and alerts on this device, shared by the page and the service worker. A record is an item
-// of the daemon {id, kind, encrypted, ciphertext or text, status, createdAt, expiresAt} and besides:
-//   answer   what was answered here: {option}, {option, text} or {text}
-//   queued   the request body with that answer, as long as the daemon has not taken it
-//   due      until then (milliseconds since 1970) it can be taken back, and is not sent
-//   tried    a try to send it ended without an answer, so it may have arrived
-//   mine     the daemon took the answer of this device
-//   problem  why the daemon did not take the answer; the question is still open
-//   rung     a notification was shown for it; a push that is delivered again rings no second time
-//   reopened the answer was taken, but the asker refused it: the question is open again
-//   endedAt  when this device learned that the question is no longer open
+// The questions and alerts on this device, shared by the page and the service worker. A record is an item of the
+// daemon, {id, kind, encrypted, ciphertext or text, status, createdAt, expiresAt}, with these additional fields:
+//   answer   the answer given on this device: {option}, {option, text}, or {text}
+//   queued   the request body with that answer, until the daemon has accepted it
+//   due      the answer can be taken back until this time (milliseconds since 1970), and is not sent before it
+//   tried    an attempt to send the answer ended without a response, so the answer may have arrived
+//   mine     the daemon accepted the answer of this device
+//   problem  why the daemon did not accept the answer; the question is still open
+//   rung     a notification was shown; a push that is delivered again shows no second notification
+//   reopened the daemon accepted the answer, but the asker refused it: the question is open again
+//   endedAt  when this device learned that the question is closed
 //   read     the alert was on the screen
-//   gone     the alert was dismissed: only the history still has it
+//   gone     the alert was dismissed: only the history still contains it
 import { Offline, call } from "./api.js";
 import { Unreadable, open, sealAnswer } from "./seal.js";
 import * as store from "./store.js";
 
 const fields = ["id", "kind", "encrypted", "ciphertext", "text", "status", "createdAt", "expiresAt"];
 
-// merge makes the record that follows when the daemon said item in an answer to a request made at asked (ms).
+// merge returns the new record after the daemon returned item in the response to a request made at asked (ms).
 function merge(record, item, asked) {
   const next = { ...record };
   for (const field of fields) if (item[field] !== undefined) next[field] = item[field];
   if (item.kind !== "question" || next.status === record?.status) return next;
   if (next.status !== "pending") return ended(next, next.status);
-  // It said so before it knew of the answer that was given since.
+  // The daemon sent this status before it received the answer from this device.
   if (record && Date.parse(record.endedAt) >= asked) return record;
   if (record?.mine) next.reopened = true;
   delete next.answer;
@@ -33,24 +33,24 @@ function merge(record, item, asked) {
   return next;
 }
 
-// ended makes the record of a question that is no longer open.
+// ended returns the record of a question that is now closed.
 export function ended(record, status) {
   const { queued, due, ...rest } = record;
   return { ...rest, status, endedAt: record.endedAt ?? new Date().toISOString() };
 }
 
-// learn keeps what the daemon said about one item to the device with the id owner.
+// learn stores an item that the daemon returned to the device with the ID owner.
 const learn = (item, asked, owner) => store.change(item.id, (record) => merge(record, item, asked), owner);
 
 const over = ({ kind, status }) => kind === "alert" || status !== "pending";
 
-// longest is how much of what is over is kept, and remembered how many of those that were removed are known by their
-// ids: the oldest make room for new ones.
+// longest is the maximum number of closed items that are kept. remembered is the maximum number of removed items
+// whose IDs are kept. New items replace the oldest.
 const longest = 500;
 const remembered = 1000;
 
-// remove removes what is over, and remembers that: neither the daemon nor a push that is delivered again brings it back.
-// Ids are times first, so of the oldest it is enough to remember when they end.
+// remove removes closed items and records their removal, so that neither the daemon nor a repeated push brings them
+// back. IDs start with a time, so for the oldest items it is enough to keep the last ID.
 const remove = (records) => records.length > 0 && apart(async () => {
   await store.keep("removed", ({ ids = [], before = "" } = {}) => {
     const all = [...ids, ...records.map(({ id }) => id.slice(2))].sort();
@@ -60,27 +60,27 @@ const remove = (records) => records.length > 0 && apart(async () => {
   for (const { id } of records) await store.change(id, (now) => (now && over(now) ? null : undefined));
 });
 
-// apart keeps a refresh, which takes what it was told a moment ago, from bringing back what is being removed.
+// apart keeps a refresh, which uses a response from a moment ago, from bringing back items that are being removed.
 const apart = (work) => navigator.locks.request("mailroom-signals", work);
 
-// removals returns what says whether the item with an id was removed here.
+// removals returns a function that reports whether the item with an ID was removed on this device.
 async function removals() {
   const { ids = [], before = "" } = (await store.get("removed")) ?? {};
   const known = new Set(ids);
   return (id) => known.has(id.slice(2)) || id.slice(2) <= before;
 }
 
-// prune removes what is over and too old to be kept.
+// prune removes the oldest closed items beyond the maximum number.
 async function prune() {
   const old = (await store.signals()).filter(over);
   old.sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
   await remove(old.slice(longest));
 }
 
-// clear removes what is over.
+// clear removes all closed items.
 export const clear = async () => remove((await store.signals()).filter(over));
 
-// refresh asks the daemon for what is open, and for what became of the questions that no longer are.
+// refresh requests the open items from the daemon, and the outcome of the questions that are no longer open.
 export async function refresh() {
   const asked = Date.now();
   const owner = (await store.get("device"))?.id;
@@ -98,10 +98,10 @@ export async function refresh() {
   await prune();
 }
 
-// ask asks the daemon about one item.
+// ask requests one item from the daemon.
 export const ask = (id) => call("GET", `/api/signals/${encodeURIComponent(id)}`);
 
-// look asks the daemon what became of a question, and keeps the answer.
+// look requests the outcome of a question from the daemon, and stores it.
 async function look(id, owner) {
   const asked = Date.now();
   try {
@@ -112,10 +112,11 @@ async function look(id, owner) {
   }
 }
 
-// news keeps an item that was pushed to the device with the id owner, so that it can be read and answered even where the
-// daemon cannot be reached, and shows it. what is what it says. A push service can deliver the same push again, and
-// late: each item is shown once, and none that is over. Only a question whose answer was refused is open again, and that
-// the daemon must say itself. news reports whether it was shown.
+// news stores an item that was pushed to the device with the ID owner, so that the person can read and answer it even
+// if the daemon cannot be reached, and shows it. what is the contents of the item. A push service can deliver a push
+// late and more than once, so news shows each item once, and shows no closed items. A question that was closed can be
+// open again if its answer was refused, but only if the daemon itself confirms that. news reports whether the item
+// was shown.
 export async function news(item, what, owner, show) {
   if (Date.parse(what.expiresAt) < Date.now()) return false;
   const known = await store.signal(item.id);
@@ -137,10 +138,10 @@ export async function news(item, what, owner, show) {
   });
 }
 
-// showing keeps those who show notifications from coming between what others look up and what they take away.
+// showing runs work that looks up, shows, or removes notifications, one task at a time.
 export const showing = (work) => navigator.locks.request("mailroom-notifications", work);
 
-// forget removes everything that this device keeps and shows.
+// forget removes all data and all notifications of this device.
 export const forget = (registration) =>
   showing(async () => {
     await store.forget();
@@ -151,8 +152,9 @@ async function close(registration, filter) {
   for (const shown of (await registration?.getNotifications?.(filter)) ?? []) shown.close();
 }
 
-// hold keeps an answer, {option}, {option, text} or {text}, which is not sent before the time is due (milliseconds since 1970), and returns
-// the record. Where an answer was given before, that one stays: it may have arrived. It throws Unreadable only.
+// hold stores an answer, {option}, {option, text}, or {text}, and returns the record. The answer is not sent before
+// the time due (milliseconds since 1970). An answer that was given before is not replaced, because it may have
+// arrived. hold throws Unreadable if the question cannot be read.
 export async function hold(id, given, due) {
   const record = await store.signal(id);
   if (!record) throw new Unreadable("this question is not on this device");
@@ -162,14 +164,15 @@ export async function hold(id, given, due) {
   return held;
 }
 
-// answer keeps an answer, tries to send it at once, and returns the record, as release does.
+// answer stores an answer, tries to send it immediately, and returns the record. If the record still has `queued`,
+// the answer will be sent later.
 export async function answer(id, given) {
   await hold(id, given, 0);
   return send(id);
 }
 
-// release tries to send an answer that is held, though it could still be taken back, and returns the record. Where that still has
-// `queued`, there was no connection and the answer will be sent later.
+// release tries to send a held answer before its time, and returns the record. If the record still has `queued`,
+// there was no connection, and the answer will be sent later.
 export async function release(id) {
   await store.change(id, (record) => (record?.due ? { ...record, due: 0 } : undefined));
   return send(id);
@@ -183,14 +186,15 @@ function unanswered({ answer, queued, due, tried, problem, reopened, ...rest }) 
   return rest;
 }
 
-// flush sends the answers that wait, but for those that can still be taken back. It reports whether there were any.
+// flush sends the waiting answers, except those that can still be taken back. It reports whether there were any.
 export async function flush() {
   let any = false;
   for (const { id, queued } of await store.signals()) if (queued) await send(id, () => (any = true));
   return any;
 }
 
-// flushAll is flush once no answer can be taken back any more.
+// flushAll waits until no answer can be taken back any more, and then sends all waiting answers. It reports whether
+// there were any.
 export async function flushAll() {
   for (;;) {
     const due = (await store.signals()).map((record) => (record.queued && record.due) || 0);
@@ -200,10 +204,12 @@ export async function flushAll() {
   }
 }
 
-// alone keeps the page and the service worker from sending the same answer twice, which would look like a lost race.
+// alone keeps the page and the service worker from sending the same answer twice. The second would look like an
+// answer that came too late.
 const alone = (work) => navigator.locks.request("mailroom-answers", work);
 
-// send sends an answer that waits and cannot be taken back any more, and says so by starting(); it returns the record.
+// send sends an answer that waits and can no longer be taken back, and returns the record. It calls starting() before
+// it sends the answer.
 const send = (id, starting = () => {}) =>
   alone(async () => {
     const record = await store.signal(id);
@@ -221,24 +227,25 @@ async function post(id, body) {
   return store.change(id, (now) => now && { ...ended(now, "answered"), mine: true });
 }
 
-// hush takes away the notification of a question that was answered here, whose buttons must not answer once more, or of an alert.
+// hush removes the notification of an alert, or of a question that was answered here. The buttons of the notification
+// must not answer the question again.
 const hush = (id) =>
   showing(async () => close(globalThis.registration ?? (await navigator.serviceWorker?.getRegistration()), { tag: id }));
 
-// see notes that an alert was read, and takes its notification away.
+// see records that an alert was read, and removes its notification.
 export async function see(id) {
   await store.change(id, (record) => record && { ...record, read: true });
   await hush(id);
 }
 
-// dismiss takes alerts from the list; the history keeps them.
+// dismiss removes alerts from the list. The history keeps them.
 export async function dismiss(ids) {
   for (const id of ids) await store.change(id, (record) => record && { ...record, read: true, gone: true });
 }
 
 function refused(record, error) {
-  // What was not looked at stays in the queue. What never left can be taken back: that is known only if the browser
-  // itself says that it has no network.
+  // An answer that the daemon did not look at stays in the queue. It can be taken back if it certainly never left this
+  // device, and that is certain only if the browser reports that it has no network.
   if (error.code === 429 || (error instanceof Offline && !navigator.onLine)) return undefined;
   if (error instanceof Offline) return { ...record, tried: true };
   if (error.code === 409) return ended(record, error.answer.status ?? "answered");

@@ -1,4 +1,4 @@
-// What the page knows: what is kept on this device, and what became of it while somebody looked.
+// The state of the page: the data stored on this device, and what happened to it while the page was open.
 import * as pairing from "./pair.jsx";
 import { open } from "./seal.js";
 import * as store from "./store.js";
@@ -10,22 +10,22 @@ export const state = {
   putOff: [],
   prompt: undefined, // the browser's offer to install the app
   online: true,
-  refreshed: "", // when the daemon last answered
+  refreshed: "", // when the daemon last responded
   problem: "",
-  fresh: false, // a newer version has been installed
-  sending: new Map(), // what is being sent, by question
-  stay: new Set(), // questions that ended while they were on the screen
+  fresh: false, // a newer version of the app has been installed
+  sending: new Map(), // answers being sent, by question
+  stay: new Set(), // questions that closed while they were on the screen
   drafts: new Map(), // answers that were taken back, by question
-  news: new Set(), // alerts that came up while this view of them is open
+  news: new Set(), // alerts that appeared while the alerts view is open
 };
-export const read = new Map(); // what records say, by id; decrypted once
+export const read = new Map(); // the contents of records, by ID; each is decrypted once
 
-// names are the views by what an address calls them.
+// names maps the name of each view in the address to its title.
 export const names = { questions: "Questions", alerts: "Alerts", history: "History", settings: "Settings" };
 const nameOf = (hash) => (Object.hasOwn(names, hash) ? hash : hash.startsWith("a-") ? "alerts" : "questions");
 export const view = () => nameOf(target());
 
-// target is what the address names: a view, or the id of a question or alert.
+// target returns the item in the address: a view, or the ID of a question or alert.
 export function target() {
   try {
     return decodeURIComponent(location.hash.slice(1));
@@ -34,12 +34,12 @@ export function target() {
   }
 }
 
-// announce has screen readers say something, without moving the focus.
+// announce makes screen readers read a text aloud, without moving the focus.
 export function announce(words) {
   document.getElementById("said").textContent = words;
 }
 
-// load takes what is kept into the state. The first time nothing is news.
+// load loads the stored data into the state. It announces new items, except on the first load.
 export async function load() {
   const known = new Map(state.records.map((record) => [record.id, record]));
   const first = state.device === undefined;

@@ -1,6 +1,7 @@
-// What this device keeps, in IndexedDB, shared by the page and the service worker. Two stores: `kept` has single values
-// by name (device, key, removed), `signals` has questions and alerts by id. Questions and alerts are kept as they came,
-// sealed; the answers given here are kept in clear.
+// The data that this device keeps in IndexedDB, shared by the page and the service worker. There are two stores:
+// `kept` has single values by name (device, key, removed, ...), and `signals` has questions and alerts by ID.
+// Questions and alerts are stored encrypted, as they arrived. The answers given on this device are stored in clear
+// text.
 
 let opened;
 
@@ -12,7 +13,7 @@ function database() {
       request.result.createObjectStore("signals", { keyPath: "id" });
     };
     request.onsuccess = () => {
-      // The other side may want to remove everything; an open connection would make it wait for ever.
+      // The page or the service worker may delete the database. An open connection would block that forever.
       request.result.onversionchange = () => request.result.close();
       request.result.onclose = () => (opened = undefined);
       resolve(request.result);
@@ -25,7 +26,8 @@ function database() {
   return opened;
 }
 
-// transact runs work on stores in one transaction, and returns what its request found once that is on the disk.
+// transact runs work on stores in one transaction. It returns the result of the request after the transaction is
+// complete.
 async function transact(names, mode, work) {
   const db = await database();
   return new Promise((resolve, reject) => {
@@ -43,10 +45,10 @@ const read = (name, ask) =>
     request.onsuccess = () => found(request.result);
   });
 
-// alter replaces one value by what edit makes of it (undefined: nothing is changed; null: it is removed) in one
-// transaction, since the page and the service worker may both be at it. It returns what is kept then. It does nothing
-// unless a device is paired, and it is owner where that is given (an id): what was on its way when somebody unpaired
-// must not come back.
+// alter replaces a value with the result of edit: undefined changes nothing, and null removes the value. It runs in
+// one transaction, because the page and the service worker may change the value at the same time. It returns the
+// stored value. alter does nothing if no device is paired, or if owner is given and is not the ID of the paired
+// device, so that data that arrives after unpairing does not come back.
 const alter = (name, key, edit, owner) =>
   transact(["kept", "signals"], "readwrite", (store, found) => {
     const device = store("kept").get("device");
@@ -67,12 +69,12 @@ export const get = (name) => read("kept", (objects) => objects.get(name));
 export const signal = (id) => read("signals", (objects) => objects.get(id));
 export const signals = () => read("signals", (objects) => objects.getAll());
 
-// put keeps a value, whether or not a device is paired: pairing does that. Everything else uses keep and change.
+// put stores a value even if no device is paired, as pairing requires. All other code uses keep and change.
 export const put = (name, value) => transact(["kept"], "readwrite", (store) => store("kept").put(value, name));
 export const keep = (name, edit, owner) => alter("kept", name, edit, owner);
 export const change = (id, edit, owner) => alter("signals", id, edit, owner);
 
-// forget removes everything that this device knows, its key included.
+// forget removes everything stored on this device, including its key.
 export const forget = () =>
   transact(["kept", "signals"], "readwrite", (store) => {
     store("kept").clear();

@@ -1,4 +1,4 @@
-// The service worker: starts the app without a connection, shows what is pushed, and answers from a notification.
+// The service worker: it starts the app without a connection, shows pushes, and answers from a notification.
 import { open } from "./seal.js";
 import { alertWord } from "../../look/alerts.js";
 import { ranked } from "../../look/options.js";
@@ -7,7 +7,8 @@ import * as signals from "./signals.js";
 import { subscribe } from "./push.js";
 import * as store from "./store.js";
 
-// The build puts in a digest of all that is cached, so that a change of any of it is a new service worker.
+// VERSION is a digest of all cached files. The build inserts it, so that any change of a file makes a new service
+// worker.
 const cacheName = "shell-" + VERSION;
 const shell = ["/", "/app.js", "/age.js", "/style.css", "/manifest.webmanifest", "/icon-192.png", "/icon-512.png", "/badge-96.png"];
 
@@ -49,7 +50,7 @@ async function fromShell(path, request) {
 
 addEventListener("push", (event) => event.waitUntil(pushed(event.data)));
 
-// pushed shows what came. What cannot be read, or is not what it says it is, shows nothing at all.
+// pushed shows a push. It shows nothing if the push cannot be read or is not what it claims to be.
 async function pushed(data) {
   try {
     const said = data.json();
@@ -75,8 +76,8 @@ async function showNew({ id, kind, ciphertext, text }) {
   if (!shown && (await onApple())) await flash("Mailroom", { body: "Nothing new.", tag: "nothing" });
 }
 
-// onApple reports whether pushes come from Apple, which ends the subscription of an app whose pushes show nothing. There
-// something is shown for a moment.
+// onApple reports whether pushes come from Apple, which ends the subscription of an app whose pushes show nothing.
+// For these pushes, the service worker briefly shows a notification if there is nothing else to show.
 async function onApple() {
   const subscription = await registration.pushManager.getSubscription();
   return new URL(subscription?.endpoint ?? location).hostname.endsWith(".push.apple.com");
@@ -89,7 +90,7 @@ async function flash(title, options) {
 
 const marked = (item, body) => (item.encrypted ? body : `Not encrypted. ${body}`);
 
-// Where it cannot be asked for and there are buttons at all, two is what browsers show.
+// If the browser does not report the number of buttons but supports them, it shows two.
 const maxActions = () => Notification.maxActions ?? ("actions" in Notification.prototype ? 2 : 0);
 
 function showQuestion(item, what, project) {
@@ -116,7 +117,8 @@ function showAlert(item, what, project) {
   });
 }
 
-// showEnd puts a quiet word in the place of a question's notification, and takes that of an answer given here away.
+// showEnd replaces the notification of a question with a silent one about its outcome. If the question was answered
+// on this device, it removes the notification.
 async function showEnd({ id, status }) {
   if (!["answered", "expired", "cancelled"].includes(status)) return;
   await signals.showing(async () => {
@@ -140,14 +142,15 @@ addEventListener("notificationclick", (event) => {
   event.waitUntil(option === undefined ? show(id) : press(id, Number(option)));
 });
 
-// press answers with a button. If that is not the answer which was taken, the page says what happened.
+// press answers a question with the button of a notification. If the daemon did not accept this answer, press opens
+// the page, which shows what happened.
 async function press(id, option) {
   const record = await signals.answer(id, { option }).catch(() => undefined);
   tellPages();
   if (!record?.mine || record.answer?.option !== option) await show(id);
 }
 
-// show brings the page to the front, at the question or alert with this id.
+// show brings the page to the front, at the question or alert with this ID.
 async function show(id = "") {
   const [page] = await clients.matchAll({ type: "window", includeUncontrolled: true });
   if (!page) return clients.openWindow(`/#${encodeURIComponent(id)}`);
@@ -157,5 +160,5 @@ async function show(id = "") {
 
 addEventListener("pushsubscriptionchange", (event) => event.waitUntil(subscribe(registration)));
 
-// A browser that has this rings when there is a connection again, even if the page is closed.
+// Browsers that support this event send it when there is a connection again, even if the page is closed.
 addEventListener("sync", (event) => event.waitUntil(signals.flushAll().then((any) => any && tellPages())));

@@ -1,7 +1,7 @@
-// What things are called, in the page and in notifications.
+// The words for the outcome and the time of items, in the page and in notifications.
 import { spoken } from "../../look/answer.js";
 
-// fate says what became of a question; chosen is what was answered here, if anything was.
+// fate returns the outcome of a question. chosen is the answer given on this device, if there is one.
 export function fate(record, chosen) {
   switch (record.status) {
     case "answered":
@@ -17,13 +17,14 @@ export function fate(record, chosen) {
   }
 }
 
-// chosen is the answer of this device.
+// chosen returns the answer given on this device, in words.
 export const chosen = (record, question) => spoken(record.answer, question?.options);
 
-// within puts the name of the project before the title of a notification: a person may have several.
+// within puts the name of the project before the title of a notification, because a person may have several projects.
 export const within = (project, title) => (project ? `${project}: ${title}` : title);
 
-// when writes a time as short as it can be: without the date if it is today's, without the year if it is this one.
+// when formats a time as briefly as possible: without the date if the time is today, and without the year if it is
+// this year.
 export function when(time) {
   const at = new Date(time);
   if (Number.isNaN(at.getTime())) return "";

@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// bidi is a connection that steers a browser. Source: W3C, WebDriver BiDi.
+// bidi is a connection that controls a browser. Source: W3C, WebDriver BiDi.
 type bidi struct {
 	socket *websocket.Conn
 	event  func(method string, params json.RawMessage)
@@ -21,7 +21,7 @@ type bidi struct {
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan bidiMessage
-	broken  error // set once nothing more is read
+	broken  error // read error; set when reading has ended
 }
 
 // bidiMessage is an answer or an event.
@@ -35,7 +35,7 @@ type bidiMessage struct {
 	Params  json.RawMessage
 }
 
-// connectBiDi connects. event gets every event, from one goroutine that must not be held up.
+// connectBiDi connects to a browser. event gets every event, from a single goroutine that it must not block.
 func connectBiDi(ctx context.Context, t *testing.T, address string, event func(string, json.RawMessage)) *bidi {
 	t.Helper()
 	socket, _, err := websocket.Dial(ctx, address, nil)
@@ -51,7 +51,7 @@ func connectBiDi(ctx context.Context, t *testing.T, address string, event func(s
 	})
 	orchestrator.GoSafe("WebDriver BiDi", nil, func() {
 		defer close(ended)
-		b.read(t.Context()) // longer than ctx, so that a failure can still be looked into
+		b.read(t.Context()) // longer than ctx, so that a failure can still be examined
 	})
 	return b
 }
@@ -82,12 +82,12 @@ func (b *bidi) read(ctx context.Context) {
 	}
 }
 
-// bidiError is an answer that says no. Code is one of the protocol's.
+// bidiError is an error answer. Code is an error code of the protocol.
 type bidiError struct{ Method, Code, Message string }
 
 func (e *bidiError) Error() string { return e.Method + ": " + e.Code + ": " + e.Message }
 
-// call calls a method and waits for its answer, which it puts into result unless that is nil.
+// call calls a method and waits for its answer, which it decodes into result unless result is nil.
 func (b *bidi) call(ctx context.Context, method string, params, result any) error {
 	b.mu.Lock()
 	if b.broken != nil {

@@ -1,10 +1,10 @@
-// Package browsertest gives tests of the phone app real browsers, and around them what a browser finds on a person's
-// machine: a desktop that shows notifications, and a push service. Nothing of it needs a network.
+// Package browsertest provides real browsers for tests of the phone app, together with the environment of a browser
+// on a person's machine: a desktop that shows notifications, and a push service. None of them requires a network.
 //
-// All that is started for a test ends with it: processes are killed with their children and waited for, servers are closed.
-// Every wait is for an event; a test that waits for what does not come fails when its context ends, and says what it
-// waited for and what the programs printed. Nothing here but a Shared browser may be used by two tests, or from another goroutine
-// than the test's own.
+// Everything that is started for a test ends with the test: processes are killed with their children and waited for,
+// and servers are closed. Every wait is for an event. If the event does not happen, the test fails when its context
+// ends, and prints what it waited for and the output of the programs. Except for a Shared browser, nothing here may
+// be used by two tests, or from another goroutine than the test's own.
 package browsertest
 
 import (
@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// Patience is how long a test with browsers may take in all. It is generous: a browser starts in two seconds on an idle
-// machine, and in thirty on a busy one.
+// Patience is the maximum duration of a test with browsers. It is generous: a browser starts in two seconds on an
+// idle machine, and in thirty on a busy one.
 const Patience = 4 * time.Minute
 
-// reserve is what a test keeps of the time that `go test -timeout` gives all of them, to say what it waited for.
+// reserve is the part of the `go test -timeout` that a test keeps for printing what it waited for.
 const reserve = 5 * time.Second
 
-// Start makes sure that programs and shared libraries are installed, and returns the context of a test that uses them.
-// Without them the test is skipped, but fails where CI is set: `make browsers` installs them.
+// Start checks that programs and shared libraries are installed, and returns the context of a test that uses them. If
+// one is missing, Start skips the test, or fails it if CI is set: `make browsers` installs them.
 func Start(t *testing.T, programs ...string) context.Context {
 	t.Helper()
 	var missing []string
@@ -49,7 +49,7 @@ func Start(t *testing.T, programs ...string) context.Context {
 	return ctx
 }
 
-// installed looks for a program, or for a library that programs load when they need it.
+// installed reports whether a program, or a library that programs load on demand, is installed.
 func installed(name string) bool {
 	if !strings.Contains(name, ".so.") {
 		_, err := exec.LookPath(name)

@@ -15,12 +15,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// site is an application server of the fixture in testdata.
+// site is an application server for the fixture in testdata.
 type site struct {
 	t               *testing.T
 	ctx             context.Context
 	url             string
-	private, public string // VAPID
+	private, public string // VAPID keys
 	client          *http.Client
 	subscribed      feed[webpush.Subscription]
 	names, pressed  feed[string]
@@ -53,7 +53,7 @@ func newSite(ctx context.Context, t *testing.T, push *PushService) *site {
 	return s
 }
 
-// push sends a text and returns the answer's status.
+// push sends a text and returns the status of the answer.
 func (s *site) push(to webpush.Subscription, text string) int {
 	s.t.Helper()
 	res, err := webpush.SendNotificationWithContext(s.ctx, []byte(text), &to, &webpush.Options{
@@ -66,7 +66,7 @@ func (s *site) push(to webpush.Subscription, text string) int {
 	return res.StatusCode
 }
 
-// subscribe has a page subscribe.
+// subscribe makes a page subscribe.
 func (s *site) subscribe(p *Page, name string) webpush.Subscription {
 	s.t.Helper()
 	p.Open(s.url + "/index.html")
@@ -94,7 +94,7 @@ func (s *site) subscribe(p *Page, name string) webpush.Subscription {
 	return subscription
 }
 
-// TestReceiver: what another implementation encrypts is read, what was changed is not.
+// TestReceiver checks that data encrypted by another implementation can be decrypted, and modified data cannot.
 func TestReceiver(t *testing.T) {
 	t.Parallel()
 	ctx := Start(t)

@@ -22,27 +22,27 @@ import (
 	"go.uber.org/goleak"
 )
 
-// ChromiumPrograms are what StartChromium runs, and ShellPrograms what Shell runs, for Start.
+// ChromiumPrograms and ShellPrograms list the programs that StartChromium and Shell run, for Start.
 var (
 	ChromiumPrograms = []string{"chromium"}
 	ShellPrograms    = []string{"chromium-headless-shell"}
 )
 
-// Chromium is a Chromium without a window, of a fresh profile, as one test uses it.
+// Chromium is a headless Chromium with a fresh profile, for one test.
 type Chromium struct {
 	t     *testing.T
 	ctx   context.Context
-	root  context.Context // chromedp's
-	heard *feed[string]   // what its pages print and throw, which is shown when the test fails
+	root  context.Context // chromedp context
+	heard *feed[string]   // output and exceptions of its pages, printed if the test fails
 }
 
-// StartChromium starts a browser for one test.
+// StartChromium starts a full Chromium for one test.
 func StartChromium(ctx context.Context, t *testing.T) *Chromium {
 	t.Helper()
 	return Full().alone(ctx, t)
 }
 
-// StartShell starts what Shell returns for one test.
+// StartShell starts the browser of Shell for one test.
 func StartShell(ctx context.Context, t *testing.T) *Chromium {
 	t.Helper()
 	return Shell().alone(ctx, t)
@@ -54,27 +54,27 @@ func (s *Shared) alone(ctx context.Context, t *testing.T) *Chromium {
 	return s.For(ctx, t)
 }
 
-// Shared is a browser that the tests of a package share: each has a context of its own in it, with what its pages store. It starts
-// with the first test that asks for it. Safe for concurrent use.
+// Shared is a browser that the tests of a package share. Each test has its own browser context, with its own storage.
+// The browser starts with the first test that uses it. Shared is safe for concurrent use.
 type Shared struct {
 	program string
 	once    sync.Once
-	root    context.Context // chromedp's
+	root    context.Context // chromedp context
 	quit    func()
 	err     error
 }
 
-// Shell returns a browser for pages that show no notifications. It has nothing around a page (tabs, menus, extensions), and so costs
-// a third of the processor's time of StartChromium's.
+// Shell returns a browser for pages that show no notifications. It has no tabs, menus or extensions, so it uses a
+// third of the processor time of StartChromium's.
 func Shell() *Shared { return &Shared{program: ShellPrograms[0]} }
 
-// Full returns a whole Chromium, which shows notifications.
+// Full returns a full Chromium, which shows notifications.
 func Full() *Shared { return &Shared{program: ChromiumPrograms[0]} }
 
-// Program returns what the browser needs, for Start.
+// Program returns the program of the browser, for Start.
 func (s *Shared) Program() string { return s.program }
 
-// Root returns chromedp's context of the browser, from which a test makes those of its pages.
+// Root returns the chromedp context of the browser, from which a test creates the contexts of its pages.
 func (s *Shared) Root(t *testing.T) context.Context {
 	t.Helper()
 	if s.once.Do(func() { s.err = s.start() }); s.err != nil {
@@ -95,8 +95,8 @@ func (s *Shared) For(ctx context.Context, t *testing.T) *Chromium {
 	return c
 }
 
-// Main runs the tests of a package that share these browsers, ends the browsers, and fails if goroutines are left. It is called by
-// TestMain, and does not return.
+// Main runs the tests of a package that share these browsers, ends the browsers, and fails if goroutines are left.
+// TestMain calls it. It does not return.
 func Main(m *testing.M, browsers ...*Shared) { goleak.VerifyTestMain(quitting{m, browsers}) }
 
 type quitting struct {
@@ -111,14 +111,14 @@ func (q quitting) Run() int {
 	return q.M.Run()
 }
 
-// Quit ends the browser, if it was started. Nothing may use it from then on.
+// Quit ends the browser if it was started. The browser cannot be used after that.
 func (s *Shared) Quit() {
 	if s.once.Do(func() { s.err = errors.New("the browser was ended") }); s.quit != nil {
 		s.quit()
 	}
 }
 
-// start starts the browser. The arguments have it reach nothing but this machine.
+// start starts the browser. Its arguments limit connections to this machine.
 func (s *Shared) start() error {
 	home, err := os.MkdirTemp("", "chromium")
 	if err != nil {
@@ -156,8 +156,8 @@ func (s *Shared) start() error {
 	return nil
 }
 
-// NewPage opens a tab of the size of a phone. What it stores is not seen by other tabs. When receiver is not nil, the page
-// subscribes to it in place of a push service of the browser's own, which would need a network.
+// NewPage opens a tab of the size of a phone. Other tabs do not see its storage. If receiver is not nil, the page
+// subscribes to it instead of to the browser's own push service, which would require a network.
 func (c *Chromium) NewPage(receiver *Receiver) (*Page, *Worker) {
 	c.t.Helper()
 	w := &Worker{t: c.t, ctx: c.ctx, console: c.console("the service worker")}
@@ -178,7 +178,7 @@ func (c *Chromium) NewPage(receiver *Receiver) (*Page, *Worker) {
 	return &Page{t: c.t, ctx: c.ctx, driver: &chromiumTab{ctx}}, w
 }
 
-// console listens to what a target prints and throws, which is shown when the test fails.
+// console returns a function that records what a target prints and throws, to be printed if the test fails.
 func (c *Chromium) console(who string) func(event any) {
 	return func(event any) {
 		switch e := event.(type) {
@@ -211,7 +211,7 @@ func (c *Chromium) prepare(ctx context.Context, receiver *Receiver) error {
 	return err
 }
 
-// script has a page's subscribe return this subscription.
+// script returns a script that makes a page's subscribe return this subscription.
 func (r *Receiver) script() string {
 	return fmt.Sprintf(`(() => {
 		let held = null;
@@ -229,22 +229,22 @@ func (r *Receiver) script() string {
 type Worker struct {
 	t        *testing.T
 	ctx      context.Context
-	page     context.Context // chromedp's
+	page     context.Context // chromedp context
 	console  func(event any)
 	versions feed[serviceworker.Version]
 	version  serviceworker.Version
-	tab      *chromiumTab // the worker, once it was attached to
-	read     int          // how many of what it has shown Shown has returned
+	tab      *chromiumTab // the worker, once attached
+	read     int          // number of notifications that Shown has returned
 }
 
-// WorkerNotification is one that a service worker has shown.
+// WorkerNotification is a notification that a service worker has shown.
 type WorkerNotification struct {
 	Title, Body, Tag string
 	Actions          []struct{ Action, Title string }
 }
 
-// recording has a service worker keep what it shows. To ask it for its notifications meanwhile would not do: Chromium
-// forgets those that it has noted and not displayed yet.
+// recording makes a service worker keep the notifications that it shows. Asking the worker for its notifications
+// would not work: Chromium forgets those that it has recorded but not displayed yet.
 const recording = `(() => {
 	const show = registration.showNotification.bind(registration);
 	let wake = () => {};
@@ -260,7 +260,7 @@ const recording = `(() => {
 	};
 })()`
 
-// Push hands the worker what was in a push, as the browser does once it has decrypted it. It waits for the worker to be
+// Push passes the content of a push to the worker, as the browser does after decryption. It waits until the worker is
 // active.
 func (w *Worker) Push(origin string, text []byte) {
 	w.t.Helper()
@@ -275,7 +275,7 @@ func (w *Worker) Push(origin string, text []byte) {
 	}
 }
 
-// attach waits for the worker and listens to it.
+// attach waits for the worker and attaches to it.
 func (w *Worker) attach() {
 	w.t.Helper()
 	var err error
@@ -311,7 +311,7 @@ func (w *Worker) Shown() (n WorkerNotification) {
 	return n
 }
 
-// All returns everything that the worker has shown since the first push.
+// All returns all notifications that the worker has shown since the first push.
 func (w *Worker) All() (list []WorkerNotification) {
 	w.t.Helper()
 	text, err := w.tab.eval(w.ctx, "JSON.stringify(shown)")
@@ -327,7 +327,7 @@ func (w *Worker) All() (list []WorkerNotification) {
 // chromiumTab is the context of a target.
 type chromiumTab struct{ ctx context.Context }
 
-// until returns the target's context, which ends with another one too.
+// until returns the target's context, which also ends when end does.
 func (tab *chromiumTab) until(end context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(tab.ctx)
 	stop := context.AfterFunc(end, func() { cancel(context.Cause(end)) })
@@ -357,7 +357,7 @@ func (tab *chromiumTab) eval(ctx context.Context, js string) (text string, err e
 	return text, err
 }
 
-// thrown says what was thrown.
+// thrown returns the text of an exception.
 func thrown(e *runtime.ExceptionDetails) string {
 	if e.Exception != nil && e.Exception.Description != "" {
 		return e.Exception.Description

@@ -6,7 +6,8 @@ import (
 	"github.com/SherClockHolmes/webpush-go"
 )
 
-// TestChromium: a page subscribes to a receiver of the test, which hands what is pushed to the service worker.
+// TestChromium checks that a page subscribes to a receiver of the test, whose pushes the test passes to the service
+// worker.
 func TestChromium(t *testing.T) {
 	t.Parallel()
 	ctx := Start(t, ChromiumPrograms...)

@@ -13,17 +13,17 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Names of the interface. Source: Desktop Notifications Specification 1.3.
+// Names of the D-Bus interface. Source: Desktop Notifications Specification 1.3.
 const (
 	notificationsPath = "/org/freedesktop/Notifications"
 	notificationsName = "org.freedesktop.Notifications"
 )
 
-// Notification is one that a program has shown, or closed.
+// Notification is a notification that a program has shown or closed.
 type Notification struct {
 	ID       uint32
-	Closed   bool // by the program; nothing else than ID is set
-	Replaces bool // one of this ID that was shown before
+	Closed   bool // closed by the program; only ID is set
+	Replaces bool // replaces an earlier one with this ID
 	Summary  string
 	Body     string
 	Actions  []Action
@@ -31,10 +31,10 @@ type Notification struct {
 	Silent   bool
 }
 
-// Action is a button of a notification. The label of the one for the notification itself means nothing.
+// Action is a button of a notification. The label of the action for the notification itself has no meaning.
 type Action struct{ Key, Label string }
 
-// Desktop is a session of its own: a private bus, and on it a daemon that shows notifications to the test.
+// Desktop is a separate desktop session: a private bus with a daemon that passes notifications to the test.
 type Desktop struct {
 	t     *testing.T
 	ctx   context.Context
@@ -44,13 +44,13 @@ type Desktop struct {
 	notes feed[Notification]
 }
 
-// busConfig allows all, and starts no service of the machine.
+// busConfig permits everything and starts no service of the machine.
 const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig><type>session</type><listen>unix:dir=%s</listen><auth>EXTERNAL</auth><policy context="default">
 <allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>`
 
-// NewDesktop starts a session. It needs the program dbus-daemon.
+// NewDesktop starts a session. It requires the program dbus-daemon.
 func NewDesktop(ctx context.Context, t *testing.T) *Desktop {
 	t.Helper()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func NewDesktop(ctx context.Context, t *testing.T) *Desktop {
 	return d
 }
 
-// Next waits for what a program does next: it shows a notification, or closes one.
+// Next waits for the next notification that a program shows or closes.
 func (d *Desktop) Next() Notification {
 	d.t.Helper()
 	n, err := d.notes.next(d.ctx, nil)
@@ -84,7 +84,7 @@ func (d *Desktop) Next() Notification {
 	return n
 }
 
-// Shown waits for the next notification that a program shows, and passes over those that it closes.
+// Shown waits for the next notification that a program shows, and skips closed ones.
 func (d *Desktop) Shown() Notification {
 	d.t.Helper()
 	n, err := d.notes.next(d.ctx, func(n Notification) bool { return !n.Closed })
@@ -94,10 +94,11 @@ func (d *Desktop) Shown() Notification {
 	return n
 }
 
-// All returns everything so far, in order.
+// All returns all notifications so far, in order.
 func (d *Desktop) All() []Notification { return d.notes.all() }
 
-// Press has the person press a button of a notification, which goes away by that. "" presses the notification itself.
+// Press presses a button of a notification, which closes the notification. The label "" presses the notification
+// itself.
 func (d *Desktop) Press(n Notification, label string) {
 	d.t.Helper()
 	key := "default"
@@ -122,17 +123,17 @@ func (d *Desktop) emit(signal string, values ...any) {
 // daemonOf has the methods that programs call on the bus.
 type daemonOf struct{ d *Desktop }
 
-// GetCapabilities says what the daemon can show.
+// GetCapabilities returns the features that the daemon supports.
 func (daemonOf) GetCapabilities() ([]string, *dbus.Error) {
 	return []string{"actions", "body", "persistence"}, nil
 }
 
-// GetServerInformation says which daemon this is, and that it keeps to version 1.2 of the specification.
+// GetServerInformation returns the name of the daemon and the version of the specification, 1.2.
 func (daemonOf) GetServerInformation() (name, vendor, version, spec string, e *dbus.Error) {
 	return "browsertest", "mailroom", "1", "1.2", nil
 }
 
-// Notify shows a notification, in place of an earlier one when replaces is its id.
+// Notify shows a notification. If replaces is not 0, the notification replaces the one with that ID.
 func (s daemonOf) Notify(_ string, replaces uint32, _, summary, body string, actions []string, hints map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
 	n := Notification{ID: replaces, Replaces: replaces != 0, Summary: summary, Body: body}
 	if n.ID == 0 {

@@ -9,13 +9,13 @@ import (
 
 var errEnded = errors.New("there is no more")
 
-// feed is a list that others add to while a test waits for what comes next. Nothing is forgotten. Safe for concurrent
-// use, but for next, which one goroutine may call.
+// feed is a list to which others append while a test waits for the next element. It keeps all elements. It is safe
+// for concurrent use, except that only one goroutine may call next.
 type feed[T any] struct {
 	mu    sync.Mutex
 	list  []T
 	ended bool
-	grown chan struct{} // closed when the list has grown or ended; nil when nobody waits
+	grown chan struct{} // closed when the list has grown or ended; nil if nobody waits
 	read  int
 }
 
@@ -40,15 +40,15 @@ func (f *feed[T]) wake() {
 	}
 }
 
-// all returns what has come so far.
+// all returns all elements so far.
 func (f *feed[T]) all() []T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.list)
 }
 
-// next waits for the first one that nobody has taken yet and that fits, and passes over those before it. It fails with
-// errEnded when no more can come, and with the context's cause.
+// next waits for the first unread element that fits, and skips the elements before it. It returns errEnded when there
+// will be no more elements, or the cause of ctx.
 func (f *feed[T]) next(ctx context.Context, fits func(T) bool) (v T, err error) {
 	for {
 		f.mu.Lock()

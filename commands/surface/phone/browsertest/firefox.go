@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// firefoxPrefs let Firefox push by a service of the test, show notifications on the bus without asking, and reach nothing
-// but this machine. remote.active-protocols 1 is WebDriver BiDi.
+// firefoxPrefs make Firefox use the push service of the test, show notifications on the bus without asking, and
+// connect only to this machine. remote.active-protocols 1 is WebDriver BiDi.
 const firefoxPrefs = `
 user_pref("dom.push.serverURL", %q);
 user_pref("dom.push.testing.allowInsecureServerURL", true);
@@ -34,14 +34,14 @@ user_pref("network.proxy.failover_direct", false);
 user_pref("network.proxy.no_proxies_on", "127.0.0.1");
 `
 
-// Firefox is a Firefox without a window, of a fresh profile.
+// Firefox is a headless Firefox with a fresh profile.
 type Firefox struct {
 	t    *testing.T
 	ctx  context.Context
 	bidi *bidi
 }
 
-// FirefoxPrograms are what StartFirefox and NewDesktop need, for Start.
+// FirefoxPrograms lists what StartFirefox and NewDesktop require, for Start.
 var FirefoxPrograms = []string{"firefox-esr", "dbus-daemon", "libnotify.so.4"}
 
 // StartFirefox starts a browser that subscribes at a push service and shows its notifications on a desktop.
@@ -61,7 +61,7 @@ func StartFirefox(ctx context.Context, t *testing.T, desktop *Desktop, push *Pus
 		"firefox-esr", "--headless", "--no-remote", "--profile", profile, "--remote-debugging-port", "0")
 	f := &Firefox{t: t, ctx: ctx}
 	f.bidi = connectBiDi(ctx, t, address[1]+"/session", func(method string, params json.RawMessage) {
-		p.lines.add(method + " " + string(params)) // shown when the test fails
+		p.lines.add(method + " " + string(params)) // printed if the test fails
 	})
 	f.must("session.new", map[string]any{"capabilities": map[string]any{}}, nil)
 	f.must("session.subscribe", map[string]any{"events": []string{"log.entryAdded", "network.fetchError"}}, nil)
@@ -75,7 +75,7 @@ func (f *Firefox) must(method string, params, result any) {
 	}
 }
 
-// NewPage opens a tab. What it stores and subscribes to is not seen by other tabs.
+// NewPage opens a tab. Other tabs do not see its storage and subscriptions.
 func (f *Firefox) NewPage() *Page {
 	f.t.Helper()
 	var user struct{ UserContext string }

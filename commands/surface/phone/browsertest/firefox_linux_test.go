@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// TestFirefox: pages subscribe each for itself, a push becomes a notification, a button goes back to the service worker,
-// what was changed on the way shows nothing.
+// TestFirefox checks that pages subscribe separately, that a push becomes a notification, that a button reaches the
+// service worker, and that a modified push shows nothing.
 func TestFirefox(t *testing.T) {
 	helper.Long(t)
 	if testing.Short() {

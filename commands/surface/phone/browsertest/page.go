@@ -8,28 +8,28 @@ import (
 	"testing"
 )
 
-// Page is a tab with storage of its own, as that of another person, or the same on another phone. Its methods fail the
-// test when they cannot do what they are for.
+// Page is a tab with its own storage, like that of another person, or of the same person on another phone. Its
+// methods fail the test if they do not succeed.
 type Page struct {
 	t      *testing.T
 	ctx    context.Context
 	driver driver
 }
 
-// driver is what a page needs of a browser.
+// driver is the set of browser operations that a page uses.
 type driver interface {
-	// open goes to an address and returns when it has been loaded.
+	// open loads a URL and returns when the page has been loaded.
 	open(ctx context.Context, url string) error
-	// eval returns the text that an expression of JavaScript resolves to; "" is undefined. The page's own policy does not
-	// bind it.
+	// eval returns the text that a JavaScript expression resolves to, or "" for undefined. The page's own policy does
+	// not apply to the expression.
 	eval(ctx context.Context, js string) (string, error)
 	// click moves the pointer to a point of the window, in CSS pixels, and presses there.
 	click(ctx context.Context, x, y float64) error
-	// press types text where the focus is.
+	// press types text into the focused element.
 	press(ctx context.Context, text string) error
 }
 
-// Open goes to an address and returns when it has been loaded.
+// Open loads a URL and returns when the page has been loaded.
 func (p *Page) Open(url string) {
 	p.t.Helper()
 	if err := p.driver.open(p.ctx, url); err != nil {
@@ -37,8 +37,8 @@ func (p *Page) Open(url string) {
 	}
 }
 
-// Eval evaluates an expression of JavaScript, waits for it when it is a promise, and decodes its JSON into what into
-// points to, unless that is nil.
+// Eval evaluates a JavaScript expression, waits for the result if that is a promise, and decodes its JSON into into,
+// unless into is nil.
 func (p *Page) Eval(js string, into any) {
 	p.t.Helper()
 	text, err := p.driver.eval(p.ctx, "(async () => JSON.stringify(await ("+js+")))()")
@@ -50,8 +50,8 @@ func (p *Page) Eval(js string, into any) {
 	}
 }
 
-// Until waits until an expression of JavaScript is true. It is evaluated anew whenever the document changes, also after
-// the page went elsewhere.
+// Until waits until a JavaScript expression is true. The expression is evaluated again whenever the document changes,
+// even after the page has navigated.
 func (p *Page) Until(js string) {
 	p.t.Helper()
 	watch := fmt.Sprintf(`new Promise((reached, failed) => {
@@ -61,7 +61,7 @@ func (p *Page) Until(js string) {
 		look();
 	})`, js)
 	var err error
-	for range 10 { // a document that goes away takes its promises along
+	for range 10 { // navigation discards pending promises
 		if _, err = p.driver.eval(p.ctx, watch); err == nil {
 			return
 		}
@@ -78,22 +78,23 @@ func (p *Page) Reads(text string) {
 	p.Until("document.body && document.body.innerText.includes(" + quoted(text) + ")")
 }
 
-// Text returns what the page shows now.
+// Text returns the text that the page shows now.
 func (p *Page) Text() (text string) {
 	p.t.Helper()
 	p.Eval("document.body.innerText", &text)
 	return text
 }
 
-// control is an expression for what can be used and has a name: its label, or the text in it.
+// control returns an expression for the usable element with a name, which is its label or its text.
 func control(name string) string {
 	return `[...document.querySelectorAll("button, a[href], input, textarea, summary")].find(e =>
 		!e.disabled && e.checkVisibility({ visibilityProperty: true }) && [e.getAttribute("aria-label"), e.innerText, ...[...(e.labels || [])].map(l => l.innerText)]
 			.some(n => n && n.replace(/\s+/g, " ").trim() === ` + quoted(name) + `))`
 }
 
-// aimed is an expression for where the control of a name is, null if there is none. From then on what the pointer does beside it is
-// kept from the page and noted in window.missed: the page may move between a look and a press.
+// aimed returns an expression for the position of the control with a name, or null if there is none. From then on,
+// pointer events outside the control are kept from the page and recorded in window.missed, because the page may move
+// between locating and pressing the control.
 func aimed(name string) string {
 	return `(() => {
 		const e = ` + control(name) + `;
@@ -115,16 +116,17 @@ func aimed(name string) string {
 	})()`
 }
 
-// Click waits for a button, link or field of a name, and presses it as a person does: where it is, with the pointer. It tries again
-// when the page has moved it away meanwhile.
+// Click waits for a button, link or field with a name, and presses it at its position with the pointer, as a person
+// does. It tries again if the page has moved the element meanwhile.
 func (p *Page) Click(name string) {
 	p.t.Helper()
-	for missed := "yes"; missed != ""; missed, _ = p.driver.eval(p.ctx, `(window.unguard?.(), window.missed ? "yes" : "")`) { // it may have left the page
+	// The click may have left the page.
+	for missed := "yes"; missed != ""; missed, _ = p.driver.eval(p.ctx, `(window.unguard?.(), window.missed ? "yes" : "")`) {
 		var at *struct {
 			X, Y  float64
-			Above string // what lies above it
+			Above string // element that covers it
 		}
-		for at == nil { // it may be made anew between two looks
+		for at == nil { // the element may be recreated between the two steps
 			p.Until(control(name))
 			p.Eval(aimed(name), &at)
 		}
@@ -137,7 +139,7 @@ func (p *Page) Click(name string) {
 	}
 }
 
-// Type waits for a field of a name, presses it and types.
+// Type waits for a field with a name, presses it and types.
 func (p *Page) Type(name, text string) {
 	p.t.Helper()
 	p.Click(name)
@@ -146,7 +148,7 @@ func (p *Page) Type(name, text string) {
 	}
 }
 
-// about says what the page shows, for a failure, also one of waiting for too long.
+// about describes what the page shows, for the message of a failure or a timeout.
 func (p *Page) about() string {
 	ctx, cancel := context.WithTimeout(p.t.Context(), reserve/2)
 	defer cancel()
@@ -157,16 +159,16 @@ func (p *Page) about() string {
 	return "the page shows " + strings.TrimSpace(text)
 }
 
-// quoted makes a literal of JavaScript.
+// quoted returns a JavaScript string literal.
 func quoted(text string) string {
 	literal, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a string has a JSON
+		panic(err) // cannot happen: a string always has a JSON form
 	}
 	return string(literal)
 }
 
-// Quiet waits until no notification of the page's service worker is there any more.
+// Quiet waits until the page's service worker has no more notifications.
 func (p *Page) Quiet() {
 	p.t.Helper()
 	p.Eval(`(async () => {

@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Keep writes a picture, a PNG, into a file of the documentation. It is made small first: 256 colours are enough for a page. One that
-// looks like the picture that is there already is not written.
+// Keep writes a PNG picture into a file of the documentation. It first reduces the picture to 256 colors, which is
+// enough for a page. It does not write a picture that looks like the existing one.
 func Keep(file string, taken []byte) error {
 	decoded, err := png.Decode(bytes.NewReader(taken))
 	if err != nil {
@@ -32,7 +32,7 @@ func Keep(file string, taken []byte) error {
 	return os.WriteFile(file, small.Bytes(), 0o644)
 }
 
-// reduced is a picture with 256 colours: of the colours that hardly differ the most frequent stands for all.
+// reduced returns a picture with 256 colors. Of colors that hardly differ, it keeps the most frequent.
 func reduced(from image.Image) *image.Paletted {
 	bounds, count := from.Bounds(), map[color.RGBA]int{}
 	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(from.At(x, y)).(color.RGBA) }
@@ -44,7 +44,7 @@ func reduced(from image.Image) *image.Paletted {
 	oftener := func(a, b color.RGBA) int {
 		return cmp.Or(count[b]-count[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
 	}
-	alike := map[color.RGBA]bool{} // by their upper bits
+	alike := map[color.RGBA]bool{} // by the upper bits of a color
 	var first, rest color.Palette
 	for _, c := range slices.SortedFunc(maps.Keys(count), oftener) {
 		if kind := (color.RGBA{c.R >> 4, c.G >> 4, c.B >> 4, 0}); alike[kind] {
@@ -69,7 +69,7 @@ func reduced(from image.Image) *image.Paletted {
 	return to
 }
 
-// alike reports whether two pictures differ in no more than a few edges, which Chromium smooths now so, now so.
+// alike reports whether two pictures differ at most in a few edges, which Chromium smooths differently each time.
 func alike(was, is image.Image) bool {
 	if was.Bounds() != is.Bounds() {
 		return false
@@ -81,5 +81,5 @@ func alike(was, is image.Image) bool {
 			differ += int(max(p, q) - min(p, q))
 		}
 	}
-	return differ < 1000 // a letter makes more
+	return differ < 1000 // a changed letter makes a larger difference
 }

@@ -14,14 +14,14 @@ import (
 	"mailroom/orchestrator"
 )
 
-// process is a program of others that tests run.
+// process is an external program that a test runs.
 type process struct {
 	cmd   *exec.Cmd
-	lines feed[string]  // of both its outputs
-	ended chan struct{} // closed when both are at their end
+	lines feed[string]  // of both outputs
+	ended chan struct{} // closed when both outputs have ended
 }
 
-// start starts a program, in a group of its own with all that it starts.
+// start starts a program in its own process group, which all its children join.
 func start(env []string, name string, args ...string) (*process, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -54,14 +54,15 @@ func start(env []string, name string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// kill ends the program and all that it started. It returns when the last of them is gone: whoever inherited the outputs is gone when they end.
+// kill ends the program and all its children. It returns when the last of them has ended: all processes that
+// inherited the outputs have ended when the outputs end.
 func (p *process) kill() {
 	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	p.cmd.Wait()
 	<-p.ended
 }
 
-// prints waits for a line of the outputs, and returns its submatches.
+// prints waits for a line of the outputs that matches, and returns its submatches.
 func (p *process) prints(ctx context.Context, pattern *regexp.Regexp) ([]string, error) {
 	line, err := p.lines.next(ctx, pattern.MatchString)
 	if err != nil {
@@ -70,14 +71,14 @@ func (p *process) prints(ctx context.Context, pattern *regexp.Regexp) ([]string,
 	return pattern.FindStringSubmatch(line), nil
 }
 
-// last is what the program printed, at last.
+// last returns the last lines that the program printed.
 func (p *process) last() string {
 	lines := p.lines.all()
 	return strings.Join(lines[max(0, len(lines)-60):], "\n")
 }
 
-// run starts a program for a test, waits for a line of its outputs, and returns its submatches. The program is killed when the test
-// ends. What it printed is shown when the test has failed.
+// run starts a program for a test, waits for a line of its outputs, and returns the submatches. The program is killed
+// at the end of the test. If the test fails, its output is printed.
 func run(ctx context.Context, t *testing.T, line *regexp.Regexp, env []string, name string, args ...string) (*process, []string) {
 	t.Helper()
 	p, err := start(env, name, args...)

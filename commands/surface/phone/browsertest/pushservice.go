@@ -19,21 +19,21 @@ import (
 	"github.com/coder/websocket/wsjson"
 )
 
-// Push is a message that an application server hands to the push service. Source: RFC 8030.
+// Push is a message from an application server to the push service. Source: RFC 8030.
 type Push struct {
 	Path   string // of the endpoint
 	Header http.Header
 	Body   []byte // encrypted, as in RFC 8291
 }
 
-// Receipt is what a browser says of a push that it got. Source: autopush, "ack" and "nack".
+// Receipt is a browser's response to a push. Source: autopush, "ack" and "nack".
 type Receipt struct {
-	Version string // of the message: "1" is the first that went to a browser
+	Version string // of the message: "1" is the first message to any browser
 	Code    int    // 100 delivered, 101 could not be decrypted, 102 not delivered for another reason
 }
 
-// PushService is one for browsers, as the one that Mozilla runs, which a Firefox reaches by Socket. Endpoints are of a TLS
-// server, since browsers have no other ones.
+// PushService is a push service for browsers, like the one that Mozilla runs. A Firefox connects to it at Socket. The
+// endpoints are on a TLS server, since browsers require that.
 type PushService struct {
 	t        *testing.T
 	ctx      context.Context
@@ -45,11 +45,11 @@ type PushService struct {
 
 	mu    sync.Mutex
 	on    func(*Push) int
-	paths map[string]func(Push) error // of endpoints, to who subscribed
+	paths map[string]func(Push) error // by the path of the endpoint
 	sent  int
 }
 
-// NewPushService starts one.
+// NewPushService starts a push service.
 func NewPushService(ctx context.Context, t *testing.T) *PushService {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -65,10 +65,10 @@ func NewPushService(ctx context.Context, t *testing.T) *PushService {
 	return s
 }
 
-// Socket is the address for a browser.
+// Socket returns the address to which a browser connects.
 func (s *PushService) Socket() string { return "ws" + strings.TrimPrefix(s.socket.URL, "http") + "/" }
 
-// Host is the host of the endpoints, with its port.
+// Host returns the host of the endpoints, with its port.
 func (s *PushService) Host() string { return strings.TrimPrefix(s.tls.URL, "https://") }
 
 // CertificateFile writes the certificate of the endpoints to a file, for SSL_CERT_FILE.
@@ -82,15 +82,16 @@ func (s *PushService) CertificateFile() string {
 	return path
 }
 
-// On has a function see every push before it goes on. It may change the body, and returns the status to answer with; only
-// with 201 the push goes on. It is called from other goroutines, one at a time; nil takes it away.
+// On sets a function that is called for every push before the push is forwarded. The function may change the body,
+// and returns the status of the answer; the push is forwarded only if the status is 201. It is called from other
+// goroutines, one call at a time. nil removes the function.
 func (s *PushService) On(f func(*Push) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.on = f
 }
 
-// Next waits for the next push of an application server, as it went on.
+// Next waits for the next push of an application server and returns it as it was forwarded.
 func (s *PushService) Next() Push {
 	s.t.Helper()
 	p, err := s.pushes.next(s.ctx, nil)
@@ -100,7 +101,7 @@ func (s *PushService) Next() Push {
 	return p
 }
 
-// Received waits for what the browser says next of a push.
+// Received waits for the browser's next response to a push.
 func (s *PushService) Received() Receipt {
 	s.t.Helper()
 	r, err := s.receipts.next(s.ctx, nil)
@@ -110,7 +111,7 @@ func (s *PushService) Received() Receipt {
 	return r
 }
 
-// subscribe makes an endpoint.
+// subscribe creates an endpoint.
 func (s *PushService) subscribe(to func(Push) error) (endpoint string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +120,7 @@ func (s *PushService) subscribe(to func(Push) error) (endpoint string) {
 	return s.tls.URL + path
 }
 
-// push takes a message of an application server.
+// push accepts a message of an application server.
 func (s *PushService) push(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -144,13 +145,13 @@ func (s *PushService) push(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// connect speaks with a browser over its WebSocket until it goes.
+// connect serves a browser over its WebSocket until the browser disconnects.
 func (s *PushService) connect(w http.ResponseWriter, r *http.Request) {
 	s.clients.Add(1)
 	defer s.clients.Done()
 	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: []string{"push-notification"}})
 	if err != nil {
-		return // the browser reports it
+		return // the browser reports the error
 	}
 	defer c.CloseNow()
 	for {
@@ -191,7 +192,7 @@ func (s *PushService) connect(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// notify hands a push to a browser. The caller holds the lock.
+// notify sends a push to a browser. The caller holds the lock.
 func (s *PushService) notify(c *websocket.Conn, channel string, p Push) error {
 	s.sent++
 	return wsjson.Write(s.ctx, c, map[string]any{

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// Receiver has a subscription of its own at a push service, with keys that the test holds: for a device that is no
-// browser, or a browser that cannot subscribe.
+// Receiver has its own subscription at a push service, with keys that the test holds. It stands for a device that is
+// not a browser, or for a browser that cannot subscribe.
 type Receiver struct {
 	t      *testing.T
 	ctx    context.Context
@@ -24,10 +24,10 @@ type Receiver struct {
 	pushes feed[Push]
 
 	Endpoint     string // as in PushSubscription
-	P256dh, Auth string // base64url, not padded
+	P256dh, Auth string // base64url without padding
 }
 
-// NewReceiver subscribes.
+// NewReceiver creates a subscription.
 func NewReceiver(ctx context.Context, t *testing.T, s *PushService) *Receiver {
 	t.Helper()
 	key, err := ecdh.P256().GenerateKey(rand.Reader)
@@ -42,7 +42,7 @@ func NewReceiver(ctx context.Context, t *testing.T, s *PushService) *Receiver {
 	return r
 }
 
-// Next waits for the next push, and returns what is in it.
+// Next waits for the next push and returns its decrypted content.
 func (r *Receiver) Next() []byte {
 	r.t.Helper()
 	p, err := r.pushes.next(r.ctx, nil)
@@ -98,7 +98,7 @@ func (r *Receiver) open(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := len(text) - 1; i >= 0; i-- { // zeros behind the delimiter are padding
+	for i := len(text) - 1; i >= 0; i-- { // zeros after the delimiter are padding
 		if text[i] == 2 {
 			return text[:i], nil
 		} else if text[i] != 0 {

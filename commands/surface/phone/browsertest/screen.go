@@ -16,15 +16,15 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Screen is a page of a browser on a desk, with a keyboard.
+// Screen is a page of a desktop browser with a keyboard.
 type Screen struct {
 	*Page
 	tab    *chromiumTab
 	faults feed[string]
 }
 
-// NewScreen opens a tab of a size, in CSS pixels, in the light or the dark theme. What it stores is not seen by other tabs. What the
-// page throws or prints as an error, and what its policy forbids, fails the test when it ends.
+// NewScreen opens a tab of a size in CSS pixels, in the light or the dark theme. Other tabs do not see its storage.
+// At the end of the test, exceptions, printed errors and policy violations of the page fail the test.
 func (c *Chromium) NewScreen(width, height int64, dark bool) *Screen {
 	c.t.Helper()
 	s := &Screen{}
@@ -69,13 +69,14 @@ func (s *Screen) listen(event any) {
 			s.faults.add("it prints the error " + strings.Join(said, " "))
 		}
 	case *log.EventEntryAdded:
-		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork { // what a request is refused is shown on the page
+		// Failed requests are shown on the page.
+		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork {
 			s.faults.add(fmt.Sprintf("%s: %s", e.Entry.Source, e.Entry.Text))
 		}
 	}
 }
 
-// Hide has the browser minimize the window of the page, or show it again.
+// Hide minimizes the window of the page, or restores it.
 func (s *Screen) Hide(hidden bool) {
 	s.t.Helper()
 	ctx, cancel := s.tab.until(s.ctx)
@@ -93,7 +94,7 @@ func (s *Screen) Hide(hidden bool) {
 	}
 }
 
-// CloseTab closes the tab, as a person does: the page is told, and is given no time.
+// CloseTab closes the tab as a person does: the page is notified, but gets no time to react.
 func (s *Screen) CloseTab() {
 	s.t.Helper()
 	ctx, cancel := s.tab.until(s.ctx)
@@ -103,7 +104,7 @@ func (s *Screen) CloseTab() {
 	}
 }
 
-// keyCodes are what the browser itself goes by for keys that close dialogs and press buttons.
+// keyCodes are the codes by which the browser itself handles keys that close dialogs and press buttons.
 var keyCodes = map[string]int64{"Escape": 27, "Enter": 13, "Tab": 9}
 
 // Key presses keys one after the other, each by its name: "j", "Enter", "Escape", "ArrowDown".
@@ -130,7 +131,7 @@ func (s *Screen) Key(names ...string) {
 	}
 }
 
-// Picture writes what the page shows, as PNG; with whole also what one has to scroll to.
+// Picture writes the visible part of the page as PNG, or, with whole, all of the page.
 func (s *Screen) Picture(file string, whole bool) {
 	s.t.Helper()
 	if err := os.WriteFile(file, s.shot(whole), 0o644); err != nil {
@@ -149,7 +150,7 @@ func (s *Screen) shot(whole bool) []byte {
 	return shot.Data
 }
 
-// Whole is the whole page as PNG, as a window shows it that is as high as the page, but of a height between two bounds.
+// Whole returns the whole page as PNG, as shown in a window of the height of the page, but between least and most.
 func (s *Screen) Whole(width, least, most int64) []byte {
 	s.t.Helper()
 	ctx, cancel := s.tab.until(s.ctx)
@@ -171,7 +172,7 @@ func (s *Screen) Whole(width, least, most int64) []byte {
 	return s.shot(false)
 }
 
-// SetClock has the pages that are opened from now on see another time than this machine's: so much later.
+// SetClock makes pages that are opened from now on see a time that is later than this machine's by a duration.
 func (s *Screen) SetClock(later time.Duration) {
 	s.t.Helper()
 	ctx, cancel := s.tab.until(s.ctx)

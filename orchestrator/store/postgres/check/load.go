@@ -8,8 +8,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Load returns the checks of what goes on at a server: whether something makes it slow, or keeps others waiting. most
-// is how many connections a process takes.
+// Load returns the checks of the activity on a server: whether something makes it slow, or keeps others waiting.
+// most is the number of connections that a process uses.
 func Load(most int) []Check {
 	return []Check{
 		{"connections", func(c *store.Conn, report store.Report) error { return checkConnections(c, most, report) }},
@@ -18,10 +18,10 @@ func Load(most int) []Check {
 	}
 }
 
-// session describes a row of pg_stat_activity as a, for people.
+// session is an expression that describes a row a of pg_stat_activity for people.
 const session = `'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ', user ' || a.usename || coalesce(', host ' || host(a.client_addr), '') || ')', '')`
 
-// fewConnections is how many free places make a note.
+// fewConnections is the number of free connections below which the check reports a note.
 const fewConnections = 10
 
 func checkConnections(c *store.Conn, most int, report store.Report) error {
@@ -39,7 +39,7 @@ func checkConnections(c *store.Conn, most int, report store.Report) error {
 		})
 }
 
-// checkSnapshots names what keeps the server from clearing dead rows away.
+// checkSnapshots names the transactions and replication slots that keep the server from removing dead rows.
 func checkSnapshots(c *store.Conn, report store.Report) error {
 	old, err := c.Texts(`
 		SELECT who || ', for ' || since FROM (
@@ -70,7 +70,7 @@ func checkSnapshots(c *store.Conn, report store.Report) error {
 	return nil
 }
 
-// checkWriting names the transactions that have been writing for long.
+// checkWriting names the transactions that have been writing for a long time.
 func checkWriting(c *store.Conn, report store.Report) error {
 	old, err := c.Texts(`SELECT ` + session +
 		` || ', ' || a.state || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM pg_stat_activity a
@@ -103,7 +103,7 @@ func checkWaits(c *store.Conn, report store.Report) error {
 	return nil
 }
 
-// checkEvents names the transaction that keeps events from those who follow them, which nobody can on a standby.
+// checkEvents names the transaction that delays events for their readers. Nobody can follow events on a standby.
 func checkEvents(c *store.Conn, report store.Report) error {
 	return c.Query(`SELECT `+session+
 		` || ', open for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM settled() AS s JOIN pg_stat_activity a ON a.pid = s.holder
@@ -119,7 +119,7 @@ func checkEvents(c *store.Conn, report store.Report) error {
 	})
 }
 
-// hot are the tables whose rows change most.
+// hot lists the tables whose rows change most often.
 const hot = `('agent_message', 'agent_inbox', 'message_count', 'message_trace')`
 
 func checkDeadRows(c *store.Conn, report store.Report) error {
@@ -138,7 +138,7 @@ func checkDeadRows(c *store.Conn, report store.Report) error {
 	return nil
 }
 
-// checkIndex looks at the index of what waits, which grows where dead rows stay.
+// checkIndex checks the index of waiting messages, which grows if dead rows are not removed.
 func checkIndex(c *store.Conn, report store.Report) error {
 	return c.Query(`SELECT pg_relation_size('agent_message_live'),
 		coalesce((SELECT sum(n) FROM message_count WHERE state IN ('pending', 'retry') AND n > 0), 0)`,
@@ -156,8 +156,8 @@ func checkIndex(c *store.Conn, report store.Report) error {
 		})
 }
 
-// LockedBy names the sessions that may have locked rows of messages, or their table, and are none of ours: somebody may
-// do so by hand, as with SELECT ... FOR UPDATE in a transaction that stays open.
+// LockedBy names the sessions of other programs that may have locked rows of messages, or their table. Somebody may
+// do so by hand, for example with SELECT ... FOR UPDATE in a transaction that stays open.
 func LockedBy(c *store.Conn) ([]string, error) {
 	return c.Texts(`
 		SELECT ` + session +
@@ -183,7 +183,7 @@ func checkRowLocks(c *store.Conn, report store.Report) error {
 	return nil
 }
 
-// Writing names the sessions one of which keeps others from writing.
+// Writing names the sessions that hold advisory locks, one of which keeps others from writing.
 func Writing(c *store.Conn) ([]string, error) {
 	return c.Texts(`SELECT ` + session +
 		` FROM pg_stat_activity a WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid()

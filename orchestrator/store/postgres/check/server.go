@@ -1,4 +1,4 @@
-// Package check asks a PostgreSQL server what an operator should know of it.
+// Package check queries a PostgreSQL server for problems that an operator should know.
 package check
 
 import (
@@ -14,23 +14,23 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A Check asks the server one thing, outside of a transaction.
+// A Check queries the server about one subject, outside of a transaction.
 type Check struct {
 	Name string
 	Ask  func(c *store.Conn, report store.Report) error
 }
 
 const (
-	// Oldest is the oldest version of the server that will do, as server_version_num.
+	// Oldest is the oldest supported version of the server, as server_version_num.
 	Oldest = 140000
-	// Encoding is the only one of a database that holds every message.
+	// Encoding is the only encoding of a database that can represent every message.
 	Encoding = "UTF8"
-	// NameAll is what to do about a server that is a standby.
+	// NameAll is the advice for a server that is a standby.
 	NameAll = "In the address of the database, list all servers of the cluster, and set target_session_attrs=read-write"
 )
 
-// Server returns the checks of what a server is: its version, the settings that a connection should have there, and
-// what an answered send means.
+// Server returns the checks of the server itself: its version, the settings of a connection, and what an
+// acknowledged send means.
 func Server(settings map[string]string) []Check {
 	return []Check{
 		{"server", checkServer},
@@ -64,10 +64,10 @@ func checkServer(c *store.Conn, report store.Report) error {
 	})
 }
 
-// durable are the settings of the server without which it can lose what it has committed.
+// durable lists the settings of the server without which it can lose committed data.
 var durable = []string{"fsync", "full_page_writes"}
 
-// checkSettings compares what a connection has with what it should have.
+// checkSettings compares the settings of the connection with the required ones.
 func checkSettings(c *store.Conn, settings map[string]string, report store.Report) error {
 	var off, other []string
 	for _, name := range durable {
@@ -104,17 +104,17 @@ func checkSettings(c *store.Conn, settings map[string]string, report store.Repor
 	return nil
 }
 
-// sameSetting compares the values of a setting, which the server writes with another unit of time.
+// sameSetting compares two values of a setting. The server may return a value in another unit of time.
 func sameSetting(value, wanted string) bool {
 	a, errA := time.ParseDuration(strings.Replace(value, "min", "m", 1))
 	b, errB := time.ParseDuration(wanted)
 	return strings.EqualFold(value, wanted) || errA == nil && errB == nil && a == b
 }
 
-// counted matches how many standbys synchronous_standby_names waits for; without a number it is one.
+// counted matches the number of standbys in synchronous_standby_names. Without a number, the server waits for one.
 var counted = pattern.New(`(?i)^\s*(?:FIRST|ANY)?\s*(\d+)\s*\(`)
 
-// checkAcknowledged says what an answered send means on this server.
+// checkAcknowledged reports what an acknowledged send means on this server.
 func checkAcknowledged(c *store.Conn, report store.Report) error {
 	var commit, names string
 	var synchronous, all, hidden, standby int64
@@ -126,7 +126,7 @@ func checkAcknowledged(c *store.Conn, report store.Report) error {
 			row.Int(5)
 		return nil
 	})
-	if err != nil || standby != 0 { // which answers no send
+	if err != nil || standby != 0 { // a standby acknowledges no sends
 		return err
 	}
 	wanted := int64(1)

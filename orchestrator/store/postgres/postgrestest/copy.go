@@ -11,19 +11,19 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// template is the database of which Copy makes copies.
+// template is the name of the database that Copy copies.
 const template = "template_mailroom"
 
-// copies has the connections on which this process copies and drops databases, by the server's address: no more than
-// one each, since the server copies one at a time anyway.
+// copies holds the connections on which this process copies and drops databases, by the address of the server. There
+// is one for each server, since a server makes only one copy at a time.
 var copies struct {
 	sync.Mutex
 	at map[string]*pgconn.PgConn
 }
 
-// Copy makes a database on a server, as a copy of one that fill fills, given its address, if no process has yet. drop
-// removes it, whoever is connected to it. What is done to the server goes past a pooler, whose connections would keep
-// it from copying.
+// Copy creates a database on a server as a copy of a template. If no process has created the template yet, fill
+// fills it, given its address. drop removes the copy even if clients are connected to it. The administration of the
+// server bypasses a pooler, whose connections would prevent the copying.
 func Copy(ctx context.Context, server string, fill func(ctx context.Context, address string) error) (address string,
 	drop func() error, err error) {
 	copies.Lock()
@@ -41,7 +41,8 @@ func Copy(ctx context.Context, server string, fill func(ctx context.Context, add
 	c := copies.at[server]
 	name := "t" + strings.ToLower(rand.Text())
 	statement := "CREATE DATABASE " + name + " TEMPLATE " + template
-	if version := c.ParameterStatus("server_version"); !strings.HasPrefix(version, "14.") { // which knows no other way
+	// Version 14 has no other strategy.
+	if version := c.ParameterStatus("server_version"); !strings.HasPrefix(version, "14.") {
 		statement += " STRATEGY file_copy"
 	}
 	if err := c.Exec(ctx, statement).Close(); err != nil {
@@ -54,7 +55,7 @@ func Copy(ctx context.Context, server string, fill func(ctx context.Context, add
 	}, nil
 }
 
-// connectToTemplate connects to a server, and makes the template there unless another process has.
+// connectToTemplate connects to a server, and creates the template there unless another process has.
 func connectToTemplate(ctx context.Context, server string,
 	fill func(ctx context.Context, address string) error) (*pgconn.PgConn, error) {
 	c, err := pgconn.Connect(ctx, server)
@@ -77,7 +78,7 @@ func makeTemplate(ctx context.Context, c *pgconn.PgConn, server string,
 	if err != nil || len(found[0].Rows) > 0 {
 		return err
 	}
-	const begun = template + "_begun" // so that one that somebody was killed at is not taken for made
+	const begun = template + "_begun" // an unfinished template of a killed process has another name
 	for _, statement := range []string{"DROP DATABASE IF EXISTS " + begun + " WITH (FORCE)",
 		"CREATE DATABASE " + begun} {
 		if err := c.Exec(ctx, statement).Close(); err != nil {
@@ -90,14 +91,14 @@ func makeTemplate(ctx context.Context, c *pgconn.PgConn, server string,
 	return c.Exec(ctx, "ALTER DATABASE "+begun+" RENAME TO "+template).Close()
 }
 
-// inDatabase returns the address of a database of Mailroom's in another database of a server.
+// inDatabase returns the address of a Mailroom database in another database of a server.
 func inDatabase(server, name string) string {
 	address, err := url.Parse(server)
 	if err != nil {
 		panic(err)
 	}
 	query := address.Query()
-	query.Set("search_path", "mailroom") // for programs that know nothing of the engine, too
+	query.Set("search_path", "mailroom") // also for programs that do not use the engine
 	if past := query.Get("direct"); past != "" {
 		query.Set("direct", inDatabase(past, name))
 	}

@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// Pooler is a pgbouncer, Debian's, before a server of Start's or Run's.
+// Pooler is a pgbouncer, as packaged by Debian, in front of a server that Start or Run started.
 type Pooler struct {
-	Address string // of the server, through it; more can be added with &
+	Address string // of the server, through the pooler; parameters can be added with &
 
-	config string // its file
+	config string // path of the configuration file
 	as     *syscall.Credential
 	cmd    *exec.Cmd
 }
 
-// PoolerConfig is the configuration that docs/postgres.md advises.
+// PoolerConfig is the configuration that docs/postgres.md recommends.
 const PoolerConfig = `[databases]
 mail = host=db.example
 [pgbouncer]
@@ -39,13 +39,13 @@ default_pool_size = 60
 server_login_retry = 1
 `
 
-// ErrNoPooler says that there is no pgbouncer to start.
+// ErrNoPooler means that pgbouncer is not installed.
 var ErrNoPooler = errors.New("there is no pgbouncer: install Debian's package pgbouncer (`make database`)")
 
 const pgbouncer = "/usr/sbin/pgbouncer"
 
-// Pool starts a pooler with the configuration that is advised, but for the mode, and with further lines, until the test
-// ends. Without pgbouncer it skips the test; with CI set it fails it.
+// Pool starts a pooler with the recommended configuration, except for the mode, and with additional lines, until the
+// test ends. Without pgbouncer it skips the test, or fails the test if CI is set.
 func Pool(t testing.TB, server, mode string, lines ...string) *Pooler {
 	t.Helper()
 	p, err := RunPool(t.Context(), server, mode, lines...)
@@ -59,7 +59,7 @@ func Pool(t testing.TB, server, mode string, lines ...string) *Pooler {
 	return p
 }
 
-// RunPool is Pool for programs, which call Kill at the end.
+// RunPool starts a pooler for programs, which must call Kill at the end.
 func RunPool(ctx context.Context, server, mode string, lines ...string) (*Pooler, error) {
 	if _, err := os.Stat(pgbouncer); err != nil {
 		return nil, ErrNoPooler
@@ -97,7 +97,7 @@ func RunPool(ctx context.Context, server, mode string, lines ...string) (*Pooler
 	return p, p.start(ctx)
 }
 
-// start returns once it lets clients in.
+// start starts the pooler and returns when the pooler accepts clients.
 func (p *Pooler) start(ctx context.Context) (err error) {
 	p.cmd = exec.Command(pgbouncer, "-q", p.config)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
@@ -114,23 +114,23 @@ func (p *Pooler) start(ctx context.Context) (err error) {
 	return fmt.Errorf("pgbouncer does not answer: %w", err)
 }
 
-// Kill ends it without a farewell to its clients.
+// Kill ends the pooler without notice to its clients.
 func (p *Pooler) Kill() {
 	p.cmd.Process.Kill()
 	p.cmd.Wait()
 }
 
-// Restart kills it and starts it again.
+// Restart kills the pooler and starts it again.
 func (p *Pooler) Restart() error {
 	p.Kill()
 	return p.start(context.Background())
 }
 
-// Past adds a way past a pooler to an address through it.
+// Past returns an address through the pooler that also contains the way past it.
 func (p *Pooler) Past(server string) string { return p.Address + "&direct=" + url.QueryEscape(server) }
 
-// Direct returns the address past a pooler for a program that knows nothing of those, which is address where it names
-// no such way.
+// Direct returns the address past a pooler, for a program that does not support such addresses. If address contains
+// no way past a pooler, Direct returns address.
 func Direct(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || !u.Query().Has("direct") {

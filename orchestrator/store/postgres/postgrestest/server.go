@@ -1,5 +1,5 @@
-// Package postgrestest starts a PostgreSQL server for tests: Debian's, in a temporary folder, as a user that is not
-// root.
+// Package postgrestest starts a PostgreSQL server for tests: Debian's version, in a temporary folder, as a user
+// other than root.
 package postgrestest
 
 import (
@@ -23,15 +23,17 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Start starts a server with an empty cluster, which ends with the test, and returns the address of a database for its
-// superuser, to which more can be added with &. settings are further ones, as postgres takes them on its command line.
-// It listens on a socket in its folder only. Without PostgreSQL it skips the test; with CI set it fails it.
+// Start starts a server with an empty cluster until the end of the test, and returns the address of a database for
+// the superuser, to which parameters can be added with &. settings are additional settings in the form of postgres's
+// command line. The server listens only on a socket in its folder. Without PostgreSQL, Start skips the test, or
+// fails the test if CI is set.
 func Start(t testing.TB, settings ...string) (dsn string) {
 	t.Helper()
 	return StartVersion(t, 0, settings...)
 }
 
-// StartVersion is Start with a server of another version than Debian's, which `make servers` installs.
+// StartVersion starts a server of another version than Debian's, which `make servers` installs. Version 0 is
+// Debian's.
 func StartVersion(t testing.TB, version int, settings ...string) (dsn string) {
 	t.Helper()
 	dsn, stop, err := Run(t.Context(), version, strings.Join(settings, " "))
@@ -49,15 +51,14 @@ func StartVersion(t testing.TB, version int, settings ...string) (dsn string) {
 	return dsn
 }
 
-// Variable names the variable with the address of a server that runs already, on which tests have their databases.
-// Without it these are files. See enginetest.Place.
+// Variable is the environment variable with the address of a running server on which tests have their databases.
+// Without it, the databases are files. See enginetest.Place.
 const Variable = "MAILROOM_TEST_STORE"
 
-// Careless are settings of a server for tests of which none is about what is on its disk after a power cut: it is
-// faster.
+// Careless are faster settings of a server, for tests that do not check what is on the disk after a power cut.
 const Careless = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 -c max_wal_size=256MB"
 
-// Run is StartVersion for programs, which call stop at the end; version 0 is Debian's.
+// Run starts a server for programs, which must call stop at the end. Version 0 is Debian's.
 func Run(ctx context.Context, version int, settings string) (dsn string, stop func() error, err error) {
 	s, err := newServer(version)
 	if err != nil {
@@ -83,8 +84,8 @@ func Run(ctx context.Context, version int, settings string) (dsn string, stop fu
 	return dsn, stop, nil
 }
 
-// Standby starts a standby of a server of Start's, which it follows by streaming under a name, until the test ends. It
-// returns its address.
+// Standby starts a standby of a server that Start started, until the end of the test, and returns its address. The
+// standby follows the primary by streaming under the given name.
 func Standby(t testing.TB, primary, name string) (dsn string) {
 	t.Helper()
 	from, err := serverOf(primary)
@@ -110,7 +111,7 @@ func Standby(t testing.TB, primary, name string) (dsn string) {
 	return s.address()
 }
 
-// Stop ends a server that Start has started, as a crash does: it writes nothing more, and drops its sessions.
+// Stop ends a server that Start started, like a crash: the server writes nothing more, and drops its sessions.
 func Stop(t testing.TB, dsn string) {
 	t.Helper()
 	s, err := serverOf(dsn)
@@ -122,14 +123,14 @@ func Stop(t testing.TB, dsn string) {
 	}
 }
 
-// Restart starts a server again that Start has started, after ending it, if it still runs, without a farewell to its
-// clients, as after a power failure. It returns when the server is there again.
+// Restart restarts a server that Start started. If the server is running, it is first ended without notice to its
+// clients, like in a power failure. Restart returns when the server is available again.
 func Restart(dsn string) error {
 	s, err := serverOf(dsn)
 	if err != nil {
 		return err
 	}
-	for range 20 { // a process of the old server may still have its memory
+	for range 20 { // a process of the old server may still hold its shared memory
 		if err = s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "-l", s.log(), "restart"); err == nil {
 			break
 		}
@@ -166,8 +167,8 @@ func serverOf(dsn string) (server, error) {
 // Place returns an address on a server at which there is no database yet.
 func Place(server string) string { return server + "&search_path=t" + strings.ToLower(rand.Text()) }
 
-// SQL runs a statement as a program does that knows nothing of the engine, and returns its rows, columns separated by
-// |. It goes past a pooler.
+// SQL runs a statement like a program that does not use the engine, and returns its rows with columns separated by
+// |. It connects past a pooler.
 func SQL(ctx context.Context, address, statement string) (rows []string, err error) {
 	c, err := pgconn.Connect(ctx, Direct(address))
 	if err != nil {
@@ -178,7 +179,7 @@ func SQL(ctx context.Context, address, statement string) (rows []string, err err
 	for _, result := range results {
 		for _, row := range result.Rows {
 			for i, field := range result.FieldDescriptions {
-				if field.DataTypeOID == pgtype.BoolOID { // as SQLite has it
+				if field.DataTypeOID == pgtype.BoolOID { // as in SQLite
 					row[i] = map[string][]byte{"t": []byte("1"), "f": []byte("0")}[string(row[i])]
 				}
 			}
@@ -188,10 +189,10 @@ func SQL(ctx context.Context, address, statement string) (rows []string, err err
 	return rows, err
 }
 
-// ErrMissing says that there is no server to start.
+// ErrMissing means that no PostgreSQL server is installed.
 var ErrMissing = errors.New("there is no PostgreSQL server: install Debian's package postgresql (`make database`)")
 
-// find returns the folder with the programs of the server in a folder: its own, or the newest that Debian has.
+// find returns the folder with the programs of the server in a folder: its own, or Debian's newest.
 func find(folder string) (string, error) {
 	if bin := filepath.Join(folder, unpacked, "bin"); isThere(bin) {
 		return bin, nil
@@ -208,8 +209,8 @@ func find(folder string) (string, error) {
 	return filepath.Dir(newest), nil
 }
 
-// memory returns a folder in memory, if the system has one with room for a server and TMPDIR names no other, and
-// otherwise "": a database is some 300 files, and to make and remove those takes ten times longer on a disk.
+// memory returns a folder in memory if the system has one with enough space for a server and TMPDIR is not set, and
+// otherwise "". A database has some 300 files, which take ten times longer to create and remove on a disk.
 func memory() string {
 	const shared, enough = "/dev/shm", 4 << 30
 	var space syscall.Statfs_t
@@ -238,12 +239,13 @@ func nobody() (*syscall.Credential, error) {
 
 type server struct {
 	bin, folder string
-	as          *syscall.Credential // nil: as whom the test runs
+	as          *syscall.Credential // nil: the user of the test
 }
 
-// newServer makes a folder for a server.
+// newServer creates a folder for a server.
 func newServer(version int) (s server, err error) {
-	// Not t.TempDir: its name, which holds the test's, can be too long for a socket, and only its owner can enter it.
+	// t.TempDir is not suitable: its name contains the test's name and can be too long for a socket, and only its
+	// owner can enter it.
 	if s.folder, err = os.MkdirTemp(memory(), "postgres"); err != nil {
 		return s, err
 	}
@@ -260,19 +262,19 @@ func newServer(version int) (s server, err error) {
 	if s.bin, err = find(s.folder); err != nil || os.Getuid() != 0 {
 		return s, err
 	}
-	if s.as, err = nobody(); err != nil { // as root PostgreSQL does not start
+	if s.as, err = nobody(); err != nil { // PostgreSQL does not start as root
 		return s, err
 	}
 	return s, os.Chown(s.folder, int(s.as.Uid), int(s.as.Gid))
 }
 
-// start starts it; settings are further ones, as postgres takes them on its command line.
+// start starts the server. settings are additional settings in the form of postgres's command line.
 func (s server) start(settings string) error {
 	options := "-c listen_addresses='' -c max_connections=500 " + settings + " -k '" + s.folder + "'"
 	return s.run("pg_ctl", "-D", s.data(), "-w", "-l", s.log(), "-o", options, "start")
 }
 
-// address is that of a database for its superuser.
+// address returns the address of a database for the superuser.
 func (s server) address() string {
 	return "postgres://postgres@/postgres?host=" + url.QueryEscape(s.folder)
 }
@@ -280,7 +282,7 @@ func (s server) address() string {
 func (s server) data() string { return filepath.Join(s.folder, "data") }
 func (s server) log() string  { return filepath.Join(s.folder, "log") }
 
-// stop ends it, if it runs.
+// stop ends the server if it is running.
 func (s server) stop() error {
 	if s.run("pg_ctl", "-D", s.data(), "status") != nil {
 		return nil
@@ -288,8 +290,8 @@ func (s server) stop() error {
 	return s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "stop")
 }
 
-// run runs one of PostgreSQL's programs to its end. It goes through a file, since a server that pg_ctl starts would
-// hold a pipe open.
+// run runs one of PostgreSQL's programs to its end. The output goes to a file, since a server that pg_ctl starts
+// would keep a pipe open.
 func (s server) run(program string, args ...string) error {
 	output, err := os.CreateTemp("", program)
 	if err != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Session is a connection on which a test runs transactions of its own.
+// Session is a connection on which a test runs its own transactions.
 type Session struct {
 	t testing.TB
 	c *pgconn.PgConn
 }
 
-// Connect connects to a server until the test ends, past a pooler.
+// Connect connects to a server, past a pooler, until the end of the test.
 func Connect(t testing.TB, address string) *Session {
 	t.Helper()
 	c, err := pgconn.Connect(t.Context(), Direct(address))
@@ -32,11 +32,11 @@ func (s *Session) Run(statements string) {
 	}
 }
 
-// Begin begins a transaction as the store does, beside others.
+// Begin begins a transaction like the store does, with the locks that other transactions also hold.
 func (s *Session) Begin() {
 	s.t.Helper()
 	s.Run("BEGIN; SELECT hold_floors(); SELECT pg_current_xact_id()")
 }
 
-// PID is the server's process.
+// PID returns the id of the server's process.
 func (s *Session) PID() uint32 { return s.c.PID() }

@@ -8,18 +8,19 @@ import (
 	"runtime"
 )
 
-// unpacked is the folder for the programs of another version in that of its server.
+// unpacked is the name of the folder for the programs of another version, in the folder of its server.
 const unpacked = "programs"
 
-// installed is where npm has installed a version.
+// installed returns the folder where npm has installed a version.
 func installed(version int) string {
 	_, here, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(here), "..", "testdata", "servers", "node_modules",
 		fmt.Sprint("postgres-", version), "native")
 }
 
-// unpack copies the programs of a version into a server's folder, since the user as whom it runs may not enter the one
-// where they were installed, and makes the links between its libraries, which the package only lists.
+// unpack copies the programs of a version into a server's folder, since the server's user may not be able to enter
+// the folder where they were installed. It also creates the links between the libraries, which the package only
+// lists.
 func unpack(version int, folder string) error {
 	from, to := installed(version), filepath.Join(folder, unpacked)
 	if !isThere(from) {
@@ -32,7 +33,7 @@ func unpack(version int, folder string) error {
 	if err != nil {
 		return err
 	}
-	var links []struct{ Source, Target string } // as native/lib/NAME, both in one folder
+	var links []struct{ Source, Target string } // in the form native/lib/NAME, both in one folder
 	if err := json.Unmarshal(text, &links); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package pulse tells the processes of other hosts that this one is alive, and finds out which of them are dead.
+// Package pulse shows processes on other hosts that this process is alive, and detects processes that are dead.
 package pulse
 
 import (
@@ -17,23 +17,24 @@ import (
 	"mailroom/orchestrator/store/postgres/wire"
 )
 
-// Schema is the SQL that makes the table of the beats.
+// Schema is the SQL that creates the table of the beats.
 //
 //go:embed pulse.sql
 var Schema string
 
-// Pulse tells the processes of other hosts that this one is alive, and finds out which of them are dead. Otherwise the
-// lease of a process that was killed would hold its recipient up until it runs out, more than five minutes.
+// Pulse shows processes on other hosts that this process is alive, and detects processes that are dead. Without it,
+// the lease of a killed process would block its recipient until the lease runs out, for more than five minutes.
 //
-// A process that takes leases draws a random key, which stands in their tokens. It has the server hold an advisory lock
-// on the key, which the server drops when the connection ends; and it writes the time into its row of the table pulse.
-// Another process takes it for dead once both signs have been missing for a while without a break. One is not enough: a
-// server that is restarted drops the locks of all processes, of which each connects again and beats at once; and a
-// process that is stopped does not beat, but the system keeps its connection. Behind a pooler, where no lock outlasts a
-// transaction, the beat decides unless the address names a way past it.
+// A process that takes leases chooses a random key, which its tokens contain. There are two signs of life: the
+// server holds an advisory lock on the key for the process and drops the lock when the connection ends; and the
+// process writes the time into its row of the table pulse (a beat). Other processes consider it dead when both signs
+// have been missing for a while without interruption. One sign is not enough: a server that is restarted drops the
+// locks of all processes, each of which reconnects and beats at once; and a stopped process does not beat, but the
+// system keeps its connection open. Behind a pooler, where no lock outlives a transaction, only the beat counts
+// unless the address contains a way past the pooler.
 //
-// A process that cannot reach the server looks like one whose host is dead. It notices before the others do, and ends
-// its work: see Alive. Safe for concurrent use.
+// A process that cannot reach the server looks to others as if its host were dead. It notices this before the others
+// do, and ends its work, see Alive. Pulse is safe for concurrent use.
 type Pulse struct {
 	Interval time.Duration // between two beats
 
@@ -47,15 +48,15 @@ type Pulse struct {
 	first   chan struct{} // closed after the first beat, or the first failure
 	beating sync.WaitGroup
 
-	asking  sync.Mutex // of whoever asks the server, which may take beatPatience
+	asking  sync.Mutex // held during queries to the server, which may take beatPatience
 	c       *wire.Conn
 	locked  bool // c holds the lock
 	looked  time.Time
-	living  map[int64]bool      // whose lock or beat was there when we looked
-	missing map[int64]time.Time // since when neither was, as seen on c
+	living  map[int64]bool      // processes whose lock or beat was there at the last look
+	missing map[int64]time.Time // since when both signs have been missing, as seen on c
 
-	mu    sync.Mutex // held for a moment only: transactions of the engine wait for it
-	shown bool       // a beat was written: others can tell that we live
+	mu    sync.Mutex // held only for a moment: transactions of the engine wait for it
+	shown bool       // a beat was written, so others can see that this process is alive
 	beat  time.Time
 	alive context.Context // see Alive
 	cut   context.CancelFunc
@@ -65,19 +66,20 @@ const (
 	// DefaultInterval is the time between two beats of a process.
 	DefaultInterval = 10 * time.Second
 
-	// In beats.
-	silentAfter = 3   // a beat that is older does not count
-	cutAfter    = 2   // without a beat for so long, this process ends its work
-	missingFor  = 1.5 // longer than a process needs to connect again; whoever has shown no sign for so long is dead
-	looksPer    = 10  // looks for signs, in the time of a beat
+	// These numbers are multiples of the interval between beats, except looksPer.
+	silentAfter = 3   // older beats do not count
+	cutAfter    = 2   // after this time without a beat, this process ends its work
+	missingFor  = 1.5 // longer than a process needs to reconnect; without signs for this time, it is dead
+	looksPer    = 10  // number of looks for signs per interval
 
-	// For the server's answer. Transactions of the engine wait for the first beat, and the server ends those that are
-	// idle for longer than its idle_in_transaction_session_timeout, see settings.
+	// beatPatience is the time limit for the server's answer. Transactions of the engine wait for the first beat,
+	// and the server ends transactions that are idle for longer than idle_in_transaction_session_timeout, see
+	// settings.
 	beatPatience = 5 * time.Second
 )
 
-// New makes the pulse of a process. It beats from the first Token until Close. connect connects to the database with no
-// patience but ctx's, past a pooler if there is a way.
+// New returns the pulse of a process. It beats from the first Token until Close. connect connects to the database,
+// past a pooler if possible, and tries only until ctx ends.
 func New(every time.Duration, connect func(ctx context.Context) (*wire.Conn, error), log *slog.Logger) *Pulse {
 	p := &Pulse{Interval: every, connect: connect, log: log, first: make(chan struct{}), missing: map[int64]time.Time{}}
 	var random [8]byte
@@ -88,11 +90,11 @@ func New(every time.Duration, connect func(ctx context.Context) (*wire.Conn, err
 	return p
 }
 
-// tokenPrefix begins the token of a lease, before the key.
+// tokenPrefix is the beginning of a lease token, before the key.
 const tokenPrefix = "pulse."
 
-// Token makes the token of a lease out of an id. Before the first it waits until others can tell that this process
-// lives. If that does not succeed the token is the id, and the lease ends when its time is up.
+// Token makes a lease token from an id. The first call waits until others can see that this process is alive. If
+// that fails, the token is the id, and the lease ends when its time is up.
 func (p *Pulse) Token(id string) string {
 	p.begin.Do(func() {
 		p.beating.Add(1)
@@ -107,7 +109,7 @@ func (p *Pulse) Token(id string) string {
 	return fmt.Sprintf("%s%016x-%s", tokenPrefix, p.key, id)
 }
 
-// keyOf returns the key in a token, 0 if there is none.
+// keyOf returns the key in a token, or 0 if there is none.
 func keyOf(token string) int64 {
 	name, found := strings.CutPrefix(token, tokenPrefix)
 	name, _, ended := strings.Cut(name, "-")
@@ -118,8 +120,8 @@ func keyOf(token string) int64 {
 	return key
 }
 
-// Alive returns a context that ends once other processes may soon take this one for dead. Whoever works under a lease
-// stops then: another process will do the work.
+// Alive returns a context that ends when other processes may soon consider this process dead. Work under a lease
+// must then stop, since another process will do that work.
 func (p *Pulse) Alive() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,8 +172,8 @@ func (p *Pulse) tick() error {
 	return err
 }
 
-// lock has the server hold our lock for as long as the connection lasts. One that holds it for a connection which was
-// lost does so until it notices.
+// lock makes the server hold our lock for as long as the connection lasts. If a lost connection still holds the
+// lock, it keeps it until the server notices the loss.
 func (p *Pulse) lock(ctx context.Context) error {
 	if p.locked || p.c.Settings != "" {
 		return nil
@@ -181,12 +183,12 @@ func (p *Pulse) lock(ctx context.Context) error {
 	return err
 }
 
-// pulseSettings are those of the connection: the server is to notice within half a minute that a host is gone, and a beat waits for no
-// disk.
+// pulseSettings are the settings of the connection: the server must notice within half a minute that a host is gone,
+// and a beat does not wait for the disk.
 const pulseSettings = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
 	SET synchronous_commit = off`
 
-// run calls f with the connection, which it opens if need be. p.asking is held.
+// run calls f with the connection, which it opens if necessary. The caller must hold p.asking.
 func (p *Pulse) run(f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(p.ctx, beatPatience)
 	defer cancel()
@@ -201,7 +203,7 @@ func (p *Pulse) run(f func(ctx context.Context) error) error {
 		p.c = c
 		script := `DELETE FROM pulse WHERE seen_at NOT BETWEEN clock_timestamp() - interval '1 hour'
 			AND clock_timestamp() + interval '1 hour'`
-		if c.Settings == "" { // it is our own
+		if c.Settings == "" { // not behind a pooler
 			script = pulseSettings + "; " + script
 		}
 		if err := c.Do(ctx, script); err != nil {
@@ -216,7 +218,7 @@ func (p *Pulse) run(f func(ctx context.Context) error) error {
 	return err
 }
 
-// drop gives up the connection, and what was seen on it: the server may have dropped all locks with it.
+// drop closes the connection and clears what was seen on it, since the server may have dropped all locks with it.
 func (p *Pulse) drop() {
 	if p.c != nil {
 		p.c.Close()
@@ -225,8 +227,8 @@ func (p *Pulse) drop() {
 	clear(p.missing)
 }
 
-// Gone reports whether the process that made a token is known to be dead. While the server is asked something else,
-// that is not known.
+// Gone reports whether the process that made a token is known to be dead. It returns false while another query to
+// the server is running.
 func (p *Pulse) Gone(token string) bool {
 	key := keyOf(token)
 	if key == 0 || key == p.key || !p.asking.TryLock() {
@@ -252,7 +254,7 @@ func (p *Pulse) Gone(token string) bool {
 	return known && p.looked.Sub(since).Seconds() >= missingFor*p.Interval.Seconds()
 }
 
-// look asks for the signs of all processes at once.
+// look reads the signs of all processes at once.
 func (p *Pulse) look(ctx context.Context) error {
 	at := time.Now()
 	silent := (silentAfter * p.Interval).Milliseconds()
@@ -271,15 +273,15 @@ func (p *Pulse) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p.living[key] = true // some are of other programs, whose numbers are nobody's key
+		p.living[key] = true // some locks belong to other programs; their numbers match no key
 	}
 	return nil
 }
 
-// silencePatience bounds how long the end of a pulse takes.
+// silencePatience is the maximum duration of the last statement of a pulse.
 const silencePatience = 2 * time.Second
 
-// Close ends the pulse. A lease that this process still has is over soon.
+// Close ends the pulse. Leases that this process still has end soon after.
 func (p *Pulse) Close() {
 	p.begin.Do(func() { close(p.first) })
 	p.end()
@@ -292,7 +294,7 @@ func (p *Pulse) Close() {
 	if p.shown {
 		ctx, cancel := context.WithTimeout(context.Background(), silencePatience)
 		defer cancel()
-		_ = p.c.Do(ctx, fmt.Sprintf(`DELETE FROM pulse WHERE key = %d`, p.key)) // it is silent from now on, too
+		_ = p.c.Do(ctx, fmt.Sprintf(`DELETE FROM pulse WHERE key = %d`, p.key)) // the beats end in any case
 	}
 	p.drop()
 }

@@ -11,16 +11,16 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// bulk inserts many rows with one statement: what an INSERT of one row says of its parameters, said of arrays. That
-// takes the server half the time. nil is none, for a statement of another form.
+// bulk is a statement that inserts many rows: an INSERT of one row in which arrays replace the parameters. It takes
+// the server half the time. It is nil for a statement of another form.
 type bulk struct{ name, text string }
 
-// insertOfOne matches an INSERT of one row of nothing but parameters.
+// insertOfOne matches an INSERT of one row whose values are all parameters.
 var insertOfOne = pattern.New(`(?s)^\s*(INSERT INTO \w+\s*\([^)]*\))\s*VALUES\s*\(([$\d\s,]+)\)\s*$`)
 
 var arrayTypes = map[uint32]string{pgtype.TextOID: "text[]", pgtype.Int8OID: "bigint[]"}
 
-// prepareBulk prepares the bulk form of a statement, once, if it has one.
+// prepareBulk prepares the bulk form of a statement once, if the statement has one.
 func (c *Conn) prepareBulk(s *statement) error {
 	if s.bulked {
 		return nil
@@ -47,7 +47,7 @@ func (c *Conn) prepareBulk(s *statement) error {
 	return nil
 }
 
-// send sends calls of one statement that follow one another, and returns how many results they have.
+// send sends consecutive calls of one statement, and returns the number of results that they produce.
 func (c *Conn) send(p *pgconn.Pipeline, calls []bound) int {
 	s := calls[0].statement
 	if s.bulk == nil || len(calls) == 1 {

@@ -1,5 +1,5 @@
-// Package wire runs the engine's statements, which are SQLite's, on one connection to a PostgreSQL server: rewritten,
-// prepared, and sent together where their answers are not waited for.
+// Package wire runs the engine's statements, which are written for SQLite, on a connection to a PostgreSQL server.
+// It rewrites and prepares them, and sends them together if their results are not needed at once.
 package wire
 
 import (
@@ -12,27 +12,27 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Conn is one connection with its prepared statements. Values go and come as text, so that a number may stand where the
-// server wants text, as SQLite takes it. Not safe for concurrent use, but for Cancel, Drop and IsOver.
+// Conn is one connection with its prepared statements. Values are sent and received as text, so that a number can be
+// used for a text column, as in SQLite. Conn is not safe for concurrent use, except for Cancel, Drop and IsOver.
 type Conn struct {
 	Raw   *pgconn.PgConn
 	Wrote func()  // called before each statement that may change something
-	Batch []int64 // the rows at hand: what temp.batch is in SQLite
+	Batch []int64 // the current rows, which SQLite has in temp.batch
 
-	ReadOnly bool // what may change something is refused
-	// Settings is the statement that makes them in each transaction, behind a pooler. Statements have no names then,
-	// and nothing is cancelled.
+	ReadOnly bool // statements that may change something are refused
+	// Settings is the statement that makes the settings in each transaction behind a pooler. It is empty without a
+	// pooler. With Settings, prepared statements have no names and nothing is cancelled.
 	Settings string
 
 	dropped    atomic.Bool
 	statements map[string]*statement
 	own        map[string]*own
 	opening    opening
-	later      []bound // what is still to be run, before the next statement
-	failure    error   // what has ended the present transaction
+	later      []bound // statements that were put off, to run before the next one
+	failure    error   // the error that ended the current transaction
 }
 
-// Connect connects. The errors are pgconn's.
+// Connect connects to a server. It returns pgconn's errors.
 func Connect(ctx context.Context, config *pgconn.Config) (*Conn, error) {
 	raw, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
@@ -41,23 +41,23 @@ func Connect(ctx context.Context, config *pgconn.Config) (*Conn, error) {
 	return &Conn{Raw: raw, Wrote: func() {}, statements: map[string]*statement{}, own: map[string]*own{}}, nil
 }
 
-// patience bounds the farewell to a server, and a request to cancel.
+// patience is the time limit for closing a connection in order, and for a cancel request.
 const patience = 2 * time.Second
 
-// Close says farewell, and closes the connection.
+// Close sends the server the end of the session and closes the connection.
 func (c *Conn) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return c.Raw.Close(ctx)
 }
 
-// Drop gives the connection up without a farewell, for which a server that stands still would be waited for.
+// Drop closes the connection without a message to the server, since a server that hangs would delay it.
 func (c *Conn) Drop() {
 	c.dropped.Store(true)
 	c.Raw.Conn().Close()
 }
 
-// IsOver reports whether the connection is known to be closed, or was given up.
+// IsOver reports whether the connection is known to be closed, or was dropped.
 func (c *Conn) IsOver() bool {
 	select {
 	case <-c.Raw.CleanupDone():
@@ -67,7 +67,7 @@ func (c *Conn) IsOver() bool {
 	}
 }
 
-// Cancel ends what the connection is waiting for, and may end the connection.
+// Cancel ends the statement that the connection is waiting for. It may also end the connection.
 func (c *Conn) Cancel() {
 	if c.Settings != "" {
 		c.Drop()
@@ -81,7 +81,7 @@ func (c *Conn) Cancel() {
 // Broken reports whether no transaction is open, or an error has ended it.
 func (c *Conn) Broken() bool { return c.Raw.IsClosed() || c.Raw.TxStatus() != 'T' }
 
-// Failure returns the error that has ended the present transaction, nil if none has.
+// Failure returns the error that has ended the current transaction, or nil.
 func (c *Conn) Failure() error {
 	if c.Raw.TxStatus() != 'E' {
 		return nil
@@ -89,11 +89,11 @@ func (c *Conn) Failure() error {
 	return cmp.Or(c.failure, errors.New("an error aborted the transaction"))
 }
 
-// inFailed is the server's code of what it says to each statement behind the one that has ended the transaction.
+// inFailed is the server's error code for each statement after the one that has ended the transaction.
 const inFailed = "25P02"
 
-// noted returns the error of a statement, unless that only says that an earlier one has ended the transaction: then it
-// is the error of that, which whoever ran it may have had no use for.
+// noted returns the error of a statement. If the statement failed only because an earlier one has ended the
+// transaction, noted returns the error of the earlier statement, which its caller may have ignored.
 func (c *Conn) noted(err error) error {
 	var own *pgconn.PgError
 	switch {
@@ -124,7 +124,7 @@ func (c *Conn) mayWrite() error {
 	return nil
 }
 
-// Do is Script for statements that change nothing of the engine's.
+// Do runs a script of statements that change none of the engine's data, after those that were put off.
 func (c *Conn) Do(ctx context.Context, text string) error {
 	if err := c.RunRest(); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (c *Conn) Do(ctx context.Context, text string) error {
 	return err
 }
 
-// Ask is Do for statements that return something. What is still to be run is not run before.
+// Ask runs statements and returns their results. It does not run the statements that were put off.
 func (c *Conn) Ask(ctx context.Context, text string) ([]*pgconn.Result, error) {
 	script, more := c.withSettings(text)
 	results, err := c.Raw.Exec(ctx, script).ReadAll()

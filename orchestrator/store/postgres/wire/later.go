@@ -11,10 +11,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// maxLater bounds the statements that are still to be run.
+// maxLater is the maximum number of statements that are put off.
 const maxLater = 256
 
-// RunLater runs a statement together with the next one, or with the commit: that saves a round trip.
+// RunLater puts a statement off, to run together with the next one or with the commit, which saves a round trip.
 func (c *Conn) RunLater(text string, args []driver.NamedValue) error {
 	c.opening.here = false
 	if inBatch().MatchString(text) || len(c.later) >= maxLater || c.Raw.TxStatus() != 'T' {
@@ -28,7 +28,7 @@ func (c *Conn) RunLater(text string, args []driver.NamedValue) error {
 	return err
 }
 
-// RunRest runs what is still to be run.
+// RunRest runs the statements that were put off.
 func (c *Conn) RunRest() error {
 	if len(c.later) == 0 {
 		return nil
@@ -37,11 +37,12 @@ func (c *Conn) RunRest() error {
 	return err
 }
 
-// returning is added to an INSERT whose number is asked for. lastval would tell that of a row which a trigger inserts.
+// returning is appended to an INSERT to get the number of the row. lastval could return the number of a row that a
+// trigger inserts.
 const returning = " RETURNING seq"
 
-// InsertBound runs an INSERT of one row into a table whose rows are numbered by seq, and returns the number that it
-// got. It fails if the row was dropped, see store.ErrDropped.
+// InsertBound runs an INSERT of one row into a table that is numbered by seq, and returns the number of the row. It
+// fails if the row was discarded, see store.ErrDropped.
 func (c *Conn) InsertBound(text string, args []driver.NamedValue) (int64, error) {
 	result, _, err := c.run(text+returning, args)
 	if err != nil {
@@ -53,8 +54,9 @@ func (c *Conn) InsertBound(text string, args []driver.NamedValue) (int64, error)
 	return strconv.ParseInt(string(result.Rows[0][0]), 10, 64)
 }
 
-// runAll runs what is still to be run, and then what last sends, in one round trip. It returns the results of all.
-// Error: store.Later for the failure of an earlier one; none of those behind it was run then.
+// runAll runs the statements that were put off and then those that last sends, in one round trip, and returns all
+// results. The error is a store.Later if a statement that was put off failed; the statements after the failed one
+// have not run.
 func (c *Conn) runAll(ctx context.Context, last func(p *pgconn.Pipeline)) (results []*pgconn.Result, err error) {
 	later := c.later
 	c.later = c.later[:0]
@@ -83,7 +85,7 @@ func (c *Conn) runAll(ctx context.Context, last func(p *pgconn.Pipeline)) (resul
 		answer, failure := p.GetResults()
 		reader, is := answer.(*pgconn.ResultReader)
 		if failure == nil && !is {
-			break // all was read
+			break // all results have been read
 		}
 		if is {
 			result := reader.Read()

@@ -8,11 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// setsFirst reports whether what is run next must make the settings first: it begins a transaction behind a pooler.
-// Statements that are sent together are one, too.
+// setsFirst reports whether the next statement must make the settings first, because it begins a transaction behind
+// a pooler. Statements that are sent together also form a transaction.
 func (c *Conn) setsFirst() bool { return c.Settings != "" && c.Raw.TxStatus() == 'I' }
 
-// withSettings returns a script that makes the settings first, if need be, and how many results it has for that.
+// withSettings returns a script that makes the settings first if necessary, and the number of additional results.
 func (c *Conn) withSettings(script string) (whole string, more int) {
 	if !c.setsFirst() {
 		return script, 0
@@ -23,7 +23,7 @@ func (c *Conn) withSettings(script string) (whole string, more int) {
 	return c.Settings + "; " + script, 1
 }
 
-// name is that of a statement to be prepared.
+// name returns the name under which a statement is prepared. Behind a pooler it is empty.
 func (c *Conn) name(name string) string {
 	if c.Settings != "" {
 		return ""

@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// rewrite returns a statement as PostgreSQL reads it, and which of the caller's arguments, counted from 1, its
-// parameters $1, $2, ... take. It changes what differs in writing only:
+// rewrite converts a statement to PostgreSQL's syntax. It also returns which of the caller's arguments, counted from
+// 1, the parameters $1, $2, ... take. It changes only differences of syntax:
 //
 //   - ? and ?N become $1, $2, ... in the order of their first appearance, since PostgreSQL refuses a parameter that the
-//     text does not name. SQLite numbers $N by first appearance, whatever N is, so that no statement is written so.
-//   - A plus in front of an operand, which keeps SQLite from using an index or a value, goes.
-//   - INDEXED BY and NOT INDEXED go; CROSS JOIN, which fixes SQLite's order of joining, becomes JOIN.
-//   - No text reaches an empty BLOB, which is greater than any: what is compared with it is one or is NULL.
-//   - json_object and json_array, which are words of the language since PostgreSQL 16, are quoted, so that they are our functions.
+//     text does not name. SQLite numbers $N by first appearance, whatever N is, so no statement is written that way.
+//   - A plus sign before an operand, which keeps SQLite from using an index or a value, is removed.
+//   - INDEXED BY and NOT INDEXED are removed. CROSS JOIN, which fixes SQLite's join order, becomes JOIN.
+//   - An empty BLOB is greater than any text. A comparison with it becomes a test for NULL.
+//   - json_object and json_array, which are keywords since PostgreSQL 16, are quoted, so that they are our functions.
 //   - rowid, the order of insertion, becomes the column pos.
-//   - temp.batch, the rows at hand, becomes the array that its argument, of number batchArgument, holds. Where a column is looked for in
-//     it, the array is what an index is asked for, in half the time that a join takes.
+//   - temp.batch, the current rows, becomes the array in argument batchArgument. If the statement searches for a column
+//     in temp.batch, the array is used as the key of an index search, which takes half the time of a join.
 //
-// What is quoted or a comment stays as it is.
+// Quoted text and comments are not changed.
 func rewrite(text string) (sql string, arguments []int) {
 	var out strings.Builder
 	r := rewriter{numbers: map[int]int{}}
-	var before token // comments left out
+	var before token // the previous token, without comments
 	for tokens := scan(text); len(tokens) > 0; {
 		t := tokens[0]
 		text, n := r.replace(before, tokens)
 		if text != "" {
 			out.WriteString(t.space + text)
-		} else if n < len(tokens) && tokens[n].space == "" { // nothing is left of it but what parts the two beside it
+		} else if n < len(tokens) && tokens[n].space == "" { // the removed token separated its two neighbours
 			tokens[n].space = t.space
 		}
 		if t.kind != comment {
@@ -39,8 +39,8 @@ func rewrite(text string) (sql string, arguments []int) {
 	return out.String(), r.arguments
 }
 
-// Rewrite returns a statement as a Conn asks it, and which of the caller's arguments, counted from 1, its parameters
-// take.
+// Rewrite returns the statement that a Conn sends for text, and which of the caller's arguments, counted from 1, its
+// parameters take.
 func Rewrite(text string) (sql string, arguments []int) {
 	query, _ := reading(text)
 	return rewrite(query)
@@ -48,13 +48,13 @@ func Rewrite(text string) (sql string, arguments []int) {
 
 type rewriter struct {
 	arguments []int
-	numbers   map[int]int // of the caller's arguments, to that of the parameter
-	last      int         // the largest of the caller's so far: a bare ? is one more
+	numbers   map[int]int // from the caller's argument to the parameter
+	last      int         // the largest argument so far; a bare ? is the next one
 }
 
-// replace returns what stands for the first n of some tokens.
+// replace returns the text that replaces the first n tokens.
 func (r *rewriter) replace(before token, tokens []token) (text string, n int) {
-	words := [3]string{} // the first ones, in capitals
+	words := [3]string{} // the first tokens, in capitals
 	for i := range min(len(words), len(tokens)) {
 		if tokens[i].kind != quoted || i == 0 {
 			words[i] = strings.ToUpper(tokens[i].text)
@@ -96,7 +96,7 @@ func isEmptyBlob(tokens []token) bool {
 	return len(tokens) > 0 && strings.EqualFold(tokens[0].text, "x''")
 }
 
-// batch are the tokens of all rows at hand.
+// batch holds the tokens of the expression for all current rows.
 var batch = scan("(SELECT seq FROM temp.batch)")
 
 func isBatch(tokens []token) bool {
@@ -111,7 +111,7 @@ func isBatch(tokens []token) bool {
 	return true
 }
 
-// parameter returns what stands for ? or ?N.
+// parameter returns the replacement of ? or ?N.
 func (r *rewriter) parameter(text string) string {
 	n := r.last + 1
 	if text != "?" {
@@ -130,16 +130,16 @@ func (r *rewriter) number(n int) string {
 	return "$" + strconv.Itoa(r.numbers[n])
 }
 
-// batchArgument is the number, among the arguments that rewrite returns, of the array of the rows at hand.
+// batchArgument is the number, among the arguments that rewrite returns, of the array of the current rows.
 const batchArgument = 0
 
-// following are the words behind a table that are no other name for it.
+// following holds the words after a table that are not an alias of the table.
 var following = map[string]bool{"JOIN": true, "LEFT": true, "WHERE": true, "ORDER": true, "GROUP": true, "UNION": true}
 
 // A token is a word, a number, a parameter, something quoted, a comment, or one character of anything else.
 type token struct {
 	kind  kind
-	space string // in front of it
+	space string // before the token
 	text  string
 }
 
@@ -149,12 +149,12 @@ const (
 	symbol kind = iota
 	name
 	numeral
-	quoted // as text, a name or a BLOB
+	quoted // text, a name or a BLOB
 	parameter
 	comment
 )
 
-// operand reports whether a plus behind t adds to it.
+// operand reports whether a plus sign after t is an addition.
 func (t token) operand() bool {
 	switch t.kind {
 	case name:
@@ -165,7 +165,7 @@ func (t token) operand() bool {
 	return true
 }
 
-// leading are the words behind which an operand begins.
+// leading holds the words after which an operand begins.
 var leading = func() map[string]bool {
 	words := map[string]bool{}
 	for _, w := range strings.Fields("SELECT WHERE AND OR NOT ON LIMIT OFFSET THEN ELSE WHEN CASE BY IN IS LIKE BETWEEN SET VALUES") {
@@ -174,7 +174,7 @@ var leading = func() map[string]bool {
 	return words
 }()
 
-// scan splits a text into its tokens. The space at the end is dropped.
+// scan splits a text into tokens. White space at the end is dropped.
 func scan(text string) (tokens []token) {
 	for {
 		rest := strings.TrimLeft(text, " \t\r\n")
@@ -188,7 +188,7 @@ func scan(text string) (tokens []token) {
 	}
 }
 
-// first returns the kind and the length of the token that a text begins with.
+// first returns the kind and the length of the first token of a text.
 func first(text string) (kind, int) {
 	c := text[0]
 	switch {
@@ -210,7 +210,8 @@ func first(text string) (kind, int) {
 	return symbol, 1
 }
 
-// quotation is the length of what is quoted at the beginning of a text. The quote stands twice for itself.
+// quotation returns the length of the quoted part at the beginning of a text. A doubled quote is part of the quoted
+// text.
 func quotation(text string) int {
 	for i := 1; i < len(text); i++ {
 		if text[i] == text[0] {
@@ -223,7 +224,7 @@ func quotation(text string) int {
 	return len(text)
 }
 
-// until is the length of a text up to and with an end, all of it if there is none.
+// until returns the length of a text up to and including end, or the whole length if the text does not contain end.
 func until(text, end string) int {
 	if i := strings.Index(text, end); i >= 0 {
 		return i + len(end)
@@ -231,7 +232,7 @@ func until(text, end string) int {
 	return len(text)
 }
 
-// span is how many bytes at the beginning of a text are of a class.
+// span returns the number of bytes at the beginning of a text for which of returns true.
 func span(text string, of func(byte) bool) int {
 	for i := range len(text) {
 		if !of(text[i]) {

@@ -45,7 +45,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// FuzzRewrite looks for texts at which the scanner fails or does not come to an end.
+// FuzzRewrite looks for texts at which the scanner fails or does not end.
 func FuzzRewrite(f *testing.F) {
 	for _, seed := range []string{`SELECT 'a`, `x'`, `--`, `/*`, `?99999999999999999999`, "temp.batch", "IS", "\"",
 		"é ?"} {

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Rows are those that a statement has returned.
+// Rows holds the rows that a statement has returned.
 type Rows struct {
 	fields []pgconn.FieldDescription
 	left   [][][]byte
@@ -24,10 +24,10 @@ func columns(fields []pgconn.FieldDescription) []string {
 	return names
 }
 
-// Close does nothing: all was read.
+// Close does nothing, because all rows have been read.
 func (r *Rows) Close() error { return nil }
 
-// Next stores the values of the next row in dest. Error: io.EOF.
+// Next stores the values of the next row in dest. After the last row it returns io.EOF.
 func (r *Rows) Next(dest []driver.Value) error {
 	if len(r.left) == 0 {
 		return io.EOF
@@ -46,13 +46,13 @@ func decodeRow(dest []driver.Value, fields []pgconn.FieldDescription, row [][]by
 	return nil
 }
 
-// Stream is the answer to a statement, of which one row is kept at a time.
+// Stream is the result of a statement. It keeps one row in memory at a time.
 type Stream struct {
 	reader *pgconn.ResultReader
 	fields []pgconn.FieldDescription
 }
 
-// Stream runs a statement. Nothing else can be run on the connection before the stream is closed.
+// Stream runs a statement. Nothing else can run on the connection until the stream is closed.
 func (c *Conn) Stream(text string, args []driver.NamedValue) (*Stream, error) {
 	if err := c.RunRest(); err != nil {
 		return nil, err
@@ -70,12 +70,12 @@ func (s *Stream) Columns() []string { return columns(s.fields) }
 // Next reports whether there is another row.
 func (s *Stream) Next() bool { return s.reader.NextRow() }
 
-// Row stores the values of the present row in dest.
+// Row stores the values of the current row in dest.
 func (s *Stream) Row(dest []driver.Value) error {
 	return decodeRow(dest, s.fields, s.reader.Values())
 }
 
-// Close reads the rest, and returns the statement's error.
+// Close reads the remaining rows and returns the statement's error.
 func (s *Stream) Close() error {
 	_, err := s.reader.Close()
 	return err

@@ -17,26 +17,26 @@ import (
 // statement is a prepared statement.
 type statement struct {
 	*pgconn.StatementDescription
-	arguments []int // which of the caller's, counted from 1, each parameter takes; batchArgument: the rows at hand
+	arguments []int // the caller's argument for each parameter, counted from 1; batchArgument: the current rows
 	does      batchWork
 	writes    bool
-	bulk      *bulk // for many calls at once, once bulked is set
+	bulk      *bulk // form for many calls at once; set if bulked is set
 	bulked    bool
 }
 
-// batchWork is what a statement does with the rows at hand, beside reading them.
+// batchWork is how a statement changes the current rows.
 type batchWork int
 
 const (
 	leaves  batchWork = iota
-	adds              // its rows
-	removes           // its rows
+	adds              // adds its rows to the current rows
+	removes           // removes its rows from the current rows
 )
 
-// inBatch matches the statements that change the rows at hand, up to what says which.
+// inBatch matches the beginning of statements that change the current rows, up to the part that selects the rows.
 var inBatch = pattern.New(`^\s*(INSERT INTO temp\.batch \(seq\)|DELETE FROM temp\.batch)`)
 
-// reading returns what a statement that changes the rows at hand asks of the database: which rows.
+// reading returns the query that selects the rows, for a statement that changes the current rows.
 func reading(text string) (query string, does batchWork) {
 	switch found := inBatch().FindString(text); {
 	case found == "":
@@ -47,10 +47,11 @@ func reading(text string) (query string, does batchWork) {
 	return strings.Replace(text, "DELETE FROM", "SELECT seq FROM", 1), removes
 }
 
-// maxStatements bounds the prepared statements that a connection keeps; the engine has fewer, only ad hoc ones pile up.
+// maxStatements is the number of prepared statements that a connection keeps. The engine has fewer; only ad hoc
+// statements accumulate.
 const maxStatements = 1000
 
-// prepare returns a statement that is about to be run.
+// prepare returns a statement that is about to run.
 func (c *Conn) prepare(text string) (*statement, error) {
 	s := c.statements[text]
 	if s == nil {
@@ -85,7 +86,7 @@ func (c *Conn) prepare(text string) (*statement, error) {
 // writes matches statements that may change something.
 var writes = pattern.New(`(?i)^\s*(INSERT|UPDATE|DELETE|WITH\b[^;]*\b(INSERT INTO|UPDATE|DELETE FROM)\b|CREATE|DROP|ALTER)\b`)
 
-// ExecBound runs a statement. Its result has how many rows it changed.
+// ExecBound runs a statement. Its result contains the number of rows that it changed.
 func (c *Conn) ExecBound(text string, args []driver.NamedValue) (driver.Result, error) {
 	result, s, err := c.run(text, args)
 	if err != nil {
@@ -108,7 +109,7 @@ func (c *Conn) ExecBound(text string, args []driver.NamedValue) (driver.Result, 
 	return driver.RowsAffected(len(result.Rows)), nil
 }
 
-// QueryBound runs a statement, and returns its rows, which are *Rows, and how many columns they have.
+// QueryBound runs a statement and returns its rows, of type *Rows, and the number of columns.
 func (c *Conn) QueryBound(text string, args []driver.NamedValue) (driver.Rows, int, error) {
 	result, s, err := c.run(text, args)
 	if err != nil {
@@ -117,7 +118,7 @@ func (c *Conn) QueryBound(text string, args []driver.NamedValue) (driver.Rows, i
 	return &Rows{s.Fields, result.Rows}, len(s.Fields), nil
 }
 
-// SetBatch sets the rows at hand.
+// SetBatch sets the current rows.
 func (c *Conn) SetBatch(seqs []int64) { c.Batch = append(c.Batch[:0], seqs...) }
 
 // bound is a statement with the values of its parameters.
@@ -126,7 +127,7 @@ type bound struct {
 	values [][]byte
 }
 
-// bind prepares a statement and its values.
+// bind prepares a statement and encodes its arguments.
 func (c *Conn) bind(text string, args []driver.NamedValue) (bound, error) {
 	s, err := c.prepare(text)
 	if err != nil {
@@ -146,7 +147,7 @@ func (c *Conn) bind(text string, args []driver.NamedValue) (bound, error) {
 	return bound{s, values}, nil
 }
 
-// run runs a statement, after those that are still to be run, and reads all of its answer: nothing else can be run on a
+// run runs a statement after those that were put off, and reads the whole result, since nothing else can run on the
 // connection before.
 func (c *Conn) run(text string, args []driver.NamedValue) (*pgconn.Result, *statement, error) {
 	if result, s := c.ahead(text, args); result != nil {
@@ -172,7 +173,7 @@ func (c *Conn) run(text string, args []driver.NamedValue) (*pgconn.Result, *stat
 	return results[len(results)-1], next.statement, nil
 }
 
-// send sends it in a pipeline.
+// send sends the statement in a pipeline.
 func (b bound) send(p *pgconn.Pipeline) {
 	if b.Name == "" {
 		p.SendQueryParams(b.SQL, b.values, b.ParamOIDs, nil, nil)
@@ -181,7 +182,7 @@ func (b bound) send(p *pgconn.Pipeline) {
 	}
 }
 
-// start runs it by itself, with nothing before it.
+// start runs the statement alone, with nothing before it.
 func (b bound) start(c *Conn) *pgconn.ResultReader {
 	if b.Name == "" {
 		return c.Raw.ExecParams(context.Background(), b.SQL, b.values, b.ParamOIDs, nil, nil)

@@ -8,21 +8,21 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Call is a call of a statement in the server's words, which is not rewritten. Its parameters need types that the
-// server can tell by itself.
+// Call is a call of a statement in PostgreSQL's syntax, which is not rewritten. The server must be able to infer the
+// types of its parameters.
 type Call struct {
 	Text   string
 	Values [][]byte
 }
 
-// own is such a statement. It is prepared when a connection comes to it for the second time: then it will come often,
-// and preparing is a round trip.
+// own is the statement of a Call. It is prepared when a connection uses it for the second time, since it is then
+// likely to be used often, and preparing costs a round trip.
 type own struct {
 	name     string
 	prepared bool
 }
 
-// Begin begins a transaction with calls, in one round trip, and returns their results.
+// Begin begins a transaction and runs calls, in one round trip, and returns the results of the calls.
 func (c *Conn) Begin(ctx context.Context, calls ...Call) ([]*pgconn.Result, error) {
 	c.Batch, c.later = c.Batch[:0], c.later[:0]
 	c.opening.here, c.opening.answer = false, nil
@@ -48,7 +48,7 @@ func (c *Conn) Begin(ctx context.Context, calls ...Call) ([]*pgconn.Result, erro
 	return results[len(all)-len(calls) : len(all)], nil
 }
 
-// Commit runs what is still to be run, and calls, and commits, in one round trip.
+// Commit runs the statements that were put off, then calls, and commits, in one round trip.
 func (c *Conn) Commit(calls ...Call) error {
 	calls = append(calls, Call{Text: "COMMIT"})
 	if err := c.ready(context.Background(), calls); err != nil {
@@ -58,13 +58,13 @@ func (c *Conn) Commit(calls ...Call) error {
 	return err
 }
 
-// Rollback undoes the transaction. What is still to be run is not.
+// Rollback rolls the transaction back, without running the statements that were put off.
 func (c *Conn) Rollback() error {
 	c.later = c.later[:0]
 	return c.Do(context.Background(), "ROLLBACK")
 }
 
-// ready prepares the statements of calls that are about to be sent, as far as that pays. No pipeline may be under way.
+// ready prepares the statements of calls that are about to be sent, if that pays. No pipeline may be in progress.
 func (c *Conn) ready(ctx context.Context, calls []Call) error {
 	if c.Settings != "" {
 		return nil
@@ -94,12 +94,12 @@ func (c *Conn) sendCalls(p *pgconn.Pipeline, calls []Call) {
 	}
 }
 
-// opening is the query with which a transaction began: the ledger begins each with the same. It is sent together with
-// the BEGIN of the next one, which saves a round trip.
+// opening is the query with which a transaction begins: the ledger begins each transaction with the same query. The
+// query is sent together with the BEGIN of the next transaction, which saves a round trip.
 type opening struct {
-	text   string         // "" is none
-	here   bool           // nothing was asked for in this transaction yet
-	answer *pgconn.Result // in this transaction, until that
+	text   string         // "" if there is none
+	here   bool           // no query was run in this transaction yet
+	answer *pgconn.Result // result of the query in this transaction; nil once it is used
 }
 
 func (c *Conn) sendOpening(p *pgconn.Pipeline) {
@@ -108,8 +108,8 @@ func (c *Conn) sendOpening(p *pgconn.Pipeline) {
 	}
 }
 
-// ahead returns the answer to the first query of a transaction, if it was sent ahead, and notes what to send ahead the
-// next time.
+// ahead returns the result of the first query of a transaction if the query was sent ahead. It also records the
+// query to send ahead the next time.
 func (c *Conn) ahead(text string, args []driver.NamedValue) (*pgconn.Result, *statement) {
 	if !c.opening.here {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// array is a list of numbers in the server's form.
+// array returns a list of numbers in the server's syntax.
 func array(numbers []int64) []byte {
 	text := []byte{'{'}
 	for i, n := range numbers {
@@ -24,8 +24,8 @@ func array(numbers []int64) []byte {
 	return append(text, '}')
 }
 
-// encode returns a value for a parameter of a type, nil for NULL. What no text of PostgreSQL's can hold becomes U+FFFD:
-// a NUL, and bytes that are no UTF-8.
+// encode returns a value in the form for a parameter of the given type, or nil for NULL. Characters that
+// PostgreSQL's text cannot hold become U+FFFD: NUL, and bytes that are not valid UTF-8.
 func encode(kind uint32, value any) []byte {
 	switch v := value.(type) {
 	case nil:
@@ -57,7 +57,7 @@ func clean(text string) []byte {
 	return []byte(strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD"))
 }
 
-// decode returns a value as SQLite would: an int64, a float64 or a string, nil for NULL.
+// decode returns a value as SQLite would: an int64, a float64 or a string, or nil for NULL.
 func decode(kind uint32, text []byte) (driver.Value, error) {
 	if text == nil {
 		return nil, nil
@@ -80,7 +80,7 @@ func decode(kind uint32, text []byte) (driver.Value, error) {
 		if errors.Is(err, strconv.ErrRange) {
 			err = nil
 		}
-		if math.IsNaN(f) || math.IsInf(f, 0) { // which no JSON holds
+		if math.IsNaN(f) || math.IsInf(f, 0) { // JSON cannot represent these
 			return string(text), err
 		}
 		return f, err

@@ -1,5 +1,5 @@
-// Package check looks at a database file for what an operator should know of it: its place, who has locked it, and
-// whether it is whole.
+// Package check examines a database file for problems that an operator should know: its place, its locks, and
+// damage.
 package check
 
 import (
@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/store/sqlite/copies"
 )
 
-// File looks at the file at a path and at its folder.
+// File checks the file at a path and its folder.
 func File(path string, report store.Report) {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() == 0 {
@@ -45,7 +45,7 @@ func File(path string, report store.Report) {
 	report("folder", store.Fine, "Mailroom can write files next to the database", "")
 }
 
-// writeBeside writes a file to the disk, of a size for which a disk that is full has no room, and removes it.
+// writeBeside writes and removes a file in a folder. The file is too large for a disk that is full.
 func writeBeside(folder string) error {
 	probe, err := os.CreateTemp(folder, ".mailroom-doctor-*")
 	if err != nil {
@@ -56,7 +56,7 @@ func writeBeside(folder string) error {
 	return errors.Join(err, probe.Sync(), probe.Close())
 }
 
-// FileSystem looks at the one that holds a folder.
+// FileSystem checks the file system of a folder.
 func FileSystem(folder string, report store.Report) {
 	kind, network := fileSystemOf(folder)
 	switch {
@@ -69,7 +69,7 @@ func FileSystem(folder string, report store.Report) {
 	}
 }
 
-// Lockers reports that nobody can write the database at a path since a program holds its lock, and which one that is.
+// Lockers reports that a program holds a lock so that nobody can write the database, and which program that is.
 func Lockers(path string, report store.Report) {
 	var who, pids []string
 	for _, pid := range lockers(path) {
@@ -87,7 +87,7 @@ func Lockers(path string, report store.Report) {
 			"`. Wait until the transaction ends, or end the process, which undoes its uncommitted changes")
 }
 
-// Integrity has SQLite look at the whole file.
+// Integrity runs SQLite's check of the whole file.
 func Integrity(c *store.Conn, path string, report store.Report) error {
 	problems, err := c.Texts(`PRAGMA integrity_check(10)`)
 	if err != nil {
@@ -101,7 +101,7 @@ func Integrity(c *store.Conn, path string, report store.Report) error {
 	return nil
 }
 
-// Log looks at the write-ahead log, which takes size bytes.
+// Log checks the write-ahead log, whose size is given in bytes.
 func Log(c *store.Conn, path string, size int64, report store.Report) error {
 	mode, _, err := c.Text(`PRAGMA journal_mode`)
 	if err != nil {
@@ -121,8 +121,8 @@ func Log(c *store.Conn, path string, size int64, report store.Report) error {
 	return nil
 }
 
-// Recovery returns how to get from a damaged file back to a backup, as commands for a shell. The file is kept with its
-// -wal under a name of its own, for what came after the backup.
+// Recovery returns shell commands that replace a damaged file with a backup. They keep the file and its -wal under
+// other names, because these may have data that is newer than the backup.
 func Recovery(path string) string {
 	return fmt.Sprintf("Stop the programs that use the database. Then run `mv %[1]s %[1]s.damaged; mv %[1]s-wal %[1]s.damaged-wal; "+
 		"mailroom --db %[1]s restore BACKUP`, with your last good backup in place of BACKUP. To save newer data that can still be read, run `sqlite3 %[1]s.damaged .recover`", orchestrator.ShellWord(path))
@@ -134,7 +134,7 @@ func Copies(folders []string, report store.Report) {
 	var left []string
 	bytes := int64(0)
 	for _, folder := range slices.Compact(folders) {
-		_ = copies.EachAbandoned(folder, func(path string) { // a folder that is gone has nothing in it
+		_ = copies.EachAbandoned(folder, func(path string) { // a folder that is gone is empty
 			left = append(left, orchestrator.ShellWord(path))
 			bytes += copies.BytesUnder(path)
 		})

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// networkFileSystems are the magic numbers (statfs(2)) of file systems whose locks or shared memory cannot be relied
-// on.
+// networkFileSystems maps magic numbers (statfs(2)) to the names of file systems whose locks or shared memory are
+// unreliable.
 var networkFileSystems = map[int64]string{
 	unix.NFS_SUPER_MAGIC:  "nfs",
 	unix.SMB_SUPER_MAGIC:  "smb",
@@ -20,7 +20,8 @@ var networkFileSystems = map[int64]string{
 	unix.CEPH_SUPER_MAGIC: "ceph",
 }
 
-// fileSystemOf names the file system that holds a folder, and says whether it is a network one. "" is unknown.
+// fileSystemOf returns the name of the file system of a folder, and whether it is a network one. An unknown name is
+// "".
 func fileSystemOf(folder string) (kind string, network bool) {
 	var s unix.Statfs_t
 	if unix.Statfs(folder, &s) != nil {

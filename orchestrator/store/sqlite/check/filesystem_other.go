@@ -4,7 +4,8 @@ package check
 
 import "golang.org/x/sys/unix"
 
-// fileSystemOf names the file system that holds a folder, and says whether it is a network one. "" is unknown.
+// fileSystemOf returns the name of the file system of a folder, and whether it is a network one. An unknown name is
+// "".
 func fileSystemOf(folder string) (kind string, network bool) {
 	var s unix.Statfs_t
 	if unix.Statfs(folder, &s) != nil {

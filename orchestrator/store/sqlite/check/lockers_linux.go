@@ -11,21 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where SQLite's locks are. Source: https://sqlite.org/walformat.html, "WAL Locks", and PENDING_BYTE in os_unix.c.
+// The bytes that SQLite locks. Source: https://sqlite.org/walformat.html, "WAL Locks", and PENDING_BYTE in
+// os_unix.c.
 const (
-	walWriteLock = 120     // the byte of the -shm that who writes has locked
-	pendingByte  = 1 << 30 // the first of the bytes of the database itself, which who wants it alone has locked
+	walWriteLock = 120     // the byte of the -shm that a writer locks
+	pendingByte  = 1 << 30 // first of the bytes of the database that a connection locks for exclusive access
 )
 
-// lockers returns the numbers of the processes that hold a lock that keeps others from writing the database, as far as
-// this user may see them. It opens none of the files: to close one would drop the locks that SQLite holds on them.
+// lockers returns the ids of the processes that keep others from writing the database, as far as this user may see
+// them. It opens none of the files, since closing one would drop the locks that SQLite holds on them.
 func lockers(path string) (pids []int) {
 	locks, err := os.ReadFile("/proc/locks")
 	if err != nil {
 		return nil
 	}
 	for line := range strings.Lines(string(locks)) {
-		// 1: POSIX  ADVISORY  WRITE 709 08:01:1234 120 120; who waits for a lock has an arrow before POSIX.
+		// For example: "1: POSIX  ADVISORY  WRITE 709 08:01:1234 120 120". A process that waits has "->" before
+		// POSIX.
 		fields := strings.Fields(line)
 		if len(fields) != 8 || fields[1] != "POSIX" || fields[3] != "WRITE" {
 			continue
@@ -33,7 +35,7 @@ func lockers(path string) (pids []int) {
 		pid, _ := strconv.Atoi(fields[4])
 		first, _ := strconv.ParseInt(fields[6], 10, 64)
 		last, err := strconv.ParseInt(fields[7], 10, 64)
-		inLog := first <= walWriteLock && (err != nil || last >= walWriteLock) // err: the last is "EOF"
+		inLog := first <= walWriteLock && (err != nil || last >= walWriteLock) // err: the last byte is "EOF"
 		inode := fields[5][strings.LastIndexByte(fields[5], ':')+1:]
 		if (inLog && hasOpen(pid, path+"-shm", inode) || first >= pendingByte && hasOpen(pid, path, inode)) &&
 			!slices.Contains(pids, pid) {
@@ -43,8 +45,8 @@ func lockers(path string) (pids []int) {
 	return pids
 }
 
-// hasOpen reports whether a path names the file with the inode, and a process has that open. Numbers of inodes count
-// per file system, and some file systems show another number of themselves in /proc/locks than to stat.
+// hasOpen reports whether path names the file with the inode, and the process has that file open. Inode numbers are
+// unique only within a file system, and some file systems have another device number in /proc/locks than in stat.
 func hasOpen(pid int, path, inode string) bool {
 	var file unix.Stat_t
 	if unix.Stat(path, &file) != nil || strconv.FormatUint(file.Ino, 10) != inode {
@@ -57,7 +59,7 @@ func hasOpen(pid int, path, inode string) bool {
 	})
 }
 
-// processName is the name of the program that a process runs; "" is not known.
+// processName returns the name of the program that a process runs, or "" if it is unknown.
 func processName(pid int) string {
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return strings.TrimSuffix(string(name), "\n")

@@ -2,8 +2,8 @@
 
 package check
 
-// lockers is known on Linux only.
+// lockers returns nil. Only Linux provides the processes.
 func lockers(string) []int { return nil }
 
-// processName is known on Linux only.
+// processName returns "". Only Linux provides the name.
 func processName(int) string { return "" }

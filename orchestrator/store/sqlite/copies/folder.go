@@ -14,10 +14,11 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// Folder is a folder in which a copy of the database is made before it is put in its place, with whatever SQLite puts
-// beside it. Its process holds a lock on the folder, which the kernel drops when the process ends, however it ends:
-// that is how others tell what is being made from what a killed process left. The folder is locked and not the copy,
-// since closing a descriptor of a file drops the locks that SQLite has on it.
+// Folder is a folder in which a copy of the database is made before the copy is put in its place, with the files
+// that SQLite creates beside the copy. The process holds a lock on the folder, which the kernel drops when the
+// process ends for any reason. Other processes can thus distinguish copies in progress from the remains of a killed
+// process. The folder is locked and not the copy, since closing a descriptor of a file drops SQLite's locks on that
+// file.
 type Folder struct {
 	path string
 	held *os.File
@@ -29,18 +30,18 @@ const fileName = "copy.db"
 // folderName matches the names of such folders, and of the files in which earlier versions made their copies.
 var folderName = pattern.New(`^\.mailroom-(backup|restore|doctor)-[0-9]+(-wal|-shm|-journal)?$`)
 
-// NewFolder makes a folder for copies, for a purpose (backup, restore) in a folder.
+// NewFolder creates a folder for copies in the given folder. purpose is "backup" or "restore".
 func NewFolder(folder, purpose string) (*Folder, error) {
-	for range 1000 { // others may clean up without a pause
+	for range 1000 { // others may remove folders all the time
 		path, err := os.MkdirTemp(folder, ".mailroom-"+purpose+"-*") // mode 0700
 		if err != nil {
 			return nil, err
 		}
 		held, err := openFolder(path)
 		if err != nil {
-			continue // somebody who cleans up was faster than the lock
+			continue // another process removed the folder before it was locked
 		}
-		_ = flock(held, unix.LOCK_EX) // where there are no such locks, nobody removes anything
+		_ = flock(held, unix.LOCK_EX) // if the lock is not supported, nobody removes folders
 		if is, err := held.Stat(); err == nil {
 			if there, err := os.Lstat(path); err == nil && os.SameFile(is, there) {
 				return &Folder{path, held}, nil
@@ -55,7 +56,7 @@ func openFolder(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 }
 
-// flock is flock(2), repeated when a signal interrupts it.
+// flock calls flock(2), and repeats the call if a signal interrupts it.
 func flock(f *os.File, how int) error {
 	for {
 		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
@@ -64,24 +65,24 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// Copy is the path of the copy.
+// Copy returns the path of the copy.
 func (f *Folder) Copy() string { return filepath.Join(f.path, fileName) }
 
-// Create makes the empty file into which the copy goes, for its owner only.
+// Create creates the empty file for the copy, which only its owner can access.
 func (f *Folder) Create() (*os.File, error) {
 	return os.OpenFile(f.Copy(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// Remove removes the folder with all that is left in it.
+// Remove removes the folder and its contents.
 func (f *Folder) Remove() {
 	os.RemoveAll(f.path)
 	f.held.Close()
 }
 
-// unlockedFor is how long a file that nobody could lock must have been left alone to count as abandoned.
+// unlockedFor is the time without changes after which a file that could not be locked is considered abandoned.
 const unlockedFor = 24 * time.Hour
 
-// EachAbandoned calls f with what killed processes left in a folder while they made copies of a database.
+// EachAbandoned calls f with each path that killed processes left in a folder while they copied a database.
 func EachAbandoned(folder string, f func(path string)) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -92,7 +93,7 @@ func EachAbandoned(folder string, f func(path string)) error {
 			continue
 		}
 		path := filepath.Join(folder, entry.Name())
-		if entry.Type().IsRegular() { // of an earlier version, which locked nothing
+		if entry.Type().IsRegular() { // of an earlier version, which had no locks
 			if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > unlockedFor {
 				f(path)
 			}
@@ -100,7 +101,7 @@ func EachAbandoned(folder string, f func(path string)) error {
 		}
 		left, err := openFolder(path)
 		if err != nil {
-			continue // not ours to remove, or gone
+			continue // it belongs to another user, or is gone
 		}
 		if flock(left, unix.LOCK_EX|unix.LOCK_NB) == nil {
 			f(path)
@@ -110,7 +111,7 @@ func EachAbandoned(folder string, f func(path string)) error {
 	return nil
 }
 
-// Sweep removes what killed processes left in a folder while they made copies of a database.
+// Sweep removes what killed processes left in a folder while they copied a database.
 func Sweep(log *slog.Logger, folder string) {
 	err := EachAbandoned(folder, func(path string) {
 		if err := os.RemoveAll(path); err != nil {
@@ -122,7 +123,7 @@ func Sweep(log *slog.Logger, folder string) {
 	}
 }
 
-// BytesUnder is how much a file has, or all files of a folder.
+// BytesUnder returns the size of a file, or of all files in a folder.
 func BytesUnder(path string) (bytes int64) {
 	_ = filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {

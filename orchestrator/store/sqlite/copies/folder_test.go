@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCopyFoldersBesideSweepers: whoever removes what killed processes left may come between the making of a folder and
-// its lock; whoever made it then makes another.
+// TestCopyFoldersBesideSweepers checks that NewFolder creates another folder if a process that removes abandoned
+// folders removes the first one before it is locked.
 func TestCopyFoldersBesideSweepers(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

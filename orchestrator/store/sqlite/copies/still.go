@@ -1,4 +1,4 @@
-// Package copies copies the files of a database that SQLite has not open, and looks at what is in a copy.
+// Package copies copies the files of a database that SQLite does not have open, and examines the contents of a copy.
 package copies
 
 import (
@@ -12,13 +12,14 @@ import (
 	"mailroom/orchestrator"
 )
 
-// besides are the ends of the names of the files that SQLite keeps beside a database, and without which that is not
-// whole: what was committed last stands in the -wal, and a -journal undoes what was not committed.
+// besides holds the suffixes of the files that SQLite keeps beside a database and that belong to it: the -wal has
+// the last commits, and a -journal undoes what was not committed.
 var besides = []string{"-wal", "-journal"}
 
-// Still copies a database as it stands, byte for byte, with what stands beside it, and returns the names of the files
-// that it took. SQLite never opens the source, and so changes nothing there. All is read twice: files that are the same
-// both times were so together at the moment between. Error: conflict if they never are, since somebody writes them.
+// Still copies a database byte for byte, with the files beside it, and returns the names of the copied files. SQLite
+// never opens the source, so nothing changes there. All files are read twice: if the contents are the same both
+// times, the files were consistent at a moment in between. The error is conflict if they never are, because somebody
+// is writing to them.
 func Still(source, target string) (taken []string, err error) {
 	for range 5 {
 		var still bool
@@ -51,7 +52,7 @@ func copyOnce(source, target string) (taken []string, still bool, err error) {
 	return taken, true, nil
 }
 
-// copyFile copies a file, and reports whether there was one. One that is not there has no copy either.
+// copyFile copies a file, and reports whether the file exists. If it does not, copyFile removes the copy.
 func copyFile(source, target string) (is bool, err error) {
 	from, err := openSource(source)
 	if from == nil {
@@ -74,7 +75,7 @@ func copyFile(source, target string) (is bool, err error) {
 	return true, nil
 }
 
-// openSource opens a file to be copied; nil if there is none.
+// openSource opens a file to be copied. It returns nil if the file does not exist.
 func openSource(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -92,7 +93,7 @@ func openSource(path string) (*os.File, error) {
 	return f, nil
 }
 
-// sameFile reports whether a file and its copy have the same content, or neither is there.
+// sameFile reports whether a file and its copy have the same contents, or neither exists.
 func sameFile(source, target string) (same bool, err error) {
 	a, err := openSource(source)
 	if err != nil {
@@ -124,7 +125,7 @@ func sameFile(source, target string) (same bool, err error) {
 	}
 }
 
-// notCopied is the error for a copy that cannot be written.
+// notCopied returns the error for a copy that cannot be written.
 func notCopied(err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "cannot copy the backup", Err: err,
 		Hint: "Check the permissions and the free space on the disk"}

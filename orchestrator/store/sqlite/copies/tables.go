@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// definitions are what a database has, by name: of each table, view, trigger and index the kind and the statement that
-// made it, and of each table its columns.
+// definitions holds the definitions in a database, by name: for each table, view, trigger and index its kind and the
+// statement that created it, and for each table its columns.
 type definitions struct {
 	made    map[string]string
 	columns map[string][]string
@@ -32,8 +32,8 @@ func definitionsIn(c *store.Conn) (d definitions, err error) {
 	return d, err
 }
 
-// Check refuses a database of the present version whose tables are not those of ours, a new one. A table may have
-// further columns. named is what it is called in the error, invalid_params.
+// Check refuses a database of the current version whose tables differ from those of ours, a new database. Tables may
+// have additional columns. named is the name of the database in the error, which is invalid_params.
 func Check(c, ours *store.Conn, named string) error {
 	have, err := definitionsIn(c)
 	if err != nil {
@@ -64,8 +64,8 @@ func Check(c, ours *store.Conn, named string) error {
 		WithHint("Specify a file that `mailroom backup` created")
 }
 
-// Foreign returns the tables, views and triggers of a database that are not Mailroom's, and their definitions, by name.
-// ours is a new database.
+// Foreign returns the tables, views and triggers of a database that do not belong to Mailroom, and their
+// definitions, by name. ours is a new database.
 func Foreign(c, ours *store.Conn) (foreign map[string]string, err error) {
 	foreign = map[string]string{}
 	err = c.Query(`SELECT lower(name), sql FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')
@@ -87,8 +87,9 @@ func Foreign(c, ours *store.Conn) (foreign map[string]string, err error) {
 	return foreign, err
 }
 
-// MayReplace refuses to replace a database by a copy of a backup where tables of another program would be lost or come
-// in. A backup of the database has the same ones, compared by their definitions. Error: conflict.
+// MayReplace refuses to replace a database with a copy of a backup if tables of another program would be lost or
+// added. A backup of the same database has the same foreign tables; they are compared by definition. The error is
+// conflict.
 func MayReplace(present, backup, ours *store.Conn) error {
 	have, err := Foreign(present, ours)
 	if err != nil {
@@ -113,11 +114,12 @@ func MayReplace(present, backup, ours *store.Conn) error {
 	return refuse("the backup has tables or triggers of another program, such as %s, that are not in the database", brought, have)
 }
 
-// CountMessages counts the messages of a database, archived ones among them.
+// CountMessages counts the messages of a database, including archived ones.
 const CountMessages = `SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*) FROM agent_message_archive)`
 
-// Compare counts the messages of a backup, and those of the present database that it has not, and lists what the
-// queries in outside find in it and not there. present is nil where there is no database.
+// Compare counts the messages of a backup, and the messages of the current database that are missing in the backup.
+// It also lists the results of the outside queries that only the backup returns. present is nil if there is no
+// database.
 func Compare(present, backup *store.Conn, outside []string) (found store.Compared, err error) {
 	if found.Messages, err = backup.Number(CountMessages); err != nil {
 		return found, err
@@ -128,7 +130,8 @@ func Compare(present, backup *store.Conn, outside []string) (found store.Compare
 			return found, err
 		}
 		for _, query := range outside {
-			list, _ := present.Texts(query) // tables of an earlier version may have no such column: then nothing of the kind is there
+			// Tables of an earlier version may lack a column of the query. The query then has no results.
+			list, _ := present.Texts(query)
 			for _, does := range list {
 				there[does] = true
 			}
@@ -144,7 +147,7 @@ func Compare(present, backup *store.Conn, outside []string) (found store.Compare
 	return found, nil
 }
 
-// missing counts the messages of a database that are not in another, archived ones among both.
+// missing counts the messages of a database that are not in another, including archived ones of both.
 func missing(present, backup *store.Conn) (n int64, err error) {
 	for _, table := range []string{"agent_message", "agent_message_archive"} {
 		err := present.Query(`SELECT message_id FROM `+table, func(row store.Row) error {

@@ -11,21 +11,21 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// checkedNext is the version of the tables after which those of what is configured get the constraints that they have
-// since.
+// checkedNext is the last version of the tables without constraints on the configuration tables. The next migration
+// adds the constraints, so the rows are checked when a migration has reached this version.
 const checkedNext = 11
 
-// constraint is one of a table that holds what is configured.
+// constraint is a constraint of a table that holds configuration.
 type constraint struct{ table, text string }
 
-// condition is what each row of the table must fulfil.
+// condition returns the condition that each row of the table must meet.
 func (k constraint) condition() string {
 	_, condition, _ := strings.Cut(k.text, " CHECK ")
 	return condition
 }
 
-// constraints are those of schema.sql. They keep out values of another type than the column's, and names that the
-// engine does not take.
+// constraints returns the constraints in schema.sql. They reject values of a type other than the column's, and names
+// that the engine does not accept.
 var constraints = sync.OnceValue(func() (list []constraint) {
 	for _, table := range regexp.MustCompile(`(?s)\nCREATE TABLE (\w+) \((.*?)\n\);`).FindAllStringSubmatch(mailroom.Schema, -1) {
 		for _, text := range strings.Split(table[2], "\n    CONSTRAINT ")[1:] {
@@ -35,11 +35,11 @@ var constraints = sync.OnceValue(func() (list []constraint) {
 	return list
 })
 
-// onOneLine returns a text with one space for each run of white space, so that a constraint is the same however the
+// onOneLine replaces each run of white space in a text by one space, so that constraints can be compared however the
 // schema breaks its lines.
 func onOneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// CheckConfigured: see store.Driver.
+// CheckConfigured implements store.Driver.
 func (k Keeper) CheckConfigured() error {
 	for _, each := range constraints() {
 		made, _, err := k.Text(`SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?`, each.table)
@@ -55,7 +55,8 @@ func (k Keeper) CheckConfigured() error {
 	return k.checkRows()
 }
 
-// checkRows refuses a database with rows of what is configured that the constraints keep out, and names some of them.
+// checkRows refuses a database with configuration rows that violate the constraints. The error names some of these
+// rows.
 func (k Keeper) checkRows() error {
 	var odd []string
 	for _, each := range constraints() {

@@ -8,12 +8,12 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is
-// unread, and so what a reader was handed under a lease that has ended, though nobody has given it back yet (see
-// UnreadOf). INSTEAD OF triggers make its INSERT deliver and a DELETE read; they are a convenience that only SQLite
-// has. A reading stands in the trace like any other, from within the same transaction, with the view as its actor:
-// inbox_reading in schema.sql does that. Keep them short: each connection parses those of all agents. The name is
-// checked and can stand in SQL; it is quoted for the sake of '-'.
+// inboxView creates the inbox of an agent that the command document defines, NAME_inbox(message_id, payload). The
+// view shows unread messages. These include messages that were handed to a reader whose lease has ended, even if
+// nobody has returned them yet (see UnreadOf). INSTEAD OF triggers turn an INSERT into a delivery and a DELETE into
+// a reading; only SQLite has them. inbox_reading in schema.sql adds such a reading to the trace like any other, in
+// the same transaction, with the view as its actor. Keep the triggers short, since each connection parses those of
+// all agents. The name has been checked and is safe in SQL; it is quoted because it may contain '-'.
 const inboxView = `
 	CREATE VIEW IF NOT EXISTS "%[1]s_inbox" AS
 	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = ''
@@ -31,8 +31,8 @@ const inboxView = `
 	    DELETE FROM reading_lease WHERE message_id = OLD.message_id AND recipient = '%[1]s';
 	END`
 
-// HasInboxTable reports whether a program that knows only the command document has made a table NAME_inbox(message_id,
-// payload).
+// HasInboxTable reports whether a program that uses only the command document has created a table
+// NAME_inbox(message_id, payload).
 func (k Keeper) HasInboxTable(name string) (bool, error) {
 	columns, err := k.inboxTable(name)
 	return slices.Equal(columns, inboxColumns), err
@@ -40,13 +40,13 @@ func (k Keeper) HasInboxTable(name string) (bool, error) {
 
 var inboxColumns = []string{"message_id", "payload"}
 
-// inboxTable returns the columns of the table NAME_inbox, sorted; none if there is no such table.
+// inboxTable returns the columns of the table NAME_inbox, sorted, or none if there is no such table.
 func (k Keeper) inboxTable(name string) ([]string, error) {
 	return k.Texts(`SELECT lower(c.name) FROM sqlite_schema t, pragma_table_info(t.name) c
 		WHERE t.type = 'table' AND lower(t.name) = ? ORDER BY 1`, name+"_inbox")
 }
 
-// MakeInboxView makes the view of an agent's inbox, at that time. Error: conflict, see takeOverInbox.
+// MakeInboxView creates the inbox view of an agent at the given time. The error is conflict, see takeOverInbox.
 func (k Keeper) MakeInboxView(name, at string) error {
 	if err := k.takeOverInbox(name, at); err != nil {
 		return err
@@ -54,8 +54,9 @@ func (k Keeper) MakeInboxView(name, at string) error {
 	return k.Script(fmt.Sprintf(inboxView, name))
 }
 
-// takeOverInbox makes room for the view of an agent's inbox where a program that knows only the command document has a
-// table of that name: what stands in it becomes unread mail of the agent. Error: conflict for a table of another kind.
+// takeOverInbox removes a table with the name of an agent's inbox view, which a program that uses only the command
+// document has created. The rows of the table become unread messages of the agent. The error is conflict if the
+// table has other columns.
 func (k Keeper) takeOverInbox(name, at string) error {
 	columns, err := k.inboxTable(name)
 	if err != nil || len(columns) == 0 {
@@ -80,12 +81,12 @@ func (k Keeper) takeOverInbox(name, at string) error {
 	return k.Script(`DROP TABLE "` + name + `_inbox"`)
 }
 
-// InboxViews returns the agents that have such a view.
+// InboxViews returns the agents that have an inbox view.
 func (k Keeper) InboxViews() ([]string, error) {
 	return k.Texts(`SELECT a.name FROM sqlite_schema s JOIN agents a ON s.name = a.name || '_inbox' WHERE s.type = 'view'`)
 }
 
-// Triggers calls each with every trigger of a table, and the statement that made it.
+// Triggers calls each with the name of every trigger on a table and the statement that created it.
 func (k Keeper) Triggers(each func(name, text string)) error {
 	return k.Query(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'
 		AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')`,
@@ -95,7 +96,7 @@ func (k Keeper) Triggers(each func(name, text string)) error {
 		})
 }
 
-// DropInboxView drops the view of an agent, and with it its triggers.
+// DropInboxView drops the inbox view of an agent together with its triggers.
 func (k Keeper) DropInboxView(name string) error {
 	return k.Script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
 }

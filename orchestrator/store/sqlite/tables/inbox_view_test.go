@@ -10,8 +10,9 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// The table that a program of the document has as an agent's inbox is taken over when the agent is added: what stood in
-// it is unread mail, and the program goes on with its own statements. Another table of that name is left alone.
+// If a program of the command document has created a table as an agent's inbox, the table is taken over when the
+// agent is added: its rows are unread mail, and the program's statements still work. Another table of that name is
+// left unchanged.
 func TestDocumentInboxIsTakenOver(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

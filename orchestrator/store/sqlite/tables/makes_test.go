@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// No statement that makes something is passed over by the search for names that are taken.
+// The search for names that are taken misses no statement that creates something.
 func TestAllThatIsMadeIsLookedFor(t *testing.T) {
 	t.Parallel()
 	madeBy := func(script string) (names []string) {

@@ -1,5 +1,5 @@
-// Package tables makes the tables of a database file, and brings those of older versions to the present one. It also
-// numbers their rows, fills and empties them when a database moves, and makes the views of inboxes.
+// Package tables creates the tables of a database file and migrates those of older versions to the current one. It
+// also numbers their rows, exports and fills them when a database moves, and creates inbox views.
 package tables
 
 import (
@@ -20,15 +20,15 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// firstVersion is the oldest version of the tables that can be brought to the present one, and lastMigrating the last
-// commit whose program can bring older ones to it.
+// firstVersion is the oldest version of the tables that can be migrated to the current one. lastMigrating is the
+// last commit whose program can migrate older versions to firstVersion.
 const (
 	firstVersion  = 9
 	lastMigrating = "cdb7c373da542a3167cedbf9ffe0e71e27990d87"
 )
 
-// Version is that of schema.sql, kept in PRAGMA user_version: the one to which the last migration leads. A change of
-// schema.sql that existing databases must follow comes with a migration.
+// Version is the version of schema.sql, stored in PRAGMA user_version. It is the version to which the last migration
+// leads. A change of schema.sql that existing databases need must come with a migration.
 var Version = func() int {
 	files, err := migrationFiles.ReadDir("migrations")
 	if err != nil {
@@ -37,9 +37,9 @@ var Version = func() int {
 	return firstVersion + len(files)
 }()
 
-// migration returns the script that leads from a version of the tables to the next: the file migrations/N.sql, N being
-// the next version. It holds its own list of what it makes, so that a later schema.sql changes nothing of it. All run
-// in the one transaction that migrates the file. A migrated database must equal a fresh one;
+// migration returns the script that migrates a version of the tables to the next: the file migrations/N.sql, where N
+// is the next version. The script does not depend on schema.sql, so later changes of schema.sql do not affect it.
+// All scripts run in the one transaction that migrates the file. A migrated database must equal a new one;
 // TestMigratedFromOlderVersion compares them.
 func migration(version int) string {
 	text, err := migrationFiles.ReadFile(fmt.Sprintf("migrations/%d.sql", version+1))
@@ -52,33 +52,33 @@ func migration(version int) string {
 // applicationID marks a file as Mailroom's in its header ("MAIL").
 const applicationID = 0x4d41494c
 
-// oldestVersion is the oldest version of the tables whose programs may go on using a database of this one, and write
-// into it: a change that only adds what they can do without leaves it as it is, any other raises it to Version.
-// Every migration stores it in the row of settings that store.SchemaOldest names, since an older program cannot know.
-// It is a variable for a test that builds the next version.
+// oldestVersion is the oldest version of the tables whose programs may continue to use and write a database of this
+// version. A change that only adds what older programs do not need leaves oldestVersion as it is. Any other change
+// raises it to Version. Every migration stores it in the row of settings named by store.SchemaOldest, since an older
+// program does not have this constant. It is a variable for a test that builds the next version.
 var oldestVersion = 12
 
-// ErrForeign is the cause of an error about a database that no mailroom has made.
+// ErrForeign is the cause of an error about a file that Mailroom did not create.
 var ErrForeign = errors.New("the file belongs to another program")
 
-// Keeper keeps the tables of the database that a connection has open: it is what a store.Driver does with them.
+// Keeper manages the tables of an open database. It implements that part of a store.Driver.
 type Keeper struct{ *store.Conn }
 
-// Admit refuses tables that a newer program has made unfit for this one.
+// Admit refuses tables that a newer program has made unusable for this one.
 func (k Keeper) Admit() error {
 	_, err := CheckVersion(k.Conn)
 	return err
 }
 
-// documentColumns are the columns that the command document gives agent_message.
+// documentColumns lists the columns of agent_message in the command document.
 var documentColumns = []string{
 	"message_id", "sender", "recipient", "message_type", "payload", "status", "created_at", "delivered_at",
 	"retry_count", "max_retries", "error_message",
 }
 
-// MayMigrate refuses a database that must not be migrated: one of a newer mailroom, one in which names of ours are
-// taken, and one of another program unless a database is to be made there. It looks at one moment, since others may be
-// migrating the file now.
+// MayMigrate refuses a database that must not be migrated: a database of a newer version of Mailroom, one in which
+// needed names are taken, and one of another program unless making is set. All checks see the same snapshot, since
+// others may be migrating the file.
 func MayMigrate(c *store.Conn, making bool) error {
 	if err := c.Script("BEGIN"); err != nil {
 		return err
@@ -94,8 +94,8 @@ func MayMigrate(c *store.Conn, making bool) error {
 	return checkOurs(c)
 }
 
-// checkOurs refuses a file in which another program has tables, and none of them is agent_message: who names it has
-// most likely named the wrong one.
+// checkOurs refuses a file with tables of another program and without agent_message. A user who names such a file
+// has most likely named the wrong one.
 func checkOurs(c *store.Conn) error {
 	have, err := c.Texts(`SELECT lower(name) FROM sqlite_schema WHERE type = 'table'
 		AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
@@ -107,9 +107,9 @@ func checkOurs(c *store.Conn) error {
 		WithHint("To use another file, set --db or MAILROOM_DB. To add Mailroom's tables to this file, run `mailroom --db FILE init` with the path of this file")
 }
 
-// checkRoom refuses a database of another program before anything is changed in it: one whose agent_message lacks a
-// column of the document's, or that has a table (an index, ...) of its own under a name which is to be made. What is
-// done to ours would be done to it.
+// checkRoom refuses a database of another program before anything in it is changed: one whose agent_message lacks a
+// column of the command document, or one with a table, index or other object under a name that must be created. A
+// migration would otherwise change that program's tables.
 func checkRoom(c *store.Conn, version int) error {
 	have, err := c.Texts(`SELECT lower(name) FROM sqlite_schema`)
 	if err != nil {
@@ -150,15 +150,15 @@ func checkRoom(c *store.Conn, version int) error {
 	return nil
 }
 
-// makes matches the name of what a statement of our scripts makes, or renames something to.
+// makes matches the name that a statement of our scripts creates or renames something to.
 var makes = pattern.New(`(?m)^(?:CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW|TRIGGER)|ALTER TABLE \w+ RENAME TO) (\w+)`)
 
-// adoptedTable is the name that the document's own agent_message has while it is copied.
+// adoptedTable is the temporary name of an existing agent_message while its rows are copied.
 const adoptedTable = "agent_message_adopted"
 
-// makeTables turns version 0, a database without a version, into the present one: an empty file, or one in which a
-// program that knows only the command document made its own agent_message. That table is adopted: its rows are copied
-// in their order, and the next delivery finds and tidies them.
+// makeTables creates the current tables in a database without a version: an empty file, or one in which a program
+// that uses only the command document created its own agent_message. The rows of that table are copied in their
+// order, and the next delivery finds and completes them.
 func makeTables(c *store.Conn) error {
 	there, err := c.Number(`SELECT count(*) FROM sqlite_schema WHERE lower(name) = 'agent_message'`)
 	if err != nil {
@@ -186,9 +186,9 @@ func makeTables(c *store.Conn) error {
 	return store.Seed(c)
 }
 
-// Migrate brings the database to Version in one transaction. Many processes may call it at once on a new file:
-// the first to get the write lock does the work, the others find it done. made is told the id of a database that this
-// made of an empty file, before anybody else can see it.
+// Migrate migrates the database to Version in one transaction. Many processes may call it at once on a new file: the
+// first that gets the write lock does the work, and the others find it done. made is called with the id of a
+// database that this call created in an empty file, before anybody else can see the database.
 func (k Keeper) Migrate(made func(id string)) error {
 	version, err := CheckVersion(k.Conn)
 	if err != nil || version >= Version {
@@ -255,8 +255,8 @@ func (k Keeper) migrateLocked(made func(id string)) error {
 	return k.Shut() // also sets the version
 }
 
-// noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version
-// of the configuration changes with that, since it is what every process looks at before it reads or writes: see
+// noteVersion stores which programs may use the tables from now on, and gives an id to a database without one. It
+// also changes the version of the configuration, which every process checks before it reads or writes: see
 // Config.Load of package ledger.
 func noteVersion(c *store.Conn) error {
 	now := orchestrator.Stamp(time.Now())
@@ -271,9 +271,9 @@ func noteVersion(c *store.Conn) error {
 	return err
 }
 
-// CheckVersion returns the version of an open database; 0 is that it has no tables of ours. It refuses one that is
-// another program's, one that is older than firstVersion, and a newer one unless that has noted that programs of this
-// version may use it.
+// CheckVersion returns the version of an open database, or 0 if it has no Mailroom tables. It refuses a database of
+// another program and one that is older than firstVersion. It also refuses a newer database, unless a row of
+// settings permits programs of this version to use it.
 func CheckVersion(c *store.Conn) (int, error) {
 	var version, application int
 	err := c.Query(`SELECT user_version, application_id FROM pragma_user_version, pragma_application_id`,
@@ -296,13 +296,13 @@ func CheckVersion(c *store.Conn) (int, error) {
 	case version <= Version:
 		return version, nil
 	}
-	noted, _, _ := c.Text(`SELECT value FROM settings WHERE key = '` + store.SchemaOldest + `'`) // a damaged one says nothing
+	// If the database is damaged, noted is empty and permits nothing.
+	noted, _, _ := c.Text(`SELECT value FROM settings WHERE key = '` + store.SchemaOldest + `'`)
 	return version, store.Outgrown(version, Version, noted)
 }
 
-// PrepareFile makes a new, empty file as the database needs it: mode 0600 in a folder with mode 0700, pages that can be
-// given back to the file system, WAL. What exists is left alone, except that a database in another journal mode is
-// switched to WAL.
+// PrepareFile prepares a new, empty file: pages that can be returned to the file system, and WAL mode. It leaves an
+// existing file unchanged, except that it switches another journal mode to WAL.
 func PrepareFile(c *store.Conn) error {
 	pages, err := c.Number("PRAGMA page_count")
 	if err != nil {

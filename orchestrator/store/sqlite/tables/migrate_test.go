@@ -19,10 +19,10 @@ import (
 	"mailroom/orchestrator/router"
 )
 
-// dump is the whole definition of a database, for comparing.
+// dump returns the whole definition of a database, for comparison.
 func dump(t *testing.T, path string) []string {
 	t.Helper()
-	// Tables by their columns: ALTER TABLE leaves another text than CREATE TABLE.
+	// Tables are compared by their columns, since ALTER TABLE leaves another text than CREATE TABLE.
 	rows, err := enginetest.Plain(t, path).Query(`
 		SELECT type || ' ' || name || ': ' || coalesce(sql, '') FROM sqlite_schema WHERE type <> 'table'
 		UNION ALL
@@ -44,7 +44,7 @@ func dump(t *testing.T, path string) []string {
 	return list
 }
 
-// A database that began as the document's own table is migrated, equals a fresh one, and keeps its rows.
+// A database that began as the command document's own table is migrated, equals a new one, and keeps its rows.
 func TestMigratedEqualsFresh(t *testing.T) {
 	t.Parallel()
 	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), filepath.Join(t.TempDir(), "old.db")
@@ -82,7 +82,7 @@ func TestMigratedEqualsFresh(t *testing.T) {
 	}
 }
 
-// schema.sql must be readable by SQLite 3.31 and say nothing that only a newer one knows.
+// schema.sql must be valid for SQLite 3.31 and use nothing that only newer versions have.
 func TestSchemaIsPlain(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"STRICT", "GENERATED", "RETURNING", "->>", "WITHOUT ROWID", "REFERENCES"} {
@@ -95,7 +95,7 @@ func TestSchemaIsPlain(t *testing.T) {
 	}
 }
 
-// A database of an older version is migrated, equals a fresh one, and keeps its rows.
+// A database of an older version is migrated, equals a new one, and keeps its rows.
 func TestMigratedFromOlderVersion(t *testing.T) {
 	t.Parallel()
 	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), enginetest.OldVersion(t)
@@ -130,7 +130,8 @@ func TestMigratedFromOlderVersion(t *testing.T) {
 	}
 }
 
-// refused checks that a database can be neither read nor written, for a reason, and that nothing in it changes.
+// refused checks that a database can be neither read nor written, for the given reason, and that nothing in it
+// changes.
 func refused(t *testing.T, path, reason string) {
 	t.Helper()
 	before, mode := dump(t, path), journalMode(t, path)
@@ -151,7 +152,7 @@ func refused(t *testing.T, path, reason string) {
 	want.Equal(t, "the journal mode", journalMode(t, path), mode)
 }
 
-// A database of a version that cannot be migrated any more is refused.
+// A database of a version that can no longer be migrated is refused.
 func TestTooOldVersions(t *testing.T) {
 	t.Parallel()
 	for version := 1; version < 9; version++ {
@@ -165,7 +166,7 @@ func TestTooOldVersions(t *testing.T) {
 	}
 }
 
-// Rows that the tables do not take any more are named, and stay.
+// Rows that the tables no longer accept are named in the error, and are kept.
 func TestOddRowsOfOlderVersion(t *testing.T) {
 	t.Parallel()
 	for statement, names := range map[string]string{
@@ -199,8 +200,8 @@ func TestOddRowsOfOlderVersion(t *testing.T) {
 	}
 }
 
-// A file that somebody else has made is not used if its tables lack what keeps odd rows out, or hold such rows
-// nevertheless.
+// A file that somebody else has created is refused if its tables lack the constraints that keep invalid rows out, or
+// contain such rows nevertheless.
 func TestForeignConfiguration(t *testing.T) {
 	t.Parallel()
 	for statement, reason := range map[string]string{
@@ -223,8 +224,9 @@ func TestForeignConfiguration(t *testing.T) {
 	}
 }
 
-// A table, index or view of another program under one of our names is refused, whatever the letters, and nothing is
-// changed: in a file without a version, beside the document's own table, and in one of an older version.
+// A table, index or view of another program with a name that Mailroom needs is refused, in upper and lower case, and
+// nothing is changed: in a file without a version, beside the command document's own table, and in a file of an
+// older version.
 func TestForeignTablesAreRefused(t *testing.T) {
 	t.Parallel()
 	plain := func(t *testing.T) string { return filepath.Join(t.TempDir(), "foreign.db") }

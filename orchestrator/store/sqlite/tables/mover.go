@@ -9,12 +9,12 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// movedVersion is added to the version of the tables when the database has moved away, so that programs refuse it that
-// do not know store.MovedTo.
+// movedVersion is added to the version of the tables when the database has moved away, so that programs without
+// support for store.MovedTo refuse the database.
 const movedVersion = 1 << 24
 
-// HoldStill gives numbers out of range others: the other place may not be able to go on from them. The write lock keeps
-// everybody else out.
+// HoldStill renumbers rows if numbers are out of range, since the other place may not be able to continue from them.
+// The write lock keeps everybody else out.
 func (k Keeper) HoldStill(bool) error {
 	for _, n := range store.Numbered {
 		last, err := k.lastOf(n.Table, n.Column)
@@ -51,7 +51,7 @@ func (k Keeper) Tables() (list []store.MovedTable, err error) {
 	return list, err
 }
 
-// keys are the columns of the unique indexes of a table.
+// keys returns the columns of each unique index of a table.
 func (k Keeper) keys(table string) (keys [][]string, err error) {
 	err = k.Query(`SELECT group_concat(i.name) FROM pragma_index_list(?1) l JOIN pragma_index_info(l.name) i
 		WHERE l."unique" GROUP BY l.name`, func(row store.Row) error {
@@ -85,7 +85,7 @@ func (k Keeper) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error
 	return nil
 }
 
-// Numbers returns the last number that was given to a row, by table.
+// Numbers returns, by table, the last number that was given to a row.
 func (k Keeper) Numbers() (map[string]int64, error) {
 	numbers := map[string]int64{}
 	for _, n := range store.Numbered {
@@ -98,7 +98,7 @@ func (k Keeper) Numbers() (map[string]int64, error) {
 	return numbers, nil
 }
 
-// Filled sets the numbers that come next.
+// Filled sets the numbers from which the tables continue.
 func (k Keeper) Filled(last map[string]int64) error {
 	for _, n := range store.Numbered {
 		if _, err := k.Exec(`DELETE FROM sqlite_sequence WHERE name = ?`, n.Table); err != nil {
@@ -116,7 +116,7 @@ func (k Keeper) Filled(last map[string]int64) error {
 	return nil
 }
 
-// Shut has triggers refuse what is written by hand, and raises the version of the tables for older programs.
+// Shut creates triggers that reject writes by hand, and raises the version of the tables for older programs.
 func (k Keeper) Shut() error {
 	settings, err := store.MoveSettings(k.Conn)
 	if err != nil {
@@ -141,7 +141,7 @@ func (k Keeper) Shut() error {
 	return k.Script(script)
 }
 
-// closedTo is what the triggers of Shut refuse.
+// closedTo lists the operations that the triggers of Shut reject.
 var closedTo = []string{"insert", "update", "delete"}
 
 // letIn drops the triggers of Shut.

@@ -2,12 +2,12 @@ package tables
 
 import "mailroom/orchestrator/store"
 
-// The number of a row is given by SQLite: one more than the largest there ever was. Somebody may write any other by
-// hand. After the largest that there can be, SQLite gives none any more, and nobody could send, or do anything else
-// that is traced. One that an archived message has would keep its message, and all that are archived with it, out of
-// the archive.
+// SQLite numbers the rows: each number is one more than the largest that was ever used. Anybody can write a row with
+// another number by hand. After the largest possible number SQLite gives out no more, and nobody could send a
+// message or do anything else that is traced. If an archived message has the number of another message, neither that
+// message nor the others that are archived with it could be archived.
 
-// IsExhausted reports whether SQLite has hardly a number left for the rows of a table.
+// IsExhausted reports whether SQLite has almost no numbers left for the rows of a table.
 func (k Keeper) IsExhausted() bool {
 	for _, n := range store.Numbered {
 		if last, err := k.lastOf(n.Table, n.Column); err == nil && last >= store.AlarmedNumber {
@@ -17,19 +17,19 @@ func (k Keeper) IsExhausted() bool {
 	return false
 }
 
-// lastOf is the largest number that SQLite goes on from.
+// lastOf returns the largest number of a table, from which SQLite continues.
 func (k Keeper) lastOf(table, column string) (int64, error) {
 	return k.Number(`SELECT ` + lastNumber(table, column))
 }
 
-// lastNumber is lastOf as an expression.
+// lastNumber returns an SQL expression for the largest number of a table.
 func lastNumber(table, column string) string {
 	return `max(coalesce((SELECT max(` + column + `) FROM ` + table + `), 0),
 		coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '` + table + `'), 0))`
 }
 
-// Renumber gives rows whose numbers are out of range the numbers that come next, in their order. A row that cannot be
-// changed keeps its own.
+// Renumber gives rows whose numbers are out of range the next numbers, in their order. A row that cannot be changed
+// keeps its number.
 func (k Keeper) Renumber() error {
 	for _, n := range store.Numbered {
 		if err := k.renumberTable(n.Table, n.Column); err != nil {
@@ -39,7 +39,7 @@ func (k Keeper) Renumber() error {
 	return nil
 }
 
-// RenumberMessages is Renumber for messages alone, and for those in the archive.
+// RenumberMessages gives new numbers to messages whose numbers are out of range, including archived messages.
 func (k Keeper) RenumberMessages() error {
 	const archived = `coalesce((SELECT max(seq) FROM agent_message_archive), 0)`
 	last, err := k.Number(`SELECT max(` + archived + `, ` + lastNumber("agent_message", "seq") + `)`)
@@ -57,11 +57,11 @@ func (k Keeper) RenumberMessages() error {
 
 func (k Keeper) renumberTable(table, column string) error {
 	used := []string{`SELECT max(` + column + `) FROM ` + table + ` WHERE ` + column + ` <= ?`}
-	if column == "seq" { // rows of the one table are moved into the other, and counted up to a number
+	if column == "seq" { // rows move between these tables, and are counted up to a number
 		used = append(used, `SELECT max(seq) FROM agent_message WHERE seq <= ?`,
 			`SELECT max(seq) FROM agent_message_archive WHERE seq <= ?`,
 			`SELECT max(n) FROM message_count WHERE recipient = '' AND state = 'counted' AND n <= ?`,
-			// and an agent owns what is behind it
+			// An agent owns the messages after this number.
 			`SELECT max(CAST(value AS INTEGER)) FROM settings WHERE key LIKE 'former.%'
 				AND CAST(value AS INTEGER) <= ?`)
 	}
@@ -92,7 +92,7 @@ func (k Keeper) renumberTable(table, column string) error {
 	return err
 }
 
-// RenumberArchived gives the rows of temp.batch whose number an archived message has the numbers that come next.
+// RenumberArchived gives the next numbers to the rows of temp.batch whose numbers are used by archived messages.
 func (k Keeper) RenumberArchived() error {
 	var taken []int64
 	err := k.Query(`SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq`,

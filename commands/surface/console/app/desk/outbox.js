@@ -1,5 +1,5 @@
-// The answers that are given on this page, and the words that were typed for them. An answer is held for some seconds, in
-// which it can be taken back, and sent then.
+// The answers that a person gave on this page, and the text typed for them. The page holds each answer for some
+// seconds, in which the person can take it back, and then sends it.
 
 import { signal } from "@preact/signals";
 import { heldUntil, holding } from "../../../look/held.js";
@@ -8,36 +8,39 @@ import * as store from "../../../phone/app/store.js";
 import { Failure, askAsDevice } from "../api.js";
 import { wasRead } from "./reading.js";
 
-// answers are by question. The state of one is
-//   typed: only the draft is there;
-//   held: it can be taken back until then, and done is called once it was sent: {says, body, token, until, done};
-//   sending: {says, sent}, a promise of the failure if it is refused;
-//   given: the daemon took it at that time, or it came too late: {says, taken} or {says, late};
+// answers maps the ID of a question to its answer. The states of an answer are
+//   typed: there is only a draft;
+//   held: the person can take the answer back until `until`. The page calls `done` after it sends the answer:
+//     {says, body, token, until, done};
+//   sending: {says, sent}. sent is a promise of the failure if the daemon refuses the answer;
+//   given: the daemon accepted the answer at the time `taken`, or the answer came too late:
+//     {says, taken} or {says, late};
 //   refused: {says, failure}.
-// draft are the words that were typed and not sent: {text}. They are kept while the form is not shown. What an answer
-// says is {option}, {option, text} or {text}.
+// draft is the text that was typed and not sent: {text}. It is kept while the form is not shown. says, the content of
+// an answer, is {option}, {option, text}, or {text}.
 const answers = signal(new Map());
 
-// answerTo returns the answer to a question.
+// answerTo returns the answer to a question, {} if there is none.
 export const answerTo = (id) => answers.value.get(id) ?? {};
 
-// inState returns the answers that are in a state, with the ids of their questions.
+// inState returns the answers in one of some states, each as [id of the question, answer].
 const inState = (...states) => [...answers.value].filter(([, { state }]) => states.includes(state));
 
-// refusedAnswers are those that were not taken: [id, {says, failure}].
+// refusedAnswers returns the answers that were refused: [id, {says, failure}].
 export const refusedAnswers = () => inState("refused");
 
 const put = (id, answer) => (answers.value = new Map(answers.value).set(id, answer));
 
-// typed keeps what stands in the form of a question. Nothing is shown anew: it stands there.
+// typed stores the text in the form of a question. Nothing needs to be drawn again, because the form already shows
+// the text.
 export function typed(id, text) {
   const answer = answers.value.get(id);
   if (answer) answer.draft = { text };
   else answers.value.set(id, { state: "typed", draft: { text } });
 }
 
-// hold keeps an answer for the time in which it can be taken back, and sends it then. done is called when that has come
-// to an end.
+// hold seals an answer, holds it for the time in which the person can take it back, and then sends it. After that, it
+// calls done.
 export async function hold(id, says, done) {
   delete answers.value.get(id)?.draft;
   let body, token;
@@ -51,22 +54,22 @@ export async function hold(id, says, done) {
     put(id, { state: "refused", says, failure });
     return;
   }
-  // Of two presses, one after the other, the second counts.
+  // If the person presses twice, the second answer counts.
   put(id, { state: "held", says, body, token, until: heldUntil(question.item.expiresAt), done });
 }
 
-// undo takes an answer back that was not sent. draft is what stands in its form again.
+// undo takes back an answer that has not been sent. The form shows draft again.
 export const undo = (id, draft) => put(id, { state: "typed", draft });
 
-// release sends an answer that is held, and returns a promise of the failure if it is refused.
+// release sends a held answer. It returns a promise of the failure if the daemon refuses the answer.
 function release(id) {
   const answer = answers.value.get(id), sent = send(id, answer);
   put(id, { state: "sending", says: answer.says, sent });
   return sent;
 }
 
-// send posts an answer. It waits for nothing before that, since a page that goes away does not go on after an await.
-// That somebody was first, or that the time is over (409), the lists say.
+// send posts an answer. It awaits nothing before the request, because a page that closes does not continue after an
+// await. If another device answered first or the time is over (409), the lists show that.
 async function send(id, { says, body, token, done }) {
   let answer, refusal;
   try {
@@ -81,24 +84,24 @@ async function send(id, { says, body, token, done }) {
   return refusal;
 }
 
-// releaseAll sends what is held, for a page that goes away, and waits for what is on its way. Of each it returns the
-// failure if it is refused.
+// releaseAll sends the held answers of a page that is about to close, and waits for all answers that are being sent.
+// For each, it returns the failure if the daemon refuses the answer.
 export const releaseAll = () => Promise.all(inState("held", "sending").map(([id, { sent }]) => sent ?? release(id)));
 
-// refuseHeld gives up what is held on a desk that was revoked: nobody would take it.
+// refuseHeld marks the held answers of a revoked desk as refused, because the daemon would not accept them.
 export function refuseHeld() {
   for (const [id, { says }] of inState("held")) put(id, { state: "refused", says, failure: new Failure("unauthenticated", "This desk was revoked.") });
 }
 
-// reopened notes that an answer was refused: the daemon had taken it, and said at `asked`, which is later, that the
-// question is open.
+// reopened marks an answer as refused if the daemon accepted it, but listed the question as open in a later response.
+// `asked` is the time of the request for that response.
 export function reopened(id, asked) {
   const { says, taken } = answerTo(id);
   if (!(taken < asked)) return;
   put(id, { state: "refused", says, failure: new Failure("refused", "The answer did not pass the asking agent’s check, so the question is open again.", `Answer again. To see the reason, run \`mailroom trace ${id}\`.`) });
 }
 
-// forgetAnswers forgets all of them.
+// forgetAnswers removes all answers.
 export const forgetAnswers = () => (answers.value = new Map());
 
 const listHeld = () => inState("held").map(([id, { until }]) => [id, until]);

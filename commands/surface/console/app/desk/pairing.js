@@ -1,5 +1,5 @@
-// This browser as a device of the user's: how it stands, pairing and unpairing it. Its key and its token are in the
-// storage that the browser has for this address (IndexedDB), as on a phone.
+// This browser as a device of the user (a desk): its state, and how it is paired and unpaired. The browser stores the
+// desk's key and token for this address (in IndexedDB), as on a phone.
 
 import { enrol } from "../../../phone/app/enrol.js";
 import { supported } from "../../../phone/app/seal.js";
@@ -9,8 +9,10 @@ import { me } from "../me.js";
 import { forgetAnswers, refuseHeld, releaseAll, reopened } from "./outbox.js";
 import { forgetRead, opened, told } from "./reading.js";
 
-// look asks how this desk stands: {state: none, waiting, active or revoked, device, questions, alerts}. questions is a Map of what is open, by
-// id, and alerts a list of those that were not dismissed: {item, what, seen}, or {item, why, seen} where it cannot be read. Errors: Failure.
+// look requests the state of this desk: {state: none, waiting, active or revoked, device, questions, alerts}.
+// questions is a Map of the open questions by ID. alerts is a list of the alerts that were not dismissed. Their
+// elements are {item, what}, or {item, why} if the item cannot be read; alerts also have `seen`. look throws a
+// Failure.
 export async function look(signal) {
   const device = await store.get("device");
   if (!device) return { state: "none" };
@@ -23,13 +25,14 @@ export async function look(signal) {
     return { state, device, questions: new Map((await Promise.all(questions.map(opened))).map((q) => [q.item.id, q])), alerts: await told(alerts) };
   } catch (failure) {
     if (failure.status !== 401) throw failure;
-    await whoAmI(); // which fails if it is the session that is over
+    await whoAmI(); // throws if the session, not the desk, has ended
     refuseHeld();
     return { state: "revoked", device };
   }
 }
 
-// obstacle says why this browser cannot be paired, with commands in backquotes; "" if it can.
+// obstacle returns the reason why this browser cannot be paired, with commands in backquotes, or "" if it can be
+// paired.
 export async function obstacle() {
   if (me.value.agent !== "operator") return "You are logged in with an agent’s token. To pair this browser, log in with `mailroom console`.";
   if (!me.value.keeps_address) {
@@ -39,7 +42,7 @@ export async function obstacle() {
   return "";
 }
 
-// guess is how this browser could be called.
+// guess returns a default name for this browser.
 export function guess() {
   const agent = navigator.userAgent;
   const [browser] = /Firefox|Edg|Chrome|Safari/.exec(agent.replace(/Chrome(?=.*Edg)/, "")) ?? ["Browser"];
@@ -50,21 +53,23 @@ export function guess() {
 // pair makes this browser a device that waits for approval.
 export const pair = (name) => enrol(name, (recipient) => askAsDevice("", "POST", "device", { body: { name, recipient } }));
 
-// unpair sends what is held, revokes this desk and forgets its keys. If an answer is refused, the desk stays paired, so that its words stay.
+// unpair sends the held answers, revokes this desk, and removes its keys. If the daemon refuses an answer, the desk
+// stays paired, so that the text of the answer is not lost.
 export async function unpair() {
   const refusal = (await releaseAll()).find(Boolean), device = await store.get("device");
-  if (refusal?.status === 401) await whoAmI(); // which fails if it is the session that is over
+  if (refusal?.status === 401) await whoAmI(); // throws if the session, not the desk, has ended
   else if (refusal) throw new Failure(refusal.code, `This desk stays paired, because an answer was not accepted: ${refusal.message}`, refusal.hint);
   try {
     if (device) await askAsDevice(device.token, "DELETE", "device");
   } catch (failure) {
     if (failure.status !== 401) throw failure;
-    await whoAmI(); // it was revoked already
+    await whoAmI(); // throws if the session has ended; otherwise the desk was already revoked
   }
   await forget();
 }
 
-// forget removes the keys of this desk, what was read with them, and the answers that nobody would take from it any more.
+// forget removes the keys of this desk, everything that was decrypted with them, and the answers, which the daemon
+// would no longer accept from this desk.
 export async function forget() {
   await store.forget();
   forgetRead();

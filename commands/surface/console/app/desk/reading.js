@@ -1,35 +1,38 @@
-// What this desk reads: questions and alerts, opened with its key. What they say is kept in the memory of this page only.
+// The questions and alerts that this desk decrypts with its key. The plain text stays in the memory of this page.
 
 import * as age from "../../../phone/app/age.js";
 import { open } from "../../../phone/app/seal.js";
 import * as store from "../../../phone/app/store.js";
 
-globalThis.age = age; // the name by which seal.js knows the library
+globalThis.age = age; // seal.js uses the library under this name
 
-const read = new Map(); // what was opened, by id: {item, what} or {item, why}
+const read = new Map(); // the opened items by ID: {item, what} or {item, why}
 
-// wasRead returns what was opened on this page of an item: {item, what} or {item, why}.
+// wasRead returns an item that this page has opened, as {item, what}, or as {item, why} if the item could not be
+// read.
 export const wasRead = (id) => read.get(id);
 
-// forgetRead forgets what was opened.
+// forgetRead removes all opened items.
 export const forgetRead = () => read.clear();
 
-// told opens alerts, but for those that were dismissed.
+// told opens the alerts that were not dismissed.
 export async function told(alerts) {
   const { seen, gone } = await marks();
   const shown = await Promise.all(alerts.filter(({ id }) => !gone.includes(id)).map(opened));
   return shown.map((alert) => ({ ...alert, seen: seen.includes(alert.item.id) }));
 }
 
-// marks are the ids of the alerts that were seen and that were dismissed on this desk.
+// marks returns the IDs of the alerts that were seen and of those that were dismissed on this desk.
 const marks = async () => ({ seen: [], gone: [], ...(await store.get("alerts")) });
 
-const mostMarks = 1000; // of each kind: ten times what the daemon tells, so that the oldest are told no more
+// mostMarks is the maximum number of IDs of each kind. It is ten times the number of alerts that the daemon returns,
+// so the daemon no longer returns an alert whose mark is dropped.
+const mostMarks = 1000;
 
-// mark notes that alerts were "seen", or that they are "gone": dismissed.
+// mark records that alerts were "seen" or dismissed ("gone").
 export const mark = (kind, ids) => store.keep("alerts", (kept) => ({ ...kept, [kind]: [...new Set([...(kept?.[kind] ?? []), ...ids])].slice(-mostMarks) }));
 
-// opened opens an item once.
+// opened returns an item with its contents. It decrypts each item only once.
 export async function opened(item) {
   const known = read.get(item.id);
   if (known && known.item.ciphertext === item.ciphertext) return known;

@@ -1,4 +1,4 @@
-// What can be done about a message. What cannot be done now stays there, and says why.
+// The actions for a message. An action that is not possible now stays visible, with the reason.
 
 import { useState } from "preact/hooks";
 import { run } from "../api.js";
@@ -8,7 +8,7 @@ import { ByHand, Confirm, Icon, useCopy } from "../parts.jsx";
 import { count, named, plural } from "../words.js";
 import { Replay, alike } from "./operations/deadletters.jsx";
 
-// possible says of each act why it cannot be done now; "" if it can.
+// possible returns for each action the reason why it is not possible now, or "" if it is possible.
 function possible(story) {
   const m = story.message, live = m.status === "pending" || m.status === "retry", dead = m.status === "failed" || m.status === "expired";
   const gone = story.gone ? "the message is deleted" : m.archived_at ? "the message is archived" : "";
@@ -21,7 +21,8 @@ function possible(story) {
   };
 }
 
-// Acts are the buttons. group is the dead letters that failed for the same reason, if there are others.
+// Acts renders the buttons of the actions. group is the group of dead letters that failed for the same reason, if
+// there are other such messages.
 export function Acts({ story, group, reload }) {
   const m = story.message, why = possible(story), [asks, setAsks] = useState(null);
   const command = anywhere(`mailroom ${!why.replay ? "dead_letters replay" : !why.cancel ? "cancel" : "why"} ${named(m.message_id)}`);

@@ -1,4 +1,4 @@
-// Adding an agent, and changing one, where that may be done over the network.
+// Adding and changing agents, as far as the network interface allows it.
 
 import { useState } from "preact/hooks";
 import { run } from "../api.js";
@@ -9,8 +9,9 @@ const kinds = { inbox: "its inbox", webhook: "a webhook", here: "a command or a 
 
 const kindOf = (deliver) => (deliver === "inbox" ? "inbox" : deliver.startsWith("webhook:") ? "webhook" : "here");
 
-// ChangeAgent asks what an agent is to be, and adds or changes it. agent is the present one, nothing for a new one. onDone gets the name
-// of the agent once that is done, and the secret of its webhook if one was made.
+// ChangeAgent renders the dialog that adds or changes an agent. agent is the agent to change, or undefined to add
+// one. onDone gets the name of the agent, "" if nothing was changed, and the secret of its webhook if a secret was
+// created.
 export function ChangeAgent({ agent, onDone }) {
   const [name, setName] = useState(agent?.name ?? ""), [role, setRole] = useState(agent?.role ?? "");
   const [kind, setKind] = useState(agent ? kindOf(agent.deliver) : "inbox"), [url, setUrl] = useState(agent?.deliver.startsWith("webhook:") ? agent.deliver.slice(8) : "");

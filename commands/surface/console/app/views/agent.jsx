@@ -50,7 +50,7 @@ function Page({ data, reload }) {
 
 const excerpt = (text) => (text.length > 160 ? `${text.slice(0, 160)}…` : text);
 
-// sentenceOf says how the agent is, for the page's largest type, and what that means.
+// sentenceOf returns the state of an agent, as [shape, title, details]. The title is shown in the largest type.
 function sentenceOf(agent, backlog) {
   const waiting = backlog.pending + backlog.retry, wait = waiting ? ` ${plural(waiting, "message waits", "messages wait")}.` : "";
   const { name, run, role } = agent;
@@ -81,7 +81,7 @@ function Head({ agent, backlog, reload, onSecret }) {
     setAsks("");
     reload();
     letters.reload();
-    needed.value.reload(); // which the rail counts
+    needed.value.reload(); // updates the numbers in the rail
   };
   const { total = 0, groups = [] } = letters.data ?? {}, again = { what: `the dead letters of ${agent.name}`, n: total, params: { recipient: agent.name }, groups };
   return (
@@ -136,7 +136,7 @@ const Enable = ({ agent, backlog, onDone }) => (
   </Confirm>
 );
 
-// Fact is a line of facts; nothing where there is nothing to say.
+// Fact renders a term and its value, or nothing if there is no value.
 const Fact = ({ term, children }) => (children || children === 0 ? <><dt>{term}</dt><dd>{children}</dd></> : null);
 
 function Transport({ agent }) {
@@ -200,7 +200,7 @@ function Tokens({ name }) {
   );
 }
 
-// LastWords is what the transport of an agent said of the newest message that it tried.
+// LastWords renders the output of the agent's transport for the newest message that it attempted to deliver.
 function LastWords({ name, newest }) {
   const tried = newest.find((m) => m.recipient === name && !["pending", "cancelled"].includes(m.status));
   const { data } = useCommand(tried && mayAdminister() ? "trace" : null, { message_id: tried?.message_id }, { matters: concerns(name) });

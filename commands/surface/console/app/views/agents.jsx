@@ -1,4 +1,4 @@
-// The agents: a list of all, and a page of each.
+// The agents: a list of all agents, and a page for each agent.
 
 import { useRef, useState } from "preact/hooks";
 import { useCommand } from "../data.js";
@@ -18,13 +18,13 @@ export function Agents({ rest }) {
   return rest.length ? <Split name={rest[0]} /> : <List />;
 }
 
-// useList asks for a page of the agents, those first that need somebody.
+// useList requests a page of the agents. Agents that need a person come first.
 function useList(page, search) {
   const list = useCommand("agent_list", { backlog: true, order: "waiting", limit: pageSize, skip: page * pageSize, search }, { every: 15_000 });
   return list.data ? { ...list, data: { ...list.data, agents: list.data.agents.toSorted((a, b) => rank(a) - rank(b)) } } : list;
 }
 
-// rank is where an agent stands among those of a page: who fails comes before those who only need a look.
+// rank returns the position of an agent on a page: failing agents come before agents that only need a look.
 function rank(agent) {
   const { bad, warn } = standing(agent);
   return bad ? 0 : warn ? 1 : 2;
@@ -40,7 +40,7 @@ function List() {
   const added = (name) => {
     setAdding(false);
     if (!name) return;
-    needed.value.reload(); // which the rail counts
+    needed.value.reload(); // updates the numbers in the rail
     go(to(["agents", name]));
   };
   return (
@@ -59,14 +59,14 @@ function List() {
   );
 }
 
-// headline says in the page's largest type what needs a person.
+// headline returns the title, which states how many agents need a person.
 function headline(data, search) {
   if (!data) return "Agents";
   if (search) return `${sentence(data.total, "agent")} with “${search}”`;
   const bad = data.agents.filter((a) => standing(a).bad || standing(a).warn);
   const of = data.total > data.agents.length ? `of these ${count(data.agents.length)} agents` : "";
   if (bad.length) return `${of ? sentence(bad.length, `${of} needs`, `${of} need`) : sentence(bad.length, "agent needs", "agents need")} attention`;
-  const known = data.total - 2; // the operator and the user are no agents
+  const known = data.total - 2; // the operator and the user are not agents
   return known > 0 ? sentence(known, "agent") : "There are no agents yet";
 }
 
@@ -101,10 +101,10 @@ function Row({ agent, hosts, at, onMark }) {
   );
 }
 
-// Number is a cell with a number, and the word that stands beside it where the table has no head.
+// Number renders a table cell with a number. word is shown beside the number when the table has no header.
 const Number = ({ n, word }) => <td class={n ? "num" : "num faint nil"} data-word={word}>{count(n)}</td>;
 
-// Pages leads to the pages of a list that is too long for one.
+// Pages renders links to the other pages of a list that is too long for one page.
 function Pages({ page, total }) {
   if (total <= pageSize) return null;
   const last = Math.ceil(total / pageSize) - 1, of = (n) => to(route.value.path, { ...route.value.query, page: n || "" });
@@ -117,14 +117,15 @@ function Pages({ page, total }) {
   );
 }
 
-// Search narrows a list while one types; the address has the text.
+// Search renders a field that filters a list while a person types. The address contains the text.
 export function Search({ value, label }) {
   return <input class="field-text search" type="search" aria-label={label} placeholder={label} value={value} onInput={(e) => setQuery({ q: e.target.value, page: "" })} />;
 }
 
-// useMarked has j and k move a mark through a list of addresses, and Enter open the marked one. / goes to the search.
+// useMarked moves a mark through a list of addresses with j and k, and opens the marked address with Enter. / moves
+// the focus to the search field.
 export function useMarked(addresses) {
-  const [marked, setMarked] = useState(-1), now = useRef(-1); // keys come faster than the page is shown anew
+  const [marked, setMarked] = useState(-1), now = useRef(-1); // keys can arrive faster than the page is rendered
   const mark = (i) => setMarked((now.current = i));
   const move = (by) => () => mark(Math.max(0, Math.min(addresses.length - 1, now.current + by)));
   useKeys(
@@ -134,7 +135,7 @@ export function useMarked(addresses) {
   return [marked, mark];
 }
 
-// Split has the list beside the page of one agent.
+// Split renders the list beside the page of one agent.
 function Split({ name }) {
   const list = useList(0, "");
   return (

@@ -1,13 +1,15 @@
-// The story of a question to the person: asked, answered on a device, and gone back to who asked.
+// The story of a question to the person: the question, the answer on a device, and the delivery of the answer to the
+// asker.
 
 import { useCommand } from "../data.js";
 import { span } from "../time.js";
 
-// isSignal reports whether an id is that of a question or an alert: behind its story stand those of its pushes.
+// isSignal reports whether an ID is the ID of a question or an alert. The trace of such an ID also contains the
+// stories of its pushes.
 export const isSignal = (id) => /^[qa]-/.test(id);
 
-// useQuestion is the story of the question that a message to the person became, or that of the question which `story` itself is, with the
-// names of the devices on which it can be answered; null for any other message.
+// useQuestion returns the story of the question that `story` is, or that the message to the person became, with the
+// names of the devices on which the question can be answered. For any other message, it returns null.
 export function useQuestion(story, why) {
   const m = story.message, own = isSignal(m.message_id) && m.message_type === "question";
   const id = m.recipient === "user" && !own ? /\bq-\w+/.exec(why?.where)?.[0] : null;
@@ -19,13 +21,14 @@ export function useQuestion(story, why) {
 
 const ms = (at) => Date.parse(at);
 
-// deviceOf names the device on which a question was answered, by the event that says so.
+// deviceOf returns the name of the device on which a question was answered, from the event that records the answer.
 function deviceOf({ error, detail }, names) {
   const id = (error || detail)?.replace(/^by /, "");
   return names.get(id) ?? id ?? "a device";
 }
 
-// asked tells the story of a question (see the command trace) until `now`, as steps like those of story.js. names are those of devices.
+// asked converts the story of a question (see the command trace) until `now` into steps like the steps of story.js.
+// names maps the IDs of devices to their names.
 export function asked({ message, events }, names, now) {
   const list = [], who = message.sender;
   let done = null;
@@ -55,10 +58,10 @@ export function asked({ message, events }, names, now) {
   return list;
 }
 
-// become is what has become of a question, in a few words.
+// become returns the state of a question in a few words.
 export const become = ({ message }) => ({ answered: "A person has answered", expired: "Nobody answered in time", cancelled: "Canceled before it was answered" })[message.status] ?? "Waiting for a person’s answer";
 
-// outcome says it in a sentence; "" where nobody has answered yet.
+// outcome returns a sentence about the answer to a question, or "" if the question has no answer yet.
 export function outcome({ message, events }, names) {
   const answered = events.find((e) => e.event === "answered"), from = ms(events[0]?.at);
   return message.status === "answered" && answered ? `${message.sender} asked the person who runs the agents. The person answered on ${deviceOf(answered, names)} after ${span(ms(answered.at) - from)}.` : "";

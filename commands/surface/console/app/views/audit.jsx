@@ -1,4 +1,5 @@
-// Audit: the named queries, and SELECTs typed by hand. A named one and its parameters stand in the address; what is typed stays here.
+// Audit: the named queries, and SELECT statements typed by a person. The address contains the named query and its
+// parameters, but not a typed statement.
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -10,7 +11,8 @@ import { quoted } from "../words.js";
 import { Answer } from "./audit/answer.jsx";
 
 const limits = [100, 1000, 10_000];
-const byHand = signal("SELECT status, count(*) FROM agent_message GROUP BY status"); // the query that is being typed
+// byHand is the query that the person is typing.
+const byHand = signal("SELECT status, count(*) FROM agent_message GROUP BY status");
 
 export function Audit({ rest }) {
   const named = useCommand("sql", { list: true }, { matters: () => false });
@@ -33,7 +35,7 @@ export function Audit({ rest }) {
   );
 }
 
-// Named runs a named query at once, with the parameters of the address or its defaults.
+// Named runs a named query immediately, with the parameters from the address or the defaults.
 function Named({ name, audit }) {
   const given = route.value.query;
   const values = (audit?.params ?? []).map((p) => given[p.name] ?? p.default);

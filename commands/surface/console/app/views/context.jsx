@@ -1,4 +1,4 @@
-// What messages put into the context of an agent's models in the last day: by the hour, and by who sent them.
+// The text that messages added to the context of an agent's models in the last day, by hour and by sender.
 
 import { useCommand } from "../data.js";
 import { mayAdminister } from "../me.js";
@@ -31,10 +31,10 @@ export function Context({ name }) {
   );
 }
 
-// ways are the words for how a message came there.
+// ways maps each way in which a message entered the context to its words.
 const ways = { hook: "shown", urgent: "shown beyond the budget", digest: "listed in a digest", tool: "read with a tool" };
 
-// Hours is a bar for each hour of the clock.
+// Hours renders a bar for each full hour of the last day.
 function Hours({ list }) {
   const last = Math.floor(Date.now() / hour) * hour, begin = last - (hours - 1) * hour;
   const put = Array.from({ length: hours }, (_, i) => list.find(({ at }) => Date.parse(at) === begin + i * hour)?.bytes ?? 0), top = Math.max(...put);

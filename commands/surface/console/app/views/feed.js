@@ -1,44 +1,44 @@
-// The rows of a list of messages that is too long to be held. Of the rows that have been seen only some are there; of the others it knows
-// how many they are, and where to find them again.
+// The rows of a list of messages that is too long to keep in memory. Of the rows seen so far, the feed keeps only
+// some. For the others, it keeps their number and where to find them again.
 
 import { signal } from "@preact/signals";
 import { run } from "../api.js";
 import { shown } from "../live.js";
 import { params } from "./filter.js";
 
-const page = 400; // rows that one call asks for
-const most = 4000; // rows that are held
-const atOnce = 500; // rows that one call refreshes
-const patience = 20; // calls in a row that may find nothing before a person is asked whether to go on
+const page = 400; // rows requested by one call
+const most = 4000; // rows kept in memory
+const atOnce = 500; // rows refreshed by one call
+const patience = 20; // consecutive calls without a result before the feed asks the person whether to continue
 
 export class Feed {
   rows = []; // newest first
-  base = 0; // place of rows[0]: how many come before it
-  known = 0; // how many rows are known, held or not
-  complete = false; // nothing is behind them
-  asFar = ""; // when the message was sent to which the search has come
-  waits = false; // a person is to say whether to search on
+  base = 0; // index of rows[0] in the whole list
+  known = 0; // number of rows found so far, in memory or not
+  complete = false; // there are no rows after the known rows
+  asFar = ""; // when the message was sent that the search has reached
+  waits = false; // the person must decide whether to continue the search
   failure = null;
-  fresh = []; // those that have come since, newest first
-  freshMore = false; // and there are more
-  version = signal(0); // changes with anything of the above
+  fresh = []; // messages sent since the rows were loaded, newest first
+  freshMore = false; // there are more than these
+  version = signal(0); // changes when any of the above changes
 
   #filter;
-  #marks = []; // [place, seq] of some rows, in order
-  #top = 0; // seq of the newest row that has a place
-  #behind = null; // seq from which the search goes on
+  #marks = []; // [index, seq] of some rows, in order
+  #top = 0; // seq of the newest row in the list
+  #behind = null; // seq before which the search continues
   #busy = null;
-  #looked = 0; // seq up to which `look` has looked, where it found nothing
-  #born = []; // seqs of messages that were sent since it looked last
-  #checking = null; // the look that is under way
-  #queued = false; // another one waits for it, or for what is loaded
+  #looked = 0; // seq that `look` reached without finding a message
+  #born = []; // seqs of messages sent since the last look
+  #checking = null; // the look in progress
+  #queued = false; // another look waits for the look or the load in progress
   #generation = 0;
 
   constructor(filter) {
     this.#filter = params(filter);
   }
 
-  // start loads the newest rows, and forgets all others.
+  // start loads the newest rows and drops all others.
   async start() {
     this.#generation++;
     Object.assign(this, { base: 0, known: 0, complete: false, waits: false, fresh: [], freshMore: false });
@@ -52,7 +52,7 @@ export class Feed {
     await this.more(before);
   }
 
-  // show has the rows from one place up to another loaded, as soon as that can be.
+  // show loads the rows between two indexes as soon as possible.
   show(from, to) {
     if (this.#busy || this.failure) return;
     const end = this.base + this.rows.length;
@@ -61,7 +61,7 @@ export class Feed {
     else if (to + page / 2 > end && !(this.complete && end === this.known) && !this.waits) this.more();
   }
 
-  // more loads what is behind the rows that are held. placeholder stands there until then.
+  // more loads the rows after the rows in memory. Until they arrive, the list shows placeholder.
   more(placeholder) {
     return this.#load(async () => {
       const end = this.base + (placeholder ? 0 : this.rows.length), atEnd = end >= this.known;
@@ -78,7 +78,7 @@ export class Feed {
         this.#behind = answer.next ?? null;
         this.complete = answer.complete;
         this.waits = !answer.complete && !answer.messages.length;
-      } else if (!answer.messages.length) this.known = end; // they are gone
+      } else if (!answer.messages.length) this.known = end; // the rows were deleted
       const tooMany = this.rows.length - most;
       if (tooMany > 0) {
         this.rows = this.rows.slice(tooMany);
@@ -87,33 +87,34 @@ export class Feed {
     });
   }
 
-  // retry asks again for what could not be asked.
+  // retry repeats a failed request.
   retry() {
     if (!this.failure) return;
     if (!this.known) return this.start();
     this.failure = null;
-    this.version.value++; // whereupon the view has loaded what it shows
+    this.version.value++; // the view then requests the rows that it shows
   }
 
-  // searchOn goes on with a search that has found nothing for long.
+  // searchOn continues a search that stopped after many calls without a result.
   searchOn() {
     this.waits = false;
     return this.more();
   }
 
-  // #newer loads what comes before the rows that are held.
+  // #newer loads the rows before the rows in memory.
   #newer() {
     return this.#load(async () => {
       const answer = await this.#find({ oldest_first: true, after: this.rows[0].seq, before: this.#top + 1 });
       if (!answer) return;
       const found = answer.messages.reverse();
       this.rows = found.concat(this.rows).slice(0, most);
-      this.base = answer.complete || found[0]?.seq === this.#top ? 0 : Math.max(1, this.base - found.length); // rows may have come or gone meanwhile
+      // Rows may have been added or deleted in the meantime.
+      this.base = answer.complete || found[0]?.seq === this.#top ? 0 : Math.max(1, this.base - found.length);
       this.known = Math.max(this.known, this.base + this.rows.length);
     });
   }
 
-  // #jump holds the rows at a place that was seen before, instead of those that it holds.
+  // #jump replaces the rows in memory with the rows at an index that was seen before.
   #jump(place) {
     return this.#load(async () => {
       const [at, seq] = this.#marks.findLast(([at]) => at <= place) ?? [0, this.#top];
@@ -146,7 +147,8 @@ export class Feed {
     return this.#busy;
   }
 
-  // #find asks for rows until there are some, or none are left, or that takes long. It returns null if the feed was begun anew meanwhile.
+  // #find requests rows until it finds some, until none are left, or until it has made many calls. It returns null if
+  // the feed was restarted in the meantime.
   async #find(where) {
     const generation = this.#generation;
     for (let calls = 1; ; calls++) {
@@ -164,13 +166,14 @@ export class Feed {
     return this.#busy !== null;
   }
 
-  // look finds out what has come since, once nothing is loaded or looked for any more, and returns whether that is known; version is for the
-  // caller to change, who may have more to do. born are the seqs of messages that were sent; one may be lower than others that have come
-  // before it, since on a server whoever commits first is seen first.
+  // look finds the messages that were sent since the last look, after loads and looks in progress have ended. It
+  // returns whether it succeeded. The caller changes version, because it may have more changes to make. born is a
+  // list of seqs of sent messages. A seq may be lower than the seqs of messages that arrived before it, because on a
+  // server, a message becomes visible when its transaction commits.
   async look(born = []) {
     if (this.freshMore) return true;
     this.#born.push(...born);
-    if (this.#queued) return true; // which looks for these, too
+    if (this.#queued) return true; // the waiting look also looks for these
     this.#queued = true;
     while (this.#busy || this.#checking) await (this.#busy ?? this.#checking);
     this.#queued = false;
@@ -199,13 +202,14 @@ export class Feed {
     }
   }
 
-  // #late returns the seqs of messages that were sent, are behind one up to which all was known, and are not held where they should be.
+  // #late returns the seqs of sent messages that are not above `known`, belong among the rows in memory, and are
+  // missing there.
   #late(known) {
     const end = this.rows.at(-1)?.seq ?? 0, held = new Set(this.rows.concat(this.fresh).map((row) => row.seq));
     return this.base > 0 ? [] : this.#born.filter((seq) => seq <= known && (seq > end || this.complete) && !held.has(seq));
   }
 
-  // admit puts what has come to its place, most of it before the rows.
+  // admit adds the new messages to the rows, most of them at the top.
   admit() {
     if (this.freshMore || this.base > 0) return this.start();
     const come = this.fresh;
@@ -219,8 +223,9 @@ export class Feed {
     this.version.value++;
   }
 
-  // refresh asks how rows are now, each at its place. One call takes only so many: those from the place seen() on come first, and version
-  // changes between two calls. After the last it is for the caller to change. It returns those of which it could not find out.
+  // refresh requests the current state of rows and updates them in place. One call refreshes a limited number of
+  // rows. The rows from index seen() on come first, and version changes between two calls. The caller changes version
+  // after the last call. refresh returns the IDs of the rows that it could not refresh.
   async refresh(ids, seen) {
     const left = new Set(ids);
     for (let calls = 0; ; calls++) {

@@ -1,21 +1,21 @@
-// The filter of the messages: as the address has it, as one types it, and as the command wants it.
+// The filter of the messages in three forms: in the address, as typed text, and as parameters of the command.
 
 import { quoted } from "../words.js";
 
-// keys are what can stand before a colon: the parameter of `messages list` that each becomes.
+// keys maps each name that can precede a colon to the parameter of `messages list`.
 const keys = {
   agent: "agent", from: "sender", to: "recipient", pair: "pair", type: "message_type", status: "status", thread: "thread_id",
   since: "since", until: "until", archived: "archived",
 };
 
-// readFilter takes the filter from the query of an address: {from: "ann", text: "disk full"}.
+// readFilter reads the filter from the query of an address: {from: "ann", text: "disk full"}.
 export function readFilter(query) {
   const filter = {};
   for (const key of [...Object.keys(keys), "text"]) if (query[key]) filter[key] = query[key];
   return filter;
 }
 
-// parse reads a typed line, such as `from:ann type:note disk full`. What has a space in it stands in quotes.
+// parse reads a typed line, such as `from:ann type:note disk full`. Values that contain spaces are in quotes.
 export function parse(line) {
   const filter = {}, words = [];
   for (const part of line.match(/(?:\w+:)?"[^"]*"|\S+/g) ?? []) {
@@ -27,7 +27,7 @@ export function parse(line) {
   return filter;
 }
 
-// params are those of the command.
+// params returns the filter as parameters of the command.
 export function params(filter) {
   const list = {};
   for (const [key, name] of Object.entries(keys)) {
@@ -39,7 +39,7 @@ export function params(filter) {
   return list;
 }
 
-// command is the filter as a line for a terminal.
+// command returns the filter as a command line for a terminal.
 export function command(filter) {
   const flags = { agent: "agent", from: "from", to: "to", type: "type", status: "status", thread: "thread", since: "since", until: "until" };
   let line = "mailroom messages list";

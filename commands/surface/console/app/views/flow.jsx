@@ -1,4 +1,4 @@
-// What an agent's page shows over time: when it was there, what waits for it, and what is sent to it.
+// The plots on the page of an agent: its activity, its backlog, and the messages sent to it.
 
 import { useCommand } from "../data.js";
 import { mayAdminister } from "../me.js";
@@ -10,7 +10,7 @@ import { count, plural } from "../words.js";
 
 const ranges = { "1h": "hour", "24h": "day", "7d": "week" };
 
-// Flow is when an agent was there, what waits for it and what is sent to it, now and over time.
+// Flow renders when an agent was active, what waits for it, and what is sent to it, now and over time.
 export function Flow({ name, backlog }) {
   const since = Object.hasOwn(ranges, route.value.query.since) ? route.value.query.since : "24h";
   const stats = useCommand(mayAdminister() ? "stats" : null, { agent: name, since, waiting: true }, { matters: concerns(name), every: 60_000 });
@@ -35,7 +35,8 @@ export function Flow({ name, backlog }) {
   );
 }
 
-// Strip is a small plot, n units wide and `high` high, from `since` until now. `says` stands between the two.
+// Strip renders a small plot from `since` until now, n units wide and `high` units high. `says` is shown between the
+// two times.
 const Strip = ({ label, n, high = 100, since, says, children }) => (
   <>
     <svg class="field" role="img" aria-label={label} viewBox={`0 0 ${n} ${high}`} preserveAspectRatio="none">
@@ -46,8 +47,8 @@ const Strip = ({ label, n, high = 100, since, says, children }) => (
   </>
 );
 
-// Presence are the intervals in which an agent sent or read something, and the sessions that its hosts tell of. Of the intervals that
-// `stats` has the first began before the hour, day or week that is shown.
+// Presence renders the intervals in which an agent sent or read something, and the sessions that its hosts reported.
+// It skips the first interval of `stats`, which began before the selected hour, day, or week.
 function Presence({ stats, sessions }) {
   const slots = stats.intervals.slice(1).map(({ at, wrote, read }) => ({ at: Date.parse(at), heard: wrote + read > 0, wrote, read })), n = slots.length;
   const begin = slots[0].at, step = slots[1].at - begin, heard = slots.filter((slot) => slot.heard).length;
@@ -66,10 +67,10 @@ function Presence({ stats, sessions }) {
   );
 }
 
-// intervals names so many of a length.
+// intervals returns a number of intervals of one length, in words.
 const intervals = (n, step) => (step === 3_600_000 ? plural(n, "hour") : step === 60_000 ? plural(n, "minute") : plural(n, `interval of ${span(step)}`, `intervals of ${span(step)}`));
 
-// silence says how long an agent was silent at most, since it was first heard of.
+// silence returns the longest silence of an agent since its first activity, in words.
 function silence(slots, step) {
   let longest = 0, until = 0, run = 0;
   for (const slot of slots.slice(slots.findIndex((one) => one.heard))) {
@@ -92,7 +93,7 @@ function Backlog({ name, backlog, stats }) {
   );
 }
 
-// Waited is how many messages waited at the end of each interval.
+// Waited renders how many messages waited at the end of each interval.
 function Waited({ stats }) {
   const series = stats.waiting?.[0]?.messages ?? stats.intervals.map(() => 0), most = Math.max(...series), y = (v) => 100 - (100 * v) / Math.max(1, most);
   const line = series.map((v, i) => `${i ? "L" : "M"}${i} ${y(v)}H${i + 1}`).join("");
@@ -103,7 +104,7 @@ function Waited({ stats }) {
   );
 }
 
-// Bars are how many messages were sent in each interval, and how many of these failed.
+// Bars renders how many messages were sent in each interval, and how many of them failed.
 function Bars({ data }) {
   const { intervals, total } = data, most = Math.max(1, ...intervals.map((i) => i.sent));
   const took = total.delivered_after, failed = total.failed + total.expired;

@@ -1,21 +1,21 @@
-// Where the agents of the picture stand. What has found its place keeps it as long as the page is open, so that nothing jumps while
-// one looks.
+// The positions of the agents in the picture. An agent keeps its position as long as the page is open, so that
+// nothing moves while a person looks at the picture.
 
 import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY } from "d3-force";
 
 export const width = 620, height = 392;
-const places = new Map(); // by name: {x, y}
+const places = new Map(); // by agent name: {x, y}
 
-const half = (name) => Math.min(width / 2, 3.5 * name.length + 8); // of a name's length, in pixels
+const half = (name) => Math.min(width / 2, 3.5 * name.length + 8); // half of the width of a name, in pixels
 
-// place returns where each of some agents stands: {name: {x, y}}. links are [from, to].
+// place returns the positions of agents, as a Map from name to {x, y}. links is a list of [from, to].
 export function place(names, links) {
   for (const name of places.keys()) if (!names.includes(name)) places.delete(name);
   if (names.some((name) => !places.has(name))) settle(names, links);
   return places;
 }
 
-// settle finds places for those that have none, around those that have.
+// settle chooses positions for the agents that have none, around those that have one.
 function settle(names, links) {
   const nodes = names.map((name) => {
     const at = places.get(name);
@@ -43,7 +43,7 @@ function fill(nodes) {
   }
 }
 
-// keepIn keeps an agent where its whole name is seen.
+// keepIn moves an agent so that its whole name is visible.
 function keepIn(node) {
   if (node.fx !== undefined) return;
   const side = half(node.name);

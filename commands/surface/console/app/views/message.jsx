@@ -1,4 +1,4 @@
-// One message: where it is and why, what helps, what happened to it, and what it says.
+// The page of a message: where the message is and why, what to do, what happened to it, and its contents.
 
 import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
@@ -17,7 +17,8 @@ import { steps } from "./story.js";
 import { Attempts, Spent, Waterfall } from "./waterfall.jsx";
 
 export function Message({ id }) {
-  const matters = ({ data }) => data.message_id === id || trace.data?.stories.some(({ message }) => message.message_id === data.message_id); // those of a send to a group have ids of their own
+  // The messages of a send to a group have IDs of their own.
+  const matters = ({ data }) => data.message_id === id || trace.data?.stories.some(({ message }) => message.message_id === data.message_id);
   const trace = useCommand("trace", { message_id: id }, { matters }), why = useCommand("why", { message_id: id }, { matters });
   useKeys({ Escape: () => (history.length > 1 ? history.back() : go("/messages")) }, keys);
   if (trace.failure?.code === "not_found") return <Missing id={id} />;
@@ -79,20 +80,20 @@ function One({ story, why, reload }) {
   );
 }
 
-// useGroup is the group of dead letters to which a message belongs, if there are others in it.
+// useGroup returns the group of dead letters to which a message belongs, if the group has other messages.
 function useGroup({ status, recipient, error_message: error }) {
   const dead = (status === "failed" || status === "expired") && error;
   const { data } = useCommand(dead ? "dead_letters_groups" : null, { ...alike(recipient, error), limit: 1 }, { matters: givenUp });
   return dead && data?.groups[0]?.messages > 1 ? data.groups[0] : null;
 }
 
-// local has the times within a sentence of the engine's as they are read here.
+// local converts the times in a text of the engine into local notation.
 const local = (text) => text.replace(/\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z/g, (at) => clock(at));
 
 const words = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 const ordinals = ["", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
 
-// title is what has become of a message, in a few words.
+// title returns the state of a message in a few words.
 function title({ message: m, events, gone }) {
   if (gone) return "Deleted by retention";
   const tries = events.filter((e) => e.event === "attempt_failed").length;
@@ -109,7 +110,7 @@ function title({ message: m, events, gone }) {
   return m.acknowledged_at ? `${how} and acknowledged` : m.read_at ? `${how} and read` : how;
 }
 
-// say is where a message is and why, as `mailroom why` says it.
+// say returns where a message is and why, in the words of `mailroom why`.
 function say(why, m) {
   const error = why.last_error && !why.rule.includes(why.last_error) ? ` Last error: ${why.last_error.replace(/\s+/g, " ").replaceAll("`", "'")}.` : "";
   return `The message ${why.gone ? "was" : "is"} ${why.where}. Details: ${why.rule}.${error}${why.overdue ? " The message is overdue." : ""}${m.archived_at ? " The message is archived." : ""}`.replace(/\.\.( |$)/, ".$1");
@@ -146,7 +147,7 @@ function Side({ story, why }) {
   );
 }
 
-// Way is where the messages of the recipient go, and how many others wait for that.
+// Way renders how the recipient's messages are delivered, and how many other messages wait.
 function Way({ message: { recipient, status } }) {
   const { data } = useCommand("agent_show", { name: recipient }, { matters: (e) => e.data.recipient === recipient });
   if (!data) return null;
@@ -182,10 +183,11 @@ function Receipts({ story }) {
   );
 }
 
-// inThread reports whether a message is that of one whom a post in a thread mentions.
+// inThread reports whether a message was created because a post in a thread mentions its recipient.
 const inThread = (m) => m.multicast_target?.startsWith("thread:");
 
-// Thread is what was said around a message in its thread. Those whom a post mentions have a message of their own, written with it.
+// Thread renders the posts around a message in its thread. Each agent that a post mentions has a message of its own,
+// written together with the post.
 function Thread({ id, self }) {
   const { data } = useCommand("messages_list", { thread_id: id, archived: true, limit: 30 }, { matters: (e) => e.data.thread_id === id });
   if (!data) return null;
@@ -203,7 +205,7 @@ function Thread({ id, self }) {
   );
 }
 
-// Several is a send to a group, or a post and its mentions: one message for each recipient.
+// Several renders a send to a group, or a post and its mentions. There is one message for each recipient.
 function Several({ id, stories }) {
   const numbers = { __proto__: null };
   for (const { message } of stories) numbers[message.status] = (numbers[message.status] ?? 0) + 1;

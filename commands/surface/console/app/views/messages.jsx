@@ -1,4 +1,4 @@
-// The messages of all agents, as a live table that is endless in both directions.
+// The messages of all agents, as a live table without end in both directions.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { run } from "../api.js";
@@ -15,7 +15,7 @@ import { OverTime } from "./over-time.jsx";
 import { MessageRow } from "./row.jsx";
 import { useWindow } from "./window.js";
 
-let last = null; // the list as it was left, to which Back returns: {key, feed, at, y}
+let last = null; // the list as the person left it, to which the Back button returns: {key, feed, at, y}
 
 export function Messages() {
   const filter = readFilter(route.value.query), key = JSON.stringify(filter), totals = useTotals(filter);
@@ -35,7 +35,8 @@ export function Messages() {
 const filtered = (filter) => Object.keys(filter).some((key) => key !== "status");
 const open = (filter) => go(to(["messages"], filter));
 
-// useTotals is how many messages have each status, where that is known without counting: of all.
+// useTotals returns how many messages have each status. It returns them only for the list of all messages, because
+// only these numbers are known without counting.
 function useTotals(filter) {
   const { data } = useCommand(filtered(filter) ? null : "status", {}, { matters: (e) => e.data.old_status !== e.data.new_status });
   return filtered(filter) ? null : data?.totals;
@@ -48,7 +49,7 @@ function Head({ totals }) {
 
 const stamp = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 
-// Filter is the line into which one types what to look for. What is set stands in it as chips.
+// Filter renders the search line. It shows the parts of the current filter as chips.
 function Filter({ filter }) {
   const [typed, setTyped] = useState(""), input = useRef();
   useKeys({ "/": () => input.current.focus() });
@@ -98,13 +99,13 @@ function Facets({ filter, totals }) {
   );
 }
 
-// Stream is the table. It holds the rows that are looked at, and some around them.
+// Stream renders the table. The table contains only the visible rows and some rows around them.
 function Stream({ filter, id }) {
   const feed = useMemo(() => (last?.key === id ? last.feed : new Feed(filter)), []);
-  const [at, setAt] = useState(last?.key === id ? last.at : null); // seq of the row of j and k
+  const [at, setAt] = useState(last?.key === id ? last.at : null); // seq of the row that j and k have marked
   const [picked, setPicked] = useState(new Set()), [asks, setAsks] = useState(false);
   const body = useRef();
-  feed.version.value; // shown anew when it changes
+  feed.version.value; // renders the table again when it changes
   const seen = useWindow(body, feed.known + (feed.complete ? 0 : 1));
   const latest = useRef({});
   latest.current = { at, seen };
@@ -119,7 +120,7 @@ function Stream({ filter, id }) {
     last = { key: id, feed, at, y: back ?? 0 };
     const scrolled = () => location.pathname === "/messages" && (last.y = scrollY);
     addEventListener("scroll", scrolled, { passive: true });
-    addEventListener("leave", scrolled); // before the event of what was scrolled last may have come
+    addEventListener("leave", scrolled); // the last scroll event may not have arrived yet
     return () => {
       removeEventListener("scroll", scrolled);
       removeEventListener("leave", scrolled);
@@ -135,7 +136,7 @@ function Stream({ filter, id }) {
   const move = (by) => {
     const next = place < 0 ? Math.max(0, seen.first - feed.base) : Math.min(rows.length - 1, Math.max(0, place + by));
     if (!rows[next]) return;
-    document.activeElement?.blur(); // so that Enter opens the row, and not what was pressed before
+    document.activeElement?.blur(); // so that Enter opens the row instead of the element that was pressed before
     setAt(rows[next].seq);
     seen.reveal(feed.base + next);
   };
@@ -190,8 +191,9 @@ function Stream({ filter, id }) {
   );
 }
 
-// useElements gives each row that is shown the key of its element. A row keeps its own; but where most rows are new ones, as in a flood, they
-// take the elements of those that they replace, which costs the browser far less than to make others.
+// useElements returns the key of the element for each visible row. A row keeps its element. If most rows are new, as
+// in a flood of messages, the new rows reuse the elements of the rows that they replace, because the browser creates
+// elements much more slowly.
 function useElements(rows) {
   const latest = useRef({ keys: new Map(), next: 0 }).current, { keys } = latest;
   const flood = rows.filter((row) => keys.has(row.seq)).length < rows.length / 2, free = [...keys.values()];
@@ -199,10 +201,11 @@ function useElements(rows) {
   return latest.keys;
 }
 
-const settle = 500; // milliseconds between two looks for what has come
-const again = 2000; // milliseconds after which a look is made again that has failed
+const settle = 500; // milliseconds between two looks for new messages
+const again = 2000; // milliseconds until a failed look is repeated
 
-// useLive follows what happens: new rows come by themselves where one looks at the top, and wait otherwise; rows that change do so at their place.
+// useLive follows the events. New rows appear by themselves if the person is at the top of the list, and wait
+// otherwise. Changed rows change in place.
 function useLive(feed, atTop, seen) {
   useEffect(() => {
     const changed = new Set();
@@ -237,7 +240,8 @@ function useLive(feed, atTop, seen) {
   }, []);
 }
 
-// Gap stands for rows that are not shown. Its height is an attribute of an image, since the page allows no inline styles.
+// Gap takes the place of rows that are not rendered. Its height is an attribute of an image, because the page allows
+// no inline styles.
 const Gap = ({ rows, height }) => (rows > 0 ? <tr class="gap" aria-hidden="true"><td colSpan={8}><svg width="1" height={rows * height} /></td></tr> : null);
 
 function Foot({ feed, filter }) {
@@ -256,7 +260,7 @@ function Foot({ feed, filter }) {
   return <div class="foot muted"><p>{plural(feed.known, "message")} in total. In a terminal:</p><Command text={command(filter)} /></div>;
 }
 
-// Picked says what is marked, and what can be done with it.
+// Picked shows how many rows are marked, and the actions for them.
 function Picked({ ids, rows, onClear, onReplay }) {
   if (!ids.size) return null;
   const dead = rows.filter((row) => ids.has(row.message_id) && (row.status === "failed" || row.status === "expired")).length;

@@ -1,4 +1,4 @@
-// Now: what needs a person, how much flows, who writes to whom, and who is there.
+// Now: the problems that need a person, the flow of messages, who writes to whom, and the agents.
 
 import { useState } from "preact/hooks";
 import { run } from "../api.js";
@@ -19,7 +19,7 @@ export function Now() {
   return <Loaded of={of}>{(data) => (isFirst(data) ? <Welcome data={data} /> : <Day data={data} />)}</Loaded>;
 }
 
-const mostShown = 12; // needs, before one asks for all
+const mostShown = 12; // problems, before the person asks for all
 
 function Day({ data }) {
   const chosen = Object.hasOwn(spans, route.value.query.span) ? route.value.query.span : "1h";
@@ -55,7 +55,7 @@ function Day({ data }) {
   );
 }
 
-// Flow shows how many messages were delivered.
+// Flow renders how many messages were delivered.
 function Flow({ stats, chosen }) {
   if (!stats) return "…";
   const { delivered, delivered_after: took } = stats.total, within = spans[chosen].within;
@@ -63,7 +63,7 @@ function Flow({ stats, chosen }) {
   return `${plural(delivered, "message was", "messages were")} delivered in ${within}${took ? `, half of them within ${span(took.p50_ms)}` : ""}.`;
 }
 
-// Spans are the times that the plots can show.
+// Spans renders the periods that the plots can show.
 function Spans({ chosen, stats }) {
   const query = route.value.query;
   return (
@@ -76,7 +76,8 @@ function Spans({ chosen, stats }) {
   );
 }
 
-// kinds are how each kind of need is shown: its state and shape, what is counted, and the button that leads to where it is freed.
+// kinds maps each kind of problem to how it is shown: its state and shape, its count, and the button that leads to
+// the solution.
 const kinds = {
   failed: { state: "failed", tag: (n) => `${n} failed`, word: (n) => (n.count === 1 ? "See it" : `See all ${count(n.count)}`), at: (n) => lettersAt(n.about, n.error) },
   overdue: { state: "overdue", tag: (n) => `${n} overdue`, word: (n) => (n.unknown ? "See them" : `Open ${n.about}`), at: (n) => (n.unknown ? to(["messages"], { to: n.about, status: "live" }) : to(["agents", n.about])) },
@@ -107,14 +108,14 @@ function Need({ need, first }) {
   );
 }
 
-// from says who sent what waits, or asks too.
+// from returns who sent the waiting messages, or who else asks a question.
 function from({ code, from: names }) {
   const shown = names.length > 4 ? [...names.slice(0, 3), `${names.length - 3} more`] : names;
   if (code === "question") return `${list(shown)} also ${names.length === 1 ? "asks a question" : "ask questions"}`;
   return `${names.length === 1 ? "all from" : "from"} ${list(shown)}`;
 }
 
-// Exchange is a pair of agents that write to each other again and again, or of which that is held back.
+// Exchange renders a pair of agents that write to each other again and again, or whose messages are held.
 function Exchange({ need, kind, first }) {
   const [asked, setAsked] = useState(null), [a, b] = need.from, held = need.code === "hold";
   const done = (changed) => {
@@ -129,7 +130,8 @@ function Exchange({ need, kind, first }) {
     word: "Let them continue", title: `Let ${a} and ${b} continue?`, params: { agent: a, other: b, off: true },
     means: `${held ? "Mailroom delivers the waiting messages in order. " : ""}For one hour, this page does not report a loop between the two agents.`,
   };
-  const holds = !held && need.do.includes(`mailroom hold ${a} ${b}\``), act = holds ? hold : letGo; // where both have sessions
+  // The finding suggests a hold only if both agents have sessions.
+  const holds = !held && need.do.includes(`mailroom hold ${a} ${b}\``), act = holds ? hold : letGo;
   return (
     <Row kind={kind} tag={kind.tag(count(need.count ?? 0))} says={need.says} since={need.since} first={first} does={need.do} act={mayAdminister() && (() => setAsked(act))} word={`${act.word}…`} href={to(["messages"], { from: a, to: b })}>
       {held && `${plural(need.count ?? 0, "message waits", "messages wait")} · `}
@@ -141,7 +143,7 @@ function Exchange({ need, kind, first }) {
   );
 }
 
-// Finding is a problem that doctor found. What it says stands in the second line if it is long.
+// Finding renders a problem that doctor found. A long text is shown in the second line.
 function Finding({ finding: { code, about, says, do: does }, first }) {
   const title = `${code[0].toUpperCase()}${code.slice(1)}${about ? ` ${about}` : ""}`, short = says.length < 70;
   return (
@@ -151,7 +153,8 @@ function Finding({ finding: { code, about, says, do: does }, first }) {
   );
 }
 
-// Row is a line of what needs a person. act is what its button does; without one that leads to href.
+// Row renders a problem that needs a person. act is the action of its button. Without act, the button is a link to
+// href.
 function Row({ kind, tag, says, since, href, word, first, does, act, children }) {
   const [, command] = (kind.copies && does?.match(/`(mailroom [^`]+)`/)) || [];
   return (
@@ -164,13 +167,13 @@ function Row({ kind, tag, says, since, href, word, first, does, act, children })
   );
 }
 
-// CopyButton copies the command that helps, where that can only be run in a terminal.
+// CopyButton copies the command that solves the problem, if the command must be run in a terminal.
 function CopyButton({ text: command, first }) {
   const text = anywhere(command), [{ copied, refused }, copy] = useCopy(text);
   return refused ? <ByHand text={text} refused={refused} /> : <button class={first ? "btn first" : "btn"} type="button" title={text} onClick={copy}><Icon name={copied ? "check" : "copy"} />{copied ? "Copied" : "Copy command"}</button>;
 }
 
-// Welcome is what stands there as long as nobody has written to anybody: what to type, step by step.
+// Welcome is shown until the first message is sent. It lists the commands to run, step by step.
 function Welcome({ data }) {
   const step = data.agents < 2 ? 2 : 3;
   const is = (n) => (n < step ? "done" : n === step ? "next" : "later");

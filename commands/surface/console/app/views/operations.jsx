@@ -1,4 +1,4 @@
-// Operations: what an administrator looks after, in sections with an address each.
+// Operations: the sections for administrators. Each section has its own address.
 
 import { useCommand } from "../data.js";
 import { mayAdminister } from "../me.js";
@@ -35,7 +35,7 @@ export function Operations({ rest }) {
   );
 }
 
-// Overview says in a sentence each how the sections stand.
+// Overview summarizes each section in a sentence.
 function Overview() {
   const dead = useCommand("dead_letters_groups", { limit: 1 }, { matters: givenUp });
   const schedules = useCommand("schedule_list", {}, { matters: () => false, every: 60_000 });

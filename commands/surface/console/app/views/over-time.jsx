@@ -1,4 +1,5 @@
-// How many messages were sent over time, above their list. Dragging over it, or arrows and Enter, shows those of a time alone.
+// The number of messages sent over time, above the list of messages. To list only the messages of a period, drag over
+// the plot, or use the arrow keys and Enter.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useCommand } from "../data.js";
@@ -7,21 +8,23 @@ import { clock } from "../time.js";
 import { count } from "../words.js";
 
 const minute = 60_000, hour = 60 * minute, day = 24 * hour;
-const most = 96; // bars
+const most = 96; // maximum number of bars
 const steps = [1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 360, 720, 1440].map((n) => n * minute);
-const byMinute = 48 * hour, kept = 90 * day; // as far back as the counters have each minute, and as far as they have anything
+// The counters have one-minute intervals as far back as byMinute, and no data older than kept.
+const byMinute = 48 * hour, kept = 90 * day;
 
-// counted are the parts of a filter with which messages are counted already. With any other they would have to be read.
+// counted is the set of filters that the counters support. For any other filter, the messages would have to be read.
 const counted = new Set(["to", "since", "until", "archived"]);
 
-// readTime is a time of a filter in milliseconds: a time, or how long ago. NaN if it is neither.
+// readTime converts a time of a filter, an absolute time or an age, to milliseconds. It returns NaN for any other
+// text.
 function readTime(text) {
   const [, n, unit] = /^(\d+)([smhd])$/.exec(text) ?? [];
   return unit ? Date.now() - n * { s: 1000, m: minute, h: hour, d: day }[unit] : Date.parse(text);
 }
 
-// windowOf is the time that a filter selects, or as far back as is said, in intervals of a length: {from, until, step}; null where the
-// counters do not tell.
+// windowOf returns the period that a filter selects, or the last `back` milliseconds, divided into intervals: {from,
+// until, step}. It returns null if the counters cannot answer.
 function windowOf(filter, back) {
   if (Object.keys(filter).some((key) => !counted.has(key))) return null;
   const now = Date.now(), until = filter.until ? Math.min(now, readTime(filter.until)) : now;
@@ -32,10 +35,11 @@ function windowOf(filter, back) {
   return { from: Math.floor(from / step) * step, until, step };
 }
 
-// OverTime is shown where it costs little to know, and where there is anything.
+// OverTime renders the plot if the counters can answer and the period is not empty.
 export function OverTime({ filter }) {
-  const [first, setFirst] = useState(null); // when the first of the last day's messages was sent
-  const back = [hour, 3 * hour, 8 * hour].find((length) => Date.now() - Date.parse(first) < length) ?? day; // where all was sent lately, that is shown at its full width
+  const [first, setFirst] = useState(null); // when the first message of the last day was sent
+  // If all messages of the last day are recent, back is a shorter period, so that the bars fill the width.
+  const back = [hour, 3 * hour, 8 * hour].find((length) => Date.now() - Date.parse(first) < length) ?? day;
   const window = windowOf(filter, back), { from, until, step } = window ?? {};
   const params = window && { since: `${Math.ceil((Date.now() - from) / step) * (step / minute)}m`, every: `${step / minute}m`, ...(filter.to && { agent: filter.to }) };
   const { data } = useCommand(window ? "stats" : null, params ?? {}, { matters: () => false, every: 15_000 });
@@ -44,7 +48,8 @@ export function OverTime({ filter }) {
     if (back === day && !filter.since && data) setFirst(data.intervals.find((bar) => bar.sent)?.at ?? null);
   }, [data]);
   if (!window || !data) return null;
-  const length = data.intervals.length > 1 ? Date.parse(data.intervals[1].at) - Date.parse(data.intervals[0].at) : step; // of what is there, until other intervals are
+  // length is the interval of the current data, which may still be that of the previous request.
+  const length = data.intervals.length > 1 ? Date.parse(data.intervals[1].at) - Date.parse(data.intervals[0].at) : step;
   const bars = data.intervals.filter(({ at }) => Date.parse(at) >= from && Date.parse(at) < until);
   if (!bars.some((bar) => bar.sent + bar.failed + bar.expired)) return null;
   const choose = (first, last) => {
@@ -55,7 +60,7 @@ export function OverTime({ filter }) {
 }
 
 function Bars({ bars, step, choose }) {
-  const field = useRef(), [at, setAt] = useState(null); // the bars that are pointed at: {first, last, held}
+  const field = useRef(), [at, setAt] = useState(null); // the bars that the pointer selects: {first, last, held}
   const n = bars.length, bad = (bar) => bar.failed + bar.expired, top = Math.max(...bars.map((bar) => Math.max(bar.sent, bad(bar))));
   const low = at && Math.min(at.first, at.last, n - 1), high = at && Math.min(Math.max(at.first, at.last), n - 1);
   const says = at ? saysOf(bars.slice(low, high + 1), step, bad) : "";
@@ -97,7 +102,7 @@ function Bars({ bars, step, choose }) {
 
 const time = (at) => clock(at, { seconds: false });
 
-// saysOf says what was sent in some intervals, and what failed in that time.
+// saysOf returns how many messages were sent in some intervals, and how many failed in that time.
 function saysOf(list, step, bad) {
   const sent = list.reduce((sum, bar) => sum + bar.sent, 0), failed = list.reduce((sum, bar) => sum + bad(bar), 0);
   return `${time(list[0].at)} to ${time(Date.parse(list.at(-1).at) + step)}: ${count(sent)} sent${failed ? `, ${count(failed)} failed` : ""}`;

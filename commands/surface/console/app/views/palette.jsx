@@ -1,4 +1,4 @@
-// The palette: type an id, the name of an agent or a thread, or a word, and go there.
+// The palette: a person types an ID, the name of an agent or a thread, or a word, and goes there.
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -10,7 +10,8 @@ import { Icon } from "../parts.jsx";
 
 const open = signal(false);
 
-// Find is the box in the bar that opens the palette; so does / outside of Messages, which has a filter of its own.
+// Find renders the box in the top bar that opens the palette. The key / also opens the palette, except in Messages,
+// which has a filter of its own.
 export function Find() {
   useKeys({ "/": () => (route.value.path[0] === "messages" && route.value.path.length === 1 ? false : ((open.value = true), true)) });
   return (
@@ -58,7 +59,8 @@ function Palette() {
   );
 }
 
-// useChoices returns what fits a text: views and agents at once, and what has to be looked for once nobody types any more.
+// useChoices returns the matches for a text: views, agents, and threads immediately, and the results of a search
+// after the person stops typing.
 function useChoices(text) {
   const [agents, setAgents] = useState([]), [threads, setThreads] = useState([]), [found, setFound] = useState({ text: "", list: [] });
   useEffect(() => {
@@ -84,7 +86,7 @@ function useChoices(text) {
 
 const failed = () => null;
 
-// lookFor asks for what an id names, and for the newest messages that say a text.
+// lookFor searches for the message with an ID, and for the newest messages that contain a text.
 async function lookFor(text, signal) {
   const id = !/\s/.test(text) && text.length > 3;
   const [named, hits] = await Promise.all([

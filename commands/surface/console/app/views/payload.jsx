@@ -1,13 +1,14 @@
-// What a message says: as text, or as a tree of JSON. It is shown as what it is, and never as markup.
+// The payload of a message, as text or as a JSON tree. It is never interpreted as markup.
 
 import { useMemo, useState } from "preact/hooks";
 import { route } from "../route.js";
 import { bytes } from "../words.js";
 
-const first = 20_000, more = 200_000; // characters of a text that are shown at once, and then with each wish for more
+const first = 20_000, more = 200_000; // characters of a text that are shown first, and that are added on each request
 const few = 100; // members of an object or an array
-const levels = 8, share = 200; // of a tree open by itself, and with each press, so many levels with so many branches each
-const deepest = 64; // levels of a tree: a thousand, which a message may have, are too many for a browser to draw one within the other
+// A tree initially opens this many levels, with this many branches per level, and again as many after each click.
+const levels = 8, share = 200;
+const deepest = 64; // levels of a tree; a message may have a thousand, too many nested elements for a browser to draw
 
 export function Payload({ value }) {
   const json = typeof value !== "string", [asText, setAsText] = useState(route.value.query.as === "text");
@@ -23,9 +24,10 @@ export function Payload({ value }) {
   );
 }
 
-// Written is JSON as text.
+// Written renders JSON as text.
 export function Written({ value }) {
-  const text = useMemo(() => JSON.stringify(value, null, isDeeper(value, 20) ? 0 : 2), [value]); // the indents of a deep value would be a gigabyte
+  // Indenting a deep value could take a gigabyte.
+  const text = useMemo(() => JSON.stringify(value, null, isDeeper(value, 20) ? 0 : 2), [value]);
   return <Text text={text} />;
 }
 
@@ -42,8 +44,8 @@ function Text({ text }) {
   );
 }
 
-// Node is one value, with its key if it has one. level is how many it is within. opens is what of it opens by itself: what is above a level, and
-// how many branches.
+// Node renders one value, with its key if it has one. level is its depth in the tree. opens limits how much of the
+// value opens by itself: the levels above opens.until, and the number of branches opens.share.
 function Node({ name, value, comma = "", level, opens = { until: levels, share }, open = false }) {
   const key = name === undefined ? null : <><span class="k">{JSON.stringify(name)}</span>: </>;
   if (value === null || typeof value !== "object" || JSON.isRawJSON?.(value)) return <div>{key}<Leaf value={value} />{comma}</div>;

@@ -1,9 +1,10 @@
-// The plots of Now: what is delivered, how long that takes, and what waits. Their geometry stands in SVG attributes.
+// The plots of Now: deliveries, their duration, and the backlog. Their geometry is in SVG attributes.
 
 import { age, clock, span } from "../time.js";
 import { count } from "../words.js";
 
-// spans are the times that can be shown: what the command is asked, and how the page says it.
+// spans maps each period that the plots can show to the parameter `every` of the command and to its words on the
+// page.
 export const spans = {
   "1h": { every: "1m", word: "hour", title: "The last hour", within: "the last hour", steps: "minute by minute", each: "per minute" },
   "6h": { every: "5m", word: "6 hours", title: "The last 6 hours", within: "the last 6 hours", steps: "in steps of 5 minutes", each: "per 5 minutes" },
@@ -23,7 +24,8 @@ export function Plots({ traffic, chosen, needs }) {
 
 const round = (x) => Math.round(x * 100) / 100;
 
-// brokeAt is the moment at which the first thing broke that still is: {x, says}, x in percent; null if it was earlier.
+// brokeAt returns when the oldest problem that still exists began: {x, says, at}, with x in percent of the width. It
+// returns null if there is none or if it began before the plot.
 function brokeAt(traffic, needs) {
   const first = needs.filter((need) => need.since && (need.code === "failed" || need.code === "disabled")).sort((a, b) => a.since.localeCompare(b.since))[0];
   if (!first) return null;
@@ -34,7 +36,7 @@ function brokeAt(traffic, needs) {
 
 const stepOf = ({ intervals: i }) => (i.length > 1 ? Date.parse(i[1].at) - Date.parse(i[0].at) : 60_000);
 
-// nice is the smallest even number of a kind that people read well, and not below n.
+// nice returns the smallest round, even number that is at least n.
 function nice(n) {
   if (n <= 2) return 2;
   const power = 10 ** Math.floor(Math.log10(n));
@@ -62,7 +64,7 @@ function Axis({ traffic }) {
   return <div class="ax" aria-hidden="true">{[0, 1, 2, 3].map((i) => <span>{clock(traffic.intervals[Math.min(n - 1, Math.round((i * (n - 1)) / 3))].at, { seconds: false })}</span>)}</div>;
 }
 
-// Rows is a plot as a table, for those who cannot see it.
+// Rows renders a plot as a table, for people who cannot see the plot.
 const Rows = ({ caption, heads, traffic, cells }) => (
   <div class="unseen">
     <table>
@@ -120,7 +122,8 @@ function Took({ traffic, chosen, broke }) {
     let d = "", on = false;
     list.forEach(({ delivered_after: p }, i) => {
       if (p) d += `${on ? "L" : "M"}${i + 0.5} ${y(p[key])}`;
-      if (p && !list[i + 1]?.delivered_after) d += on ? "h.01" : "m-.5 0h1"; // where one stands alone, a line as long as its time
+      // An isolated interval gets a line as long as the interval.
+      if (p && !list[i + 1]?.delivered_after) d += on ? "h.01" : "m-.5 0h1";
       on = !!p;
     });
     return d;
@@ -144,7 +147,7 @@ function Took({ traffic, chosen, broke }) {
   );
 }
 
-// labels moves labels apart that would stand upon each other; they come from the top down, and stay beside the plot.
+// labels moves overlapping labels apart, from the top down, and keeps them beside the plot.
 function labels(list, y) {
   let above = -20, below = 100 + 13;
   const moved = list.map((one) => ({ ...one, at: (above = Math.max(y(one.ms), above + 13)) }));
@@ -153,7 +156,8 @@ function labels(list, y) {
 
 const colours = { failed: ["c-bad", "kbad"], overdue: ["c-warn", "kwarn"], unread: ["c-warn", "kwarn"] };
 
-// layers are the recipients for whom most waits, and the others together: [{name, fill, word, values}], the lowest first.
+// layers returns the recipients with the most waiting messages, and all others together: [{name, fill, values}], the
+// lowest layer first.
 function layers(traffic, needs) {
   const n = traffic.intervals.length, waiting = traffic.waiting ?? [];
   const of = (name) => colours[needs.find((need) => need.about === name && colours[need.code])?.code] ?? ["c-quiet", "ki"];
@@ -198,5 +202,5 @@ function Backlog({ traffic, chosen, broke, needs }) {
   );
 }
 
-// short is a name as far as there is place beside a plot; the table below it has the whole.
+// short shortens a name so that it fits beside a plot. The table below the plot contains the whole name.
 const short = (name) => (name.length > 9 ? `${name.slice(0, 8)}…` : name);

@@ -1,4 +1,5 @@
-// What agents ask the user: what is open, and what became of the rest. A paired desk reads what is encrypted, and answers.
+// The questions of agents to the user: the open questions, and the outcome of the others. A paired desk decrypts
+// questions and can answer them.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { look } from "../desk/pairing.js";
@@ -13,24 +14,26 @@ import { Alerts } from "./questions/alerts.jsx";
 import { Locked, Over, Question } from "./questions/question.jsx";
 import { Attention, ThisDesk } from "./questions/desk.jsx";
 
-const most = 100; // that one answer holds
+const most = 100; // maximum number of questions in one response
 
 const matters = ({ data }) => !data?.recipient || data.recipient === "user" || data.recipient.startsWith("device:");
 
-// focusOn gives the focus to the next question that is open, or that before (by -1); without one that has it, to the first.
+// focusOn moves the focus to the next open question, or to the previous one (by is -1). If no question has the focus,
+// it moves the focus to the first.
 function focusOn(by) {
   const list = [...document.querySelectorAll(".ask[data-id]:not(:has(> .fate))")], at = list.findIndex((ask) => ask.contains(document.activeElement));
   list[at < 0 ? 0 : Math.min(Math.max(at + by, 0), list.length - 1)]?.focus();
 }
 
-// choose presses an option of the question that has the focus, by its place there. What destroys or refuses something, and all options of a
-// question that is about that, only get the focus: a slip of a finger must not answer so.
+// choose presses an option, by its position, of the question that has the focus. If the option destroys or refuses
+// something, or if the whole question is about that, choose only moves the focus to the option, so that a mistyped
+// key is not an answer.
 function choose(n) {
   const ask = document.activeElement.closest(".ask"), choices = [...(ask?.querySelectorAll(".choice") ?? [])], choice = choices[n - 1];
   if (!choice) return false;
   choice.focus();
   if (!choices[0].matches(".first") || choice.matches(".apart")) return true;
-  ask.focus(); // which stays, where the options make place for the answer
+  ask.focus(); // keeps the focus when the answer replaces the options
   choice.click();
 }
 
@@ -50,7 +53,7 @@ export function Questions({ rest: [id] }) {
   }, [desk.state]);
   const n = open.data?.questions.length;
   useEffect(() => {
-    if (n !== undefined) needed.value.reload(); // which the rail counts
+    if (n !== undefined) needed.value.reload(); // updates the numbers in the rail
   }, [n]);
   const names = new Map((devices.data?.devices ?? []).map((d) => [d.id, d.name]));
   const reload = () => (open.reload(), ended.reload(), asked.reload());
@@ -77,13 +80,14 @@ export function Questions({ rest: [id] }) {
   );
 }
 
-// NotOpen says where the question is that the address names, if it is not among those that are open.
+// NotOpen explains the state of the question in the address if the question is not open.
 function NotOpen({ id, question }) {
   if (question?.status === "pending") return null;
   return <div class="problem note" role="status"><p>{question ? `The question ${id} is no longer open. Its status is ${question.status}.` : `The question ${id} is not among the newest ${most} questions. It might be older, deleted, or in another database.`} <a href="/questions">All questions</a></p></div>;
 }
 
-// Open lists what can be answered, the oldest first. On a paired desk a question that ends while one looks at it stays, and says what became of it.
+// Open renders the open questions, the oldest first. On a paired desk, a question that closes while the person looks
+// at it stays and shows its outcome.
 function Open({ desk, open, ended, names, reload }) {
   const shown = useRef(new Map());
   const active = desk.state === "active";
@@ -108,7 +112,7 @@ function headline(data) {
   return n ? `${sentence(n, "question waits", "questions wait")} for you` : "No questions wait for you";
 }
 
-// lead says how long the first has waited, and where it can be answered.
+// lead returns how long the oldest question has waited, and where it can be answered.
 function lead(data, devices, desk) {
   const first = data?.questions.at(-1), active = (devices?.devices ?? []).filter((d) => d.state === "active");
   const since = age(first?.createdAt), waited = !first ? "" : since === "now" ? "The oldest question arrived just now. " : `The oldest question has waited ${since}. `;

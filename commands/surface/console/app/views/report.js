@@ -1,10 +1,11 @@
-// How the sender of a message was told that it failed.
+// The notification that told the sender of a message that the message failed.
 
 import { useCommand } from "../data.js";
 import { to } from "../route.js";
 
-// useReport is the error_report by which the sender of a message was told that it failed or expired; undefined if there is none. Both were
-// written at the same time.
+// useReport returns the error_report that told the sender of a message that the message failed or expired, or
+// undefined if there is none. It looks for an error_report from the time of the failure, because both are written at
+// the same time.
 export function useReport({ message: m, events }) {
   const at = events.findLast((e) => e.event === "failed" || e.event === "expired")?.at;
   const { data } = useCommand(at ? "messages_list" : null, {
@@ -13,7 +14,7 @@ export function useReport({ message: m, events }) {
   return data?.messages[0];
 }
 
-// told is the step of a report.
+// told returns the step of the story for a report.
 export function told(report) {
   if (!report) return [];
   const at = Date.parse(report.created_at);

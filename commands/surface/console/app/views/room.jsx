@@ -1,4 +1,4 @@
-// Who writes to whom, as a picture and as a list, and who is there.
+// Who writes to whom, as a picture and as a list, and the list of agents.
 
 import { go, route, to } from "../route.js";
 import { bytes, count, plural } from "../words.js";
@@ -6,14 +6,15 @@ import { Age, Agent, Icon, State } from "../parts.jsx";
 import { standing } from "../standing.js";
 import { height, place, width } from "./layout.js";
 
-// troubles are the states in which something is wrong, the worst first.
+// troubles lists the states of agents that have a problem, the worst first.
 const troubles = ["disabled", "session_failed", "given_up", "fails", "unread", "silent", "retries"];
 const troubled = (state) => troubles.indexOf(state);
 const rank = (state) => (troubled(state) < 0 ? 9 : troubled(state));
 
 const mostDrawn = 25, mostListed = 12;
 
-// trouble is what is wrong between two: [colour, words], or null. With a recipient that is disabled everything waits.
+// trouble returns the problem of a pair of agents, as [color, words], or null. If the recipient is disabled, all its
+// messages wait.
 function trouble(pair, member) {
   if (pair.failed) return ["bad", `${count(pair.failed)} failed`];
   if (member?.state === "disabled" && pair.pending + pair.retry > 0) return ["bad", `${count(pair.pending + pair.retry)} ${pair.pending + pair.retry === 1 ? "waits" : "wait"}`];
@@ -48,10 +49,11 @@ export function Room({ there }) {
   );
 }
 
-// shapes are the forms in which the section shows it.
+// shapes lists the forms in which the section can show its data.
 const shapes = [["", "as a picture"], ["list", "as a list"], ["costs", "what messages cost"]];
 
-// Costs is what messages put into whose context, the dearest first.
+// Costs renders how much text the messages of each sender added to the context of each recipient, the largest amount
+// first.
 function Costs({ costs }) {
   if (!costs.length) return <p class="muted">No message added text to an agent’s context in this hour or the previous hour.</p>;
   return (
@@ -67,7 +69,7 @@ function Costs({ costs }) {
   );
 }
 
-// Pairs is the picture as a list.
+// Pairs renders the data of the picture as a list.
 function Pairs({ pairs, narrow }) {
   const sorted = [...pairs].sort((a, b) => !!b.trouble - !!a.trouble), shown = sorted.slice(0, mostDrawn);
   return (
@@ -89,7 +91,7 @@ function Pairs({ pairs, narrow }) {
   );
 }
 
-// drawn chooses whom the picture shows: those with whom something is wrong, and those who write or get most.
+// drawn returns the agents in the picture: first those with problems, then those that send or receive most.
 function drawn(pairs, members) {
   const busy = new Map();
   for (const pair of pairs) {
@@ -122,7 +124,7 @@ function Picture({ pairs, members }) {
   );
 }
 
-// Node is an agent in the picture: a link to its page.
+// Node renders an agent in the picture, as a link to its page.
 function Node({ name, at, member, above }) {
   const { name: shape, word } = standing(member ?? { known: false }), size = shape === "working" ? 24 : 16, href = to(["agents", name]);
   const open = (event) => {
@@ -141,7 +143,7 @@ function Node({ name, at, member, above }) {
   );
 }
 
-// isAbove says on which side of an agent its name is out of the way of its lines.
+// isAbove reports whether the name of an agent is drawn above the agent, where fewer lines cross it.
 function isAbove(name, places, pairs) {
   const others = pairs.filter((pair) => pair.sender === name || pair.recipient === name).map((pair) => places.get(pair.sender === name ? pair.recipient : pair.sender).y);
   return others.length === 0 || others.reduce((sum, y) => sum + y, 0) / others.length >= places.get(name).y;
@@ -149,7 +151,7 @@ function isAbove(name, places, pairs) {
 
 const r = (n) => Math.round(n * 10) / 10;
 
-// curve is the way from one agent to another, bent to the left, with its head and its middle.
+// curve returns the line from one agent to another, bent to the left, with its arrowhead and its middle.
 function curve(a, b, wide) {
   const dx = b.x - a.x, dy = b.y - a.y, long = Math.hypot(dx, dy) || 1, bend = Math.min(26, 0.16 * long);
   const cx = (a.x + b.x) / 2 + (dy / long) * bend, cy = (a.y + b.y) / 2 - (dx / long) * bend;
@@ -167,7 +169,7 @@ function toward(a, b) {
   return [(b.x - a.x) / long, (b.y - a.y) / long];
 }
 
-// Members is who is there, those with whom something is wrong first.
+// Members renders the list of agents. Agents with problems come first.
 export function Members({ there }) {
   const list = there.agents.filter((member) => !member.built_in || member.unread + member.pending > 0);
   list.sort((a, b) => rank(a.state) - rank(b.state) || (b.heard_at ?? "").localeCompare(a.heard_at ?? "") || (a.name < b.name ? -1 : 1));

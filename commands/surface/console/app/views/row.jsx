@@ -6,7 +6,8 @@ import { to } from "../route.js";
 import { clock, now, span, utc } from "../time.js";
 import { shortId } from "../words.js";
 
-// MessageRow is drawn anew only if something in it is another: there are many, and they move while one scrolls.
+// MessageRow renders again only if one of its properties changes, because there are many rows and they move during
+// scrolling.
 export class MessageRow extends Component {
   shouldComponentUpdate(next) {
     return ["row", "index", "marked", "picked", "wanted"].some((name) => next[name] !== this.props[name]);
@@ -29,10 +30,10 @@ export class MessageRow extends Component {
   }
 }
 
-// recipient is who got a message; of a post, the thread in which it stands.
+// recipient returns the recipient of a message, or for a post, its thread.
 const recipient = (row) => (row.recipient.startsWith("thread:") ? row.thread_name || "a thread" : row.recipient);
 
-// opens opens a message by a click anywhere in its row; with Ctrl, or where the state stands, the click marks it.
+// opens opens a message after a click anywhere in its row. A click with Ctrl, or on the state, marks the row instead.
 function opens(event, row, onPick) {
   if (event.target.closest("a, button") || !getSelection().isCollapsed) return;
   if (event.ctrlKey || event.metaKey || event.target.closest(".c-st")) onPick(row);
@@ -48,7 +49,7 @@ function Sent({ at }) {
 
 const ended = new Set(["failed", "retry", "expired"]);
 
-// says is the beginning of what a message says, on one line; of one that fails the last error.
+// says returns the beginning of a message's text, on one line. For a message that failed, it returns the last error.
 function says(row, wanted) {
   if (ended.has(row.status) && row.error_message && !wanted) return oneLine(row.error_message);
   return oneLine(wanted ? row.says : sentence(row.says));
@@ -56,7 +57,7 @@ function says(row, wanted) {
 
 const oneLine = (text) => text.replace(/\s+/g, " ");
 
-// sentence is the text within a JSON object that says what it is about, if there is one.
+// sentence returns the main text of a JSON object, such as its title, if the object has one.
 export function sentence(text) {
   if (!text.startsWith("{")) return text;
   const [, found] = text.match(/"(?:text|message|title|summary|subject|question|description)"\s*:\s*"((?:[^"\\]|\\.)+)/) ?? [];
@@ -70,7 +71,7 @@ export function sentence(text) {
 
 const refused = (row) => /^unknown_(recipient|sender): /.test(row.error_message ?? "");
 
-// tries says how many attempts were made, and how many there may be.
+// tries returns how many attempts were made, and the maximum number of attempts.
 export function tries(row) {
   const may = row.max_retries + 1, made = row.retry_count + 1;
   switch (row.status) {
@@ -82,7 +83,7 @@ export function tries(row) {
   return row.error_message && row.status === "expired" ? `${made} of ${may}` : "";
 }
 
-// Took says how long a message took, or since when it waits.
+// Took renders how long a message took, or how long it has waited.
 function Took({ row }) {
   const since = (at) => span(now.value - Date.parse(at));
   switch (row.status) {

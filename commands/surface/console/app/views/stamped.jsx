@@ -1,4 +1,4 @@
-// Stamped is a sentence of the program with its times as people read them, and its commands as code.
+// Stamped renders a sentence of the engine, with its times in local notation and its commands as code.
 
 import { Hint, When } from "../parts.jsx";
 

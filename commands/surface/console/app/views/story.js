@@ -1,20 +1,21 @@
-// The story of a message, as steps with a beginning and an end: what was done, and what was waited for meanwhile.
+// The story of a message, as steps with a start and an end: actions, and the waits between them.
 
 import { clock, span } from "../time.js";
 
-const ms = (at) => Date.parse(at) || 0; // of what is no time, too
-const short = 20; // milliseconds that are no wait
+const ms = (at) => Date.parse(at) || 0; // 0 for text that is not a time
+const short = 20; // milliseconds; a shorter wait is not shown
 
-// What a message waits for: its label while it does, its label once that is over, and what else is in the step.
+// waiting describes what a message waits for: the label during the wait, the label after it, and the other fields of
+// the step.
 const waiting = (now, past = now, step = {}) => ({ now, past, step });
 const delivery = waiting("Waiting for delivery", "Waited for delivery");
 const ladder = waiting("Waiting to retry", "Waited to retry", { ladder: true });
 const deadLetter = waiting("Dead letter", "Dead letter", { kind: "dead" });
 const nothing = waiting("");
-const after = { after: true }; // it is delivered: this is not part of the time that sums adds up
+const after = { after: true }; // the message is delivered: sums does not count these steps
 
-// steps tells a story (see the command trace) until `now`: [{kind, label, from, to, note, output, shape, at}]. kind is sent, good, bad, act, wait or
-// dead; an open step still goes on. why is what the command why says.
+// steps converts a story (see the command trace) until `now` into [{kind, label, from, to, note, output, shape, at}].
+// kind is sent, good, bad, act, wait, or dead. A step in progress is `open`. why is the result of the command why.
 export function steps({ message, events, commands }, why, now) {
   const spans = new Map(commands.map((c) => [c.span_id, c])), acted = new Set(events.map((e) => e.span_id));
   const list = [];
@@ -92,7 +93,7 @@ export function steps({ message, events, commands }, why, now) {
   return list.sort((a, b) => a.from - b.from || a.to - b.to);
 }
 
-// openEnd adds what still goes on.
+// openEnd adds the step that is still in progress.
 function openEnd(list, { message, why, now, claimed, tries, done, waits, held }) {
   if (done === null) return;
   const open = (step) => now > done && list.push({ from: done, to: now, open: true, ...step });
@@ -108,7 +109,7 @@ function openEnd(list, { message, why, now, claimed, tries, done, waits, held })
   }
 }
 
-// climb adds the wait for a retry that goes on, and since when the next attempt is due.
+// climb adds the current wait for a retry and, once the attempt is due, the time since then.
 function climb(message, now, done, open) {
   const due = ms(message.next_attempt_at);
   if (due > now) open({ kind: "wait", ladder: true, label: `Waiting to retry in ${span(due - now)}` });
@@ -118,8 +119,9 @@ function climb(message, now, done, open) {
   }
 }
 
-// fold puts alike attempts together where there are many: of each row of attempts with the same outcome the first and the last stay, and what is
-// between becomes one step with a list `folded`.
+// fold shortens a story with more than eight attempts. In each sequence of at least five failed attempts
+// with the same error, it keeps the first and the last, and replaces the steps between them with one step. The list
+// `folded` of that step holds the replaced steps.
 export function fold(list) {
   if (list.filter((step) => step.attempt).length <= 8) return list;
   const out = [];
@@ -143,8 +145,9 @@ export function fold(list) {
   return out;
 }
 
-// scale makes a function from times to percent of the width. Unless it is true to scale, each stretch between two steps is as wide as the cube root
-// of its length, so that what took a second can be seen beside what took an hour.
+// scale returns a function from times to percent of the width. Unless `linear` is set, the width of the interval
+// between two steps is the cube root of its length, so that a step of a second remains visible beside a step of an
+// hour.
 export function scale(list, linear, width = 90) {
   const times = [...new Set(list.flatMap((step) => [step.from, step.to]))].sort((a, b) => a - b);
   const at = new Map([[times[0], 0]]);
@@ -156,7 +159,7 @@ export function scale(list, linear, width = 90) {
   return (time) => (sum ? (at.get(time) / sum) * width : 0);
 }
 
-// sums adds up what the time went into: [{kind, ms, label}], from sending to the end.
+// sums adds up the time spent in each kind of step, from sending to the end: [{kind, ms, label}].
 export function sums(list) {
   const total = { bad: 0, good: 0, act: 0, ladder: 0, wait: 0, person: 0, dead: 0 };
   for (const step of list) {

@@ -1,4 +1,4 @@
-// What an administrator does to a thread: add somebody, and close it.
+// The actions of an administrator on a thread: adding a participant, and closing the thread.
 
 import { useState } from "preact/hooks";
 import { run } from "../api.js";

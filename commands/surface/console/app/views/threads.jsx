@@ -1,4 +1,4 @@
-// The threads of all agents: a list, and each like a conversation.
+// The threads of all agents: a list, and a page for each thread in the form of a conversation.
 
 import { useRef, useState } from "preact/hooks";
 import { run } from "../api.js";
@@ -13,15 +13,15 @@ import { Written } from "./payload.jsx";
 import { standing } from "../standing.js";
 import { ThreadActs } from "./thread-change.jsx";
 
-const listed = 50; // threads of one page of the list
-const shown = 50; // posts that are shown at first, and more at each step
+const listed = 50; // threads on a page of the list
+const shown = 50; // posts shown at first, and posts added at each step
 
 export function Threads({ rest }) {
   const list = useThreads();
   return rest.length ? <Split list={list} id={rest[0]} /> : <List list={list} />;
 }
 
-// useThreads asks for the threads that the address selects, in the order of their last posts.
+// useThreads requests the threads that the address selects, in the order of their last posts.
 function useThreads() {
   const { q: search = "", status = "", from = "" } = route.value.query;
   const list = useCommand("list_threads", { all: true, limit: listed, ...(search && { search }), ...(status && { status }), ...(from && { continue: from }) }, { every: 30_000 });
@@ -31,7 +31,7 @@ function useThreads() {
 
 const lastAt = (thread) => thread.last_post?.created_at ?? thread.created_at;
 
-// said is the beginning of what was said last in a thread.
+// said returns the beginning of the last post of a thread.
 const said = ({ last_post: last }) => (last ? `${last.sender}: ${last.text || "(no text)"}` : "no posts yet");
 
 const statuses = [["", "All"], ["open", "Open"], ["closed", "Closed"]];
@@ -41,7 +41,8 @@ function Facets() {
   return <div class="facets">{statuses.map(([value, word]) => <a href={to(["threads"], { ...route.value.query, status: value, from: "" })} aria-current={value === status ? "true" : undefined}>{word}</a>)}</div>;
 }
 
-// headline says how many threads are open, and of a page of them no more than what is on it.
+// headline returns how many threads are open. If the list does not contain all threads, the numbers refer to
+// the threads in the list.
 function headline({ whole, threads, open }) {
   if (whole) return open ? `${sentence(open, "thread is", "threads are")} open` : "No thread is open";
   return threads.length ? `${sentence(threads.length, "thread")} shown, ${open ? count(open) : "none"} open` : "Threads";
@@ -108,7 +109,9 @@ function ThreadPage({ id }) {
   const newest = useCommand("read_thread", { thread_id: id, newest: true, limit: shown }, { matters });
   const copies = useCommand("messages_list", { thread_id: id, archived: true, limit: 500 }, { matters }), fates = new Map((copies.data?.messages ?? []).map((row) => [copyOf(row, row.recipient), row]));
   const room = useCommand("room", {}, { matters: () => false, every: 30_000 });
-  const talk = useRef({ posts: [], continue: null }).current; // what is shown; continue says where earlier posts go on, "" if there are none, null until somebody asks for them
+  // talk is the shown part of the conversation. continue is the position of earlier posts, "" if there are none, and
+  // null until the person asks for earlier posts.
+  const talk = useRef({ posts: [], continue: null }).current;
   const [failure, setFailure] = useState(null), [, redraw] = useState();
   useKeys({ Escape: () => go("/threads") }, [["Escape", "all threads"]]);
   if (newest.failure?.code === "not_found") return <section class="lede"><h1>There is no thread {id}</h1><p>The thread might be in another database. <a href="/threads">All threads</a></p></section>;
@@ -140,15 +143,16 @@ function ThreadPage({ id }) {
   );
 }
 
-// join shows the newest posts. Where somebody has asked for earlier ones, what was shown before them stays; but not if more came than one
-// answer holds, since what is between is not known.
+// join adds the newest posts to the shown part. Earlier posts that the person asked for stay, unless more new posts
+// arrived than one response contains, because the posts between them are then unknown.
 function join(talk, newest) {
   const at = talk.continue === null ? -1 : talk.posts.findIndex((post) => post.message_id === newest[0]?.message_id);
   if (at < 0) Object.assign(talk, { posts: newest, continue: null });
   else talk.posts = [...talk.posts.slice(0, at), ...newest];
 }
 
-// copyOf tells which message is the one that somebody mentioned in a post got: they are sent at once.
+// copyOf returns a key that relates a post to the message of an agent that the post mentions. Both have the
+// same sender and time.
 const copyOf = ({ sender, created_at: at }, recipient) => `${sender} ${at} ${recipient}`;
 
 function Head({ thread, members, reload }) {
@@ -172,16 +176,16 @@ function Participant({ name, member }) {
   return <State name={shape} title={word} word={<Agent name={name} />} />;
 }
 
-const quiet = 10 * 60_000; // milliseconds of silence that are worth a line
+const quiet = 10 * 60_000; // milliseconds of silence that are shown as a line
 
-// Gap says what lies between two posts: another day, or a silence.
+// Gap renders what separates two posts: another day, or a silence.
 function Gap({ post, before }) {
   const at = Date.parse(post.created_at), prior = before && Date.parse(before.created_at);
   if (!before || day(at) !== day(prior)) return <li><span class="gap">{day(at)}</span></li>;
   return at - prior >= quiet ? <li><span class="gap">{span(at - prior)} of silence</span></li> : null;
 }
 
-// Fate is what became of the message to somebody who is mentioned.
+// Fate renders what happened to the message to a mentioned agent.
 function Fate({ name, row }) {
   if (!row) return <span class="at-name">@{name}</span>;
   const [state, says] = row.read_at ? ["delivered", <>read it <When at={row.read_at} seconds={false} /></>]
@@ -211,5 +215,5 @@ function Post({ post, before, fates }) {
   );
 }
 
-// initials stand for an agent: of release-bot, rb.
+// initials returns the initials of an agent's name. Example: release-bot is rb.
 const initials = (name) => name.split(/[-_]/).map((part) => part[0] ?? "").join("").slice(0, 2);

@@ -1,4 +1,4 @@
-// The waterfall of a message: what was done, and what was waited for, on one axis of time.
+// The waterfall of a message: the actions and the waits on one time axis.
 
 import { useState } from "preact/hooks";
 import { State } from "../parts.jsx";
@@ -10,7 +10,7 @@ const fills = { sent: "c-strong", act: "c-strong", good: "c-good", bad: "c-bad" 
 const hatches = { wait: "url(#h-wait)", dead: "url(#h-dead)", folded: "url(#h-wait)", ladder: "url(#h-wait)", person: "url(#h-wait)" };
 const fill = (kind) => (hatches[kind] ? { fill: hatches[kind] } : { class: fills[kind] });
 
-// Spent is the strip that is true to scale: what the time went into until the message was delivered, or until now.
+// Spent renders a strip that is true to scale: how the time was spent until the message was delivered, or until now.
 export function Spent({ list, message }) {
   const part = list.filter((step) => !step.session);
   const delivered = part.find((step) => step.kind === "good");
@@ -51,7 +51,7 @@ export function Waterfall({ list }) {
   );
 }
 
-// Axis names the beginnings of some steps, as far apart as their words need.
+// Axis labels the start of some steps, with enough space between the labels.
 function Axis({ list, at, start }) {
   const ticks = [];
   for (const step of list) {
@@ -89,12 +89,13 @@ function Step({ step, at, start, onUnfold }) {
   );
 }
 
-// took has the milliseconds of what is short.
+// took formats a duration. It includes the milliseconds if the duration is less than a minute.
 const took = (ms) => (ms >= 1000 && ms < 60_000 ? `${(ms / 1000).toFixed(3)} s` : span(ms));
 
 const shapeClass = (step) => ({ bad: step.shape === "expired" ? "expired" : "failed", good: "delivered", sent: "pending" })[step.kind] ?? (step.shape === "overdue" ? "overdue" : step.shape === "replay" ? "replayed" : step.shape === "delivered" ? "delivered" : "pending");
 
-// Attempts is what the transport said of each attempt, the last first; what says the same as the one before it stands there once.
+// Attempts renders the output of the transport for each attempt, the last first. It combines consecutive attempts
+// with the same output.
 export function Attempts({ list, recipient }) {
   const said = list.filter((step) => step.attempt && (step.output || step.note)).reverse();
   const groups = [];

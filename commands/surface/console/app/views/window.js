@@ -1,15 +1,15 @@
-// Which rows of a long list are looked at. Only these are on the page, whose height is that of all.
+// The visible rows of a long list. Only these rows are on the page, but the page has the height of all rows.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
-const around = 8; // rows above and below what is seen
-const step = 6; // the window moves by so many rows
-const tallest = 12_000_000; // pixels, of which a browser draws no more than some millions more
-const guess = 36; // height of a row before there is one
+const around = 8; // rows above and below the visible rows
+const step = 6; // the window moves in steps of this many rows
+const tallest = 12_000_000; // pixels; browsers can draw only a few million more
+const guess = 36; // row height before the first row is measured
 
-// useWindow says which of n rows of equal height, in the table body `body`, are to be on the page: {from, to}, first is the first
-// that is seen. height is that of one; the rows before `shift` have no height, so that a list can be longer than what a browser draws.
-// reveal scrolls to a row that is near, jump to any.
+// useWindow returns which of n rows of equal height in the table body `body` must be on the page: {from, to}. first
+// is the first visible row, and height is the height of a row. The rows before `shift` have no height, so that a list
+// can be longer than a browser can draw. reveal scrolls to a row nearby, jump to any row.
 export function useWindow(body, n) {
   const [state, setState] = useState({ from: 0, to: 36, first: 0, height: guess, shift: 0 });
   const latest = useRef(state);
@@ -30,17 +30,18 @@ export function useWindow(body, n) {
     if (was.from !== from || was.to !== to || was.height !== height || was.shift !== shift || Math.abs(was.first - first) > step) setState({ from, to, first, height, shift });
     else was.first = first;
   };
-  // move changes the shift, and scrolls so that the same rows stay in sight.
+  // move changes the shift and scrolls so that the same rows stay visible.
   const move = (shift, height) => {
     scrollBy(0, (latest.current.shift - shift) * height);
     return shift;
   };
-  const goal = useRef(null); // the row to which jump goes
+  const goal = useRef(null); // the row to which jump scrolls
   useLayoutEffect(() => {
     if (goal.current !== null) reveal(goal.current);
     goal.current = null;
     measure();
   }, [state]);
+  // Measuring forces the browser to lay out all changes. So measure in the next frame, and not after each change.
   useLayoutEffect(() => {
     let frame = null;
     const soon = () => {
@@ -57,10 +58,11 @@ export function useWindow(body, n) {
       removeEventListener("resize", soon);
       cancelAnimationFrame(frame);
     };
-  }, [n]); // not whenever a row changes, and with the next frame: to measure has the browser lay out all that has changed
+  }, [n]);
   const reveal = (place) => {
     const { height, shift } = latest.current, top = body.current.getBoundingClientRect().top + (place - shift) * height;
-    const head = 130, foot = innerHeight - height - 80; // what covers rows above and below
+    // Elements cover rows at the top and at the bottom of the window.
+    const head = 130, foot = innerHeight - height - 80;
     if (top < head) scrollBy(0, top - head);
     else if (top > foot) scrollBy(0, top - foot);
   };

@@ -1,4 +1,4 @@
-// The answer of a query: a table that a click sorts, and the same as a file for spreadsheets.
+// The result of a query: a table that a person can sort, and the same rows as a CSV file.
 
 import { useState } from "preact/hooks";
 import { MessageLink } from "../../parts.jsx";
@@ -6,7 +6,7 @@ import { count, plural } from "../../words.js";
 import { clip } from "../operations/asked.jsx";
 import { csv } from "./csv.js";
 
-const page = 200; // rows that are shown before one asks for more
+const page = 200; // rows shown before the person asks for more
 const longest = 2000; // characters of a cell that are shown
 
 export function Answer({ name, data, limit, empty }) {
@@ -47,7 +47,7 @@ export function Answer({ name, data, limit, empty }) {
   );
 }
 
-// Cell shows a value as text. A click shows a long one in full.
+// Cell renders a value as text. A click shows a long value in full.
 function Cell({ column, value }) {
   const [open, setOpen] = useState(false);
   if (value === null || value === undefined) return <td class="faint">NULL</td>;
@@ -56,7 +56,7 @@ function Cell({ column, value }) {
   return <td class={open ? "long" : undefined} title={open ? undefined : clip(value, 200)} onClick={() => value.length > 40 && setOpen(!open)}><bdi>{clip(value, open ? longest : 200)}</bdi></td>;
 }
 
-// compare orders NULL before numbers, and those before texts, as SQL does.
+// compare orders NULL before numbers and numbers before texts, as SQL does.
 function compare(a, b) {
   const rank = (v) => (v === null || v === undefined ? 0 : typeof v === "string" ? 2 : 1);
   if (rank(a) !== rank(b)) return rank(a) - rank(b);

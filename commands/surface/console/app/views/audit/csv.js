@@ -1,7 +1,8 @@
-// Rows as a file for spreadsheets.
+// Rows as a CSV file for spreadsheets.
 
-// csv is a table as RFC 4180 has it. What a spreadsheet would take for a formula gets an apostrophe before it: also behind a line break or a
-// semicolon, at which some spreadsheets begin a new cell, whatever the quotes say.
+// csv formats a table as defined in RFC 4180. It puts an apostrophe before text that a spreadsheet would interpret as
+// a formula, also after a line break or a semicolon within the text, because some spreadsheets start a new cell there
+// despite the quotes.
 export function csv(columns, rows) {
   const lines = [columns.map(cell), ...rows.map((row) => columns.map((c) => cell(row[c])))];
   return "\ufeff" + lines.map((cells) => cells.join(",") + "\r\n").join("");

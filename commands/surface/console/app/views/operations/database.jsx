@@ -1,4 +1,4 @@
-// Database: how large it is, what is kept how long, which daemons serve it, and what to do to it in a terminal.
+// Database: its size, its retention times, the daemons that serve it, and the commands for its maintenance.
 
 import { useCommand } from "../../data.js";
 import { Age, Agent, Command, Loaded, State } from "../../parts.jsx";
@@ -6,7 +6,8 @@ import { to } from "../../route.js";
 import { bytes, count, plural, quoted } from "../../words.js";
 import { Ago } from "./asked.jsx";
 
-const version = "SELECT value FROM settings WHERE key = 'schema.oldest'"; // "9: 8" is version 9, which programs of version 8 can use
+// version is a query. Its result "9: 8" is version 9, which programs of version 8 can still use.
+const version = "SELECT value FROM settings WHERE key = 'schema.oldest'";
 
 export function Database() {
   const status = useCommand("status", {}, { matters: () => false, every: 30_000 });
@@ -78,7 +79,7 @@ function Version({ rows }) {
   return <dl class="facts wide-facts"><dt>Version</dt><dd class="num">{now}</dd><dt>Oldest program</dt><dd class="num">{oldest ?? now}</dd></dl>;
 }
 
-// Daemons are the daemons that run, and which agents belong to which machine where there are several.
+// Daemons renders the running daemons and, if agents belong to machines, the machines with their agents.
 function Daemons({ daemons, agents }) {
   const hosts = new Map();
   for (const a of agents.data?.agents ?? []) if (a.host) hosts.set(a.host, [...(hosts.get(a.host) ?? []), a.name]);

@@ -1,4 +1,4 @@
-// Dead letters: what was given up, by recipient or by error, and how it is sent again.
+// Dead letters: the messages that the router gave up, grouped by recipient or by error, and their replay.
 
 import { useState } from "preact/hooks";
 import { run } from "../../api.js";
@@ -9,16 +9,17 @@ import { count, list, plural, quoted, sentence } from "../../words.js";
 import { Agent, Confirm, Empty, Icon, Loaded, MessageLink, Pair, State, When } from "../../parts.jsx";
 import { Ago, Said, clip } from "./asked.jsx";
 
-// givenUp are the events that make dead letters, or unmake them.
+// givenUp reports whether an event adds or removes a dead letter.
 export const givenUp = ({ event }) => ["failed", "expired", "replayed", "deleted", "cancelled"].includes(event);
 
-const mostReplayed = 100_000; // messages of one replay
-const longest = 2000; // characters of an error by which dead letters are told apart
+const mostReplayed = 100_000; // messages that one replay can contain
+const longest = 2000; // characters of an error that are compared
 
-// alike selects the dead letters of one recipient with errors that are alike, or all of its dead letters where no error is given.
+// alike returns the parameters that select the dead letters of one recipient with the same error, or all its dead
+// letters if no error is given.
 export const alike = (recipient, error) => ({ recipient, ...(error && { error: [...error].slice(0, longest).join("") }) });
 
-// lettersAt is where dead letters stand: those of one recipient, or with one error, too.
+// lettersAt returns the address of the dead letters of one recipient, with one error, or both.
 export function lettersAt(recipient, error) {
   const selected = alike(recipient, error);
   return to(["operations", "dead-letters"], { to: selected.recipient, error: selected.error });
@@ -31,7 +32,7 @@ export function DeadLetters() {
 
 function Selected({ selected }) {
   const groups = useCommand("dead_letters_groups", selected ?? {}, { matters: givenUp });
-  const [asking, setAsking] = useState(null); // what is to be sent again: {what, params, groups}
+  const [asking, setAsking] = useState(null); // the dead letters to replay: {what, n, params, groups}
   const [said, setSaid] = useState("");
   const done = (replayed) => {
     setAsking(null);
@@ -86,7 +87,7 @@ function Groups({ data, selected, said, ask }) {
   );
 }
 
-// bundles puts groups together that have the same recipient, or the same kind of error.
+// bundles combines the groups that have the same recipient, or the same kind of error.
 function bundles(groups, by) {
   const made = new Map();
   for (const g of groups) {
@@ -120,11 +121,12 @@ function Bundle({ by, bundle, ask, only }) {
   );
 }
 
-// Group is a line for each group. The only one that is selected shows its messages at once.
+// Group renders a group as a row. If the group is the only one selected, its messages are open at first.
 function Group({ by, group: g, ask, only }) {
   const [open, setOpen] = useState(only);
   const params = { recipient: g.recipient, error: g.error };
-  const together = g.known && g.error !== ""; // what has no error cannot be told from the others to the same recipient
+  // Dead letters without an error cannot be distinguished from other dead letters of the same recipient.
+  const together = g.known && g.error !== "";
   return (
     <li class="row">
       <div class="what">
@@ -143,9 +145,9 @@ function Group({ by, group: g, ask, only }) {
   );
 }
 
-const most = 50; // messages of a group that are shown
+const most = 50; // messages shown of a group
 
-// Letters are the newest messages of a group.
+// Letters renders the newest messages of a group.
 function Letters({ params, group, ask }) {
   const letters = useCommand("dead_letters_list", { ...params, limit: most }, { matters: givenUp });
   return (
@@ -167,7 +169,7 @@ function Letters({ params, group, ask }) {
   );
 }
 
-// Replay says what a replay does before it does it, and then says what it did.
+// Replay renders a dialog that explains the effect of a replay. After the replay, it reports the result with `say`.
 export function Replay({ of, say, onDone }) {
   const names = [...new Set(of.groups.filter((g) => g.known).map((g) => g.recipient))];
   const unknown = of.groups.filter((g) => !g.known).reduce((n, g) => n + g.messages, 0);

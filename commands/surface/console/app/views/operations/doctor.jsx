@@ -1,4 +1,4 @@
-// Doctor: what is wrong and what to do about it; and the tokens by which somebody is let in.
+// Doctor: the problems found and how to solve them, and the tokens that allow access.
 
 import { useEffect, useState } from "preact/hooks";
 import { run } from "../../api.js";
@@ -15,7 +15,7 @@ export function Doctor() {
   return <><Findings /><Tokens /></>;
 }
 
-// Findings asks the doctor once, and again when it is told to: then for every message, too.
+// Findings runs the quick checks of doctor once, and all checks each time the person requests them.
 function Findings() {
   const [state, setState] = useState({ busy: true }), [asking, setAsking] = useState(false);
   const look = async (tries, quick = false) => {
@@ -73,7 +73,7 @@ function Finding({ finding: f }) {
   );
 }
 
-// Tokens lists who may come in over the network, and takes that back.
+// Tokens lists the tokens that allow access over the network, and revokes them.
 function Tokens() {
   const tokens = useCommand("agent_token", { list: true }, { matters: () => false, every: 60_000 });
   const [asking, setAsking] = useState(null), [said, setSaid] = useState("");

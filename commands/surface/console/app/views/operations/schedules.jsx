@@ -1,4 +1,4 @@
-// Schedules: what the daemon runs by itself, when it last did and how that went, and how one is run now.
+// Schedules: the commands that the daemon runs automatically, the result of the last run, and how to run one now.
 
 import { useState } from "preact/hooks";
 import { run } from "../../api.js";
@@ -12,8 +12,8 @@ export function Schedules() {
   const schedules = useCommand("schedule_list", {}, { matters: () => false, every: 30_000 });
   const commands = useCommand("commands", {}, { matters: () => false });
   const status = useCommand("status", {}, { matters: () => false, every: 60_000 });
-  const [asking, setAsking] = useState(null); // the schedule
-  const [ran, setRan] = useState(null); // what it answered
+  const [asking, setAsking] = useState(null); // the schedule to run
+  const [ran, setRan] = useState(null); // the result of the run
   const about = (command) => commands.data?.commands.find((c) => c.name === command)?.description;
   return (
     <>
@@ -66,7 +66,7 @@ function Schedule({ schedule: s, about, ask }) {
   );
 }
 
-// LastRun is how the last run went, as far as the trace has it.
+// LastRun renders the result of the last run, as far as the trace contains it.
 function LastRun({ run: last, at }) {
   if (!last) return at ? <span class="muted">ran <Ago at={at} /></span> : <span class="faint" title="A run that changes nothing leaves no trace.">no run in the trace</span>;
   if (!last.ended_at) return <State name="pending" word={<span>began <Ago at={last.started_at} /></span>} title={last.started_at} />;
@@ -76,7 +76,7 @@ function LastRun({ run: last, at }) {
 
 const named = { __proto__: null, "@hourly": "every hour", "@daily": "every day at midnight", "@midnight": "every day at midnight", "@weekly": "every week", "@monthly": "every month", "@yearly": "every year", "@annually": "every year", "@doorbell": "after every send" };
 
-// inWords says when a schedule runs, where that is simple; otherwise its spec does.
+// inWords describes when a schedule runs. If that is not simple, it returns the specification itself.
 function inWords(spec) {
   if (named[spec]) return named[spec];
   const every = /^@every (\d+)(s|m|h)$/.exec(spec);

@@ -1,4 +1,4 @@
-// Settings: what each means, and how it is changed and changed back.
+// Settings: their meaning, and how to change and restore them.
 
 import { useEffect, useState } from "preact/hooks";
 import { Failure, run } from "../../api.js";
@@ -7,11 +7,11 @@ import { Command, Confirm, Hint, Icon, Loaded, Problem } from "../../parts.jsx";
 import { quoted } from "../../words.js";
 import { Said } from "./asked.jsx";
 
-const undoFor = 60_000; // milliseconds for which the old value is offered
+const undoFor = 60_000; // milliseconds for which the previous value is offered
 
 export function Settings() {
   const settings = useCommand("setting_list", {}, { matters: () => false, every: 60_000 });
-  const [changing, setChanging] = useState(null); // the setting
+  const [changing, setChanging] = useState(null); // the setting to change
   const [changed, setChanged] = useState(null); // {key, before, after}
   useEffect(() => {
     if (!changed) return;
@@ -84,7 +84,8 @@ function Change({ setting: s, onDone }) {
   );
 }
 
-// Undo says what was changed, and sets it back, unless somebody has changed it since.
+// Undo renders the change of a setting, with a button that restores the previous value unless somebody has changed
+// the setting since.
 function Undo({ change: { key, before, after }, onDone }) {
   const [failure, setFailure] = useState(null);
   const undo = async () => {

@@ -1,5 +1,5 @@
-// What agents tell the user, on a paired desk: alike alerts in one card, those that were seen folded, until they are
-// dismissed.
+// The alerts from agents to the user, on a paired desk. One card contains similar alerts. Alerts that were seen are
+// folded, until they are dismissed.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { AlertCard } from "../../../../look/alert-card.jsx";
@@ -14,7 +14,7 @@ export function Alerts({ desk }) {
   const news = useRef(new Set()), [gone, setGone] = useState(new Set()), [failure, setFailure] = useState(null);
   const list = (desk.alerts ?? []).filter(({ item }) => !gone.has(item.id));
   const unseen = list.filter((alert) => !alert.seen).map(({ item }) => item.id);
-  for (const id of unseen) news.current.add(id); // and so they stay while this view is open
+  for (const id of unseen) news.current.add(id); // alerts stay new while this view is open
   useEffect(() => {
     if (unseen.length) mark("seen", unseen).catch(setFailure);
   }, [unseen.join()]);

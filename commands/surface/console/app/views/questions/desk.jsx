@@ -7,7 +7,8 @@ import { forget, guess, obstacle, pair, unpair } from "../../desk/pairing.js";
 import { wasRead } from "../../desk/reading.js";
 import { Command, Confirm, Hint, Problem } from "../../parts.jsx";
 
-// Offer is the button that pairs this desk; or the reason why it cannot be. quiet is for where another one stands that catches the eye.
+// Offer renders the button that pairs this desk, or the reason why the browser cannot be paired. quiet draws a plain
+// button, for a page that already has a prominent one.
 export function Offer({ reload, quiet }) {
   const [why, setWhy] = useState(null), [asks, setAsks] = useState(false), [name, setName] = useState(guess());
   useEffect(() => {
@@ -28,7 +29,7 @@ export function Offer({ reload, quiet }) {
   );
 }
 
-// Attention is what has to be done before this desk reads anything.
+// Attention renders what a person must do before this desk can read questions.
 export function Attention({ desk, reload }) {
   if (desk.state === "waiting") return <Waiting device={desk.device} reload={reload} />;
   if (desk.state !== "revoked") return null;
@@ -42,7 +43,7 @@ export function Attention({ desk, reload }) {
   );
 }
 
-// NotTaken has the words of an answer that this desk cannot give any more, whatever became of the question.
+// NotTaken renders the text of an answer that this desk can no longer send.
 const NotTaken = ({ says, question }) => <p class="problem" role="alert">Your answer to {question.from} (“{spoken(says, question.options)}”) was not accepted, because this desk was revoked.</p>;
 
 const Waiting = ({ device, reload }) => (
@@ -56,13 +57,13 @@ const Waiting = ({ device, reload }) => (
   </section>
 );
 
-// Act is a button that does something at once, and says below why if that fails.
+// Act renders a button that acts immediately, and the error below it if the action fails.
 function Act({ look, act, onDone, children }) {
   const [failure, setFailure] = useState(null);
   return <><div class="acts"><button class={look} type="button" onClick={() => act().then(onDone, setFailure)}>{children}</button></div><Problem failure={failure} /></>;
 }
 
-// ThisDesk says among the devices how this browser stands.
+// ThisDesk renders the controls of this browser in the list of devices.
 export function ThisDesk({ desk, reload }) {
   const [asks, setAsks] = useState(false);
   if (desk.state === "none") return <div class="acts this-desk"><p class="muted">This browser is not paired.</p><Offer reload={reload} quiet /></div>;

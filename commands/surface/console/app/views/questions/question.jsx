@@ -1,4 +1,4 @@
-// A question: who asks, what, and the answer that is given here.
+// A question: who asks, the text, and the answer given on this page.
 
 import { useState } from "preact/hooks";
 import { spoken } from "../../../../look/answer.js";
@@ -15,10 +15,11 @@ import { Offer } from "./desk.jsx";
 
 const High = ({ question }) => (question.priority === "high" || question.priority === "urgent" ? <span class="state overdue"><Icon name="high" />{question.priority === "urgent" ? "Urgent" : "High priority"}</span> : null);
 
-// asker is who asks: as sealed, where that was opened, since whoever writes the table can change the name there.
+// asker returns who asks the question. If the question was decrypted, this is the encrypted name, because whoever can
+// write the table can change the name there.
 const asker = (q, what) => (q.encrypted && what ? what.from : q.source);
 
-// Question is one that can be read here, or that this desk should be able to read.
+// Question renders a question that can be read here, or that this desk should be able to read.
 export function Question({ question: q, desk, names, reload, forget }) {
   const mine = desk.questions?.get(q.questionId), what = q.encrypted ? (mine?.what ?? (desk.state === "active" ? wasRead(q.questionId)?.what : undefined)) : q;
   const failed = q.pushes.filter((p) => p.error), open = q.status === "pending", active = desk.state === "active";
@@ -44,7 +45,7 @@ const Unread = ({ why }) => (
 
 const Choices = ({ options }) => (options?.length ? <ul class="options" aria-label="Options">{options.map((option) => <li>{option}</li>)}</ul> : <p class="muted">The answer is free text.</p>);
 
-// said is what became of a question that was open while one looked at it.
+// said returns the outcome of a question that closed while the person looked at it.
 function said(q, what, desk, names) {
   const given = givenTo(q.questionId), mine = q.answeredBy === desk.device?.id;
   if (q.status === "answered" && !mine && names.has(q.answeredBy) && !given) return `Answered on ${names.get(q.answeredBy)}`;
@@ -52,10 +53,10 @@ function said(q, what, desk, names) {
   return fate({ status: q.status, mine, answer: given }, given?.taken && spoken(given.says, what?.options));
 }
 
-// givenTo returns the answer that was sent on this page to a question.
+// givenTo returns the answer that this page sent to a question.
 const givenTo = (id) => ["sending", "given"].includes(answerTo(id).state) && answerTo(id);
 
-// Answer is what answers a question: its options, with words beside them, or a text; and what is about to be sent.
+// Answer renders the form for the answer to a question, or the answer that is about to be sent.
 function Answer({ q, what, reload }) {
   const id = q.questionId, options = what.options ?? [];
   const answer = answerTo(id), refused = answer.state === "refused";
@@ -75,7 +76,8 @@ function Answer({ q, what, reload }) {
   );
 }
 
-// Refused says that an answer was not taken, why, and what to do. Its words are in the form again.
+// Refused reports that an answer was not accepted, with the reason and what to do. The form contains the text of the
+// answer again.
 const Refused = ({ says, failure, options }) => (
   <div class="problem" role="alert">
     <p>Your answer “{spoken(says, options)}” was not accepted.</p>
@@ -96,7 +98,7 @@ function TakeBack({ q, reload }) {
   );
 }
 
-// Locked are the questions that are encrypted for other devices: how many, who asks, and since when.
+// Locked renders the questions that are encrypted for other devices: how many there are, who asks, and since when.
 export function Locked({ questions, desk, reload }) {
   return (
     <section class="ask locked">
@@ -106,7 +108,7 @@ export function Locked({ questions, desk, reload }) {
   );
 }
 
-// Over is a question that has ended. What was encrypted can be read if this page has opened it.
+// Over renders a closed question. It shows the text of an encrypted question only if this page has decrypted it.
 export function Over({ question: q, desk, names }) {
   const on = names.get(q.answeredBy) ?? q.answeredBy, by = on ? `on ${on}` : "", what = q.encrypted ? desk.state === "active" && wasRead(q.questionId)?.what : q;
   const given = q.answeredBy === desk.device?.id && givenTo(q.questionId), word = q.answer || (what && given?.taken && spoken(given.says, what.options));
