@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// A claim of several messages is also limited by their bytes; a large message is a claim of its own.
+// TestClaimsAreBoundedByBytes checks that a claim of several messages is also limited by their bytes; a large message
+// is a claim of its own.
 func TestClaimsAreBoundedByBytes(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -58,7 +58,8 @@ func TestOrderAndPriority(t *testing.T) {
 	}
 }
 
-// While one worker has a message of a pair under a lease, no other worker may take the next message of that pair.
+// TestOneLiveLeasePerPair checks that while one worker has a message of a pair under a lease, no other worker may
+// take the next message of that pair.
 func TestOneLiveLeasePerPair(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "c")
@@ -93,7 +94,8 @@ func TestOneLiveLeasePerPair(t *testing.T) {
 	}
 }
 
-// A worker whose lease has expired changes nothing with its late result, and the trace records this.
+// TestLateResultIsFenced checks that a worker whose lease has expired changes nothing with its late result, and the
+// trace records this.
 func TestLateResultIsFenced(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -120,7 +122,7 @@ func TestLateResultIsFenced(t *testing.T) {
 	}
 }
 
-// A slow recipient delays no other recipient, and inboxes are served first.
+// TestSlowRecipientDelaysNobody checks that a slow recipient delays no other recipient, and inboxes are served first.
 func TestSlowRecipientDelaysNobody(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "inboxed")
@@ -148,7 +150,8 @@ func TestSlowRecipientDelaysNobody(t *testing.T) {
 	close(release)
 }
 
-// A message whose process died during delivery is claimed alone, and its transport is asked first.
+// TestRecoveryAsksTheTransport checks that a message whose process died during delivery is claimed alone, and its
+// transport is asked first.
 func TestRecoveryAsksTheTransport(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -168,7 +171,8 @@ func TestRecoveryAsksTheTransport(t *testing.T) {
 	want.Equal(t, "crashes", m.Crashes, 1)
 }
 
-// A message that somebody wrote by hand during a delivery run is not overtaken by a later message of the same sender.
+// TestOrderOfWhatWasWrittenByHandMeanwhile checks that a message that somebody wrote by hand during a delivery run is
+// not overtaken by a later message of the same sender.
 func TestOrderOfWhatWasWrittenByHandMeanwhile(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -187,7 +191,8 @@ func TestOrderOfWhatWasWrittenByHandMeanwhile(t *testing.T) {
 	want.Rows(t, f.Wire.IDs(), first, "by-hand", second)
 }
 
-// A message found in the fallback's file after a crash was delivered, and does not count as a failed attempt.
+// TestRecoveryFromTheFallbackFailsNothing checks that a message found in the fallback's file after a crash was
+// delivered, and does not count as a failed attempt.
 func TestRecoveryFromTheFallbackFailsNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -210,8 +215,8 @@ func TestRecoveryFromTheFallbackFailsNothing(t *testing.T) {
 		"by the fallback "+fallback+": an earlier attempt had delivered it")
 }
 
-// A crash left a mark on a message, and its transport cannot be asked until the retries are used up: the error must
-// not claim that the message did not arrive. A replay asks first.
+// TestGivenUpUnaskedSaysSo checks that a crash left a mark on a message, and its transport cannot be asked until the
+// retries are used up: the error must not claim that the message did not arrive. A replay asks first.
 func TestGivenUpUnaskedSaysSo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -348,7 +353,8 @@ func TestUnread(t *testing.T) {
 		"read", "released", "read")
 }
 
-// Deliveries that are claimed when the process is asked to stop are finished; no more are claimed.
+// TestStoppingFinishesWhatIsClaimed checks that deliveries that are claimed when the process is asked to stop are
+// finished; no more are claimed.
 func TestStoppingFinishesWhatIsClaimed(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -393,7 +399,7 @@ func TestReplay(t *testing.T) {
 	want.Code(t, err, orchestrator.UnknownRecipient)
 }
 
-// The TTL of an expired message starts again when the message is replayed.
+// TestReplayBeginsTheTTLAnew checks that the TTL of an expired message starts again when the message is replayed.
 func TestReplayBeginsTheTTLAnew(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -40,8 +40,8 @@ func goneFixture(t *testing.T) *enginetest.Fixture {
 	return f
 }
 
-// An agent whose address is gone is disabled after one attempt. All its messages, present and future, wait: none
-// fails, and none uses up a retry. With another transport they arrive in order.
+// TestGoneLosesNothing checks that an agent whose address is gone is disabled after one attempt. All its messages,
+// present and future, wait: none fails, and none uses up a retry. With another transport they arrive in order.
 func TestGoneLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -80,8 +80,8 @@ func TestGoneLosesNothing(t *testing.T) {
 	}
 }
 
-// The messages of a disabled agent are not examined repeatedly: with a running clock and a run every second, nothing
-// is written.
+// TestGoneDoesNotSpin checks that the messages of a disabled agent are not examined repeatedly: with a running clock
+// and a run every second, nothing is written.
 func TestGoneDoesNotSpin(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -114,8 +114,8 @@ func TestGoneDoesNotSpin(t *testing.T) {
 	want.Equal(t, "version of the data once there is a new message", version(), after)
 }
 
-// Messages that wait for another address are not planned: they would wake a daemon every second, and delay its other
-// wake-ups.
+// TestGoneIsNotPlanned checks that messages that wait for another address are not planned: they would wake a daemon
+// every second, and delay its other wake-ups.
 func TestGoneIsNotPlanned(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -139,8 +139,8 @@ func TestGoneIsNotPlanned(t *testing.T) {
 	}
 }
 
-// The administrators are notified once, whatever happens afterwards. Nobody else is notified, and neither is the
-// operator because of a session of the console.
+// TestGoneIsToldOnce checks that the administrators are notified once, whatever happens afterwards. Nobody else is
+// notified, and neither is the operator because of a session of the console.
 func TestGoneIsToldOnce(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -175,7 +175,8 @@ func TestGoneIsToldOnce(t *testing.T) {
 	}
 }
 
-// An update without a transport leaves a disabled agent disabled; an update with one releases its messages.
+// TestGoneIsReleasedByATransport checks that an update without a transport leaves a disabled agent disabled; an
+// update with one releases its messages.
 func TestGoneIsReleasedByATransport(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -196,8 +197,8 @@ func TestGoneIsReleasedByATransport(t *testing.T) {
 	want.Equal(t, "retry_count", m.RetryCount, 0)
 }
 
-// A fallback takes the messages that a gone address does not: the message of the attempt itself and all later ones.
-// If the fallback fails, they are retried.
+// TestGoneUsesTheFallback checks that a fallback takes the messages that a gone address does not: the message of the
+// attempt itself and all later ones. If the fallback fails, they are retried.
 func TestGoneUsesTheFallback(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -243,7 +244,8 @@ func TestGoneUsesTheFallback(t *testing.T) {
 		len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'transport_disabled'`)), 2)
 }
 
-// A result that arrives after the agent has got another transport disables nothing.
+// TestGoneOfAnEarlierTransport checks that a result that arrives after the agent has got another transport disables
+// nothing.
 func TestGoneOfAnEarlierTransport(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -259,7 +261,8 @@ func TestGoneOfAnEarlierTransport(t *testing.T) {
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 }
 
-// Messages held for a disabled agent can be cancelled, can expire, and can be read by the agent itself.
+// TestGoneMessagesCanEnd checks that messages held for a disabled agent can be cancelled, can expire, and can be read
+// by the agent itself.
 func TestGoneMessagesCanEnd(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -283,8 +286,8 @@ func TestGoneMessagesCanEnd(t *testing.T) {
 	}
 }
 
-// In a batch, messages that arrived before the address was found gone are settled as delivered, and failed ones as
-// failed.
+// TestGoneInABatch checks that in a batch, messages that arrived before the address was found gone are settled as
+// delivered, and failed ones as failed.
 func TestGoneInABatch(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -301,7 +304,7 @@ func TestGoneInABatch(t *testing.T) {
 		"delivered 0 0", "retry 0 0", "pending 0 0")
 }
 
-// A fallback that is added to a disabled agent takes all waiting messages in order.
+// TestGoneThenAFallback checks that a fallback that is added to a disabled agent takes all waiting messages in order.
 func TestGoneThenAFallback(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -323,8 +326,8 @@ func TestGoneThenAFallback(t *testing.T) {
 	}
 }
 
-// Somebody disables an agent by hand and enables it. Meanwhile its messages wait, also those in an inbox, and no run
-// is made for them.
+// TestDisabledByHand checks that somebody disables an agent by hand and enables it. Meanwhile its messages wait, also
+// those in an inbox, and no run is made for them.
 func TestDisabledByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "c")
@@ -376,7 +379,7 @@ func TestDisabledByHand(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// No delivery run is made for messages that must wait for a postponed one.
+// TestPutOffDoesNotSpin checks that no delivery run is made for messages that must wait for a postponed one.
 func TestPutOffDoesNotSpin(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "only SQLite tells what statements read")

@@ -88,7 +88,8 @@ func TestRetrySucceeds(t *testing.T) {
 	want.Equal(t, "error_message", m.Error, "")
 }
 
-// A transport that does not return within the delivery timeout has failed, with the error code of the document.
+// TestDeliveryTimeout checks that a transport that does not return within the delivery timeout has failed, with the
+// error code of the document.
 func TestDeliveryTimeout(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -122,7 +123,8 @@ func TestUndecidableFailsAtOnce(t *testing.T) {
 	}
 }
 
-// A message written by hand to an unknown name is retried according to the schedule and then fails.
+// TestUnknownRecipientByHandClimbs checks that a message written by hand to an unknown name is retried according to
+// the schedule and then fails.
 func TestUnknownRecipientByHandClimbs(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -135,7 +137,7 @@ func TestUnknownRecipientByHandClimbs(t *testing.T) {
 	want.Equal(t, "status", f.Message("m1").Status, orchestrator.Failed)
 }
 
-// Each failed message causes one report to its sender, and a report causes none.
+// TestBounce checks that each failed message causes one report to its sender, and a report causes none.
 func TestBounce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -152,7 +154,8 @@ func TestBounce(t *testing.T) {
 		"architect builder note failed <nil> <nil>", "system architect error_report failed 1 delivery_failed")
 }
 
-// An expired lease uses up no retry, but every third one does, so that a message that kills its process is given up.
+// TestPoisonEnds checks that an expired lease uses up no retry, but every third one does, so that a message that
+// kills its process is given up.
 func TestPoisonEnds(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -197,8 +200,8 @@ func deliverNothing(f *enginetest.Fixture, id string) {
 	}
 }
 
-// A clock that is set forward and back strands nothing: retry times and leases are moved back to their latest
-// possible time.
+// TestClockForwardAndBack checks that a clock that is set forward and back strands nothing: retry times and leases
+// are moved back to their latest possible time.
 func TestClockForwardAndBack(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -222,8 +225,8 @@ func TestClockForwardAndBack(t *testing.T) {
 	}
 }
 
-// A message that its recipient refuses permanently is a dead letter at once, without a retry and without the
-// fallback, and its sender is notified. Later messages continue.
+// TestRefusedForGood checks that a message that its recipient refuses permanently is a dead letter at once, without a
+// retry and without the fallback, and its sender is notified. Later messages continue.
 func TestRefusedForGood(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

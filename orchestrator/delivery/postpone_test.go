@@ -18,8 +18,9 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// A recipient may request a later attempt as often as it likes: no retry is used up, nothing fails, and the message
-// arrives when it is accepted. Until then the attempts follow the retry schedule, whose last wait repeats.
+// TestPostponedForAnHour checks that a recipient may request a later attempt as often as it likes: no retry is used
+// up, nothing fails, and the message arrives when it is accepted. Until then the attempts follow the retry schedule,
+// whose last wait repeats.
 func TestPostponedForAnHour(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -61,8 +62,8 @@ func TestPostponedForAnHour(t *testing.T) {
 		"claimed 33 1", "created 1 0", "delivered 1 1", "overdue 1 0", "released 32 1")
 }
 
-// Retries used up by failures remain used up, and postponing a message that is being retried uses up no further
-// retry.
+// TestPostponedOnTheLadder checks that retries used up by failures remain used up, and postponing a message that is
+// being retried uses up no further retry.
 func TestPostponedOnTheLadder(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -98,7 +99,8 @@ func TestPostponedOnTheLadder(t *testing.T) {
 	want.Equal(t, "retry_count", m.RetryCount, 3)
 }
 
-// Postponing keeps the order: later messages do not overtake the postponed one. Messages of other senders continue.
+// TestPostponedKeepsOrder checks that postponing keeps the order: later messages do not overtake the postponed one.
+// Messages of other senders continue.
 func TestPostponedKeepsOrder(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "c")
@@ -140,7 +142,7 @@ func TestPostponedKeepsOrder(t *testing.T) {
 	}
 }
 
-// A postponed message expires like any other.
+// TestPostponedExpires checks that a postponed message expires like any other.
 func TestPostponedExpires(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -166,7 +168,8 @@ func TestPostponedExpires(t *testing.T) {
 	want.Equal(t, "delivered after its time", f.Deliver().Delivered, 0)
 }
 
-// Some messages of a batch may be postponed; the others are settled by their results.
+// TestPostponedPartOfABatch checks that some messages of a batch may be postponed; the others are settled by their
+// results.
 func TestPostponedPartOfABatch(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "c", "d")
@@ -185,8 +188,8 @@ func TestPostponedPartOfABatch(t *testing.T) {
 		"delivered 0 ", "pending 0 ", "retry 0 ")
 }
 
-// A server may request a longer wait than the next one of the schedule, up to the longest one, but not a shorter
-// wait.
+// TestRetryAfter checks that a server may request a longer wait than the next one of the schedule, up to the longest
+// one, but not a shorter wait.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -230,7 +233,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A fallback is for failures: postponed messages wait for the recipient.
+// TestPostponedIsNotForTheFallback checks that a fallback is for failures: postponed messages wait for the recipient.
 func TestPostponedIsNotForTheFallback(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -248,8 +251,8 @@ func TestPostponedIsNotForTheFallback(t *testing.T) {
 	}
 }
 
-// Another transport need not wait for messages that the previous one postponed, and neither must an agent that reads
-// its messages itself. Both get the messages in order.
+// TestPostponedIsDueElsewhere checks that another transport need not wait for messages that the previous one
+// postponed, and neither must an agent that reads its messages itself. Both get the messages in order.
 func TestPostponedIsDueElsewhere(t *testing.T) {
 	t.Parallel()
 	for how, test := range map[string]struct {
@@ -285,7 +288,8 @@ func TestPostponedIsDueElsewhere(t *testing.T) {
 	}
 }
 
-// Messages of higher or lower priority do not wait behind a postponed one.
+// TestPostponedHoldsBackItsPriorityOnly checks that messages of higher or lower priority do not wait behind a
+// postponed one.
 func TestPostponedHoldsBackItsPriorityOnly(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -25,7 +25,8 @@ func reporting(err error, texts ...string) func(context.Context, orchestrator.At
 	}
 }
 
-// The last report that a transport makes of an attempt is in the trace, whatever the result of the attempt.
+// TestReports checks that the last report that a transport makes of an attempt is in the trace, whatever the result
+// of the attempt.
 func TestReports(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -59,8 +60,8 @@ func TestReports(t *testing.T) {
 	want.Equal(t, "detail in the story", events[len(events)-1].Detail, "200 OK\nthanks <b>")
 }
 
-// The report of the last attempt is also kept, and so are the reports for a message that fails at once and for one
-// whose address is gone.
+// TestReportsOfTheEnd checks that the report of the last attempt is also kept, and so are the reports for a message
+// that fails at once and for one whose address is gone.
 func TestReportsOfTheEnd(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -86,7 +87,7 @@ func TestReportsOfTheEnd(t *testing.T) {
 	}
 }
 
-// A report is limited in size and valid UTF-8, whatever a program prints.
+// TestReportsAreBounded checks that a report is limited in size and valid UTF-8, whatever a program prints.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -108,7 +109,7 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 }
 
-// The report of an abandoned transport is ignored and does no harm.
+// TestReportsComeTooLate checks that the report of an abandoned transport is ignored and does no harm.
 func TestReportsComeTooLate(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

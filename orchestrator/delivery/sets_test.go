@@ -26,8 +26,8 @@ func (shelf) DeliverRead(exec func(query string, args ...any) error, seq int64, 
 		SELECT 'shelf', message_id, payload, ?1, ?1 FROM agent_message WHERE seq = ?2`, at, seq)
 }
 
-// A set goes through the transport of its recipients, also in a program that has another such transport beside the
-// inbox, or has no inbox.
+// TestSetsGoThroughTheirTransports checks that a set goes through the transport of its recipients, also in a program
+// that has another such transport beside the inbox, or has no inbox.
 func TestSetsGoThroughTheirTransports(t *testing.T) {
 	t.Parallel()
 	for name, transports := range map[string]map[string]orchestrator.Transport{

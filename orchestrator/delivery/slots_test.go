@@ -26,8 +26,8 @@ func addGated(f *enginetest.Fixture, name string, limit int) {
 	f.Add(agents.Update{Name: name, Deliver: &target, Concurrency: &limit})
 }
 
-// An agent has as many concurrent attempts as it allows, and never more, however many processes deliver. The order of
-// each sender's messages is kept.
+// TestSlotsBoundAttempts checks that an agent has as many concurrent attempts as it allows, and never more, however
+// many processes deliver. The order of each sender's messages is kept.
 func TestSlotsBoundAttempts(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 3} {
@@ -87,8 +87,8 @@ func TestSlotsBoundAttempts(t *testing.T) {
 	}
 }
 
-// A run that finds all slots taken claims nothing, writes nothing, and returns at once. A later run delivers the
-// messages.
+// TestSlotHeldElsewhere checks that a run that finds all slots taken claims nothing, writes nothing, and returns at
+// once. A later run delivers the messages.
 func TestSlotHeldElsewhere(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "inboxed")
@@ -124,7 +124,8 @@ func TestSlotHeldElsewhere(t *testing.T) {
 	held[0].Release()
 }
 
-// A message that is sent when the previous one is done, and whose run finds the slot still taken, is not left behind.
+// TestSlotGivenBackTooLate checks that a message that is sent when the previous one is done, and whose run finds the
+// slot still taken, is not left behind.
 func TestSlotGivenBackTooLate(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -145,7 +146,7 @@ func TestSlotGivenBackTooLate(t *testing.T) {
 	}
 }
 
-// A slot is released however the attempt ends.
+// TestSlotIsGivenBack checks that a slot is released however the attempt ends.
 func TestSlotIsGivenBack(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -167,7 +168,8 @@ func TestSlotIsGivenBack(t *testing.T) {
 	want.Equal(t, "arrived", len(f.Wire.IDs()), 1)
 }
 
-// If no slot can exist at all, the run reports the reason, and the message is unchanged.
+// TestSlotCannotBeHad checks that if no slot can exist at all, the run reports the reason, and the message is
+// unchanged.
 func TestSlotCannotBeHad(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -189,8 +191,8 @@ func TestSlotCannotBeHad(t *testing.T) {
 	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
 }
 
-// An agent gets a transport with slots during a run: its messages are delivered with a slot, and the run does not
-// loop without one.
+// TestSlotOfATransportThatChanged checks that an agent gets a transport with slots during a run: its messages are
+// delivered with a slot, and the run does not loop without one.
 func TestSlotOfATransportThatChanged(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// A test message that does not arrive does not become a dead letter: it is cancelled, with the reason in its trace.
-// The same holds if it was left to the next run.
+// TestFailedTrialsAreNoDeadLetters checks that a test message that does not arrive does not become a dead letter: it
+// is cancelled, with the reason in its trace. The same holds if it was left to the next run.
 func TestFailedTrialsAreNoDeadLetters(t *testing.T) {
 	t.Parallel()
 	f, _ := enginetest.NewPhones(t, 1)

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// A retry causes a wake-up exactly when it is due. A retry whose attempt is in progress stays due for that time, and
-// must not cause constant wake-ups.
+// TestWakeupsFollowThePlan checks that a retry causes a wake-up exactly when it is due. A retry whose attempt is in
+// progress stays due for that time, and must not cause constant wake-ups.
 func TestWakeupsFollowThePlan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

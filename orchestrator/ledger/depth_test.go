@@ -16,8 +16,8 @@ import (
 // nested returns JSON lists nested to the given number of levels.
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// A payload that is nested too deeply to be read again is refused. If somebody wrote one by hand, it is treated as
-// text and does not block an inbox.
+// TestDeepPayloads checks that a payload that is nested too deeply to be read again is refused. If somebody wrote one
+// by hand, it is treated as text and does not block an inbox.
 func TestDeepPayloads(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -15,8 +15,8 @@ import (
 	"mailroom/tracing"
 )
 
-// The row of a long-running command has no end until the command ends. Work that continues after the command does not
-// change the row.
+// TestLastingCommand checks that the row of a long-running command has no end until the command ends. Work that
+// continues after the command does not change the row.
 func TestLastingCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := enginetest.NewBubble(t)

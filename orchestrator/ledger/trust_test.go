@@ -69,8 +69,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// Only a database that this user's program created is trusted without further action, and only where it was created.
-// Its record is readable only by the user.
+// TestOnlyWhatWasMadeHereIsTrusted checks that only a database that this user's program created is trusted without
+// further action, and only where it was created. Its record is readable only by the user.
 func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 	t.Parallel()
 	const elsewhere = "that this user created the database on this machine"
@@ -156,7 +156,8 @@ func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 	}
 }
 
-// If trust cannot be recorded, a database is created and works nevertheless, but is not trusted.
+// TestTrustThatCannotBeKept checks that if trust cannot be recorded, a database is created and works nevertheless,
+// but is not trusted.
 func TestTrustThatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -189,9 +190,9 @@ func stranger(t *testing.T) (f *enginetest.Fixture, first *delivery.Engine) {
 	return f, first
 }
 
-// A database that is not trusted delivers into inboxes and does nothing else. It makes no attempt through another
-// transport, including fallbacks and marks, it uses up no retries, and it wakes nobody. All of this happens once the
-// database is trusted, also in processes that already have it open.
+// TestUntrustedDatabaseStaysInside checks that a database that is not trusted delivers into inboxes and does nothing
+// else. It makes no attempt through another transport, including fallbacks and marks, it uses up no retries, and it
+// wakes nobody. All of this happens once the database is trusted, also in processes that already have it open.
 func TestUntrustedDatabaseStaysInside(t *testing.T) {
 	t.Parallel()
 	f, first := stranger(t)
@@ -253,7 +254,8 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 	}
 }
 
-// In a database that is not trusted, only the schedules that every database has run, and only if they are unchanged.
+// TestUntrustedSchedules checks that in a database that is not trusted, only the schedules that every database has
+// run, and only if they are unchanged.
 func TestUntrustedSchedules(t *testing.T) {
 	t.Parallel()
 	f, _ := stranger(t)
@@ -280,7 +282,8 @@ func TestUntrustedSchedules(t *testing.T) {
 		"checkpoint clear_old clear_traces deliver_all deliver_on_doorbell own")
 }
 
-// A backup of the database itself is trusted as before; a backup of another contains what somebody else wrote.
+// TestRestoredFromElsewhereIsNotTrusted checks that a backup of the database itself is trusted as before; a backup of
+// another contains what somebody else wrote.
 func TestRestoredFromElsewhereIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -306,8 +309,9 @@ func TestRestoredFromElsewhereIsNotTrusted(t *testing.T) {
 	}
 }
 
-// Views and triggers that somebody put into a database cannot use functions and tables with effects outside of SQL,
-// because these are refused there. The triggers of Mailroom's own views do not need them.
+// TestTriggersOfStrangersStayInside checks that views and triggers that somebody put into a database cannot use
+// functions and tables with effects outside of SQL, because these are refused there. The triggers of Mailroom's own
+// views do not need them.
 func TestTriggersOfStrangersStayInside(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server lets nobody make triggers on tables of others")

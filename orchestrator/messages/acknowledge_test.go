@@ -20,8 +20,9 @@ func wantsToBeTold(within time.Duration) func(*orchestrator.Draft) {
 	return func(d *orchestrator.Draft) { d.AckWithin = within }
 }
 
-// The sender is notified once if nobody acknowledged in time, whatever happened to the message before. The sender is
-// not notified if the message was acknowledged, or if its end was already reported. A restart changes nothing.
+// TestUnacknowledgedIsToldOnce checks that the sender is notified once if nobody acknowledged in time, whatever
+// happened to the message before. The sender is not notified if the message was acknowledged, or if its end was
+// already reported. A restart changes nothing.
 func TestUnacknowledgedIsToldOnce(t *testing.T) {
 	t.Parallel()
 	const within = 10 * time.Minute
@@ -121,7 +122,8 @@ func wantNote(f *enginetest.Fixture, id string) {
 	}
 }
 
-// A send that acknowledges a message does so once, with the send, and only for a message that its sender received.
+// TestSendAcknowledges checks that a send that acknowledges a message does so once, with the send, and only for a
+// message that its sender received.
 func TestSendAcknowledges(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -168,7 +170,8 @@ func TestSendAcknowledges(t *testing.T) {
 		"b")
 }
 
-// In a group, each member acknowledges for itself, and the sender is notified about each member that does not.
+// TestUnacknowledgedByAGroup checks that in a group, each member acknowledges for itself, and the sender is notified
+// about each member that does not.
 func TestUnacknowledgedByAGroup(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -195,8 +198,8 @@ func TestUnacknowledgedByAGroup(t *testing.T) {
 		WHERE n.message_type = 'acknowledgement_overdue' AND n.recipient = 'a' ORDER BY m.recipient`), "b", "d")
 }
 
-// A missing acknowledgement of an undelivered message does not hide that the message is overdue: the trace reports
-// both, each once.
+// TestUnacknowledgedAndUndelivered checks that a missing acknowledgement of an undelivered message does not hide that
+// the message is overdue: the trace reports both, each once.
 func TestUnacknowledgedAndUndelivered(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -211,8 +214,8 @@ func TestUnacknowledgedAndUndelivered(t *testing.T) {
 		"b did not acknowl", "undelivered since")
 }
 
-// For a message that was sent while the clock was ahead, the time for the acknowledgement starts again when the clock
-// is set back.
+// TestUnacknowledgedWhenTheClockIsSetBack checks that for a message that was sent while the clock was ahead, the time
+// for the acknowledgement starts again when the clock is set back.
 func TestUnacknowledgedWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	const within = 10 * time.Minute

@@ -25,8 +25,8 @@ func commanded(t *testing.T, f *enginetest.Fixture, sender, recipient string, ha
 	return f.Message(sent.MessageID), nil
 }
 
-// Commands that send new messages to each other are stopped like a loop of answers if they are fast; slow ones
-// continue.
+// TestCommandsInheritHops checks that commands that send new messages to each other are stopped like a loop of
+// answers if they are fast; slow ones continue.
 func TestCommandsInheritHops(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -61,8 +61,8 @@ func TestCommandsInheritHops(t *testing.T) {
 	}
 }
 
-// A chain beyond the limit that took ten minutes since its first message is counted again from the start, with the
-// same limit. The same holds for a chain that was stopped.
+// TestSlowChainGoesOn checks that a chain beyond the limit that took ten minutes since its first message is counted
+// again from the start, with the same limit. The same holds for a chain that was stopped.
 func TestSlowChainGoesOn(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -93,7 +93,7 @@ func TestSlowChainGoesOn(t *testing.T) {
 	want.Code(t, err, orchestrator.Unavailable)
 }
 
-// Hops that are not answers do not count towards the limit of answers.
+// TestAnswersAreCountedApart checks that hops that are not answers do not count towards the limit of answers.
 func TestAnswersAreCountedApart(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -119,8 +119,8 @@ func TestAnswersAreCountedApart(t *testing.T) {
 	want.Code(t, err, orchestrator.Conflict)
 }
 
-// A message of a session has one hop more than the newest message shown to the session, until a person types
-// something. The session gets a remark about a long chain, and is never refused.
+// TestSessionsInheritHops checks that a message of a session has one hop more than the newest message shown to the
+// session, until a person types something. The session gets a remark about a long chain, and is never refused.
 func TestSessionsInheritHops(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -156,7 +156,7 @@ func TestSessionsInheritHops(t *testing.T) {
 	want.Equal(t, "hops after a pause", f.Message(turn("b", "a").MessageID).Hops, 0)
 }
 
-// The report of a failure has the hops of the failed message.
+// TestReportsCarryHops checks that the report of a failure has the hops of the failed message.
 func TestReportsCarryHops(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

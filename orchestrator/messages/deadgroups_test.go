@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/push"
 )
 
-// Errors that differ only in a time, an id or a process number form one group and select each other. Different exit
-// statuses separate them.
+// TestDeadLetterGroups checks that errors that differ only in a time, an id or a process number form one group and
+// select each other. Different exit statuses separate them.
 func TestDeadLetterGroups(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder", "tester")
@@ -90,8 +90,8 @@ func TestDeadLetterGroups(t *testing.T) {
 	}
 }
 
-// Errors are compared for the newest 20,000 dead letters, and the answer reports whether there are more. A replay
-// finds the others, too.
+// TestOldDeadLetters checks that errors are compared for the newest 20,000 dead letters, and the answer reports
+// whether there are more. A replay finds the others, too.
 func TestOldDeadLetters(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -116,8 +116,8 @@ func TestOldDeadLetters(t *testing.T) {
 	}
 }
 
-// Pushes to phones are listed as dead letters only if the device is named, so that nobody replays them or adds an
-// agent with such a name.
+// TestPushesAreNoDeadLetters checks that pushes to phones are listed as dead letters only if the device is named, so
+// that nobody replays them or adds an agent with such a name.
 func TestPushesAreNoDeadLetters(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)

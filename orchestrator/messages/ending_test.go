@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// An ending of at least four characters finds a message of the caller, archived or not, ignoring case.
+// TestEndingWith checks that an ending of at least four characters finds a message of the caller, archived or not,
+// ignoring case.
 func TestEndingWith(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -50,7 +51,8 @@ func TestEndingWith(t *testing.T) {
 	}
 }
 
-// The newest events are returned oldest first, for one agent or for all, and new events follow the returned position.
+// TestLastEvents checks that the newest events are returned oldest first, for one agent or for all, and new events
+// follow the returned position.
 func TestLastEvents(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

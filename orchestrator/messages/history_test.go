@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// The history does not depend on what retention has archived: every filter finds its messages in order and reports
-// whether there are more.
+// TestHistory checks that the history does not depend on what retention has archived: every filter finds its messages
+// in order and reports whether there are more.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -90,7 +90,8 @@ func TestHistory(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// A page is also limited by bytes: it has at least one message, and reports that there are more.
+// TestHistoryOfLargeMessages checks that a page is also limited by bytes: it has at least one message, and reports
+// that there are more.
 func TestHistoryOfLargeMessages(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -104,8 +105,9 @@ func TestHistoryOfLargeMessages(t *testing.T) {
 	}
 }
 
-// Events are returned in order, from any of them on. An agent gets only the events of its own messages, and the id
-// for the next call skips the others. Events survive the archiving of their message, but not its deletion.
+// TestEvents checks that events are returned in order, from any of them on. An agent gets only the events of its own
+// messages, and the id for the next call skips the others. Events survive the archiving of their message, but not its
+// deletion.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

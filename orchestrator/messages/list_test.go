@@ -39,8 +39,8 @@ func listAll(f *enginetest.Fixture, filter messages.ListFilter) (says []string, 
 	}
 }
 
-// A list returns the messages that its filter selects, each once and in order, in both directions, archived or not,
-// and for any step size.
+// TestList checks that a list returns the messages that its filter selects, each once and in order, in both
+// directions, archived or not, and for any step size.
 func TestList(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -125,7 +125,8 @@ func TestList(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// A list does a bounded amount of work, and a list of one thread does not examine other messages.
+// TestListIsBounded checks that a list does a bounded amount of work, and a list of one thread does not examine other
+// messages.
 func TestListIsBounded(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")

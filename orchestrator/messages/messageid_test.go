@@ -23,8 +23,8 @@ func numbered(recipient string, at time.Time, sequence int) string {
 
 func withNumber(d *orchestrator.Draft) { d.MakeID = numbered }
 
-// Ids that a draft creates are numbered per recipient and second. An id that is taken, even by an archived message or
-// by somebody else, is not created again.
+// TestMadeIDs checks that ids that a draft creates are numbered per recipient and second. An id that is taken, even
+// by an archived message or by somebody else, is not created again.
 func TestMadeIDs(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -48,8 +48,8 @@ func TestMadeIDs(t *testing.T) {
 	want.Equal(t, "when the clock was set back", f.Send("a", "b", withNumber), "b-030406-003")
 }
 
-// Each message to a group has an id of its own, and so has a refused message. A repetition of a key returns the first
-// ids.
+// TestMadeIDsOfGroupsAndRefusals checks that each message to a group has an id of its own, and so has a refused
+// message. A repetition of a key returns the first ids.
 func TestMadeIDsOfGroupsAndRefusals(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -75,8 +75,8 @@ func TestMadeIDsOfGroupsAndRefusals(t *testing.T) {
 		"b-030405-002", "b-030405-003")
 }
 
-// Many senders use two connections during one second of the fake clock: every number occurs once, and none is
-// skipped.
+// TestMadeIDsAtOnce checks that many senders use two connections during one second of the fake clock: every number
+// occurs once, and none is skipped.
 func TestMadeIDsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -110,7 +110,8 @@ func TestMadeIDsAtOnce(t *testing.T) {
 		"b-030405-1200")
 }
 
-// The activity that a sender reports is recorded with its message, in the named session, and not without the message.
+// TestSendWithPresence checks that the activity that a sender reports is recorded with its message, in the named
+// session, and not without the message.
 func TestSendWithPresence(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -159,8 +160,8 @@ func TestSendWithPresence(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT session_id FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "s", "s", "<nil>")
 }
 
-// An id that senders provide identifies one message, however many send it at once. A different message with the same
-// id is refused.
+// TestOwnIDAtOnce checks that an id that senders provide identifies one message, however many send it at once. A
+// different message with the same id is refused.
 func TestOwnIDAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -189,8 +190,8 @@ func TestOwnIDAtOnce(t *testing.T) {
 	}
 }
 
-// An id of a message that has been archived may be used again. Each of its messages is handed out, and reading or
-// acknowledging one of them does not affect the others.
+// TestIDUsedAgain checks that an id of a message that has been archived may be used again. Each of its messages is
+// handed out, and reading or acknowledging one of them does not affect the others.
 func TestIDUsedAgain(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

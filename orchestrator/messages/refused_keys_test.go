@@ -29,8 +29,8 @@ func refused(t *testing.T, f *enginetest.Fixture, d orchestrator.Draft, code orc
 	return e.MessageID
 }
 
-// A refused send has one dead letter, however often it is repeated with its key. Once the name exists, the message
-// arrives once: by a repetition, by a replay, or by both in any order.
+// TestRefusedSendArrivesOnce checks that a refused send has one dead letter, however often it is repeated with its
+// key. Once the name exists, the message arrives once: by a repetition, by a replay, or by both in any order.
 func TestRefusedSendArrivesOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -88,7 +88,7 @@ func TestRefusedSendArrivesOnce(t *testing.T) {
 	}
 }
 
-// If the name turns out to be a group, each member gets a message.
+// TestRefusedSendToAGroup checks that if the name turns out to be a group, each member gets a message.
 func TestRefusedSendToAGroup(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -110,8 +110,8 @@ func TestRefusedSendToAGroup(t *testing.T) {
 	want.Equal(t, "messages of c", len(f.TakeFor("c", 0)), 1)
 }
 
-// After a refusal, the sender may correct the recipient, or wait for it, with the same key. Anything else is a
-// different message.
+// TestRefusedSendCorrected checks that after a refusal, the sender may correct the recipient, or wait for it, with
+// the same key. Anything else is a different message.
 func TestRefusedSendCorrected(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "builder")
@@ -150,7 +150,8 @@ func TestRefusedSendCorrected(t *testing.T) {
 	want.Equal(t, "messages held", len(f.TakeFor("later", 0)), 1)
 }
 
-// An id that a sender provides is also a key, and the message that is finally sent has this id.
+// TestRefusedSendWithAnIDOfItsOwn checks that an id that a sender provides is also a key, and the message that is
+// finally sent has this id.
 func TestRefusedSendWithAnIDOfItsOwn(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -167,8 +168,8 @@ func TestRefusedSendWithAnIDOfItsOwn(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), "own")
 }
 
-// In a batch, a repetition has the dead letter of the earlier line. An atomic batch leaves neither dead letter nor
-// key.
+// TestRefusedSendInABatch checks that in a batch, a repetition has the dead letter of the earlier line. An atomic
+// batch leaves neither dead letter nor key.
 func TestRefusedSendInABatch(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -198,7 +199,8 @@ func TestRefusedSendInABatch(t *testing.T) {
 	want.Equal(t, "messages", len(f.TakeFor("nobody", 0)), 1)
 }
 
-// A key is deleted with its dead letter, whether retention or a person deletes it.
+// TestKeyGoesWithItsDeadLetter checks that a key is deleted with its dead letter, whether retention or a person
+// deletes it.
 func TestKeyGoesWithItsDeadLetter(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -218,8 +220,8 @@ func TestKeyGoesWithItsDeadLetter(t *testing.T) {
 	want.Equal(t, "dead letters", f.Count("dead_letter"), "1")
 }
 
-// Concurrent sends over two connections leave one dead letter, and one message once it can be sent, even if the dead
-// letter is replayed meanwhile.
+// TestRefusedSendAtOnce checks that concurrent sends over two connections leave one dead letter, and one message once
+// it can be sent, even if the dead letter is replayed meanwhile.
 func TestRefusedSendAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -16,8 +16,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// A reply with a verdict answers a request once, from its responder to the requester, with all consequences. Of
-// several concurrent replies, one answers it.
+// TestRepliesAnswerRequests checks that a reply with a verdict answers a request once, from its responder to the
+// requester, with all consequences. Of several concurrent replies, one answers it.
 func TestRepliesAnswerRequests(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "lead", "dev", "other")
@@ -58,8 +58,8 @@ func TestRepliesAnswerRequests(t *testing.T) {
 	}
 }
 
-// The rules are those of a teammate's answer. A refused answer leaves nothing, and a reply without a decision is a
-// plain message.
+// TestRepliesThatAnswerNothing checks that the rules are those of a teammate's answer. A refused answer leaves
+// nothing, and a reply without a decision is a plain message.
 func TestRepliesThatAnswerNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "lead", "dev", "other")
@@ -111,7 +111,8 @@ func TestRepliesThatAnswerNothing(t *testing.T) {
 	}
 }
 
-// A reply that answers a request does not join a thread, even if the request names one.
+// TestReplyToARequestJoinsNoThread checks that a reply that answers a request does not join a thread, even if the
+// request names one.
 func TestReplyToARequestJoinsNoThread(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "lead", "dev")
@@ -129,8 +130,9 @@ func TestReplyToARequestJoinsNoThread(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT status FROM team_requests`), "approved")
 }
 
-// A reply that joins a thread is a post there. It has a row in the thread and one for its recipient, with their
-// events in order, also among other sends of one batch, and the answered message counts as answered.
+// TestRepliesJoinTheirThread checks that a reply that joins a thread is a post there. It has a row in the thread and
+// one for its recipient, with their events in order, also among other sends of one batch, and the answered message
+// counts as answered.
 func TestRepliesJoinTheirThread(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -191,7 +193,8 @@ func TestRepliesJoinTheirThread(t *testing.T) {
 	want.Equal(t, "posts", f.Rows(`SELECT count(*) FROM agent_message WHERE recipient LIKE 'thread:%'`)[0], "2")
 }
 
-// A participant of a thread can answer a post that does not mention it. For others the message does not exist.
+// TestPostsAreAnsweredByParticipants checks that a participant of a thread can answer a post that does not mention
+// it. For others the message does not exist.
 func TestPostsAreAnsweredByParticipants(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

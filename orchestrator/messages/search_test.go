@@ -40,8 +40,8 @@ func searchAll(f *enginetest.Fixture, s messages.Search) (numbers string, search
 	}
 }
 
-// A search finds the messages that an agent sent and received and the posts in its threads, each once, and nothing of
-// others, in the table or the archive, and for any step size.
+// TestSearchOwn checks that a search finds the messages that an agent sent and received and the posts in its threads,
+// each once, and nothing of others, in the table or the archive, and for any step size.
 func TestSearchOwn(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -131,8 +131,9 @@ func TestSearchOwn(t *testing.T) {
 // searchedAtOnce is the number of rows of each source that one search examines.
 const searchedAtOnce = 50_000
 
-// A search does a bounded amount of work, whatever others have sent, and reports how far it has come. A search that
-// names a sender or a thread does not examine other messages. In the archive, no search does.
+// TestSearchIsBounded checks that a search does a bounded amount of work, whatever others have sent, and reports how
+// far it has come. A search that names a sender or a thread does not examine other messages. In the archive, no
+// search does.
 func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")

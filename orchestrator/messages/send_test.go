@@ -47,8 +47,8 @@ func TestUnknownNames(t *testing.T) {
 	want.Equal(t, "delivered", f.Deliver().Delivered, 0)
 }
 
-// A message that was refused because of its sender is not replayed before the name exists. It does not prevent the
-// replay of others.
+// TestReplayOfAnUnknownSender checks that a message that was refused because of its sender is not replayed before the
+// name exists. It does not prevent the replay of others.
 func TestReplayOfAnUnknownSender(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -131,8 +131,8 @@ func TestGroups(t *testing.T) {
 	want.Equal(t, "cancelled", len(cancelled), 0)
 }
 
-// A sender's own copy of a message to a group is delivered and read from the start. It is kept, but not shown to
-// anybody. A message that an agent sends to itself by name is ordinary mail.
+// TestOwnCopies checks that a sender's own copy of a message to a group is delivered and read from the start. It is
+// kept, but not shown to anybody. A message that an agent sends to itself by name is ordinary mail.
 func TestOwnCopies(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -237,7 +237,8 @@ func TestIdempotency(t *testing.T) {
 	}
 }
 
-// A key belongs to its sender: others may use the same key for their messages.
+// TestIdempotencyKeysOfTwoSenders checks that a key belongs to its sender: others may use the same key for their
+// messages.
 func TestIdempotencyKeysOfTwoSenders(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -255,8 +256,8 @@ func TestIdempotencyKeysOfTwoSenders(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message ORDER BY seq`), ids[:2]...)
 }
 
-// A repetition may come from another session than the first send, unless the sender named the session, which is then
-// part of the content.
+// TestIdempotencyAcrossSessions checks that a repetition may come from another session than the first send, unless
+// the sender named the session, which is then part of the content.
 func TestIdempotencyAcrossSessions(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -280,7 +281,8 @@ func TestIdempotencyAcrossSessions(t *testing.T) {
 	want.Code(t, err, orchestrator.Conflict)
 }
 
-// Hashes stored by earlier versions still distinguish a repetition from another message.
+// TestIdempotencyOfEarlierVersions checks that hashes stored by earlier versions still distinguish a repetition from
+// another message.
 func TestIdempotencyOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -310,7 +312,7 @@ func TestIdempotencyOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// Fifty concurrent sends with one key, over two connections, create one message.
+// TestIdempotencyAtOnce checks that fifty concurrent sends with one key, over two connections, create one message.
 func TestIdempotencyAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -420,7 +422,8 @@ func TestBadDrafts(t *testing.T) {
 	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message`)), 0)
 }
 
-// For an id of a message that an agent neither sent nor received, the agent gets the same error as for an unknown id.
+// TestStrangersLearnNothingOfAnID checks that for an id of a message that an agent neither sent nor received, the
+// agent gets the same error as for an unknown id.
 func TestStrangersLearnNothingOfAnID(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

@@ -55,8 +55,8 @@ type moving struct {
 
 // Run moves a database. Unless reached is nil, Run calls it with the name of each completed step. The new place need
 // not exist yet, and must contain nothing except what a new database contains. Errors: conflict if the new place
-// contains more, or if the database is no longer at the old place; unavailable if the copy differs; those of the
-// databases.
+// contains more, or if the database is no longer at the old place; unavailable if this kind of database cannot be
+// moved; internal if the copy differs; those of the databases.
 func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)) (Moved, error) {
 	if from.TrustedPath() == to.TrustedPath() {
 		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is already at %s", to.Path()).
