@@ -215,8 +215,8 @@ func TestRecoveryFromTheFallbackFailsNothing(t *testing.T) {
 		"by the fallback "+fallback+": an earlier attempt had delivered it")
 }
 
-// TestGivenUpUnaskedSaysSo checks that a crash left a mark on a message, and its transport cannot be asked until the
-// retries are used up: the error must not claim that the message did not arrive. A replay asks first.
+// TestGivenUpUnaskedSaysSo checks a message on which a crash left a mark, and whose transport cannot be asked until
+// the retries are used up: the error must not claim that the message did not arrive. A replay asks first.
 func TestGivenUpUnaskedSaysSo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

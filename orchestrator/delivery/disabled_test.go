@@ -326,8 +326,8 @@ func TestGoneThenAFallback(t *testing.T) {
 	}
 }
 
-// TestDisabledByHand checks that somebody disables an agent by hand and enables it. Meanwhile its messages wait, also
-// those in an inbox, and no run is made for them.
+// TestDisabledByHand disables an agent by hand and enables it. It checks that the messages wait meanwhile, also those
+// in an inbox, and that no run is made for them.
 func TestDisabledByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "c")

@@ -191,8 +191,8 @@ func TestSlotCannotBeHad(t *testing.T) {
 	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
 }
 
-// TestSlotOfATransportThatChanged checks that an agent gets a transport with slots during a run: its messages are
-// delivered with a slot, and the run does not loop without one.
+// TestSlotOfATransportThatChanged gives an agent a transport with slots during a run. It checks that the messages are
+// delivered with a slot, and that the run does not loop without one.
 func TestSlotOfATransportThatChanged(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

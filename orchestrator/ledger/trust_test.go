@@ -69,8 +69,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestOnlyWhatWasMadeHereIsTrusted checks that only a database that this user's program created is trusted without
-// further action, and only where it was created. Its record is readable only by the user.
+// TestOnlyWhatWasMadeHereIsTrusted checks that a database is trusted without further action only if this user's
+// program created it, and only where it was created. The record of the trust is readable only by the user.
 func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 	t.Parallel()
 	const elsewhere = "that this user created the database on this machine"
@@ -156,8 +156,8 @@ func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 	}
 }
 
-// TestTrustThatCannotBeKept checks that if trust cannot be recorded, a database is created and works nevertheless,
-// but is not trusted.
+// TestTrustThatCannotBeKept checks that a database is created and works even if trust in it cannot be recorded, but
+// is then not trusted.
 func TestTrustThatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -255,7 +255,7 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 }
 
 // TestUntrustedSchedules checks that in a database that is not trusted, only the schedules that every database has
-// run, and only if they are unchanged.
+// run, and only if they are unchanged from the presets.
 func TestUntrustedSchedules(t *testing.T) {
 	t.Parallel()
 	f, _ := stranger(t)

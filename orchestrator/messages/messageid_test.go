@@ -75,8 +75,8 @@ func TestMadeIDsOfGroupsAndRefusals(t *testing.T) {
 		"b-030405-002", "b-030405-003")
 }
 
-// TestMadeIDsAtOnce checks that many senders use two connections during one second of the fake clock: every number
-// occurs once, and none is skipped.
+// TestMadeIDsAtOnce sends from many senders over two connections during one second of the fake clock, and checks that
+// every number occurs once and none is skipped.
 func TestMadeIDsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

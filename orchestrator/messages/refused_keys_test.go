@@ -88,7 +88,7 @@ func TestRefusedSendArrivesOnce(t *testing.T) {
 	}
 }
 
-// TestRefusedSendToAGroup checks that if the name turns out to be a group, each member gets a message.
+// TestRefusedSendToAGroup checks that each member gets a message if the name turns out to be that of a group.
 func TestRefusedSendToAGroup(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

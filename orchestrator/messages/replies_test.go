@@ -58,8 +58,8 @@ func TestRepliesAnswerRequests(t *testing.T) {
 	}
 }
 
-// TestRepliesThatAnswerNothing checks that the rules are those of a teammate's answer. A refused answer leaves
-// nothing, and a reply without a decision is a plain message.
+// TestRepliesThatAnswerNothing checks that replies follow the rules of a teammate's answer, that a refused answer
+// leaves nothing, and that a reply without a decision is a plain message.
 func TestRepliesThatAnswerNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "lead", "dev", "other")
