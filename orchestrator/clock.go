@@ -14,7 +14,7 @@ import (
 // Stamp formats a time in the layout in which all times are stored (tracing.Layout). In this layout, comparing text
 // compares times.
 func Stamp(t time.Time) string {
-	b := t.UTC().AppendFormat(make([]byte, 0, len(tracing.Layout)), time.RFC3339) // Go formats RFC3339 without parsing a layout
+	b := t.UTC().AppendFormat(make([]byte, 0, len(tracing.Layout)), time.RFC3339) // for RFC3339, Go parses no layout
 	ms := t.Nanosecond() / int(time.Millisecond)
 	return string(append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'))
 }

@@ -14,7 +14,7 @@ type Wake string
 const (
 	WakeNow   Wake = "now"   // wakes an idle session, and a turn does not end without it
 	WakeRest  Wake = "rest"  // wakes no idle session, but a turn does not end without it
-	WakeNever Wake = "never" // neither wakes nor prolongs: shown beside other messages, or in a turn that goes on anyway
+	WakeNever Wake = "never" // no turn starts or goes on for it: shown beside others, or in a turn that goes on anyway
 )
 
 // Wakes lists all wakes, strongest first.
