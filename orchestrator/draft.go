@@ -51,10 +51,10 @@ type Draft struct {
 	ChainAt     string // when the first message of the chain was sent; "" if Hops is 0
 	Direct      bool   // the answer does not join the thread of the message that it answers
 
-	// Verdict decides whether the message answers the team request that ReplyTo may name. If Verdict returns a verdict,
-	// the message answers the request as a teammate's would. If the content is unclear, Verdict returns an error; the
-	// send fails with this error if the sender is the agent that was asked. If Verdict returns neither, or if Verdict is
-	// nil, the message answers no request.
+	// Verdict decides whether the message answers the team request that ReplyTo may name. If Verdict returns a
+	// verdict, the message answers the request as a teammate's would. If the content is unclear, Verdict returns an
+	// error; the send fails with this error if the sender is the agent that was asked. If Verdict returns neither, or
+	// if Verdict is nil, the message answers no request.
 	Verdict func(Asked) (*Verdict, error)
 
 	// Presence is the sender's presence in the session SessionID, or else in DefaultSession. It is stored in the
