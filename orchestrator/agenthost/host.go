@@ -8,16 +8,16 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// Host describes one agent host: how it is recognized, what `mailroom connect` writes into its configuration, which events
-// its hooks report, and in which form it takes an answer. A zero field is what the host does not have or do.
+// Host describes one agent host: how it is recognized, what `mailroom connect` writes into its configuration, which
+// events its hooks report, and which form of answer it accepts. A zero field means that the host lacks the feature.
 type Host struct {
 	Name string // for people and records, such as claude
 
-	programs []string // names under which it runs, which nothing else has
-	packages []string // of npm, in which the script lies that it runs
-	parts    []string // scripts that it runs in processes of their own, which are not its session's
-	variable string   // in the environment of what it starts, and of nothing else
-	clients  []string // how the names begin that its clients of the Model Context Protocol give themselves
+	programs []string // names of its executables, unique to it
+	packages []string // npm packages that contain its script
+	parts    []string // scripts that it runs in separate processes, which are not its session's
+	variable string   // environment variable that it alone sets for its child processes
+	clients  []string // prefixes of the names of its MCP clients
 
 	Connection
 	Sessions
@@ -25,31 +25,31 @@ type Host struct {
 	Transcript
 }
 
-// Connection is what connecting a host takes.
+// Connection describes how a host is connected.
 type Connection struct {
-	Files    []File                // of its configuration; the first has the tools
-	Asks     string                // what it asks of its user when it is started the next time
-	Off      []Setting             // with which it runs no hooks
-	Digests  bool                  // it runs a hook only while its configuration has the digest that its user has trusted
-	Replaces func() *regexp.Regexp // what it replaces in command lines by an environment variable
+	Files    []File                // its configuration files; the first contains the tools
+	Asks     string                // what it asks its user at the next start
+	Off      []Setting             // settings with which it runs no hooks
+	Digests  bool                  // it runs a hook only if its configuration has the digest that the user trusted
+	Replaces func() *regexp.Regexp // what it replaces by an environment variable in command lines
 	Calls    CallTime
 
-	NeverAsks  bool     // it asks its user for no tool
-	Allows     []string // arguments with which it asks for none of ours; otherwise it asks, whatever its configuration has
-	Wakes      []string // arguments without which it runs no program that wakes idle sessions
-	OnlyInside bool     // other programs run its hooks, too: they do nothing unless this host is recognized
-	OnlyAtTop  bool     // it reads configuration in the top folder of a git repository, and in none below
-	NotAtHome  bool     // it reads no configuration of a project that is the user's home folder
+	NeverAsks  bool     // it never asks its user before using a tool
+	Allows     []string // arguments with which it does not ask before using our tools; if empty, the configuration decides
+	Wakes      []string // arguments that it needs to run a program that wakes idle sessions
+	OnlyInside bool     // other programs run its hooks too; they do nothing unless this host is recognized
+	OnlyAtTop  bool     // it reads configuration only in the top folder of a git repository
+	NotAtHome  bool     // it reads no project configuration in the user's home folder
 }
 
-// Place is where a host is connected.
+// Place is the place where a host is connected.
 type Place struct {
-	Folder string // of the project
+	Folder string // of the user
 	Home   string // of the user
-	User   bool   // in all folders of the user
+	User   bool   // for all folders of the user
 }
 
-// Scope returns the folder in which the host is connected; "" is all of the user's.
+// Scope returns the folder in which the host is connected; "" means all folders of the user.
 func (p *Place) Scope() string {
 	if p.User {
 		return ""
@@ -57,57 +57,58 @@ func (p *Place) Scope() string {
 	return p.Folder
 }
 
-// Format is how a configuration file is read by its host.
+// Format is the syntax in which a host reads a configuration file.
 type Format int
 
 // The formats of configuration files.
 const (
 	JSON          Format = iota // without comments
-	CommentedJSON               // with comments, but without a comma at the end of a list
-	LaxJSON                     // with both
+	CommentedJSON               // with comments, but without trailing commas
+	LaxJSON                     // with comments and trailing commas
 	TOML
 )
 
-// File is a configuration file, and what Mailroom has in it.
+// File describes a configuration file and Mailroom's entries in it.
 type File struct {
-	// Paths lists where it may lie. Mailroom changes the one that has its tools, or else the last that is there, or else
-	// the first.
+	// Paths returns the possible paths. Mailroom changes the file that contains its tools, or else the last file
+	// that exists, or else the first.
 	Paths  func(p *Place) []string
 	Format Format
-	NoMark bool // the host does not read it if it begins with a byte order mark
+	NoMark bool // the host does not read a file that begins with a byte order mark
 
-	Servers  string              // the object in which the tools of each server stand by name
-	Entry    string              // the name of ours; "" is mailroom
-	Server   func(s *Server) any // ours there, a struct
-	Optional []string            // names of values of it that it does not always have
+	Servers  string              // the object that holds the tools of each server by name
+	Entry    string              // the name of our server; "" is mailroom
+	Server   func(s *Server) any // our server there, a struct
+	Optional []string            // names of its optional values
 	Words    []Word              // texts in lists
 	Rule     *Rule               // a value of an object
 	Hooks    []Entry             // by event, in the object "hooks"
 	Script   string              // the program, in which the line `const COMMAND = []` is replaced
-	Next     string              // the program in place of that which serves the host's next generation, too, where its user has asked for it
-	Idle     bool                // the program wakes idle sessions, and is there only where its user has asked for that
+	// The program that also serves the host's next generation. It replaces Script if the user asks for it.
+	Next string
+	Idle bool // the program wakes idle sessions; it is installed only if the user asks for it
 }
 
-// EntryName is the name of our server.
+// EntryName returns the name of our server.
 func (f *File) EntryName() string { return cmp.Or(f.Entry, "mailroom") }
 
-// Server is what starts the tools, and how they are used.
+// Server is the command that starts the tools, and how the host uses them.
 type Server struct {
 	Program string
 	Args    []string
-	Ask     bool // the host asks its user before it uses a tool
+	Ask     bool // the host asks its user before using a tool
 }
 
-// Word is a text that stands in a list.
+// Word is a text in a list.
 type Word struct {
 	Text    string
-	Path    []string // names on the way to the list
-	Project bool     // only where one project is connected
-	Unasked bool     // only where the host does not ask before it uses a tool
-	Spare   bool     // a connection without it is whole
+	Path    []string // names on the path to the list
+	Project bool     // only if one project is connected
+	Unasked bool     // only if the host does not ask before using a tool
+	Spare   bool     // a connection is complete without it
 }
 
-// Rule is a value with which the host asks before it uses a tool, or does not.
+// Rule is a value that decides whether the host asks before using a tool.
 type Rule struct {
 	Object, Name string
 	Ask, Allow   string // "" is no value

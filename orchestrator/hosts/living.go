@@ -94,7 +94,7 @@ func LastHeard(ctx context.Context, l *ledger.Ledger, program, agent string) (se
 
 // The presence of an agent, as its host's sessions show it.
 const (
-	IsWorking = "working"         // a session works; it sees a message with its next tool call or at the end of the turn
+	IsWorking = "working"         // a session works; it sees a message after its next tool call or when the turn ends
 	IsIdle    = "idle"            // a session is idle, and is woken if its host allows that
 	NotWoken  = "idle, not woken" // a session is idle, and this message does not wake it
 	OverSpent = "over budget"     // a session runs; it is shown no more messages before the next full hour
