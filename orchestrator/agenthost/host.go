@@ -199,5 +199,5 @@ type Transcript struct {
 	Speaks func(line *Line) bool       // reports whether a line is the model's
 	Said   func(line *Line) bool       // reports whether a line is the user's; nil if that is unknown
 	Drops  func(line *Line) bool       // reports whether a line is omitted when the session is resumed; nil: none
-	Parts  func(path string) []string  // returns all files, in order, given the one that the host names; nil: only that one
+	Parts  func(path string) []string  // returns all files in order, given the one that the host names; nil: only that
 }

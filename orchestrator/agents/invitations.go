@@ -62,7 +62,7 @@ func AcceptInvitation(ctx context.Context, l *ledger.Ledger, agent, code string)
 		prefix = sessionPrefix
 	}
 	hash := HashToken(invitationSecret(agent, code))
-	there, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) { // a stranger's attempt costs no write transaction
+	there, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) { // strangers cost no write
 		_, found, err := store.First(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, hash)
 		return found, err
 	})

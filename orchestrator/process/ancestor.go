@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// maxAncestors bounds the walk to an ancestor.
+// maxAncestors is the maximum number of ancestors that Nearest checks.
 const maxAncestors = 20
 
-// Nearest returns the nearest ancestor of this process whose command line is looked for. The zero value if there is
-// none, or this system does not tell.
+// Nearest returns the nearest ancestor of this process for whose command line is returns true. It returns the zero
+// value if there is none, or if this system does not show ancestors.
 func Nearest(is func(words []string) bool) ID {
 	pid := os.Getppid()
 	for range maxAncestors {
 		if pid <= 1 {
-			break // everybody's ancestor, and the foster parent of orphans
+			break // the ancestor of all processes, which also adopts orphans
 		}
 		parent, words := lineage(pid)
 		if is(words) {
@@ -26,8 +26,8 @@ func Nearest(is func(words []string) bool) ID {
 	return ID{}
 }
 
-// Runs reports whether a command line runs a file that is looked for, as a program or as a script. What interpreters
-// are told before the script, such as node's --max-old-space-size, does not count; a word after -c is no file.
+// Runs reports whether a command line runs a file for which is returns true, as a program or as a script. It skips
+// an interpreter's options before the script, such as node's --max-old-space-size. A word after -c is not a file.
 func Runs(words []string, is func(file string) bool) bool {
 	if len(words) == 0 {
 		return false

@@ -1,4 +1,4 @@
-// Package process tells whether a process that was noted still runs, though the system gives its number to others.
+// Package process finds out whether a recorded process still runs, although the system reuses process IDs.
 package process
 
 import (
@@ -9,34 +9,36 @@ import (
 	"sync"
 )
 
-// ID says which process is meant by a number, which the system gives to another one in the end.
+// ID identifies a process even after the system has reused its process ID.
 type ID struct {
 	PID   int    `json:"pid"`
-	Born  string `json:"born,omitempty"`  // when it began, as the system says it; "" is not known
-	Space string `json:"space,omitempty"` // where its number counts; "" is everywhere
+	Born  string `json:"born,omitempty"`  // when it began, in the system's format; "" is unknown
+	Space string `json:"space,omitempty"` // PID namespace of PID; "" is everywhere
 }
 
-// Of returns which process has a number now. It must not have ended.
+// Of returns the ID of the process that has this process ID now. The process must not have ended.
 func Of(pid int) ID {
 	_, born := look(pid)
 	return ID{PID: pid, Born: born, Space: space()}
 }
 
-// Self returns this process.
+// Self returns the ID of this process.
 var Self = sync.OnceValue(func() ID { return Of(os.Getpid()) })
 
-// None returns no process, on this machine.
+// None returns the ID of no process, on this machine.
 func None() ID { return ID{Space: space()} }
 
-// Host names the machine, and the container on it, in which a process has its number: elsewhere the same number is
-// another process. Two machines may have the same hostname, and the numbers of their first containers are the same
+// Host returns a name for the machine, and the container on it, in which p's process ID is valid; elsewhere the
+// same process ID belongs to another process. The name includes more than the hostname and the namespace, because
+// two machines may have the same hostname, and the namespaces of their first containers have the same numbers
 // everywhere.
 func (p ID) Host() string {
 	host, _ := os.Hostname()
 	return strings.TrimSpace(host + " " + p.Space + " " + machine())
 }
 
-// machine tells machines apart, by a hash of their ids, which are not to be shown. "": this one has none.
+// machine returns a hash that distinguishes machines, or "" if this one has no machine ID. The ID itself is not to
+// be shown.
 var machine = sync.OnceValue(func() string {
 	id, err := os.ReadFile("/etc/machine-id")
 	if err != nil || len(id) == 0 {
@@ -45,7 +47,7 @@ var machine = sync.OnceValue(func() string {
 	return fmt.Sprintf("%x", sha256.Sum256(append([]byte("mailroom "), id...)))[:12]
 })
 
-// Here reports whether it is a process that we can see, and that runs still.
+// Here reports whether the process is visible from here and still running.
 func (p ID) Here() bool {
 	if p.PID <= 0 || p.Space != space() || !exists(p.PID) {
 		return false
@@ -54,10 +56,11 @@ func (p ID) Here() bool {
 	return !ended && (p.Born == "" || born == "" || born == p.Born)
 }
 
-// Alive reports whether a process may run still: one in another container cannot be seen from here.
+// Alive reports whether the process may still be running. A process in another container is not visible from here
+// and counts as alive.
 func (p ID) Alive() bool { return p.Here() || p.PID > 0 && p.Space != space() }
 
-// space names the PID namespace that we live in; "" where the system has none.
+// space returns the name of this process's PID namespace, or "" if the system has none.
 func space() string {
 	name, _ := os.Readlink("/proc/self/ns/pid")
 	return name

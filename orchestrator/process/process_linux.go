@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// lineage returns the parent of a process, and the words of its command line; 0 if it has ended.
+// lineage returns the parent of a process, or 0 if the process has ended, and the words of its command line.
 func lineage(pid int) (parent int, words []string) {
 	folder := "/proc/" + strconv.Itoa(pid)
 	text, err := os.ReadFile(folder + "/stat")
@@ -20,14 +20,14 @@ func lineage(pid int) (parent int, words []string) {
 	return parent, Words(pid)
 }
 
-// Words returns the command line of a process, as far as this system tells it.
+// Words returns the command line of a process, as far as the system reveals it.
 func Words(pid int) []string {
 	line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	return strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
 }
 
-// look reports whether a process has ended and only waits for its parent to notice, and when it began, in ticks since
-// the system was started, as far as can be told. See proc(5).
+// look reports whether a process has ended without its parent having waited for it. born is the time when it began,
+// in ticks since the system was started, or "" if unknown. See proc(5).
 func look(pid int) (ended bool, born string) {
 	folder := "/proc/" + strconv.Itoa(pid)
 	text, err := os.ReadFile(folder + "/stat")
@@ -39,7 +39,7 @@ func look(pid int) (ended bool, born string) {
 	if len(fields) <= startTime {
 		return false, ""
 	}
-	if state := fields[0]; state == "Z" || state == "X" { // or only its first thread has ended
+	if state := fields[0]; state == "Z" || state == "X" { // unless only its first thread has ended
 		threads, err := os.ReadDir(folder + "/task")
 		ended = err != nil || len(threads) <= 1
 	}

@@ -2,11 +2,11 @@
 
 package process
 
-// lineage tells nothing either.
+// lineage returns nothing on this system.
 func lineage(int) (parent int, words []string) { return 0, nil }
 
-// Words tells nothing.
+// Words returns nothing on this system.
 func Words(int) []string { return nil }
 
-// look tells nothing: this system does not say which process has a number.
+// look returns nothing: this system does not identify processes.
 func look(int) (ended bool, born string) { return false, "" }

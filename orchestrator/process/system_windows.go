@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// exists reports whether a process has a number.
+// exists reports whether a process with this process ID exists.
 func exists(pid int) bool {
 	handle, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid))
 	if err != nil {
@@ -21,12 +21,12 @@ func exists(pid int) bool {
 	return true
 }
 
-// SetApart makes a command run without the console of this process: Ctrl-C there does not reach it.
+// SetApart makes a command run without the console of this process, so that Ctrl-C there does not reach it.
 func SetApart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.DETACHED_PROCESS}
 }
 
-// lineage returns the parent of a process, and the name of its program without .exe; 0 if it has ended.
+// lineage returns the parent of a process, or 0 if the process has ended, and the name of its program without .exe.
 func lineage(pid int) (parent int, words []string) {
 	all, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPPROCESS, 0)
 	if err != nil {
@@ -43,13 +43,14 @@ func lineage(pid int) (parent int, words []string) {
 	return 0, nil
 }
 
-// Words returns the name of the program of a process: Windows tells no more of a command line.
+// Words returns the name of the program of a process. Windows reveals no more of the command line.
 func Words(pid int) []string {
 	_, words := lineage(pid)
 	return words
 }
 
-// look reports whether a process has ended though its number is still taken, and when it began, as far as can be told.
+// look reports whether a process has ended although its process ID is still in use. born is the time when it began,
+// or "" if unknown.
 func look(pid int) (ended bool, born string) {
 	handle, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid))
 	if err != nil {

@@ -16,15 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxText is the longest command, in bytes.
+// maxText is the maximum length of a command, in bytes.
 const maxText = 4096
 
-// checkTime bounds what the shell takes to look at a command.
+// checkTime is the time limit for the shell's check of a command.
 const checkTime = 10 * time.Second
 
-// Check tells what can be told about a command without running it: that the shell can read it, and that its first word
-// is found, looked for from the folder ("" is here) and with our own PATH. A first word that only the shell can work
-// out, such as "$HOME/bin/x", is not looked for. The error says what is wrong and what to do.
+// Check checks a command as far as possible without running it: that the shell can parse it, and that the program
+// named by its first word exists. It searches from the folder ("" is the current one) and with our own PATH. It
+// does not search for a first word that only the shell can evaluate, such as "$HOME/bin/x". The error describes the
+// problem and what to do.
 func Check(text, folder string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -62,7 +63,7 @@ func Check(text, folder string) error {
 	return nil
 }
 
-// shell runs sh with arguments and returns what it said.
+// shell runs sh with arguments and returns its output.
 func shell(folder string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTime)
 	defer cancel()
@@ -74,7 +75,7 @@ func shell(folder string, args ...string) (string, error) {
 	return strings.TrimSpace(said.String()), err
 }
 
-// checkFile says what keeps a path from being run.
+// checkFile returns an error if a path cannot be run.
 func checkFile(word, folder string) error {
 	path := word
 	if !filepath.IsAbs(path) {
@@ -98,8 +99,9 @@ func checkFile(word, folder string) error {
 	return nil
 }
 
-// firstWord returns the word of a command by which the shell finds the program: the first behind assignments. "" means
-// that only the shell can tell: it is quoted or made of other words, or the command has its own PATH.
+// firstWord returns the word of a command that names its program: the first word after assignments. It returns ""
+// if only the shell can determine the program, because the word is quoted or expanded, or because the command sets
+// its own PATH.
 func firstWord(text string) string {
 	for _, word := range strings.Fields(text) {
 		if strings.ContainsAny(word, "\\\"'`$(){}[]*?!#;&|<>") || strings.HasPrefix(word, "PATH=") {

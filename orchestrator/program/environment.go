@@ -8,19 +8,19 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// SlotFolder returns the folder beside a database that holds the slots of its agents' commands and what sessions print.
-// Slots must not be removed while a command runs.
+// SlotFolder returns the folder beside a database that holds the slots of its agents' commands and the output of
+// sessions. Slots must not be removed while a command runs.
 func SlotFolder(database string) string { return database + "-slots" }
 
-// MaxValue is the longest value of a variable of Command.Env, in bytes. Linux starts nothing with one of 128 KiB, name
-// included.
+// MaxValue is the maximum length of a value in Command.Env, in bytes. Linux does not start a program with a
+// variable of 128 KiB or more, name included.
 const MaxValue = 120 << 10
 
-// Our own environment has what is ours alone: the password of the database and the keys of the receiver of traces. A
-// command gets that only if its agent's list names it. A command never gets the variables of a message for which we
-// ourselves were started.
+// Our own environment contains secrets: the password of the database and the keys of the trace receiver. A command
+// gets a secret only if its agent's list names it exactly. A command never gets variables that describe the message
+// for which our own process was started.
 
-// isSecret reports whether a variable is ours alone.
+// isSecret reports whether a variable holds a secret of ours.
 func isSecret(name string) bool {
 	return name == "PGPASSWORD" || name == "PGSSLPASSWORD" ||
 		strings.HasPrefix(name, "OTEL_EXPORTER_OTLP_") && strings.HasSuffix(name, "HEADERS")
@@ -32,15 +32,15 @@ func isOfMessage(name string) bool {
 		name == "TRACESTATE"
 }
 
-// usual are the variables that every command gets, since nearly every program needs them.
+// usual lists the variables that every command gets because nearly every program needs them.
 var usual = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "LANG", "LC_*", "XDG_*",
 	"MAILROOM_HOST_NAME"}
 
-// passable is the form of an entry of a list: a name, or the beginning of names and *.
+// passable matches an entry of a list: a name, or a prefix followed by *.
 var passable = pattern.New(`^([A-Za-z_][A-Za-z0-9_]*\*?|\*)$`)
 
-// CheckPasses brings a list of variables, separated by commas, into canonical form. An entry is a name or, with * at
-// its end, the beginning of names. The error names what is wrong.
+// CheckPasses converts a comma-separated list of variables to canonical form. An entry is a name, or a prefix of
+// names followed by *. The error names the invalid entry.
 func CheckPasses(list string) (string, error) {
 	var names []string
 	for name := range strings.SplitSeq(list, ",") {
@@ -59,14 +59,14 @@ func CheckPasses(list string) (string, error) {
 	return strings.Join(slices.Compact(names), ","), nil
 }
 
-// Passes reports whether a command whose agent has that list gets a variable of our own environment. "" is no list.
+// Passes reports whether a command whose agent has this list gets a variable of our own environment. "" is no list.
 func Passes(list, name string) bool {
 	names := strings.Split(list, ",")
 	switch {
 	case isOfMessage(name):
 		return false
 	case isSecret(name):
-		return slices.Contains(names, name) // a pattern does not mean it
+		return slices.Contains(names, name) // a pattern does not include secrets
 	case list == "":
 		return true
 	}
@@ -76,7 +76,7 @@ func Passes(list, name string) bool {
 	})
 }
 
-// environment returns what a command gets of our own environment, and the given variables.
+// environment returns the variables that a command gets of our own environment, followed by the given ones.
 func environment(ours []string, list string, given []string) (env []string) {
 	for _, variable := range ours {
 		if name, _, _ := strings.Cut(variable, "="); Passes(list, name) {
@@ -90,7 +90,7 @@ func environment(ours []string, list string, given []string) (env []string) {
 	return env
 }
 
-// storable returns a text in a form that the value of a variable can have.
+// storable converts a text to a valid value of an environment variable.
 func storable(value string) string {
 	value = strings.ReplaceAll(value, "\x00", "\uFFFD")
 	if len(value) > MaxValue {

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inMemory is a file without a name that is nowhere but in memory.
+// inMemory returns an unnamed file that exists only in memory.
 func inMemory() (*os.File, error) {
 	fd, err := unix.MemfdCreate("input", unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
 	if err != nil {
-		fd, err = unix.MemfdCreate("input", unix.MFD_CLOEXEC) // a kernel before 6.3
+		fd, err = unix.MemfdCreate("input", unix.MFD_CLOEXEC) // for kernels before 6.3
 	}
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)

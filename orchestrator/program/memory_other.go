@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// inMemory is nothing that this system has.
+// inMemory returns errors.ErrUnsupported on this system.
 func inMemory() (*os.File, error) { return nil, errors.ErrUnsupported }

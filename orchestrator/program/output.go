@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TailSize is how many bytes are kept of the beginning of a command's output, and how many of its end.
+// TailSize is the number of bytes kept of the beginning of a command's output, and of its end.
 const TailSize = 4 << 10
 
-// Tails keeps the first and the last TailSize bytes of what is written to it, and counts the rest. The zero value is
-// empty. It must not be used concurrently.
+// Tails keeps the first and the last TailSize bytes written to it, and counts the bytes dropped between them. The
+// zero value is empty. A Tails must not be used concurrently.
 type Tails struct {
 	head, last []byte
-	left       int64 // bytes between them, which were dropped
+	left       int64 // number of bytes dropped between them
 }
 
-// Write takes everything and never fails.
+// Write accepts all bytes and never fails.
 func (t *Tails) Write(p []byte) (int, error) {
 	take := min(TailSize-len(t.head), len(p))
 	t.head, t.last = append(t.head, p[:take]...), append(t.last, p[take:]...)
@@ -35,15 +35,15 @@ func (t *Tails) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is the text that was kept, with a note of how much is left out between its beginning and its end. It is UTF-8
-// without NUL, whatever was written: what is not is replaced.
+// String returns the kept text, with a note of the number of bytes omitted between its beginning and its end. The
+// text is valid UTF-8 without NUL; invalid bytes are replaced.
 func (t *Tails) String() string {
 	last := string(t.last)
 	if t.left == 0 {
 		return readable(string(t.head) + last)
 	}
 	head, left := string(t.head), t.left
-	for i := 1; i < utf8.UTFMax && i <= len(head); i++ { // a character that the cut goes through is left out whole
+	for i := 1; i < utf8.UTFMax && i <= len(head); i++ { // omit a character that the cut splits
 		if start := len(head) - i; utf8.RuneStart(head[start]) {
 			if !utf8.FullRuneInString(head[start:]) {
 				head, left = head[:start], left+int64(i)
@@ -61,10 +61,10 @@ func readable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// ReadLog returns what Tails keeps of a file that is the Log of a command, running or ended.
+// ReadLog returns the beginning and the end of a Log file of a running or ended command, as Tails keeps them.
 func ReadLog(path string) (string, error) { return readLog(path, 0) }
 
-// readLog returns what Tails keeps of a log from which so many bytes were cut already.
+// readLog returns the beginning and the end of a log from which cut bytes were removed before.
 func readLog(path string, cut int64) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -87,24 +87,23 @@ func readLog(path string, cut int64) (string, error) {
 	return t.String(), nil
 }
 
-// A log that has grown beyond MaxLog is cut: its first TailSize bytes and its last logKept stay. The logs of commands
-// of this process are looked at every logPoll.
+// A log that exceeds MaxLog is cut: its first TailSize bytes and its last logKept bytes stay. The logs of this
+// process's commands are checked every logPoll.
 const (
 	MaxLog  = 4 << 20
 	logKept = 1 << 20
 	logPoll = 100 * time.Millisecond
 )
 
-// logCut stands in a log where it was cut.
+// logCut marks the place where a log was cut.
 const logCut = "\n[... the log was cut here ...]\n"
 
-// BoundLog cuts a file that is the Log of a command, running or ended, if it has grown beyond MaxLog. What is printed
-// in the moment of cutting may be lost. It returns by how many bytes the file has shrunk. A file that is not there is
-// no error.
+// BoundLog cuts a Log file of a running or ended command if it exceeds MaxLog. Output written during the cut may be
+// lost. BoundLog returns the number of bytes by which the file has shrunk. A missing file is not an error.
 func BoundLog(path string) (removed int64, err error) { return cutLog(path, MaxLog, logKept) }
 
-// cutLog leaves the first TailSize and the last keep bytes of a log that has grown beyond a limit. Several processes
-// may do this at a time.
+// cutLog cuts a log that exceeds limit to its first TailSize and its last keep bytes. Several processes may call it
+// at the same time.
 func cutLog(path string, limit, keep int64) (removed int64, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -119,7 +118,7 @@ func cutLog(path string, limit, keep int64) (removed int64, err error) {
 		return 0, err
 	}
 	if err := lock(file); err != nil {
-		return 0, nil // another one is at it
+		return 0, nil // another process is cutting it
 	}
 	defer unix.Flock(int(file.Fd()), unix.LOCK_UN)
 	if info, err = file.Stat(); err != nil || info.Size() <= limit {
@@ -137,14 +136,15 @@ func cutLog(path string, limit, keep int64) (removed int64, err error) {
 	return info.Size() - end, file.Truncate(end)
 }
 
-// boundUntil keeps the log of a command bounded until it has ended, and returns by how many bytes it was cut.
+// boundUntil keeps the log of a command bounded until the command has ended, and returns the number of bytes
+// removed.
 func boundUntil(ended <-chan struct{}, path string) (removed int64) {
 	for {
 		select {
 		case <-ended:
 			return removed
 		case <-time.After(logPoll):
-			n, _ := BoundLog(path) // one that cannot be cut now is tried again
+			n, _ := BoundLog(path) // a failed cut is retried
 			removed += n
 		}
 	}

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package program runs the commands of agents: each in a process group of its own, with bounded output, ended when its
-// time is up, and with a lock that tells other processes for as long as it runs, even when ours is killed.
+// Package program runs the commands of agents. Each command runs in its own process group, with bounded output and
+// a time limit. A lock shows other processes that the command is running, even after our process was killed.
 package program
 
 import (
@@ -22,47 +22,48 @@ import (
 // stoppingGrace is the longest Grace of a command that is ended because our process is about to exit.
 const stoppingGrace = 1500 * time.Millisecond
 
-// Command is a command of an agent. It runs in a process group of its own, and what is said here of a command holds for
-// its group: what leaves that, as setsid(1) does, is on its own.
+// Command is a command of an agent. It runs in its own process group, and its fields apply to the whole group. A
+// process that leaves the group, as with setsid(1), is not controlled.
 type Command struct {
-	Text   string // for `sh -c`, as its owner wrote it; nothing from a message may be in it
-	Folder string // where it runs; "" is here
+	Text   string // for `sh -c`, as its owner wrote it; must not contain any part of a message
+	Folder string // where the command runs; "" is the current folder
 
-	// Env is added, NAME=value each, to what it gets of our own environment. A NUL in a value, which no environment can
-	// hold, is replaced, and a value longer than MaxValue is cut.
+	// Env lists variables, as NAME=value, to add to those passed from our own environment. A NUL in a value is
+	// replaced, because an environment cannot contain it, and a value longer than MaxValue is cut.
 	Env []string
 
-	// Passes lists what it gets of our own environment, in the form of CheckPasses: "" is everything but what is ours
-	// alone.
+	// Passes lists the variables of our own environment that the command gets, in the form of CheckPasses. "" is
+	// all except our secrets.
 	Passes string
 
-	// Input is its standard input, whole from the start, so that it never sees half of it. nil is /dev/null.
+	// Input is the whole standard input. It is complete at the start, so the command never reads half of it. Nil is
+	// /dev/null.
 	Input []byte
 
-	// Log is a file that gets its output, which then outlives us: without it, whatever the command prints after our
-	// death ends it. The file is made with mode 0600 and emptied at the start. It is kept below about MaxLog for as
-	// long as we live, and in the end cut to what Result.Output says.
+	// Log is a file for the command's output. With Log, the command can outlive our process; without it, output
+	// after our death ends the command. The file is created with mode 0600 and emptied at the start. It is kept
+	// below about MaxLog while our process lives, and finally cut to the content of Result.Output.
 	Log string
 
-	Slot  *Slot         // which it holds until it ends; nil is none
-	Key   string        // by which EndAll finds it; "" is not at all
-	Grace time.Duration // from SIGTERM to SIGKILL, once it is to end
+	Slot  *Slot         // held until the command ends; nil is none
+	Key   string        // identifies the command for EndAll; "" excludes it
+	Grace time.Duration // time from SIGTERM to SIGKILL
 }
 
-// groupPoll is how often we look whether anybody is left in a group. The system tells nobody but the parent of each.
+// groupPoll is how often we check whether a group is empty. The system notifies only the parent of each process.
 const groupPoll = 10 * time.Millisecond
 
-// Result says how a command ended.
+// Result is the result of a command.
 type Result struct {
-	Status int            // its exit status, -1 when a signal ended it
-	Signal syscall.Signal // that signal; 0 when none did
-	Ended  error          // why it was ended from here; nil when it came to its end by itself
-	Killed bool           // it, or what it had started, did not end on SIGTERM in time and was sent SIGKILL
-	Output string         // what it wrote to standard output and standard error, see Tails
-	Lost   error          // why its exit status is not known; nil when it is
+	Status int            // exit status, or -1 if a signal ended the command
+	Signal syscall.Signal // the signal that ended it; 0 if none did
+	Ended  error          // why this process ended it; nil if it ended by itself
+	Killed bool           // a process of the group ignored SIGTERM and was sent SIGKILL
+	Output string         // standard output and standard error, see Tails
+	Lost   error          // why the exit status is unknown; nil if it is known
 }
 
-// How says in words how the command ended: "exit status 3", "ended by SIGTERM".
+// How describes how the command ended: "exit status 3", "ended by SIGTERM".
 func (r *Result) How() string {
 	how := fmt.Sprintf("exit status %d", r.Status)
 	switch {
@@ -81,17 +82,17 @@ func (r *Result) How() string {
 type Running struct {
 	command Command
 	cmd     *exec.Cmd
-	done    chan struct{} // closed when result is there
+	done    chan struct{} // closed when result is set
 
 	mu     sync.Mutex
-	over   bool // the command itself has ended: what it left in its group by then may go on
-	gone   bool // nobody is left in the group: it gets no more signals
+	over   bool // the command has ended; processes that it left in its group may go on
+	gone   bool // the group is empty and gets no more signals
 	result Result
 	kill   *time.Timer
 }
 
-// Run runs a command to its end. An error means that it was not started. When ctx ends, the command is ended as End
-// does, with the cause of ctx.
+// Run runs a command and waits until it has ended. An error means that the command was not started. When ctx ends,
+// the command is ended with the cause of ctx; see Running.End.
 func Run(ctx context.Context, c Command) (Result, error) {
 	r, err := Start(ctx, c)
 	if err != nil {
@@ -100,8 +101,8 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	return r.Wait(), nil
 }
 
-// Start starts a command, which ends by itself, by End, or with ctx. Wait need not be called: nothing is left of a
-// command that has ended. The error says what to do when the folder, the log or the shell is not there.
+// Start starts a command. The command ends by itself, by End, or with ctx. Wait need not be called to release
+// resources. If the folder, the log or the shell is missing, the error describes what to do.
 func Start(ctx context.Context, c Command) (r *Running, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -138,20 +139,20 @@ func Start(ctx context.Context, c Command) (r *Running, err error) {
 	return r, nil
 }
 
-// start starts the command, and opens its gate, if it has one.
+// start starts the command and opens its gate, if it has one.
 func (r *Running) start(gate *gate) error {
 	err := startRegistered(r)
 	if err == nil {
 		if err = gate.open(r.cmd.Process.Pid); err != nil {
 			unregister(r)
-			defer r.cmd.Process.Wait() // it ends, since its gate is closed
+			defer r.cmd.Process.Wait() // the command ends because its gate is closed
 		}
 	}
 	gate.close()
 	return err
 }
 
-// checkFolder says which folder is missing. The system would say that of the shell.
+// checkFolder returns an error that names a missing folder. The system's error would name the shell.
 func checkFolder(folder string) error {
 	if folder == "" {
 		return nil
@@ -191,8 +192,8 @@ func (r *Running) await(out *wiring) {
 	}
 }
 
-// awaitGroup returns when nobody is left in the group of a command that was to end, or SIGKILL was sent. The shell may
-// be gone while the program that it ran still tidies up.
+// awaitGroup returns when the group of a command that is to end is empty, or when SIGKILL was sent. The shell may
+// have ended while the program that it ran is still cleaning up.
 func (r *Running) awaitGroup() {
 	for {
 		r.mu.Lock()
@@ -209,10 +210,11 @@ func (r *Running) awaitGroup() {
 	}
 }
 
-// PID is the number of the command's process and of its group.
+// PID returns the process ID of the command, which is also that of its group.
 func (r *Running) PID() int { return r.cmd.Process.Pid }
 
-// Wait returns when the command has ended. What it has started in the background may go on; what that prints is lost.
+// Wait waits until the command has ended and returns its result. Processes that the command started in the
+// background may go on; their output is lost.
 func (r *Running) Wait() Result {
 	<-r.done
 	r.mu.Lock()
@@ -220,8 +222,8 @@ func (r *Running) Wait() Result {
 	return r.result
 }
 
-// End asks the command's group to end with SIGTERM, and ends it with SIGKILL after Command.Grace. It does not wait, and
-// does nothing for a command that has ended or was asked before. cause is what Result.Ended will be.
+// End sends SIGTERM to the command's group, and SIGKILL after Command.Grace. It does not wait. It does nothing if
+// the command has ended or End was called before. cause becomes Result.Ended.
 func (r *Running) End(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,7 +236,7 @@ func (r *Running) End(cause error) {
 	}
 	r.result.Ended = cause
 	r.signal(unix.SIGTERM)
-	r.signal(unix.SIGCONT) // a stopped one could not hear it
+	r.signal(unix.SIGCONT) // a stopped process handles SIGTERM only when it continues
 	r.kill = time.AfterFunc(grace, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -245,19 +247,19 @@ func (r *Running) End(cause error) {
 	})
 }
 
-// signal sends a signal to the group. An error means that nobody is left in it.
+// signal sends a signal to the group. An error means that the group is empty.
 func (r *Running) signal(s syscall.Signal) { _ = unix.Kill(-r.cmd.Process.Pid, s) }
 
-// ErrStopped is the cause with which the commands of an agent are ended that has approved to be shut down.
+// ErrStopped is the cause with which an agent's commands are ended after the agent approved a shutdown.
 var ErrStopped = errors.New("the agent has stopped")
 
-// registry holds the commands of this process that run and have a key.
+// registry holds the running commands of this process that have a key.
 var registry = struct {
 	sync.Mutex
 	running map[*Running]bool
 }{running: map[*Running]bool{}}
 
-// startRegistered starts a command. EndAll waits meanwhile, so that it misses nothing that runs.
+// startRegistered starts and registers a command. EndAll waits meanwhile, so that it misses no running command.
 func startRegistered(r *Running) error {
 	registry.Lock()
 	defer registry.Unlock()
@@ -274,10 +276,10 @@ func unregister(r *Running) {
 	delete(registry.running, r)
 }
 
-// KeyOf is the Command.Key of the commands of one agent in one database.
+// KeyOf returns the Command.Key of the commands of one agent in one database.
 func KeyOf(database, agent string) string { return database + "\x00" + agent }
 
-// EndAll ends, as Running.End does, every command of this process with a key, and returns them.
+// EndAll calls End for every command of this process with this key, and returns the commands.
 func EndAll(key string, cause error) (list []*Running) {
 	registry.Lock()
 	for r := range registry.running {

@@ -21,10 +21,10 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// Slot is the right to run one command at a time among all processes of the machine: a lock on a file, which the
-// command inherits. The file says which processes have it. When our process is killed, the slot stays taken until the
-// command has ended. What the command left running in the background keeps the lock, too; the file shows that the
-// command itself has ended. Its methods may be called concurrently, and for nil.
+// Slot is the right to run one command at a time among all processes of the machine. It is a lock on a file that
+// the command inherits. The file records which processes hold the slot. If our process is killed, the slot stays
+// taken until the command has ended. Background processes of the command also keep the lock, but the file shows
+// that the command itself has ended. The methods of a Slot may be called concurrently and on nil.
 type Slot struct {
 	file *os.File
 
@@ -33,8 +33,8 @@ type Slot struct {
 	released bool
 }
 
-// TakeSlot takes the slot of this name, a file of the folder, which is made with mode 0700 when it is not there. It
-// does not wait: orchestrator.ErrNoSlot says that somebody has it.
+// TakeSlot takes the slot with this name, a file in folder. It creates the folder with mode 0700 if it does not
+// exist. It does not wait: it returns orchestrator.ErrNoSlot if the slot is taken.
 func TakeSlot(folder, name string) (*Slot, error) {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00") {
 		return nil, fmt.Errorf("%q is not a valid slot name", name)
@@ -55,39 +55,40 @@ func TakeSlot(folder, name string) (*Slot, error) {
 		}
 		err = lock(file)
 		if errors.Is(err, orchestrator.ErrNoSlot) && leftOver(file) {
-			err = os.Remove(path) // its lock excludes nobody any more
+			err = os.Remove(path) // the lock on the removed file no longer excludes anyone
 		} else if err == nil && standsAt(file, path) {
 			if err = begin(file); err == nil {
 				return &Slot{file: file}, nil
 			}
 		}
-		file.Close() // without an error, somebody removed it
+		file.Close() // if err is nil, another process removed the file
 		if err != nil {
 			return nil, err
 		}
 	}
 }
 
-// begin notes that a slot whose lock we have is ours now.
+// begin records this process as the owner of a slot that it has locked.
 func begin(file *os.File) error {
 	if runningCommand(file) != 0 {
-		// The process that started it has died, and it runs without the lock: it has closed what it inherited, as
-		// sudo(8) does.
+		// The process that started the command has died. The command runs without the lock because it closed the
+		// inherited file, as sudo(8) does.
 		return orchestrator.ErrNoSlot
 	}
 	h := holders{Owner: process.Of(os.Getpid())}
 	return h.write(file)
 }
 
-// A guard is held for a moment. It is tried every guardPoll, guardTries times: a holder that was stopped must halt
-// nobody.
+// A guard is held only briefly. It is tried every guardPoll, guardTries times, so that a stopped holder blocks
+// nobody for long.
 const (
 	guardPoll  = time.Millisecond
 	guardTries = 1000
 )
 
-// guard excludes all others that take slots in a folder, or note in one which command runs with it, until it is
-// unlocked. Nobody inherits it. orchestrator.ErrNoSlot says that it was not to be had.
+// guard prevents other processes from taking slots in a folder, or from recording a slot's command, until unlock is
+// called. Child processes do not inherit it. guard returns orchestrator.ErrNoSlot if it cannot get the lock in
+// time.
 func guard(folder string) (unlock func(), err error) {
 	file, err := os.Open(folder)
 	if err != nil {
@@ -103,20 +104,20 @@ func guard(folder string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() {
-		_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // closing it unlocks it too, unless a child was forked at this moment
+		_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // closing would also unlock, unless a child is being forked
 		file.Close()
 	}, nil
 }
 
-// leftOver reports whether the lock on a slot's file is kept only by what a command left running in the background: the
-// command itself has ended, and the process that started it has died. A file that names no holders counts as taken.
+// leftOver reports whether only background processes of a command hold the lock on a slot's file: the command
+// itself and the process that started it have ended. A file that names no holders counts as taken.
 func leftOver(file *os.File) bool {
 	h := holdersIn(file)
 	return h != nil && !h.Owner.Alive() && !h.Command.Alive()
 }
 
-// runningCommand returns the number of the process that a slot's file names as the last command, if that still runs;
-// else 0.
+// runningCommand returns the process ID of the last command named in a slot's file if that command still runs, and
+// 0 otherwise.
 func runningCommand(file *os.File) (pid int) {
 	if h := holdersIn(file); h != nil && h.Command.Born != "" && h.Command.Here() {
 		return h.Command.PID
@@ -124,8 +125,8 @@ func runningCommand(file *os.File) (pid int) {
 	return 0
 }
 
-// Holder returns the number of the process of the command that runs with a slot, which leads its group; 0 if none is
-// known. It takes no slot.
+// Holder returns the process ID of the command that runs with a slot, which is also its group ID, or 0 if none is
+// known. It does not take the slot.
 func Holder(folder, name string) int {
 	file, err := os.OpenFile(filepath.Join(folder, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -135,7 +136,7 @@ func Holder(folder, name string) int {
 	return runningCommand(file)
 }
 
-// lock locks a file without waiting. orchestrator.ErrNoSlot says that somebody else has it.
+// lock locks a file without waiting. It returns orchestrator.ErrNoSlot if another process has the lock.
 func lock(file *os.File) error {
 	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -147,7 +148,7 @@ func lock(file *os.File) error {
 	return nil
 }
 
-// standsAt reports whether path is still the name of an open file.
+// standsAt reports whether path still refers to an open file.
 func standsAt(file *os.File, path string) bool {
 	opened, err := file.Stat()
 	if err != nil {
@@ -157,11 +158,11 @@ func standsAt(file *os.File, path string) bool {
 	return err == nil && os.SameFile(opened, named)
 }
 
-// Path is the file of the slot.
+// Path returns the path of the slot's file.
 func (s *Slot) Path() string { return s.file.Name() }
 
-// Release gives the slot up: at once, or as soon as the command that runs with it has ended. What a command that has
-// ended left running in the background does not keep it.
+// Release releases the slot at once, or as soon as the command that runs with it has ended. Background processes of
+// an ended command do not keep the slot.
 func (s *Slot) Release() {
 	if s == nil {
 		return
@@ -172,7 +173,7 @@ func (s *Slot) Release() {
 	s.unlock()
 }
 
-// hold lets a command that is about to start inherit the slot. It returns the gate behind which the command waits.
+// hold makes a command that is about to start inherit the slot. It returns the gate behind which the command waits.
 func (s *Slot) hold(cmd *exec.Cmd) (*gate, error) {
 	if s == nil {
 		return nil, nil
@@ -190,7 +191,7 @@ func (s *Slot) hold(cmd *exec.Cmd) (*gate, error) {
 	return g, nil
 }
 
-// drop notes that a command which held the slot has ended.
+// drop records that a command which held the slot has ended.
 func (s *Slot) drop() {
 	if s == nil {
 		return
@@ -201,23 +202,25 @@ func (s *Slot) drop() {
 	s.unlock()
 }
 
-// unlock frees the slot when nobody needs it. Closing the file would not do: copies of it may be open elsewhere.
+// unlock releases the lock if nobody needs it. Closing the file is not enough, because copies of the descriptor may
+// be open elsewhere.
 func (s *Slot) unlock() {
 	if !s.released || s.users > 0 || s.file == nil {
 		return
 	}
-	_ = unix.Flock(int(s.file.Fd()), unix.LOCK_UN) // closing it unlocks it too, but for the copies
+	_ = unix.Flock(int(s.file.Fd()), unix.LOCK_UN) // closing would also unlock, unless there are copies
 	s.file.Close()
 	s.file = nil
 }
 
-// holders are the processes that have taken a slot, as its file names them.
+// holders are the processes that hold a slot, as recorded in its file.
 type holders struct {
-	Owner   process.ID `json:"owner"`   // that took it
-	Command process.ID `json:"command"` // that it started last
+	Owner   process.ID `json:"owner"`   // took the slot
+	Command process.ID `json:"command"` // the last command that the owner started
 }
 
-// holdersSize is the size of a slot's file. It is written in one piece and in place, so that nobody sees a part of it.
+// holdersSize is the size of a slot's file. The file is written in place in one write, so readers never see a part
+// of it.
 const holdersSize = 512
 
 func (h *holders) write(file *os.File) error {
@@ -231,7 +234,7 @@ func (h *holders) write(file *os.File) error {
 	return nil
 }
 
-// holdersIn returns the holders that the file of a slot names; nil when it names none.
+// holdersIn returns the holders recorded in a slot's file, or nil if the file names none.
 func holdersIn(file *os.File) (h *holders) {
 	text, err := io.ReadAll(io.NewSectionReader(file, 0, holdersSize))
 	if err != nil || json.Unmarshal(text, &h) != nil {
@@ -240,25 +243,25 @@ func holdersIn(file *os.File) (h *holders) {
 	return h
 }
 
-// EndGroup asks the group of a command that another process started to end, with SIGTERM, or ends it with SIGKILL. The
-// caller knows that pid is still the command's, see Holder.
+// EndGroup sends SIGTERM, or SIGKILL if kill is set, to the group of a command that another process started. The
+// caller must know that pid still belongs to the command, see Holder.
 func EndGroup(pid int, kill bool) {
 	signal := unix.SIGTERM
 	if kill {
 		signal = unix.SIGKILL
 	}
-	_ = unix.Kill(-pid, signal) // an error means that it has ended
+	_ = unix.Kill(-pid, signal) // an error means that the group has ended
 	_ = unix.Kill(-pid, unix.SIGCONT)
 }
 
-// gate makes a command with a slot wait until its process is noted in the slot. If we are killed before, the command
-// ends: so no command runs that is not noted in its slot.
+// gate makes a command with a slot wait until its process is recorded in the slot. If our process is killed before,
+// the command ends. So no command runs that is not recorded in its slot.
 type gate struct {
 	slot         *os.File
-	ours, theirs *os.File // of a pipe; the command waits for a line from it
+	ours, theirs *os.File // ends of a pipe; the command waits for a line from it
 }
 
-// gated is what the shell runs for a command behind a gate.
+// gated is the shell script that runs a command behind a gate.
 const gated = `read -r MAILROOM_GO <&4 && exec 4<&- && exec /bin/sh -c "$1"`
 
 // newGate puts a command `sh -c TEXT` behind a gate.
@@ -272,8 +275,8 @@ func newGate(slot *os.File, cmd *exec.Cmd) (*gate, error) {
 	return &gate{slot: slot, ours: ours, theirs: theirs}, nil
 }
 
-// open notes the process of the command and lets it go. After an error, and without this, it ends when the gate is
-// closed.
+// open records the process of the command and lets the command run. If open fails or is not called, the command
+// ends when the gate is closed.
 func (g *gate) open(pid int) error {
 	if g == nil {
 		return nil
@@ -286,7 +289,7 @@ func (g *gate) open(pid int) error {
 	err = h.write(g.slot)
 	unlock()
 	if err == nil {
-		_, _ = g.ours.WriteString("\n") // it fails when somebody has ended the command
+		_, _ = g.ours.WriteString("\n") // fails if the command has been ended
 	}
 	return err
 }

@@ -15,18 +15,18 @@ import (
 	"mailroom/orchestrator"
 )
 
-// wiring is what a command reads from and writes to.
+// wiring holds a command's standard input and output.
 type wiring struct {
-	input, output *os.File // the command's ends; input is nil for none
-	pipe          *os.File // our end of the output; nil when it goes to a log
+	input, output *os.File // the command's ends; input is nil if there is none
+	pipe          *os.File // our end of the output; nil if it goes to a log
 	log           string
 	tails         Tails
-	cut           int64         // by how many bytes the log was cut
+	cut           int64         // bytes cut from the log
 	ended         chan struct{} // closed when the command has ended
-	read          chan struct{} // closed when nobody reads from pipe, or cuts the log, any more
+	read          chan struct{} // closed when pipe is no longer read and the log no longer cut
 }
 
-// wire gives the command its standard input and output.
+// wire connects the command's standard input and output.
 func (r *Running) wire() (w *wiring, err error) {
 	w = &wiring{log: r.command.Log, ended: make(chan struct{}), read: make(chan struct{})}
 	if r.command.Input != nil {
@@ -48,11 +48,11 @@ func (r *Running) wire() (w *wiring, err error) {
 	return w, nil
 }
 
-// inputFile is an open file that holds a text, to be read from its start. A pipe would not do: when we are killed while
-// we write, the command would take a part of it for the whole.
+// inputFile returns an open file that contains text, positioned at its start. With a pipe instead, if our process
+// were killed while writing, the command would take a part of the text for the whole.
 func inputFile(text []byte) (*os.File, error) {
 	file, err := inMemory()
-	if err != nil { // or forbidden, as it is on some machines
+	if err != nil { // unsupported, or forbidden as on some machines
 		file, err = withoutName()
 	}
 	if err != nil {
@@ -69,7 +69,7 @@ func inputFile(text []byte) (*os.File, error) {
 	return file, nil
 }
 
-// withoutName is a file in the folder for temporary files that loses its name at once.
+// withoutName returns a temporary file whose name is removed at once.
 func withoutName() (*os.File, error) {
 	file, err := os.CreateTemp("", "mailroom-input-*")
 	if err != nil {
@@ -82,7 +82,7 @@ func withoutName() (*os.File, error) {
 	return file, nil
 }
 
-// close gives up before the command has started.
+// close closes all files of a command that did not start.
 func (w *wiring) close() {
 	for _, file := range []*os.File{w.input, w.output, w.pipe} {
 		if file != nil {
@@ -91,7 +91,7 @@ func (w *wiring) close() {
 	}
 }
 
-// closeOurs lets go of the command's ends once it has them, and begins to read what it prints.
+// closeOurs closes the command's ends after the command got them, and starts reading its output.
 func (w *wiring) closeOurs() {
 	if w.input != nil {
 		w.input.Close()
@@ -103,19 +103,19 @@ func (w *wiring) closeOurs() {
 			w.cut = boundUntil(w.ended, w.log)
 			return
 		}
-		_, _ = io.Copy(&w.tails, w.pipe) // until all have let go of it, or collect stops it
+		_, _ = io.Copy(&w.tails, w.pipe) // until all writers have closed it, or collect stops it
 	})
 }
 
-// collect returns what a command that has ended printed. It does not wait for what the command left running, which may
-// hold the output open for ever.
+// collect returns the output of a command that has ended. It does not wait for background processes, which may hold
+// the output open forever.
 func (w *wiring) collect() string {
 	close(w.ended)
 	if w.pipe == nil {
 		<-w.read
 		return w.collectLog()
 	}
-	_ = w.pipe.SetReadDeadline(time.Unix(1, 0)) // pipes can
+	_ = w.pipe.SetReadDeadline(time.Unix(1, 0)) // pipes support deadlines
 	<-w.read
 	_ = w.pipe.SetReadDeadline(time.Time{})
 	w.drain()
@@ -123,7 +123,7 @@ func (w *wiring) collect() string {
 	return w.tails.String()
 }
 
-// collectLog returns what is kept of a log, and leaves no more of it on the disk.
+// collectLog returns the kept part of a log and cuts the file to it.
 func (w *wiring) collectLog() string {
 	text, err := readLog(w.log, w.cut)
 	if err != nil {
@@ -135,7 +135,7 @@ func (w *wiring) collectLog() string {
 	return text
 }
 
-// drain takes what is in the pipe already. It holds no more than pipeSize of the command itself.
+// drain reads the bytes that are already in the pipe. At most pipeSize bytes of them are the command's own.
 func (w *wiring) drain() {
 	raw, err := w.pipe.SyscallConn()
 	if err != nil {
@@ -152,12 +152,12 @@ func (w *wiring) drain() {
 			return true
 		})
 		if err != nil || n <= 0 {
-			return // empty, or closed by all who could write
+			return // empty, or closed by all writers
 		}
 		_, _ = w.tails.Write(buffer[:n]) // never fails
 		taken += n
 	}
 }
 
-// pipeSize is what a pipe holds at most.
+// pipeSize is the capacity of a pipe.
 const pipeSize = 64 << 10

@@ -10,22 +10,22 @@ import (
 	"mailroom/orchestrator"
 )
 
-// services are the hosts of the push services that browsers use, and those whose names end so. Endpoints come from
-// devices, so that no other host is asked unless somebody added it by hand. Source: signal.md, "Push".
+// services lists the hosts of the browsers' push services, and the suffixes of such hosts. Endpoints come from
+// devices, so no other host is contacted unless somebody added it by hand. Source: signal.md, "Push".
 var services = struct{ names, suffixes []string }{
 	names:    []string{"fcm.googleapis.com", "updates.push.services.mozilla.com"},
 	suffixes: []string{".push.apple.com", ".push.services.mozilla.com", ".notify.windows.com"},
 }
 
-// ntfyService is the ntfy server that needs not be added by hand.
+// ntfyService is the ntfy server that need not be added by hand.
 const ntfyService = "ntfy.sh"
 
-// maxEndpoint bounds the address of a subscription, in bytes.
+// maxEndpoint is the maximum length of a subscription's address, in bytes.
 const maxEndpoint = 2048
 
-// Host reports whether pushes may go to a URL's host: to that of a push service, or to one of those that were added by
-// hand, as NAME (at the usual port of the URL's scheme) or NAME:PORT. byHand says that it was the latter, which may be
-// in a private network if the settings allow it. Where a name leads is not looked up.
+// Host reports whether pushes may go to a URL's host. It must be the host of a push service, or one of those added
+// by hand as NAME (for the default port of the URL's scheme) or NAME:PORT. byHand reports the latter; such a host
+// may be in a private network if the settings allow it. Host does not look up names.
 func Host(u *url.URL, added []string) (known, byHand bool) {
 	host := canonicalHost(u)
 	if u.Scheme == "https" && (slices.Contains(services.names, host) ||
@@ -36,9 +36,9 @@ func Host(u *url.URL, added []string) (known, byHand bool) {
 	return known, known
 }
 
-// canonicalHost returns the host of a URL in lower case, an IP address in its shortest form, with the port unless it is
-// the usual one of the scheme. It returns "" for what is no host: a name that ends in a full stop or has an empty label
-// is none, since no list has it.
+// canonicalHost returns the host of a URL in lower case, an IP address in its shortest form, with the port unless
+// it is the default of the scheme. It returns "" for an invalid host. A name with a trailing full stop or an empty
+// label counts as invalid, because no list contains such names.
 func canonicalHost(u *url.URL) string {
 	host := u.Hostname()
 	ip, err := netip.ParseAddr(host)
@@ -69,7 +69,8 @@ func canonicalHost(u *url.URL) string {
 	return host + ":" + strconv.FormatUint(n, 10)
 }
 
-// parseURL parses the address of a subscription or a topic, with nothing in it that these do not have.
+// parseURL parses the address of a subscription or a topic. why is not empty if the address is invalid or has parts
+// that such addresses do not have.
 func parseURL(address string) (u *url.URL, why string) {
 	u, err := url.Parse(address)
 	switch {
@@ -86,8 +87,9 @@ func parseURL(address string) (u *url.URL, why string) {
 	return u, ""
 }
 
-// CheckEndpoint checks the address at which a device is pushed to, and returns its host: https, at a host that PushHost
-// knows. Errors are invalid_params and do not repeat the address, by which anybody could push.
+// CheckEndpoint checks the push address of a device and returns its host. The address must be an https URL with a
+// host that Host accepts. Errors are invalid_params and do not repeat the address, because anyone who has it could
+// push.
 func CheckEndpoint(endpoint string, added []string) (host string, err error) {
 	u, why := parseURL(endpoint)
 	if why == "" && u.Scheme != "https" {
@@ -102,15 +104,16 @@ func CheckEndpoint(endpoint string, added []string) (host string, err error) {
 			WithHint("If the server is your own, add its host to the setting signal.push_hosts, which can be changed only on this machine")
 	}
 	if u.Host != canonicalHost(u) {
-		// What we sign is for this host, and push services compare that as text.
+		// Our signature names this host, and push services compare it as text.
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
 			"endpoint: the host must be in lowercase and without the default port")
 	}
 	return u.Host, nil
 }
 
-// CheckNtfyURL checks the address of an ntfy topic, https://HOST/TOPIC, and returns its host. The host is ntfy.sh or
-// one that was added by hand; one of those may be http where private networks are allowed. Errors are invalid_params.
+// CheckNtfyURL checks the address of an ntfy topic, https://HOST/TOPIC, and returns its host. The host must be
+// ntfy.sh or one that was added by hand. For the latter, http is accepted if private networks are allowed. Errors
+// are invalid_params.
 func CheckNtfyURL(address string, added []string, allowPrivate bool) (host string, err error) {
 	u, why := parseURL(address)
 	if why != "" || u.RawQuery != "" || u.ForceQuery {
@@ -137,7 +140,7 @@ func CheckNtfyURL(address string, added []string, allowPrivate bool) (host strin
 	return host, nil
 }
 
-// ParseHosts reads the setting signal.push_hosts.
+// ParseHosts parses the setting signal.push_hosts.
 func ParseHosts(value string) (hosts []string, err error) {
 	for part := range strings.SplitSeq(value, ",") {
 		if part = strings.TrimSpace(part); part == "" {
@@ -158,8 +161,8 @@ func ParseHosts(value string) (hosts []string, err error) {
 	return hosts, nil
 }
 
-// ParseSignalURL reads the setting signal.url: an https address without a path, or an http one of this machine, which
-// is for trying things in a browser here.
+// ParseSignalURL parses the setting signal.url: an https address without a path, or an http address of this
+// machine, for tests in a browser here.
 func ParseSignalURL(value string) (string, error) {
 	if value == "" || value == "-" {
 		return "", nil
