@@ -1,5 +1,4 @@
-// Package certificate makes the certificate of this user's daemons, which no authority has signed: whoever is to trust it
-// knows its pin.
+// Package certificate creates the self-signed certificate of this user's daemons. Clients trust it by its pin.
 package certificate
 
 import (
@@ -20,14 +19,15 @@ import (
 	"time"
 )
 
-// Pin returns the pin of a certificate, 43 characters: SHA-256 of its public key (SubjectPublicKeyInfo), in base64url.
+// Pin returns the pin of a certificate: the SHA-256 of its public key (SubjectPublicKeyInfo) in base64url, 43
+// characters.
 func Pin(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Own returns the certificate that is kept in a folder of the user's own, and makes it if there is none. It may be called by
-// several processes at once, which get the same.
+// Own returns the certificate in the user's folder, and creates it if there is none. Several processes may call Own
+// at the same time; all get the same certificate.
 func Own(folder string) (tls.Certificate, error) {
 	path := filepath.Join(folder, "daemon.pem")
 	text, err := os.ReadFile(path)
@@ -42,13 +42,14 @@ func Own(folder string) (tls.Certificate, error) {
 	return tls.X509KeyPair(text, text)
 }
 
-// create writes a new key and its certificate, for its owner alone. Error: fs.ErrExist if another has done so meanwhile.
+// create writes a new key and its certificate, readable only by the owner. Error: fs.ErrExist if another process
+// has created them meanwhile.
 func create(folder, path string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	// Clients look at the key alone, so that dates say nothing.
+	// Clients check only the key, so the dates do not matter.
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mailroom"}, DNSNames: []string{"mailroom"},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -62,7 +63,7 @@ func create(folder, path string) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(folder, ".daemon-") // which only its owner can read
+	file, err := os.CreateTemp(folder, ".daemon-") // readable only by the owner
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package confusables tells which names look alike to a person.
+// Package confusables finds names that look alike to a person.
 package confusables
 
 import (
@@ -12,18 +12,18 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Look is how a name looks, in a form in which names can be compared: Unicode's compatible form (NFKC) without regard
-// to case and to the width of gaps, in which each character that looks like ASCII letters or digits is replaced by
-// these. That gives two texts, since capitals look like other letters than the small ones: В looks like B, and в like
-// nothing that is ASCII; I looks like l, and i does not.
+// Look is the appearance of a name in a form that can be compared: Unicode's compatibility form (NFKC) without case
+// and the width of gaps, with each character that looks like ASCII letters or digits replaced by these. There are
+// two texts, because capitals look like other letters than their small forms: В looks like B, but в looks like
+// nothing in ASCII; I looks like l, but i does not.
 type Look struct {
-	Small   string // replaced after capitals were made small
-	capital string // replaced before, too
+	Small   string // replaced after case folding
+	capital string // replaced both before and after case folding
 }
 
 // LookOf returns how a name looks to a person.
 func LookOf(name string) Look {
-	// the Braille blank
+	// U+2800 is the Braille blank.
 	words := strings.FieldsFunc(norm.NFKC.String(name), func(r rune) bool {
 		return unicode.IsSpace(r) ||
 			r == '\u2800'
@@ -32,23 +32,23 @@ func LookOf(name string) Look {
 	return Look{Small: plainLetters(foldCase(plain)), capital: plainLetters(foldCase(plainLetters(plain)))}
 }
 
-// Like reports whether a name can be taken for the one whose look this is.
+// Like reports whether a name can be mistaken for the name with this look.
 func (l Look) Like(name string) bool {
 	other := LookOf(name)
 	return l.Small == other.Small || l.Small == other.capital || l.capital == other.Small || l.capital == other.capital
 }
 
-// Shows reports whether anything is seen of a text.
+// Shows reports whether any part of a text is visible.
 func Shows(text string) bool { return plainLetters(seenOf(text)) != "" }
 
-// LookAlike reports whether two texts that are shown beside each other look the same. Unlike names, those that differ
-// in case do not, nor do those that both are ASCII.
+// LookAlike reports whether two texts that are shown beside each other look the same. Unlike names, texts that
+// differ in case do not look alike, nor do different texts that are both ASCII.
 func LookAlike(a, b string) bool {
 	a, b = seenOf(a), seenOf(b)
 	return a == b || !(isASCII(a) && isASCII(b)) && plainLetters(a) == plainLetters(b)
 }
 
-// seenOf returns a text without the characters that show nothing, and with each gap as one space.
+// seenOf returns a text without invisible characters, and with each gap as one space.
 func seenOf(text string) string {
 	seen := strings.Map(func(r rune) rune {
 		switch {
@@ -66,7 +66,7 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) < 0
 }
 
-// plainOf holds what each character of the table looks like.
+// plainOf maps each character of the table to the text that it looks like.
 var plainOf = sync.OnceValue(func() map[rune]string {
 	plain := map[rune]string{}
 	for _, row := range lookalikes {
@@ -77,7 +77,7 @@ var plainOf = sync.OnceValue(func() map[rune]string {
 	return plain
 })
 
-// plainLetters replaces what looks like ASCII letters or digits by these, and drops selectors of variants.
+// plainLetters replaces characters that look like ASCII letters or digits by these, and drops variation selectors.
 func plainLetters(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -90,17 +90,18 @@ func plainLetters(s string) string {
 	return b.String()
 }
 
-// foldCase makes texts equal that differ in case only; ß is ss. Some small letters share a capital, so it goes by way
-// of that.
+// foldCase makes texts equal that differ only in case; ß becomes ss. It converts to upper case first, because some
+// small letters share a capital.
 func foldCase(s string) string {
 	return strings.ToLower(strings.ToUpper(strings.NewReplacer("ß", "ss", "ẞ", "ss").Replace(s)))
 }
 
-// mixedScripts are the scripts that are written within one word.
+// mixedScripts lists the scripts that are written together in one word.
 var mixedScripts = [][]string{{"Han", "Hiragana", "Katakana"}, {"Han", "Hangul"}, {"Han", "Bopomofo"}}
 
-// CheckScripts refuses a word with letters of several scripts, unless they are written together: an a of another
-// alphabet in a Latin word is seen by nobody. Words end at whatever is neither a letter, nor a mark, nor a number.
+// CheckScripts returns an error for a word with letters of several scripts, unless these are written together.
+// Nobody would notice an a of another alphabet in a Latin word. Any character that is not a letter, a mark or a
+// number ends a word.
 func CheckScripts(name string) error {
 	for _, word := range strings.FieldsFunc(name,
 		func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) }) {
@@ -122,7 +123,7 @@ func CheckScripts(name string) error {
 	return nil
 }
 
-// scriptOf returns the script to which a character belongs; "" if that is none or several, as for digits.
+// scriptOf returns the script of a character, or "" if it belongs to none or several, as digits do.
 func scriptOf(r rune) string {
 	for name, table := range unicode.Scripts {
 		if name != "Common" && name != "Inherited" && unicode.Is(table, r) {

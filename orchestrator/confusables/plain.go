@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Plain returns how one character looks in ASCII: itself if it is that, nothing if it shows nothing, a space for a gap,
-// and letters, digits or signs for what looks like them. What looks like none of these stays.
+// Plain returns how one character looks in ASCII. ASCII characters stay, invisible characters become "", gaps
+// become a space, and characters that look like ASCII letters, digits or signs become these. All others stay.
 func Plain(r rune) string {
 	switch {
 	case r <= unicode.MaxASCII:
@@ -32,7 +32,8 @@ func Plain(r rune) string {
 	return b.String()
 }
 
-// plainSign returns what a character looks like that NFKC leaves as it is, or text if it looks like nothing.
+// plainSign returns what a character that NFKC leaves unchanged looks like, or text if it looks like nothing in
+// ASCII.
 func plainSign(r rune, text string) string {
 	if r <= unicode.MaxASCII {
 		return text
@@ -46,8 +47,8 @@ func plainSign(r rune, text string) string {
 	return text
 }
 
-// signs holds what each character looks like that looks like a sign of ASCII with which a tag begins, ends or is
-// divided. NFKC has others.
+// signs maps each character to the ASCII sign that it looks like, for signs that begin, end or divide a tag. NFKC
+// covers other characters.
 var signs = sync.OnceValue(func() map[rune]string {
 	plain := map[rune]string{}
 	for sign, characters := range map[string]string{

@@ -1,8 +1,8 @@
 package confusables
 
-// lookalikes lists the characters that look like ASCII letters and digits, by what they look like. It is an excerpt of
-// Unicode's confusables.txt (version 10.0.0, whose notice stands in docs/dependencies.md): the single characters that
-// NFKC leaves as they are. Those that are written from right to left are escaped, so that the rows can be read.
+// lookalikes lists the characters that look like ASCII letters and digits, grouped by that text. It is an excerpt
+// of Unicode's confusables.txt (version 10.0.0; its notice is in docs/dependencies.md) with the single characters
+// that NFKC leaves unchanged. Characters written from right to left are escaped, so that the rows are readable.
 var lookalikes = []struct{ like, characters string }{
 	{"2", "ƧϨᒿꙄꛯꝚ"},
 	{"3", "ƷȜЗӠⳌꝪꞫ𑣊𖼻𝈆"},

@@ -1,5 +1,5 @@
-// Package cost counts what messages put into the contexts of the models that work as an agent, and keeps what they are
-// shown without asking within the setting budget.bytes.
+// Package cost counts the bytes that messages add to the contexts of the models that work as an agent. It keeps
+// what the models are shown without asking within the setting budget.bytes.
 package cost
 
 import (
@@ -10,18 +10,18 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Way is how a message came into a context.
+// Way is the way in which a message came into a context.
 type Way string
 
 // The ways.
 const (
 	wayHook   Way = "hook"   // shown by a hook, within the budget
-	wayUrgent Way = "urgent" // shown by a hook, beyond it
-	WayDigest Way = "digest" // named in a digest
+	wayUrgent Way = "urgent" // shown by a hook, beyond the budget
+	WayDigest Way = "digest" // listed in a digest
 	WayTool   Way = "tool"   // asked for by a tool
 )
 
-// Use is what messages of one sender and type put into a context.
+// Use is what messages of one sender and type add to a context.
 type Use struct {
 	Sender, Type string
 	Way          Way
@@ -29,13 +29,13 @@ type Use struct {
 	Bytes        int
 }
 
-// hour returns when the hour of a time begins.
+// hour returns the start of the hour that contains a time.
 func hour(at time.Time) string { return orchestrator.Stamp(at.UTC().Truncate(time.Hour)) }
 
-// Renewed returns when the hour of the clock after a time begins, and with it a new budget.
+// Renewed returns the start of the next hour of the clock, when the budget is renewed.
 func Renewed(at time.Time) time.Time { return at.UTC().Truncate(time.Hour).Add(time.Hour) }
 
-// Note adds what was put into the context of an agent.
+// Note records what was added to the context of an agent.
 func Note(t *ledger.Tx, agent string, uses []Use) error {
 	for i := range uses {
 		u := &uses[i]
@@ -50,39 +50,39 @@ func Note(t *ledger.Tx, agent string, uses []Use) error {
 	return nil
 }
 
-// Clear deletes the use of the hours that had ended before a time, in the form of a stamp.
+// Clear deletes the use of the hours before the one that contains a time, given as a stamp.
 func Clear(t *ledger.Tx, before string) error {
 	return t.Run(`DELETE FROM context_use WHERE at < ?`, hour(orchestrator.ParseStamp(before)))
 }
 
-// Forget deletes what is known of an agent.
+// Forget deletes the records of an agent.
 func Forget(t *ledger.Tx, agent string) error {
 	return t.Run(`DELETE FROM context_use WHERE agent = ?`, agent)
 }
 
 const (
-	// around is how many bytes stand around the messages of an answer, or around the lines of a digest, at most.
+	// around is the maximum number of bytes around the messages of an answer, or around the lines of a digest.
 	around = 600
-	// MaxLine bounds the bytes of a line of a digest.
+	// MaxLine is the maximum length of a line of a digest, in bytes.
 	MaxLine = 1000
-	// framed is how many bytes stand around one message, and longest how many one takes in most answers, since what is
-	// longer is cut.
+	// framed is the number of bytes around one message. longest is the number of bytes that one message takes in
+	// most answers, because longer messages are cut.
 	framed, longest = 500, 5000
-	// forDigests is the part of a budget, one in so many, that is kept for digests.
+	// forDigests is the divisor of the part of a budget that is reserved for digests.
 	forDigests = 8
 	// maxUrgent is how many urgent messages of one sender are shown to an agent beyond its budget in an hour.
 	maxUrgent = 10
 )
 
-// Budget is what hooks may still show to the models of an agent in this hour of the clock.
+// Budget is what hooks may still show to an agent's models in this hour of the clock.
 type Budget struct {
 	bounded bool
 	left    int            // bytes, for messages
 	digest  int            // bytes, for digests
-	urgent  map[string]int // messages that were shown beyond it, by their sender
+	urgent  map[string]int // messages shown beyond the budget, by sender
 }
 
-// Left returns what is left of an agent's budget at a time.
+// Left returns the remainder of an agent's budget at a time.
 func Left(c *store.Conn, conf *ledger.Config, agent string, now time.Time) (Budget, error) {
 	most := conf.Settings.BudgetBytes
 	if most == 0 {
@@ -107,8 +107,8 @@ func Left(c *store.Conn, conf *ledger.Config, agent string, now time.Time) (Budg
 	return b, err
 }
 
-// Spend returns the use of the messages, from the first on, that fit into the budget or pass beyond it, together with what
-// stands around them. size is how many bytes one takes.
+// Spend returns the uses of the messages, counted from the first, that fit into the budget or pass beyond it,
+// allowing for the bytes around them. size returns the number of bytes that a message takes.
 func (b Budget) Spend(ms []orchestrator.Message, size func(*orchestrator.Message) int) (uses []Use) {
 	b.left -= around
 	beyond := map[string]int{} // urgent messages by their sender
@@ -130,19 +130,20 @@ func (b Budget) Spend(ms []orchestrator.Message, size func(*orchestrator.Message
 	return uses
 }
 
-// Allows reports whether something may still be shown of messages of a kind, the smallest of which has a payload of so many
-// bytes, be it in a line of a digest. m has their sender, if they are urgent, their action and their priority.
+// Allows reports whether any message of a kind may still be shown, at least in a line of a digest. smallest is the
+// size of the smallest payload among these messages, in bytes. m holds their sender (if they are urgent), action
+// and priority.
 func (b Budget) Allows(m *orchestrator.Message, smallest int) bool {
 	return !b.bounded || b.left-around >= min(smallest+framed, longest) || b.digest-around >= MaxLine || b.passes(m, 0)
 }
 
-// passes reports whether a message may be shown beyond the budget, where an answer has so many others of its sender that
-// do: an urgent one, and what the user says.
+// passes reports whether a message may be shown beyond the budget: an urgent message, or one from the user. others
+// is the number of the sender's messages in the same answer that already pass.
 func (b Budget) passes(m *orchestrator.Message, others int) bool {
 	return m.Sender == orchestrator.User || isUrgent(m) && b.urgent[m.Sender]+others < maxUrgent
 }
 
-// Passes reports whether a message, of which nothing is shown beside these uses, may be shown beyond the budget later.
+// Passes reports whether a message that is not shown beside these uses may be shown beyond the budget later.
 func (b Budget) Passes(m *orchestrator.Message, beside []Use) bool {
 	others := 0
 	for i := range beside {
@@ -153,7 +154,7 @@ func (b Budget) Passes(m *orchestrator.Message, beside []Use) bool {
 	return b.passes(m, others)
 }
 
-// DigestRoom returns how many bytes the lines of a digest may take beside these uses.
+// DigestRoom returns the number of bytes that the lines of a digest may take beside these uses.
 func (b Budget) DigestRoom(uses []Use) int {
 	room := b.digest - around
 	for i := range uses {

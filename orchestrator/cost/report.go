@@ -11,18 +11,18 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Report is what messages put into the contexts of an agent's models in some time.
+// Report is what messages added to the contexts of an agent's models in a period.
 type Report struct {
 	Sum
-	Lines []Line `json:"by_sender"` // the dearest first
-	Hours []Hour `json:"by_hour"`   // those in which anything was, in order
+	Lines []Line `json:"by_sender"` // the most bytes first
+	Hours []Hour `json:"by_hour"`   // hours with any use, in order
 }
 
-// Sum is of messages.
+// Sum is a number of messages and their size.
 type Sum struct {
-	Messages int64 `json:"messages"` // shown, named in a digest or asked for; one can be several of these
+	Messages int64 `json:"messages"` // shown, listed in a digest or requested; a message may count several times
 	Bytes    int64 `json:"bytes"`
-	Tokens   int64 `json:"tokens"` // a guess: a quarter of the bytes
+	Tokens   int64 `json:"tokens"` // estimate: a quarter of the bytes
 }
 
 func (s *Sum) add(messages, bytes int64) {
@@ -31,7 +31,7 @@ func (s *Sum) add(messages, bytes int64) {
 	s.Tokens = s.Bytes / 4
 }
 
-// Line is what came from one sender, of one type, in one way.
+// Line is the use of one sender, type and way.
 type Line struct {
 	Sender string `json:"sender"`
 	Type   string `json:"message_type"`
@@ -39,14 +39,14 @@ type Line struct {
 	Sum
 }
 
-// Hour is an hour of the clock.
+// Hour is the use in one hour of the clock.
 type Hour struct {
-	At string `json:"at"` // when it begins
+	At string `json:"at"` // start of the hour
 	Sum
 }
 
-// Of reports what messages put into the contexts of an agent's models since a time; the hour of that is counted whole.
-// Errors: those of the database.
+// Of reports what messages added to the contexts of an agent's models since a time, including the whole hour that
+// contains it. Errors: those of the database.
 func Of(ctx context.Context, l *ledger.Ledger, agent string, since time.Time) (r Report, err error) {
 	err = l.Look(ctx, func(c *store.Conn) error {
 		r = Report{}
@@ -79,15 +79,15 @@ func Of(ctx context.Context, l *ledger.Ledger, agent string, since time.Time) (r
 	return r, err
 }
 
-// Pair is what one agent put into the context of another.
+// Pair is what one agent added to the context of another.
 type Pair struct {
 	Sender    string `json:"sender"`
 	Recipient string `json:"recipient"`
 	Sum
 }
 
-// Pairs returns who put at least so many messages and bytes into whose context since a time, the dearest first, and most of
-// them at most. The hour of that time is counted whole. Error: that of the database.
+// Pairs returns the pairs of agents with at least the given messages and bytes since a time, the most bytes first,
+// at most most pairs. It includes the whole hour that contains the time. Error: that of the database.
 func Pairs(c *store.Conn, since time.Time, messages, bytes int64, most int) ([]Pair, error) {
 	return store.List(c, func(row store.Row) Pair {
 		p := Pair{Sender: row.Text(0), Recipient: row.Text(1)}
@@ -98,14 +98,14 @@ func Pairs(c *store.Conn, since time.Time, messages, bytes int64, most int) ([]P
 		ORDER BY sum(bytes) DESC, sender, agent LIMIT +?4`, hour(since), messages, bytes, most)
 }
 
-// Now is what was put into contexts in this hour of the clock, by agent and way.
+// Now is what an agent's contexts got in one way in this hour of the clock.
 type Now struct {
 	Agent string
 	Way   Way
 	Bytes int64
 }
 
-// ThisHour returns what was put into contexts in this hour of the clock.
+// ThisHour returns the use in this hour of the clock, by agent and way.
 func ThisHour(ctx context.Context, l *ledger.Ledger) (list []Now, err error) {
 	err = l.Look(ctx, func(c *store.Conn) (err error) {
 		list, err = store.List(c, func(row store.Row) Now { return Now{row.Text(0), Way(row.Text(1)), row.Int(2)} },

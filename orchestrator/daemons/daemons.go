@@ -1,4 +1,4 @@
-// Package daemons says which processes attend to a database.
+// Package daemons records which processes serve a database.
 package daemons
 
 import (
@@ -13,10 +13,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Heartbeat is how often a daemon should say that it is there. One that was silent for three times as long is gone.
+// Heartbeat is the interval at which a daemon should call Beat. A daemon without a beat for three times as long is
+// gone.
 const Heartbeat = 10 * time.Second
 
-// Daemon is one `mailroom serve`.
+// Daemon is a running `mailroom serve`.
 type Daemon struct {
 	Instance  string `json:"instance"`
 	Host      string `json:"host"`
@@ -26,8 +27,8 @@ type Daemon struct {
 	Listening string `json:"listening"` // address of its HTTP endpoint; "" is none
 }
 
-// Attend records that this process is a running daemon: before it returns, and then every Heartbeat until ctx ends. A
-// failure is logged once, until it changes or is over. Call wait after ctx has ended, and Leave after that.
+// Attend records that this process is a running daemon: once before it returns, and then every Heartbeat until ctx
+// ends. A failure is logged once, until it changes or ends. Call wait after ctx has ended, and then Leave.
 func Attend(ctx context.Context, l *ledger.Ledger, listening string) (wait func()) {
 	var trouble orchestrator.Trouble
 	beat := func() {
@@ -53,7 +54,7 @@ func Attend(ctx context.Context, l *ledger.Ledger, listening string) (wait func(
 	return func() { <-ended }
 }
 
-// Beat records that this process is a running daemon. Attend does so every Heartbeat.
+// Beat records that this process is a running daemon. Attend calls it every Heartbeat.
 func Beat(ctx context.Context, l *ledger.Ledger, listening string) error {
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		if err := t.Run(`DELETE FROM daemons WHERE seen_at < ?`,
@@ -68,26 +69,26 @@ func Beat(ctx context.Context, l *ledger.Ledger, listening string) error {
 	})
 }
 
-// Leave records that this process is no daemon any more.
+// Leave records that this process is no longer a daemon.
 func Leave(ctx context.Context, l *ledger.Ledger) error {
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		return t.Run(`DELETE FROM daemons WHERE instance = ?`, l.Instance())
 	})
 }
 
-// List lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
+// List returns the running daemons: those seen recently and not known to be dead on this machine.
 func List(ctx context.Context, l *ledger.Ledger) ([]Daemon, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Daemon, error) { return ListIn(c, l) })
 }
 
-// ListIn is List on a connection.
+// ListIn returns the running daemons, like List, on a given connection.
 func ListIn(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {
 	list, err := seen(c, l)
 	return slices.DeleteFunc(list, func(d Daemon) bool { return isMissing(l, d) }), err
 }
 
-// Missing lists the daemons that were seen lately under the name of this host, and whose processes are not here: they
-// were killed since, or another machine has the same name.
+// Missing returns the daemons that were seen recently under the name of this host but whose processes are not here:
+// they were killed, or another machine has the same name.
 func Missing(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {
 	list, err := seen(c, l)
 	return slices.DeleteFunc(list, func(d Daemon) bool { return !isMissing(l, d) }), err

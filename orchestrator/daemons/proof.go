@@ -12,17 +12,17 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A row of the table says where a daemon listens, and whoever can write the table can say anything. So nobody is led to
-// such an address before the daemon there has proved that it runs for the same user on the same machine: it has the
-// secret of Trust.Key. The proof is for one challenge, one database and the address at which the daemon was reached, so
-// that a program at another address gains nothing by asking the daemon.
+// A row of the table names the address of a daemon, and anyone who can write the table can write any address.
+// Therefore nobody is directed to such an address before the daemon there has proved that it runs for the same user
+// on the same machine, by having the secret of Trust.Key. The proof is for one challenge, one database and the
+// address at which the daemon was reached, so a program at another address gains nothing by asking the daemon.
 
-// Challenge bounds, in bytes.
+// Limits of the length of a challenge, in bytes.
 const minChallenge, maxChallenge = 20, 128
 
-// Prove answers a challenge that came over a connection to an address of this process, such as 127.0.0.1:8080. Errors:
-// invalid_params for a challenge of less than 20 or more than 128 bytes; unavailable if the database is not trusted, or
-// no secret can be kept.
+// Prove answers a challenge that came over a connection to an address of this process, such as 127.0.0.1:8080.
+// Errors: invalid_params for a challenge of less than 20 or more than 128 bytes; unavailable if the database is not
+// trusted or no secret can be kept.
 func Prove(ctx context.Context, l *ledger.Ledger, challenge, at string) (proof string, err error) {
 	if len(challenge) < minChallenge || len(challenge) > maxChallenge {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "a challenge must be %d to %d bytes long", minChallenge,
@@ -31,8 +31,8 @@ func Prove(ctx context.Context, l *ledger.Ledger, challenge, at string) (proof s
 	return prove(ctx, l, challenge, at, true)
 }
 
-// Ours reports whether a proof answers a challenge that was sent to an address. It is false for a database that is not
-// trusted.
+// Ours reports whether a proof answers a challenge that was sent to an address. It returns false for an untrusted
+// database.
 func Ours(ctx context.Context, l *ledger.Ledger, challenge, at, proof string) bool {
 	right, err := prove(ctx, l, challenge, at, false)
 	return err == nil && hmac.Equal([]byte(proof), []byte(right))

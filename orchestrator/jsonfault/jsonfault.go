@@ -1,4 +1,4 @@
-// Package jsonfault says what is wrong with JSON that somebody wrote by hand.
+// Package jsonfault explains errors in JSON that a person wrote.
 package jsonfault
 
 import (
@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Of says what is wrong with a text that is not JSON, and where, for who wrote it by hand. hint is what to do about it,
-// as the most likely cause has it. err is nil for JSON.
+// Of explains to the author what is wrong with a text that is not JSON, and where. hint is advice for the most
+// likely cause. err is nil if the text is valid JSON.
 func Of(text []byte) (hint string, err error) {
 	err = json.Unmarshal(text, new(json.RawMessage))
 	var syntax *json.SyntaxError
@@ -51,11 +51,11 @@ func Of(text []byte) (hint string, err error) {
 			cmp.Or(expected, syntax.Error()))
 }
 
-// characters returns which character, counted from 1, stands at a byte.
+// characters returns the number, counted from 1, of the character at a byte offset.
 func characters(text []byte, at int) int { return utf8.RuneCount(text[:at]) + 1 }
 
-// unclosed returns what the innermost string, object or list that a text leaves open is to be closed with, and where
-// that was opened; "" where all is closed.
+// unclosed returns the closing character of the innermost string, object or list that a text leaves open, and the
+// offset at which that was opened. If nothing is open, missing is "".
 func unclosed(text []byte) (missing string, opened int) {
 	var open []int
 	inString, start := false, 0
@@ -85,7 +85,7 @@ func unclosed(text []byte) (missing string, opened int) {
 
 const eatenQuotes = `The shell removes double quotes: put single quotes around the JSON, as in '{"a":1}'`
 
-// missingHint says what to do about JSON that is not closed.
+// missingHint returns advice about JSON that is not closed.
 func missingHint(text []byte, missing string) string {
 	if bytes.IndexByte(text, '"') < 0 && bytes.IndexByte(text, ':') > 0 {
 		return eatenQuotes
@@ -94,7 +94,7 @@ func missingHint(text []byte, missing string) string {
 		". If the shell cut the text at a space, put single quotes around the whole text"
 }
 
-// faultHint says what to do about JSON with a fault at a byte.
+// faultHint returns advice about JSON with a fault at a byte offset.
 func faultHint(text []byte, at int) string {
 	switch before := bytes.TrimRight(text[:at], " \t\r\n"); {
 	case !bytes.ContainsAny(bytes.TrimSpace(text)[:1], "{["):

@@ -1,4 +1,4 @@
-// Package nearest finds the names that are nearest to a mistyped one.
+// Package nearest finds the names that are most similar to a mistyped name.
 package nearest
 
 import (
@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// longestNear is the longest name that Nearest compares, in bytes: the work grows with it.
+// longestNear is the longest name that Nearest compares, in bytes, because the cost grows with the length.
 const longestNear = 114
 
-// Nearest returns up to three of known that are close enough to name to be what was meant, nearest first.
+// Nearest returns up to three names in known that name may be a misspelling of, most similar first.
 func Nearest(name string, known []string) []string {
 	type candidate struct {
 		name     string
@@ -33,8 +33,8 @@ func Nearest(name string, known []string) []string {
 	return names
 }
 
-// mistakesIn returns how many mistakes a name may have and still be meant. Two in a name of four letters make another
-// word.
+// mistakesIn returns the number of mistakes that a misspelling of name may have. Two mistakes in a name of four
+// letters would make another word.
 func mistakesIn(name string) int {
 	if len(name) < 5 {
 		return 1
@@ -42,8 +42,8 @@ func mistakesIn(name string) int {
 	return max(2, len(name)/3)
 }
 
-// editDistance returns in how many steps one text becomes the other, in bytes: a step puts a byte in, takes one out,
-// changes one, or swaps two that are neighbours.
+// editDistance returns the number of edits that turn one text into another, in bytes. An edit inserts, deletes or
+// replaces a byte, or swaps two adjacent bytes.
 func editDistance(a, b string) int {
 	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	next := make([]int, len(b)+1)

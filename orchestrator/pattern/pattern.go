@@ -1,5 +1,5 @@
-// Package pattern makes regular expressions that cost nothing until they are used: a program that is started for every
-// command would otherwise compile all of them each time.
+// Package pattern defines regular expressions that are compiled on first use. Otherwise a program that is started
+// for every command would compile all of them each time.
 package pattern
 
 import (
@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// New returns a function that returns the regular expression, which its first call compiles. It may be called by
-// several goroutines at once, and panics if the expression is none, as regexp.MustCompile does.
+// New returns a function that returns the regular expression and compiles it on the first call. The function may be
+// called concurrently. It panics if the expression is invalid, like regexp.MustCompile.
 func New(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -1,4 +1,4 @@
-// Package push holds the messages to the devices of the user, and says which hosts may carry them.
+// Package push defines the messages to the user's devices, and the hosts that may carry them.
 package push
 
 import (
@@ -13,26 +13,26 @@ import (
 	"mailroom/orchestrator"
 )
 
-// DevicePrefix begins the recipient of a push, before the id of the device. No agent has such a name.
+// DevicePrefix, followed by the ID of a device, is the recipient of a push. No agent has such a name.
 const DevicePrefix = "device:"
 
-// IsMailbox reports whether a recipient is somebody's name, and neither a thread nor a device.
+// IsMailbox reports whether a recipient is neither a thread nor a device.
 func IsMailbox(recipient string) bool {
 	return !strings.HasPrefix(recipient, DevicePrefix) && !strings.HasPrefix(recipient, orchestrator.ThreadPrefix)
 }
 
-// Type is the message_type of a push. A push is sent by the system, so that nobody is told when it fails: a question
-// waits in the app, too.
+// Type is the message_type of a push. The sender of a push is the system, so nobody is notified if a push fails: a
+// question also waits in the app.
 const Type = "push"
 
-// Kind is what a push is about.
+// Kind is the kind of a push.
 type Kind string
 
 // The kinds of pushes.
 const (
 	Question Kind = "question"
 	Alert    Kind = "alert"
-	Ended    Kind = "ended" // a question needs no answer any more
+	Ended    Kind = "ended" // a question no longer needs an answer
 	Test     Kind = "test"
 )
 
@@ -42,11 +42,11 @@ type Message struct {
 	ID        string `json:"id"`               // of the question or alert
 	Status    string `json:"status,omitempty"` // of a question that ended
 	Encrypted bool   `json:"encrypted,omitempty"`
-	// encrypted: an age file in base64; otherwise JSON. Not for those who cannot read it
+	// If Encrypted: an age file in base64; otherwise JSON.
 	Body string `json:"body,omitempty"`
 }
 
-// Secret is what an attempt at a device has as its Secret, in JSON.
+// Secret is the JSON in Attempt.Secret of an attempt to push to a device.
 type Secret struct {
 	Endpoint     string   `json:"endpoint"`
 	P256dh       string   `json:"p256dh"` // base64url
@@ -58,18 +58,18 @@ type Secret struct {
 	AllowPrivate bool     `json:"allow_private"`
 }
 
-// NtfySecret is what an attempt at an ntfy topic has as its Secret, in JSON.
+// NtfySecret is the JSON in Attempt.Secret of an attempt to send to an ntfy topic.
 type NtfySecret struct {
 	URL          string   `json:"url"`
-	Token        string   `json:"token"`      // that the server wants; "" is none
-	Key          string   `json:"key"`        // of the tokens of its buttons, hex
-	SignalURL    string   `json:"signal_url"` // where the app is; "" is nowhere
+	Token        string   `json:"token"`      // for the server; "" is none
+	Key          string   `json:"key"`        // key of the buttons' tokens, hex
+	SignalURL    string   `json:"signal_url"` // address of the app; "" is none
 	Hosts        []string `json:"hosts"`
 	AllowPrivate bool     `json:"allow_private"`
 }
 
-// CheckKeys says what is wrong with the keys of a subscription, as a browser gives them: a point of the curve P-256 and
-// 16 bytes, both in base64url. Errors are invalid_params, and show nothing of the keys.
+// CheckKeys checks the keys of a subscription as a browser supplies them: a point of the curve P-256, and 16 bytes,
+// both in base64url. Errors are invalid_params and do not show the keys.
 func CheckKeys(p256dh, auth string) error {
 	point, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(p256dh, "="))
 	if err == nil {
@@ -86,11 +86,11 @@ func CheckKeys(p256dh, auth string) error {
 	return nil
 }
 
-// NtfyToken returns the token with which a button of a notification answers a question; whoever has the key of the
-// topic can make it. It is good while the question is open, so usually once; if the answer is refused, it is good
-// again. It has 32 hex digits.
+// NtfyToken returns the token with which a button of a notification answers a question, 32 hex digits. Anyone who
+// has the topic's key can compute it. The token is valid while the question is open, so it is normally used once.
+// If the answer is refused, the token stays valid.
 func NtfyToken(key, question string, option int) string {
-	secret, _ := hex.DecodeString(key) // "" has no buttons
+	secret, _ := hex.DecodeString(key) // without a key there are no buttons
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(question + "\n" + strconv.Itoa(option)))
 	return hex.EncodeToString(mac.Sum(nil))[:32]

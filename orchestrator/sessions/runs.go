@@ -17,11 +17,11 @@ import (
 	"mailroom/tracing"
 )
 
-// RunState is what became of a run.
+// RunState is the state of a run.
 type RunState string
 
-// The states of a run. After one that failed the next begins at NextAt; after one that was given up, when there is a
-// new message.
+// The states of a run. After a failed run the next begins at NextAt. After a run that was given up, the next begins
+// when there is a new message.
 const (
 	Running RunState = "running"
 	Ended   RunState = "ended"
@@ -36,21 +36,21 @@ type Run struct {
 	StartedAt string   `json:"started_at"`
 	Instance  string   `json:"instance"`          // the process that started it
 	PID       int      `json:"pid,omitempty"`     // of the command; 0: it was not started yet, or could not be
-	Outcome   string   `json:"outcome,omitempty"` // how it ended, and what it said last if it failed
-	Output    string   `json:"output"`            // file with what it printed, emptied when the next begins
+	Outcome   string   `json:"outcome,omitempty"` // how it ended, and its last output if it failed
+	Output    string   `json:"output"`            // file with its output, emptied when the next run begins
 	Starts    int64    `json:"starts"`            // runs so far
-	Failures  int64    `json:"failures"`          // in a row
-	NextAt    string   `json:"next_at,omitempty"` // it is not started again before
+	Failures  int64    `json:"failures"`          // consecutive failures
+	NextAt    string   `json:"next_at,omitempty"` // time of the next start at the earliest
 
 	Through int64 `json:"-"` // seq of the newest message that it was started for
 }
 
-// Output returns the path of the file that gets what an agent's session prints.
+// Output returns the path of the file with the output of an agent's session.
 func Output(l *ledger.Ledger, agent string) string {
 	return filepath.Join(program.SlotFolder(l.FilePrefix()), agent+".session.log")
 }
 
-// runColumns are those that runOf reads.
+// runColumns are the columns that runOf reads.
 const runColumns = `state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts`
 
 func runOf(row store.Row) *Run {
@@ -65,13 +65,13 @@ func runOf(row store.Row) *Run {
 	return r
 }
 
-// LastRun returns the last run of an agent's start command; nil if there was none.
+// LastRun returns the last run of an agent's start command, or nil if there was none.
 func LastRun(c *store.Conn, agent string) (run *Run, err error) {
 	run, _, err = store.First(c, runOf, `SELECT `+runColumns+` FROM agent_runs WHERE agent = ?`, agent)
 	return run, err
 }
 
-// LastRuns returns the last run of each agent whose start command was ever run.
+// LastRuns returns the last run of every agent whose start command was ever run, by agent.
 func LastRuns(c *store.Conn) (map[string]*Run, error) {
 	runs := map[string]*Run{}
 	err := c.Query(`SELECT `+runColumns+`, agent FROM agent_runs`, func(row store.Row) error {
@@ -84,21 +84,23 @@ func LastRuns(c *store.Conn) (map[string]*Run, error) {
 // Begun is a run whose command is about to start.
 type Begun struct {
 	Agent       ledger.Agent
-	MessageID   string // of the first message that it is started for
-	Unread      int    // messages that it is started for
+	MessageID   string // the first message that it is started for
+	Unread      int    // number of messages that it is started for
 	Traceparent string // of the run, W3C Trace Context
 
 	starts int64
-	unread []string // of its inbox
+	unread []string // IDs of the unread messages in its inbox
 	span   *tracing.Span
 }
 
-// Begin notes that an agent's start command is about to run for the messages that wait for the agent, which is working
-// from then on. It returns nil if the command is not to run: there are no messages, it is too early after a failure, or
-// the agent has stopped. Error: orchestrator.ErrNoSlot while a daemon of another host runs it.
+// Begin records that an agent's start command is about to run for the messages that wait for the agent, and sets
+// the agent's presence to working. It returns nil if the command is not to run: there are no messages, it is too
+// early after a failure, or the agent has stopped. It returns orchestrator.ErrNoSlot while a daemon of another host
+// runs the command.
 //
-// The caller must hold the lock under which the agent's sessions run, so that none runs on this host now. If the tables
-// say that one does, it was lost with the process that watched it; Begin ends it, and keeps lost as its last output.
+// The caller must hold the lock under which the agent's sessions run, so that none is running on this host. If the
+// tables show a running session, it was lost with the process that monitored it. Begin then ends that run and keeps
+// lost as its last output.
 func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun, err error) {
 	err = s.ledger.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		begun = nil
@@ -132,11 +134,11 @@ func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun,
 	return begun, nil
 }
 
-// silence is after how long without a sign of life a daemon of another host no longer watches a session.
+// silence is the time without a heartbeat after which a daemon of another host no longer monitors a session.
 const silence = time.Minute
 
-// notElsewhere returns orchestrator.ErrNoSlot for a run of a daemon of another host, which may start the agent's
-// sessions, too, as long as that daemon shows that it lives.
+// notElsewhere returns orchestrator.ErrNoSlot for a run of a daemon of another host, which may also start the
+// agent's sessions, as long as that daemon's heartbeat is recent.
 func notElsewhere(t *ledger.Tx, run *Run) error {
 	n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM daemons WHERE instance = ?1 AND host <> ?2 AND seen_at > ?3)`,
 		run.Instance, t.Ledger.Host(), orchestrator.Stamp(t.Clock.Add(-silence)))
@@ -192,8 +194,7 @@ func runSpan(ctx context.Context, t *ledger.Tx, agent string) *tracing.Span {
 	return span
 }
 
-// runLost ends a run whose process died before it could note the end. One that had no pid yet was not started, for all
-// that is known.
+// runLost ends a run whose process died before it could record the end. A run without a PID counts as not started.
 func runLost(t *ledger.Tx, agent string, run *Run, output string) error {
 	run.State, run.Outcome = Ended, "unknown: the process that monitored the session died"
 	if run.PID == 0 {
@@ -213,7 +214,7 @@ func runLost(t *ledger.Tx, agent string, run *Run, output string) error {
 	return sessionEnded(t, agent, run.Outcome)
 }
 
-// sessionEnded has the parts follow the end of an agent's session.
+// sessionEnded notifies the engine's parts of the end of an agent's session.
 func sessionEnded(t *ledger.Tx, agent, outcome string) error {
 	for _, p := range t.Ledger.Parts {
 		if p.SessionEnded == nil {
@@ -226,8 +227,8 @@ func sessionEnded(t *ledger.Tx, agent, outcome string) error {
 	return nil
 }
 
-// Started notes the process id of a run. If it was not called, and the process that watches the run is lost, the run
-// counts as one that never started.
+// Started records the process ID of a run. If Started was not called and the process that monitors the run dies,
+// the run counts as not started.
 func (s *Sessions) Started(ctx context.Context, b *Begun, pid int) error {
 	b.span.Set("pid", pid)
 	return s.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) error {
@@ -239,18 +240,18 @@ func (s *Sessions) Started(ctx context.Context, b *Begun, pid int) error {
 	})
 }
 
-// RunEnd says how a run ended.
+// RunEnd describes how a run ended.
 type RunEnd struct {
-	Outcome string // in words
-	Output  string // what is to be kept of what it printed
+	Outcome string // how it ended, in words
+	Output  string // the part of its output to keep
 	Failed  bool   // it did not end as a session should
 	Asked   bool   // it was ended because its agent has stopped
 }
 
-// End notes how a run ended. A run that read none of the messages in its inbox has failed, whatever its exit status:
-// otherwise it would be started again for ever. After a failure it may be started again when the setting start.ladder
-// says so; after the last wait there, it is given up until there is a new message, and the manager is told. The agent
-// is idle from then on, unless it has said itself what it is.
+// End records how a run ended. A run that read none of the messages in its inbox has failed, whatever its exit
+// status, because otherwise it would be started again forever. After a failure it is started again after the next
+// wait of the setting start.ladder. After the last wait it is given up until there is a new message, and the
+// manager is notified. Afterwards the agent is idle, unless it has set another status than working itself.
 func (s *Sessions) End(ctx context.Context, b *Begun, e RunEnd) error {
 	return s.ledger.Write(ctx, store.Alone, func(t *ledger.Tx) error { return endRun(t, b, e) })
 }
@@ -287,7 +288,7 @@ func endRun(t *ledger.Tx, b *Begun, e RunEnd) error {
 	return storeEnd(t, b, e)
 }
 
-// readNothing reports whether all that stood unread in the inbox when a run began still does.
+// readNothing reports whether all messages that were unread in the inbox when a run began are still unread.
 func readNothing(t *ledger.Tx, b *Begun) (bool, error) {
 	for _, id := range b.unread {
 		n, err := t.Number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`,
@@ -299,7 +300,7 @@ func readNothing(t *ledger.Tx, b *Begun) (bool, error) {
 	return len(b.unread) > 0, nil
 }
 
-// storeEnd plans what is next. The agent may have been removed meanwhile.
+// storeEnd stores the end of a run and plans the next. The agent may have been removed meanwhile.
 func storeEnd(t *ledger.Tx, b *Begun, e RunEnd) error {
 	conf := t.Config()
 	run, err := LastRun(t.Conn, b.Agent.Name)
@@ -328,7 +329,7 @@ func storeEnd(t *ledger.Tx, b *Begun, e RunEnd) error {
 	})
 }
 
-// startChanged forgets the failures of an agent whose start command, or the folder in which it runs, was changed.
+// startChanged clears the failures of an agent whose start command or working folder was changed.
 func startChanged(t *ledger.Tx, before, after *ledger.Agent) error {
 	if before.StartCommand == after.StartCommand && before.Folder == after.Folder {
 		return nil
@@ -337,7 +338,7 @@ func startChanged(t *ledger.Tx, before, after *ledger.Agent) error {
 		AND state IN ('failed','given_up')`, after.Name)
 }
 
-// forgetRuns forgets what is known of the session of an agent that is removed.
+// forgetRuns deletes the run of a removed agent.
 func forgetRuns(t *ledger.Tx, agent string) error {
 	return t.Run(`DELETE FROM agent_runs WHERE agent = ?`, agent)
 }

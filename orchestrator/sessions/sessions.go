@@ -1,5 +1,5 @@
-// Package sessions decides when an agent's start command is to be run, because there are messages for the agent, and
-// keeps a record of the runs. Package watchdog runs them.
+// Package sessions decides when to run an agent's start command because messages wait for the agent, and records
+// the runs. Package watchdog runs the commands.
 package sessions
 
 import (
@@ -20,36 +20,36 @@ func Part() *ledger.Part {
 	return &ledger.Part{Name: "sessions", AgentChanged: startChanged, Forget: forgetRuns}
 }
 
-// Sessions looks after the sessions of a database's agents. Look and Begin must not be called concurrently with each
-// other; Started and End may be called at any time.
+// Sessions manages the sessions of a database's agents. Look and Begin must not be called concurrently with each
+// other. Started and End may be called at any time.
 type Sessions struct {
 	ledger *ledger.Ledger
 
-	// looked has, by agent, the time before which nothing was delivered that its session has not seen, so that Look
-	// need not scan older rows again. Agents whose transport is the inbox are not in it.
+	// looked maps each agent to a time before which no message was delivered that its session has not seen, so that
+	// Look need not scan older rows again. It omits agents whose transport is the inbox.
 	looked map[string]string
 }
 
 // New returns a Sessions for a database.
 func New(l *ledger.Ledger) *Sessions { return &Sessions{ledger: l, looked: map[string]string{}} }
 
-// Session describes the session of an agent, for whoever starts and stops it.
+// Session describes the session of an agent for a watchdog.
 type Session struct {
 	Agent     string
 	Command   bool      // it has a start command; otherwise only Stopped counts
-	Running   bool      // it runs, for all that the tables tell
+	Running   bool      // it runs, as far as the tables show
 	StartedAt string    // of the last run
-	Stopped   string    // since when the agent has stopped; "" when it has not
-	Wanted    bool      // there are messages for it, and it may be started now
-	NextAt    time.Time // when it may be started for the messages that are there; zero when that is now or never
+	Stopped   string    // when the agent stopped; "" if it has not
+	Wanted    bool      // messages wait for it, and it may be started now
+	NextAt    time.Time // when it may be started for the waiting messages; zero: now or never
 }
 
-// Look returns the sessions of all agents of this host that have a start command, or that get their messages through
+// Look returns the sessions of all agents of this host that have a start command or that get their messages through
 // the transport exec.
 func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	var conf *ledger.Config
 	var agents []*ledger.Agent
-	// one statement: where nobody has a command, this is all
+	// This single statement is all that runs if no agent has a command.
 	err = s.ledger.LookUnchecked(ctx, func(c *store.Conn) error {
 		conf, err = s.ledger.Config.Load(c)
 		return err
@@ -86,7 +86,7 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	return list, err
 }
 
-// lookAt describes the session of one agent. last is when something was delivered to anybody last.
+// lookAt describes the session of one agent. last is the time of the last delivery to any agent.
 func (s *Sessions) lookAt(c *store.Conn, conf *ledger.Config, a *ledger.Agent, last string) (one Session, err error) {
 	one = Session{Agent: a.Name, Command: a.StartCommand != ""}
 	status, since, err := agents.LatestStatus(c, a.Name)
@@ -117,18 +117,18 @@ func (s *Sessions) lookAt(c *store.Conn, conf *ledger.Config, a *ledger.Agent, l
 	return one, err
 }
 
-// wish says whether a session is to be started.
+// wish describes whether a session is to be started.
 type wish struct {
-	fresh bool      // something was delivered since the last start
-	first string    // when the first of it was, by another transport than the inbox
-	now   bool      // it is to be started
+	fresh bool      // a message was delivered since the last start
+	first string    // when the first of them was delivered, by another transport than the inbox
+	now   bool      // it is to be started now
 	later time.Time // when it is to be started, after a failure or another session
 }
 
-// attendedPoll is how often it is looked whether a session that reads an agent's inbox has ended.
+// attendedPoll is the interval for checking whether a session that reads an agent's inbox has ended.
 const attendedPoll = 2 * time.Second
 
-// wishOf decides whether the session of an agent that does not run is to be started.
+// wishOf decides whether to start the session of an agent whose session is not running.
 func (s *Sessions) wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, now time.Time) (w wish,
 	err error) {
 	status, _, err := agents.LatestStatus(c, a.Name)
@@ -159,7 +159,7 @@ func (s *Sessions) wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, r
 	if run == nil || run.NextAt == "" {
 		return w, nil
 	}
-	// A time further ahead than any wait is left over from a clock that was set forward and back.
+	// A time further ahead than any wait results from a clock that was set forward and back.
 	if next := orchestrator.ParseStamp(run.NextAt); next.After(now) &&
 		!next.After(now.Add(slices.Max(conf.Settings.StartLadder))) {
 		w.now, w.later = false, next
@@ -167,8 +167,8 @@ func (s *Sessions) wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, r
 	return w, nil
 }
 
-// Attended names a session, which no start command began, that reads an agent's inbox; "" is none. As long as there is
-// one the agent's start command is not run.
+// Attended returns the name of a session that reads an agent's inbox and was not started by the start command, or
+// "" if there is none. While there is such a session, the agent's start command is not run.
 func Attended(c *store.Conn, l *ledger.Ledger, a *ledger.Agent, now time.Time) (by string, err error) {
 	for _, p := range l.Parts {
 		if p.Attended != nil && by == "" && err == nil && ReadsInbox(a) {
@@ -178,22 +178,24 @@ func Attended(c *store.Conn, l *ledger.Ledger, a *ledger.Agent, now time.Time) (
 	return by, err
 }
 
-// ReadsInbox reports whether the agent reads in its inbox, so that the tables show what it has read.
+// ReadsInbox reports whether the agent reads its messages in its inbox, so that the tables show which ones it has
+// read.
 func ReadsInbox(a *ledger.Agent) bool {
 	return a.Deliver == "inbox" || strings.HasPrefix(a.Deliver, "inbox:")
 }
 
-// noTest leaves out messages, of agent_message as m, that try a transport.
+// noTest excludes messages that test a transport, of agent_message as m.
 const noTest = `(m.sender IS DISTINCT FROM '` + orchestrator.SystemSender + `' OR m.message_type IS DISTINCT FROM '` +
 	orchestrator.TestMessage + `')`
 
-// unreadMail selects what stands unread in the inbox of ?1, as i, with its message, as m.
+// unreadMail selects the unread messages in the inbox of ?1, as i, with their rows in agent_message, as m.
 const unreadMail = `FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id
 	AND m.recipient = i.recipient
 	WHERE i.recipient = ?1 AND i.read_at = '' AND ` + noTest
 
-// Inboxes are filled in the order of rowid. newestUnread is when what came last of unreadMail was delivered;
-// newerUnread is whether any of the last ones came after a start at ?2 that was for messages up to ?3.
+// Inboxes are filled in the order of rowid. newestUnread selects the delivery time of the last message of
+// unreadMail. newerUnread selects whether any of the last messages came after a start at ?2 that was for messages
+// up to ?3.
 const (
 	newestUnread = `SELECT i.delivered_at ` + unreadMail + ` ORDER BY i.rowid DESC LIMIT 1`
 	newerUnread  = `SELECT EXISTS (SELECT 1 FROM (SELECT i.delivered_at, m.seq ` + unreadMail +
@@ -201,8 +203,8 @@ const (
 		WHERE delivered_at > ?2 OR delivered_at = ?2 AND seq > ?3)`
 )
 
-// inboxMail reports whether anything stands unread in an agent's inbox, and whether something of it came after the last
-// start. It does not look through all that is unread, which an agent that is given up may have much of.
+// inboxMail reports whether an agent's inbox contains unread messages (left), and whether some of them came after
+// the last start (fresh). It does not scan all unread messages, because an agent that was given up may have many.
 func inboxMail(c *store.Conn, a *ledger.Agent, run *Run) (fresh, left bool, err error) {
 	if run == nil {
 		run = &Run{}
@@ -215,9 +217,9 @@ func inboxMail(c *store.Conn, a *ledger.Agent, run *Run) (fresh, left bool, err 
 	return n != 0, left, err
 }
 
-// deliveredMail selects what was delivered to ?1 through another transport since the last start at ?3, and is not known
-// to have been dealt with. ?4 is the newest message that the start was for. Times of delivery never go back, so that
-// looking can begin at ?2, before which nothing was found.
+// deliveredMail selects the messages delivered to ?1 through another transport since the last start at ?3 that are
+// not known to be handled. ?4 is the newest message that the start was for. Delivery times never decrease, so the
+// scan can begin at ?2, before which nothing was found.
 const deliveredMail = `FROM agent_message m
 	WHERE m.ended_at <> '' AND m.ended_at >= ?2 AND m.ended_at >= ?3 AND NOT (m.ended_at = ?3 AND m.seq <= ?4)
 	  AND m.recipient = ?1 AND m.status = 'delivered' AND m.read_at = '' AND m.acknowledged_at = '' AND ` + noTest
@@ -229,30 +231,30 @@ func deliveredSince(a *ledger.Agent, run *Run, looked string) []any {
 	return []any{a.Name, max(looked, run.StartedAt), run.StartedAt, run.Through}
 }
 
-// firstDelivered selects when the first of deliveredMail was delivered.
+// firstDelivered selects the earliest delivery time of deliveredMail.
 const firstDelivered = `SELECT m.ended_at ` + deliveredMail + ` ORDER BY m.ended_at LIMIT 1`
 
-// unsettled reports whether a message that was delivered is not known to have been dealt with.
+// unsettled reports whether the message with this seq was delivered and is not known to be handled.
 func unsettled(c *store.Conn, seq int64) (bool, error) {
 	n, err := c.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND status = 'delivered' AND read_at = ''
 		AND acknowledged_at = ''`, seq)
 	return n != 0, err
 }
 
-// mail is what a session is started for.
+// mail describes the messages for which a session is started.
 type mail struct {
-	first           string // message_id of what comes first
+	first           string // message_id of the first message
 	traceID, spanID string // of its send
 	count           int
-	through         int64    // seq of the newest
-	unread          []string // in the inbox: the message_ids, at most maxUnread
+	through         int64    // seq of the newest message
+	unread          []string // message_ids of those in the inbox, at most maxUnread
 }
 
-// maxUnread bounds the messages of which it is remembered that a session was started for them.
+// maxUnread is the maximum number of messages that are recorded as the cause of a session.
 const maxUnread = 1000
 
-// mailFor collects what a session is started for. What was left by runs that failed, and through another transport than
-// the inbox, is not counted again.
+// mailFor collects the messages for which a session is started. It does not count again the messages that failed
+// runs have left and that came through another transport than the inbox.
 func mailFor(c *store.Conn, a *ledger.Agent, run *Run, looked string) (m mail, err error) {
 	from, args := deliveredMail, deliveredSince(a, run, looked)
 	if ReadsInbox(a) {

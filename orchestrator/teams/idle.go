@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// IdleNotice returns the message that says that an agent's turn in a session has ended, and why if reason is not empty.
-// It has no recipient yet; EndTurn sets that.
+// IdleNotice returns the message that reports that an agent's turn in a session has ended, and the reason if it is
+// not empty. EndTurn sets the recipient.
 func IdleNotice(agent, session, reason string) (orchestrator.Draft, error) {
 	body := struct {
 		Type   string          `json:"type"`
@@ -28,18 +28,18 @@ func IdleNotice(agent, session, reason string) (orchestrator.Draft, error) {
 		err
 }
 
-// TurnEnded is what EndTurn did.
+// TurnEnded is the result of EndTurn.
 type TurnEnded struct {
 	Presence agents.Presence
-	Lead     string            // who hears of it; "" when there is nobody but the agent itself
-	Notice   orchestrator.Sent // zero when nobody was told: there is no lead, or the agent was idle or stopped before
+	Lead     string            // who is notified; "" if there is nobody but the agent itself
+	Notice   orchestrator.Sent // zero if nobody was notified: no lead, or the agent was idle or stopped before
 }
 
-// EndTurn notes that an agent's turn in a session has ended, so that the agent is idle, and sends the notice to the
-// team's lead, both in one transaction. An agent that is idle already, or has stopped, stays so, and nobody is told:
-// there is one notice for each turn. lead is the agent to tell; "" is the lead of the team. The notice's SessionID and
-// Sender say whose turn it was; its Recipient is set here. Errors: those of agents.Join; unknown_recipient for the
-// lead.
+// EndTurn records that an agent's turn in a session has ended, so that the agent is idle, and sends the notice to
+// the team's lead, in one transaction. If the agent is already idle or has stopped, its status stays and nobody is
+// notified: there is one notice for each turn. lead is the agent to notify; "" is the lead of the team. The
+// notice's SessionID and Sender identify the turn; EndTurn sets its Recipient. Errors: those of agents.Join;
+// unknown_recipient for the lead.
 func EndTurn(ctx context.Context, l *ledger.Ledger, lead string, notice orchestrator.Draft) (ended TurnEnded,
 	err error) {
 	if notice, err = checkFromTeam(notice); err != nil {
@@ -91,8 +91,9 @@ func endTurn(t *ledger.Tx, lead string, notice orchestrator.Draft) (ended TurnEn
 	return ended, err
 }
 
-// turnsOver notes that an agent whose started session has ended works nowhere any more, and tells the lead of each team
-// in which it did, each once: the agent itself may have died without a word. reason is how the session ended.
+// turnsOver records that an agent whose started session has ended no longer works in any session. It notifies the
+// lead of each team in which the agent was working, each lead once, because the agent itself may have died without
+// a notice. reason describes how the session ended.
 func turnsOver(t *ledger.Tx, agent, reason string) error {
 	conf := t.Config()
 	sessions, err := t.Texts(`SELECT session_id FROM presence WHERE agent = ? AND status = 'working'`, agent)

@@ -2,14 +2,14 @@ package teams
 
 import "mailroom/orchestrator/ledger"
 
-// Part returns what teams add to the engine: plain answers that decide a request, requests that end when an agent is
-// removed, and leads that are told when the session of a member ends.
+// Part returns what teams add to the engine: plain answers decide requests, requests end when an agent is removed,
+// and leads are notified when the session of a member ends.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:         "teams",
 		Replying:     answerByReply,
 		Forget:       void("responder"), // nobody else can answer
-		AgentRemoved: void("requester"), // the answers are for nobody else
+		AgentRemoved: void("requester"), // nobody else needs the answers
 		Replayed:     reopenRequest,
 		SessionEnded: turnsOver,
 		Over: []ledger.Rows{{Table: "team_requests", Over: `created_at < ?1 AND (answered_at <> '' AND answered_at < ?1
@@ -18,7 +18,7 @@ func Part() *ledger.Part {
 	}
 }
 
-// void returns a function that ends the open requests in which this column names an agent.
+// void returns a function that ends the open requests whose column names the agent.
 func void(column string) func(t *ledger.Tx, agent string) error {
 	return func(t *ledger.Tx, agent string) error {
 		return t.Run(`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND `+column+` = ?`, agent)

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A request is open until its responder has approved or rejected it. One whose message was cancelled, expired or failed
-// reached nobody: it is void, though its status may still say open, until the message is replayed.
+// A request is open until its responder has approved or rejected it. A request whose message was cancelled, expired
+// or failed reached nobody. It is void until the message is replayed, although its stored status may still be open.
 const (
 	requestOpen     = "open"
 	requestVoid     = "void"
@@ -26,9 +26,9 @@ const (
 // Request is a request for a teammate's approval.
 type Request struct {
 	Kind  orchestrator.RequestKind
-	Draft orchestrator.Draft // its SessionID is the session; its Payload is Payload's
-	// Payload makes the message's payload, compact JSON that says under which id the request is answered. It may be
-	// called more often than once; ids are all of one length.
+	Draft orchestrator.Draft // its SessionID is the session; Payload replaces its Payload
+	// Payload returns the message's payload: compact JSON that contains the ID under which the request is answered.
+	// It may be called more than once; all IDs have the same length.
 	Payload func(requestID string) (json.RawMessage, error)
 }
 
@@ -37,7 +37,7 @@ type Reply struct {
 	Kind      orchestrator.RequestKind // of the request
 	RequestID string
 	Approve   bool
-	// its SessionID is the session, its Sender the agent that was asked, its Recipient the one that asked
+	// SessionID is the session, Sender the agent that was asked, Recipient the agent that asked.
 	Draft orchestrator.Draft
 }
 
@@ -48,11 +48,11 @@ type requestOf struct {
 	void                                                             bool // unanswered, but its message reached nobody
 }
 
-// reachedNobody is the condition for a request, of team_requests as q, whose message ended undelivered.
+// reachedNobody selects requests, of team_requests as q, whose message ended undelivered.
 const reachedNobody = `NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = q.message_id AND m.status IN ('pending','retry','delivered'))
 	AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = q.message_id)`
 
-// requestColumns are what scanRequest reads, of team_requests as q.
+// requestColumns are the columns that scanRequest reads, of team_requests as q.
 const requestColumns = `q.request_id, q.kind, q.session_id, q.requester, q.responder, q.message_id, q.status, q.answered_at,
 	` + reachedNobody
 
@@ -64,7 +64,7 @@ func scanRequest(row store.Row) requestOf {
 	}
 }
 
-// openRequests lists what a responder was asked in a session and has not answered, oldest first.
+// openRequests returns the open requests to a responder in a session, oldest first.
 func openRequests(c *store.Conn, session, responder string) ([]requestOf, error) {
 	list, err := store.List(c, scanRequest, `
 		SELECT `+requestColumns+` FROM team_requests q
@@ -72,17 +72,17 @@ func openRequests(c *store.Conn, session, responder string) ([]requestOf, error)
 	return slices.DeleteFunc(list, func(q requestOf) bool { return q.void }), err
 }
 
-// requestBy finds a request by one of its columns that names one.
+// requestBy finds a request by the value of a unique column.
 func requestBy(c *store.Conn, column, id string) (q requestOf, found bool, err error) {
 	return store.First(c, scanRequest, `SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, id)
 }
 
-// Ask sends a request to a teammate. It is open until that teammate, and nobody else, has answered. A request to a name
-// that nobody has is kept as a dead letter, and opens when that is replayed. Errors: those of Send; invalid_params for
-// a broadcast; conflict if the last request of the kind from this sender to this teammate is still open, and for a
-// request to shut down to a teammate that has stopped.
+// Ask sends a request to a teammate. The request is open until that teammate, and nobody else, has answered. A
+// request to an unknown name is kept as a dead letter and opens when that is replayed. Errors: those of Send;
+// invalid_params for a broadcast; conflict if the last request of this kind from this sender to this teammate is
+// still open, and for a shutdown request to a teammate that has stopped.
 func Ask(ctx context.Context, l *ledger.Ledger, q Request) (sent Sent, err error) {
-	const anyID = "req-00000000000000000000000000" // as long as the real one, so that what is checked is as long
+	const anyID = "req-00000000000000000000000000" // as long as a real ID, so that the payload has its final length
 	if q.Draft.Payload, err = q.Payload(anyID); err != nil {
 		return sent, err
 	}
@@ -92,8 +92,8 @@ func Ask(ctx context.Context, l *ledger.Ledger, q Request) (sent Sent, err error
 	return writeToTeam(ctx, l, func(t *ledger.Tx) (outcome, error) { return ask(t, q) })
 }
 
-// CheckProtocol checks the draft of a request or an answer, which goes to one teammate, and returns it in the form in
-// which it is stored.
+// CheckProtocol checks the draft of a request or an answer, which goes to one teammate, and returns it in the form
+// in which it is stored.
 func CheckProtocol(d orchestrator.Draft) (orchestrator.Draft, error) {
 	if toSeveralInTeam(&d) {
 		return d, orchestrator.Errorf(orchestrator.InvalidParams,
@@ -104,7 +104,7 @@ func CheckProtocol(d orchestrator.Draft) (orchestrator.Draft, error) {
 
 func ask(t *ledger.Tx, q Request) (out outcome, err error) {
 	d := q.Draft
-	d.Direct = true // it is one teammate's to answer
+	d.Direct = true // only one teammate is to answer it
 	if err := mayAsk(t, q.Kind, &d); err != nil {
 		return out, err
 	}
@@ -135,9 +135,9 @@ func reopenRequest(t *ledger.Tx, messageID string) error {
 	return t.Run(`UPDATE team_requests SET status = 'open' WHERE status = 'void' AND message_id = ?`, messageID)
 }
 
-// mayAsk refuses a request that is open already, and one that asks a stopped agent to stop.
+// mayAsk returns an error for a request that is already open, and for a request to a stopped agent to stop.
 func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) error {
-	// What became void is noted here, so that it is not looked at with every request.
+	// Storing the void requests here avoids checking them at every request.
 	if err := t.Run(`UPDATE team_requests AS q SET status = 'void' WHERE q.responder = ? AND q.status = 'open' AND `+
 		reachedNobody, d.Recipient); err != nil {
 		return err
@@ -163,17 +163,17 @@ func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) 
 	return orchestrator.Errorf(orchestrator.Conflict, "%s has already stopped", d.Recipient)
 }
 
-// request is the message_type of a request, and response that of its answer.
+// request returns the message_type of a request, and response that of its answer.
 func request(k orchestrator.RequestKind) string  { return string(k) + "_request" }
 func response(k orchestrator.RequestKind) string { return string(k) + "_response" }
 
-// Answer approves or rejects a request, and sends the message that says so, in one transaction. If a shutdown is
-// approved, the agent that was asked has stopped: broadcasts leave it out until it sends again. If a plan is approved,
-// the agent that asked leaves plan mode. Of several answers only the first counts. The answer belongs to the session of
-// the request, whatever the draft says. Errors: those of Send; invalid_params for a broadcast, for another recipient
-// than the agent that asked, or for another kind than the request's; not_found for a request that does not exist or is
-// between others; permission_denied for the sender's own request; conflict if it is answered already, or its message
-// reached nobody.
+// Answer approves or rejects a request and sends the answer, in one transaction. If a shutdown is approved, the
+// responder becomes stopped: broadcasts omit it until it sends again. If a plan is approved, the requester leaves
+// plan mode. Of several answers only the first counts. The answer belongs to the session of the request, whatever
+// session the draft names. Errors: those of Send; invalid_params for a broadcast, for a recipient other than the
+// requester, or for a kind other than the request's; not_found for a request that does not exist or is between
+// other agents; permission_denied for the sender's own request; conflict if the request is already answered or its
+// message reached nobody.
 func Answer(ctx context.Context, l *ledger.Ledger, a Reply) (sent Sent, err error) {
 	if a.Draft, err = CheckProtocol(a.Draft); err != nil {
 		return sent, err
@@ -184,7 +184,8 @@ func Answer(ctx context.Context, l *ledger.Ledger, a Reply) (sent Sent, err erro
 	})
 }
 
-// AnswerIn does what Answer does, within a transaction. The draft must have been checked with CheckProtocol.
+// AnswerIn answers a request, like Answer, within a transaction. The draft must have been checked with
+// CheckProtocol.
 func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 	d := a.Draft
 	q, err := answerable(t, &a)
@@ -195,7 +196,8 @@ func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 		return sent, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: must be %s, the message of the request %s",
 			q.messageID, q.id).WithHint("Omit reply_to: request_id identifies the request")
 	}
-	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true // a request is read in any session, so it can be answered from any
+	// A request is read in any session, so it can be answered from any session.
+	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true
 	out, err := sendToTeam(t, &d)
 	if err == nil {
 		err = messages.Undone(out.refused)
@@ -206,7 +208,7 @@ func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 	return out.sent, decide(t, &q, a.Approve, &out.sent.Sent)
 }
 
-// answerable returns the request that an answer is for, if the answer may be given.
+// answerable returns the request that an answer is for, or an error if the answer is not allowed.
 func answerable(t *ledger.Tx, a *Reply) (requestOf, error) {
 	d := &a.Draft
 	q, found, err := requestBy(t.Conn, "request_id", a.RequestID)
@@ -234,7 +236,8 @@ func answerable(t *ledger.Tx, a *Reply) (requestOf, error) {
 	return q, q.refuses(d.Sender, d.Recipient)
 }
 
-// takesPart reports whether an agent made a request or was asked, and not a removed one that had its name.
+// takesPart reports whether an agent made a request or was asked. A removed agent that had the same name does not
+// count.
 func takesPart(t *ledger.Tx, q *requestOf, agent string) (bool, error) {
 	conf := t.Config()
 	if agent != q.responder && agent != q.requester || conf.Agents[agent] == nil {
@@ -250,7 +253,7 @@ func takesPart(t *ledger.Tx, q *requestOf, agent string) (bool, error) {
 	return err == nil, err
 }
 
-// hintOpen says which requests an agent could answer.
+// hintOpen returns a hint with the requests that an agent could answer.
 func hintOpen(responder string, open []requestOf) string {
 	if len(open) == 0 {
 		return "There are no open requests to " + responder
@@ -263,8 +266,8 @@ func hintOpen(responder string, open []requestOf) string {
 }
 
 // answerByReply turns a plain answer to a message that carries a request into the answer that a teammate would have
-// sent, if its sender says whether it approves. An answer that says nothing of it stays as it is, unless its sender is
-// the one asked: that is an error.
+// sent, if its content approves or rejects. If the content is unclear and its sender is the responder,
+// answerByReply returns an error. Any other answer stays unchanged.
 func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
 	d := &re.Draft
 	if d.Verdict == nil {
@@ -292,7 +295,8 @@ func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
 	return nil
 }
 
-// refuses returns why an agent cannot answer the request with a message to another; nil if it can.
+// refuses returns the reason why a sender cannot answer the request with a message to a recipient, or nil if it
+// can.
 func (q *requestOf) refuses(sender, recipient string) error {
 	switch {
 	case q.responder != sender:
@@ -312,8 +316,8 @@ func (q *requestOf) refuses(sender, recipient string) error {
 	return nil
 }
 
-// decide stores how a request was answered by the message that was just sent, and does what was asked: it ends plan
-// mode, or notes that the agent has stopped.
+// decide stores the answer that was just sent and carries out an approved request: it ends plan mode, or sets the
+// responder's presence to stopped.
 func decide(t *ledger.Tx, q *requestOf, approve bool, sent *orchestrator.Sent) error {
 	sent.RequestID, sent.Type = q.id, response(q.kind)
 	status := requestRejected
@@ -332,7 +336,7 @@ func decide(t *ledger.Tx, q *requestOf, approve bool, sent *orchestrator.Sent) e
 	return err
 }
 
-// endPlanMode lets an agent act without having its plans approved.
+// endPlanMode allows an agent to act without approval of its plans.
 func endPlanMode(t *ledger.Tx, agent string) error {
 	if a := t.Config().Agents[agent]; a == nil || !a.PlanModeRequired {
 		return nil

@@ -1,5 +1,5 @@
-// Package teams lets the agents of a session work as a team: they write to each other or to all, ask each other to shut
-// down or to approve a plan, answer, and tell their lead when a turn ends. Source: document 001.
+// Package teams lets the agents of a session work as a team. They write to each other or to all, ask each other to
+// shut down or to approve a plan, answer, and notify their lead when a turn ends. Source: document 001.
 package teams
 
 import (
@@ -15,27 +15,26 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Teammates is the recipient that stands for everybody in the sender's team, but for the sender and those that have
-// stopped.
+// Teammates is the recipient that stands for all agents in the sender's team, except the sender and stopped agents.
 const Teammates = "*"
 
-// absent is the presence of a team's member that has not taken part in the session yet. It is stored nowhere.
+// absent is the presence of a team member that has not taken part in the session yet. It is never stored.
 const absent orchestrator.PresenceStatus = "absent"
 
-// Member is an agent of a team, and what it does in the session.
+// Member is an agent of a team, with its status in the session.
 type Member struct {
 	Name string `json:"name"`
 	Role string `json:"role,omitempty"`
 	Lead bool   `json:"lead"`
-	// the operator or the user, who are no members: Role says who it is
+	// The operator or the user, who are not members; Role describes which one.
 	BuiltIn          bool                        `json:"built_in,omitempty"`
 	Status           orchestrator.PresenceStatus `json:"status"`
 	Since            string                      `json:"since,omitempty"` // when it took that status
 	PlanModeRequired bool                        `json:"plan_mode_required,omitempty"`
 }
 
-// Get returns the members of a session's team, the lead first, and then the operator and the user, who can be written
-// to. The team is the group that has the name of the session; without such a group it is all agents. Error:
+// Get returns the members of a session's team, the lead first, followed by the operator and the user, who can also
+// receive messages. The team is the group with the session's name, or all agents if there is no such group. Error:
 // invalid_params for the name of the session.
 func Get(ctx context.Context, l *ledger.Ledger, session string) (members []Member, err error) {
 	if session, err = orchestrator.CheckName("session", session); err != nil {
@@ -62,11 +61,12 @@ func Get(ctx context.Context, l *ledger.Ledger, session string) (members []Membe
 	return members, err
 }
 
-// leadName is the name, or else the role, by which an agent is the lead of its team. Source: document 001.
+// leadName is the name, or else the role, of a team's lead. Source: document 001.
 const leadName = "team-lead"
 
-// team names the members of a session's team, its lead first: who has the name team-lead, else who has it as role, else
-// who was added first. The others follow in order of joining, or of being added.
+// team returns the members of a session's team, its lead first. The lead is the member with the name team-lead, or
+// else the first member with that role, or else the first member. The others follow in order of joining, or of
+// being added.
 func team(conf *ledger.Config, session string) []string {
 	members, isGroup := conf.Groups[session]
 	if !isGroup {
@@ -87,7 +87,7 @@ func team(conf *ledger.Config, session string) []string {
 	return slices.Concat(members[lead:lead+1], members[:lead], members[lead+1:])
 }
 
-// partsIn returns the part that each agent takes in a session.
+// partsIn returns the presence of each agent in a session.
 func partsIn(c *store.Conn, session string) (map[string]agents.Presence, error) {
 	list, err := agents.PresencesIn(c, session)
 	parts := make(map[string]agents.Presence, len(list))
@@ -100,13 +100,14 @@ func partsIn(c *store.Conn, session string) (map[string]agents.Presence, error) 
 // Sent is the result of a send within a team.
 type Sent struct {
 	orchestrator.Sent
-	Stopped []string // teammates that have stopped: a broadcast leaves them out, a direct message waits for them
+	Stopped []string // stopped teammates: a broadcast omits them, a direct message waits for them
 }
 
-// Send sends a message from an agent to a teammate, to all of them (Teammates), or to those of a role (role:ROLE), and
-// notes that the sender is working. The draft's SessionID says which team that is. A message to one agent may leave the
-// team, so that whoever wrote can be answered. A broadcast takes no IdempotencyKey, ReplyTo or HoldUnknown. Errors:
-// those of messages.Send; invalid_params for a group, for the sender itself, and for a broadcast that nobody would get.
+// Send sends a message from an agent to a teammate, to all teammates (Teammates), or to those with a role
+// (role:ROLE), and records that the sender is working. The draft's SessionID identifies the team. A message to one
+// agent may leave the team, so that any sender can be answered. A broadcast takes no IdempotencyKey, ReplyTo or
+// HoldUnknown. Errors: those of messages.Send; invalid_params for a group, for the sender itself, and for a
+// broadcast without recipients.
 func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (Sent, error) {
 	d, err := checkInTeam(d)
 	if err != nil {
@@ -115,14 +116,14 @@ func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (Sent, er
 	return writeToTeam(ctx, l, func(t *ledger.Tx) (outcome, error) { return sendToTeam(t, &d) })
 }
 
-// outcome is what came of a draft, as messages.Outcome.
+// outcome is the result of a draft; see messages.Outcome.
 type outcome struct {
 	sent    Sent
 	refused error
 }
 
-// writeToTeam runs a send in a transaction. One that is refused may leave a dead letter behind, so that does not undo
-// the transaction.
+// writeToTeam runs a send in a transaction. A refused send may leave a dead letter, so it does not undo the
+// transaction.
 func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) (outcome, error)) (Sent, error) {
 	var out outcome
 	err := l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
@@ -135,8 +136,8 @@ func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) 
 	return out.sent, nil
 }
 
-// checkInTeam checks a draft that may go to all teammates or to those of a role, and returns it in the form in which it
-// is stored.
+// checkInTeam checks a draft that may go to all teammates or to those with a role, and returns it in the form in
+// which it is stored.
 func checkInTeam(d orchestrator.Draft) (_ orchestrator.Draft, err error) {
 	if d.Recipient != Teammates {
 		if d.Recipient, err = orchestrator.CheckRecipient("recipient", d.Recipient); err != nil {
@@ -157,12 +158,13 @@ func checkInTeam(d orchestrator.Draft) (_ orchestrator.Draft, err error) {
 	return d, nil
 }
 
-// toSeveralInTeam reports whether a draft goes to all teammates, or to those of a role.
+// toSeveralInTeam reports whether a draft goes to all teammates or to those with a role.
 func toSeveralInTeam(d *orchestrator.Draft) bool {
 	return d.Recipient == Teammates || strings.HasPrefix(d.Recipient, orchestrator.RolePrefix)
 }
 
-// checkFromTeam checks all of a draft but its recipient, and returns it in the form in which it is stored.
+// checkFromTeam checks everything in a draft except its recipient, and returns it in the form in which it is
+// stored.
 func checkFromTeam(d orchestrator.Draft) (orchestrator.Draft, error) {
 	session, err := orchestrator.CheckName("session", d.SessionID)
 	if err != nil {
@@ -175,7 +177,7 @@ func checkFromTeam(d orchestrator.Draft) (orchestrator.Draft, error) {
 	return ledger.CheckContent(d)
 }
 
-// sendToTeam stores the rows of a draft that was checked.
+// sendToTeam stores the rows of a checked draft.
 func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (out outcome, err error) {
 	sent := &out.sent
 	if toSeveralInTeam(d) {
@@ -191,17 +193,17 @@ func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (out outcome, err error) {
 		sent.Sent, out.refused = direct.Sent, direct.Refused
 	}
 	if out.refused != nil || err != nil {
-		return out, err // a refused act leaves the sender's presence as it is
+		return out, err // a refused send leaves the sender's presence unchanged
 	}
 	if sent.Presence == orchestrator.Stopped {
-		return out, nil // it has just approved that
+		return out, nil // the sender has just approved its shutdown
 	}
 	p, err := agents.TakePresence(t, d.SessionID, d.Sender, orchestrator.Working)
 	sent.Presence = p.Status
 	return out, err
 }
 
-// broadcast stores one row for each teammate that has not stopped, of the role that the draft names, if it does.
+// broadcast stores one row for each teammate that has not stopped and has the role that the draft names, if any.
 func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, stopped []string, err error) {
 	conf, err := agents.Acting(t, d.Sender)
 	if err != nil {
@@ -247,7 +249,7 @@ func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, sto
 	return sent, stopped, err
 }
 
-// stopped returns a list of the agent if it has stopped in a session, and an empty one if it has not.
+// stopped returns a list with the agent if it has stopped in a session, and an empty list otherwise.
 func stopped(c *store.Conn, session, agent string) ([]string, error) {
 	p, _, err := agents.PresenceOf(c, session, agent)
 	if err != nil || p.Status != orchestrator.Stopped {
@@ -256,15 +258,15 @@ func stopped(c *store.Conn, session, agent string) ([]string, error) {
 	return []string{agent}, nil
 }
 
-// TakePart notes that an agent reads in a session, and adds it to the session if it is not there yet. began says that
-// it was given something to do: if it was idle, it is working again. One that has stopped stays so until it sends or
-// joins anew. Errors: those of agents.Join.
+// TakePart records that an agent reads in a session, and adds it to the session if necessary. began reports that
+// the agent got work: if it was idle, it becomes working. A stopped agent stays stopped until it sends or joins
+// again. Errors: those of agents.Join.
 func TakePart(ctx context.Context, l *ledger.Ledger, j agents.Joining, began bool) (err error) {
 	if j, err = j.Check(); err != nil {
 		return err
 	}
 	if j.Agent == orchestrator.Operator {
-		return nil // it takes part in no session
+		return nil // the operator takes part in no session
 	}
 	settled := false
 	err = l.Look(ctx, func(c *store.Conn) error {

@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/sessions"
 )
 
-// environment is what a session is told beside what it gets of our own environment.
+// environment returns the variables that a session gets in addition to those of our own environment.
 func environment(b *sessions.Begun, database string) []string {
 	return []string{
 		"MAILROOM_AGENT=" + b.Agent.Name, "MAILROOM_AGENT_SINCE=" + b.Agent.CreatedAt, "MAILROOM_DB=" + database,
@@ -23,8 +23,9 @@ func environment(b *sessions.Begun, database string) []string {
 	}
 }
 
-// attend waits for the end of a session, notes it, and gives up the right to run it: in this order, so that nobody
-// starts the next one before the end is known. A database that cannot be written for a while is waited for.
+// attend waits for the end of a session, records it, and releases the right to run the session, in this order, so
+// that nobody starts the next session before the end is recorded. If the database cannot be written for a while,
+// attend keeps trying.
 func (w *Watchdog) attend(ctx context.Context, b *sessions.Begun, running *program.Running, slot *program.Slot) {
 	name := b.Agent.Name
 	defer func() {
@@ -32,7 +33,7 @@ func (w *Watchdog) attend(ctx context.Context, b *sessions.Begun, running *progr
 		slot.Release()
 		select {
 		case w.kick <- struct{}{}:
-		default: // it will look anyway
+		default: // it looks anyway
 		}
 	}()
 	w.note(ctx, "that a session was started", name, func() error { return w.sessions.Started(ctx, b, running.PID()) })
@@ -47,10 +48,11 @@ func (w *Watchdog) attend(ctx context.Context, b *sessions.Begun, running *progr
 	w.note(ctx, "that a session ended", name, func() error { return w.sessions.End(ctx, b, end) })
 }
 
-// noteFor is how long it is tried to note something that the database refuses for the moment.
+// noteFor is how long a write is retried that the database temporarily refuses.
 const noteFor = 10 * time.Minute
 
-// note writes something down. The next watchdog finds out by itself what could not be.
+// note retries a write until it succeeds or noteFor has passed. If it fails, the next watchdog finds out the result
+// by itself.
 func (w *Watchdog) note(ctx context.Context, what, agent string, write func() error) {
 	patience := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond),
 		backoff.WithMaxInterval(10*time.Second),
@@ -68,8 +70,8 @@ func (w *Watchdog) note(ctx context.Context, what, agent string, write func() er
 	}
 }
 
-// endForeign ends a session that another process started, or one that has died since, when its agent has stopped. The
-// process that attends to it, if there is one, does the same.
+// endForeign ends a session that another process started, which may have died since, if its agent has stopped. The
+// process that attends to the session, if there is one, does the same.
 func (w *Watchdog) endForeign(s *sessions.Session) {
 	if s.Stopped == "" || s.Stopped < s.StartedAt {
 		return

@@ -1,6 +1,6 @@
-// Package watchdog starts the sessions of agents: the command that `agent add --start` names, when there are messages
-// for the agent and its session does not run. Any number of watchdogs may look after one database, in as many
-// processes.
+// Package watchdog starts the sessions of agents: it runs the command set with `agent add --start` when messages
+// wait for the agent and its session is not running. Any number of watchdogs, in any number of processes, may serve
+// one database.
 package watchdog
 
 import (
@@ -21,40 +21,42 @@ import (
 // usualGrace is how long a session may take to end once its agent has stopped.
 const usualGrace = 10 * time.Second
 
-// A session that another process started, or one that died meanwhile, tells nobody here when it ends. It is looked at
-// again every foreignPoll. While the database cannot be read or written, it is looked at every troublePoll; a session
-// that is to be started later is looked at every planPoll, since the clock may be set meanwhile.
+// This process is not notified of the end of a session that another process started, so it checks such a session
+// every foreignPoll. While the database cannot be read or written, it tries every troublePoll. It checks a session
+// that is to be started later every planPoll, because the clock may be set meanwhile.
 const (
 	foreignPoll = 2 * time.Second
 	troublePoll = 5 * time.Second
 	planPoll    = time.Second
 )
 
-// Watchdog looks after the sessions of a database.
+// Watchdog monitors the sessions of a database.
 type Watchdog struct {
 	Ledger *ledger.Ledger
 	Log    *slog.Logger
-	// Grace is the time from SIGTERM to SIGKILL for a session whose agent has stopped. 0: 10 s.
+	// Grace is the time from SIGTERM to SIGKILL for a session whose agent has stopped; 0: 10 s.
 	Grace time.Duration
 
 	sessions *sessions.Sessions
 	kick     chan struct{}
-	looked   bool                 // once at least
-	stopped  map[string]string    // agents that have stopped, by when, and whose commands were ended
-	said     map[string]string    // what was complained of last, by agent
-	asked    map[string]time.Time // sessions of other processes that were sent SIGTERM, see endForeign
+	looked   bool                 // at least once
+	stopped  map[string]string    // time of the stop of each agent whose commands were ended for it
+	said     map[string]string    // last error logged, by agent
+	asked    map[string]time.Time // when sessions of other processes were sent SIGTERM, see endForeign
 
 	mu      sync.Mutex
 	running map[string]*program.Running // sessions of this process, by agent
 }
 
-// Run starts the sessions of agents until ctx ends. Then it returns at once: sessions go on, and the next watchdog, in
-// this process or another, does not start a second one beside them. Error: that of delivery.Wakeups.
+// Run starts the sessions of agents until ctx ends. It then returns at once. Running sessions go on, and the next
+// watchdog, in this process or another, does not start a second session beside them. Error: that of
+// delivery.Wakeups.
 func Run(ctx context.Context, l *ledger.Ledger, log *slog.Logger) error {
 	return (&Watchdog{Ledger: l, Log: log}).Run(ledger.WithIdentity(ctx, ""))
 }
 
-// Start runs a watchdog in the background, until ctx ends or stop is called, which returns when it has ended.
+// Start runs a watchdog in the background until ctx ends or stop is called. Stop waits until the watchdog has
+// ended.
 func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()) {
 	return orchestrator.Background(ctx, "watchdog", log, func(ctx context.Context) {
 		if err := Run(ctx, l, log); err != nil && ctx.Err() == nil {
@@ -63,7 +65,8 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()
 	})
 }
 
-// Run does what the function Run does, with the settings of a Watchdog, which must not be used again.
+// Run starts the sessions of agents until ctx ends, like the function Run, with the settings of w. A Watchdog must
+// not be used again.
 func (w *Watchdog) Run(ctx context.Context) error {
 	w.Grace = cmp.Or(w.Grace, usualGrace)
 	w.sessions, w.kick = sessions.New(w.Ledger), make(chan struct{}, 1)
@@ -89,8 +92,8 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	}
 }
 
-// look starts and ends what is to be started and ended, and says when to look again at the latest; 0 is whenever there
-// is a wake-up.
+// look starts and ends sessions as required. It returns the time until the next look at the latest; 0 is until the
+// next wake-up.
 func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 	list, err := w.sessions.Look(ctx)
 	if err != nil {
@@ -107,10 +110,10 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 		s := &list[i]
 		w.endStopped(s)
 		if w.own(s.Agent) != nil {
-			continue // its end will kick
+			continue // its end sends on kick
 		}
-		if s.Command { // it may be another's, or what is left of one that has ended
-			_, _ = program.BoundLog(sessions.Output(w.Ledger, s.Agent)) // tried again at each look
+		if s.Command { // another process may run it, or it may be a leftover of an ended session
+			_, _ = program.BoundLog(sessions.Output(w.Ledger, s.Agent)) // retried at each look
 		}
 		if s.Running || s.Wanted {
 			switch err := w.start(ctx, s); {
@@ -133,8 +136,8 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 	return again
 }
 
-// complain logs why the session of an agent, or of all when it is "", cannot be looked after: once, however often it is
-// tried.
+// complain logs an error about the session of an agent, or about all sessions if agent is "". It logs the same
+// error only once.
 func (w *Watchdog) complain(ctx context.Context, agent string, err error) {
 	if ctx.Err() != nil || w.said[agent] == err.Error() {
 		return
@@ -163,15 +166,15 @@ func (w *Watchdog) setOwn(agent string, r *program.Running) {
 	}
 }
 
-// endStopped ends the commands that this process runs for an agent that has stopped, once each time that it stops: its
-// session, and what the transport exec has running.
+// endStopped ends the commands that this process runs for an agent that has stopped, once for each stop: its
+// session and the commands of the transport exec.
 func (w *Watchdog) endStopped(s *sessions.Session) {
 	if s.Stopped == w.stopped[s.Agent] {
 		return
 	}
 	w.stopped[s.Agent] = s.Stopped
 	if s.Stopped == "" || !w.looked {
-		return // at our first look it stopped before us, and what runs began since
+		return // at the first look, the agent stopped before us, and its running commands began later
 	}
 	for _, r := range program.EndAll(w.key(s.Agent), program.ErrStopped) {
 		w.Log.Info("ending a command because its agent has stopped", "agent", s.Agent, "pid", r.PID())
@@ -180,8 +183,8 @@ func (w *Watchdog) endStopped(s *sessions.Session) {
 
 func (w *Watchdog) key(agent string) string { return program.KeyOf(w.Ledger.Path(), agent) }
 
-// start starts a session, unless another process runs it, which is orchestrator.ErrNoSlot, or it is not to be started
-// after all. Of one whose process has died it notes that it ended.
+// start starts a session, unless it turns out that none is to be started. If another process runs the session,
+// start returns orchestrator.ErrNoSlot. If the process of a session has died, start records that the session ended.
 func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 	slot, err := program.TakeSlot(program.SlotFolder(w.Ledger.FilePrefix()), s.Agent+".session")
 	if err != nil {
@@ -190,14 +193,14 @@ func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 	delete(w.asked, s.Agent)
 	lost := ""
 	if s.Running {
-		lost, _ = program.ReadLog(sessions.Output(w.Ledger, s.Agent)) // there is none when it was not started
+		lost, _ = program.ReadLog(sessions.Output(w.Ledger, s.Agent)) // there is no log if the session was not started
 	}
 	begun, err := w.sessions.Begin(ctx, s.Agent, lost)
 	if err != nil || begun == nil {
 		slot.Release()
 		return err
 	}
-	ctx = context.WithoutCancel(ctx) // what runs goes on when we stop
+	ctx = context.WithoutCancel(ctx) // running sessions go on when the watchdog stops
 	running, err := program.Start(ctx, w.command(begun, slot))
 	if err != nil {
 		defer slot.Release()
