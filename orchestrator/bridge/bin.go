@@ -14,24 +14,23 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// private is the folder of the root in which nobody but Mailroom has business; the dir transport stages its files
-// there.
+// private is the folder in the root that only Mailroom uses. The dir transport stages its files there.
 const private = ".mailroom"
 
-// binPrefix begins the name of a bin, which is taken.FOLDER.RANDOM. No name of an inbox folder has a dot.
+// binPrefix begins the name of a bin, taken.FOLDER.RANDOM. Names of inbox folders contain no dot.
 const binPrefix = "taken."
 
-// bin is a folder in private that holds the files which a look removes from one inbox folder, until it is certain that
-// they are what was read.
+// bin is a folder in private for files that a check removes from an inbox folder. They stay there until it is
+// certain that they have the content that was read.
 type bin struct {
 	*os.Root
 	path string // below the root
 }
 
-// remove removes a file of an opened folder whose message is on disk, by its text. Its name may be another file's by
-// now, since the writer may have written the next message over it, or after another watch removed it. So it is moved
-// first to where nobody writes, looked at there, and put back if it is not what was read. Errors: errMoved; those of
-// the file system.
+// remove removes a file whose message is stored, identified by its text. By now another file may have the name,
+// because the writer wrote the next message over it or another watch removed it. Therefore remove first moves the
+// file to a folder where nobody writes, checks its content there, and puts it back if it is not the text that was
+// read. Errors: errMoved; those of the file system.
 func (p *pass) remove(in *os.Root, folder string, f file, text []byte) error {
 	if _, err := in.Lstat(f.name); errors.Is(err, fs.ErrNotExist) {
 		return errMoved
@@ -57,8 +56,8 @@ func (p *pass) remove(in *os.Root, folder string, f file, text []byte) error {
 	return err
 }
 
-// openBin makes a bin for a folder, and opens it. Where private is gone, somebody may be removing the root, who is left
-// alone until the next look. Error: errMoved.
+// openBin creates and opens a bin for a folder. If private does not exist, somebody may be removing the root;
+// openBin then creates nothing until the next check. Error: errMoved.
 func (p *pass) openBin(folder string) (err error) {
 	b := &bin{path: private + "/" + binPrefix + folder + "." + rand.Text()}
 	err = p.root.Mkdir(b.path, 0o700)
@@ -78,16 +77,16 @@ func (p *pass) openBin(folder string) (err error) {
 	return err
 }
 
-// closeBin ends the use of a folder's bin. One that still holds something stays, for restore.
+// closeBin closes a folder's bin and removes it if it is empty. restore handles the files in a remaining bin.
 func (p *pass) closeBin() {
 	if p.bin != nil {
 		p.bin.Close()
-		_ = p.root.Remove(p.bin.path) // fails when it is not empty
+		_ = p.root.Remove(p.bin.path) // fails if it is not empty
 		p.bin = nil
 	}
 }
 
-// between calls f with the descriptors of two folders, which stay the same ones when somebody moves them: os.Root
+// between calls f with the descriptors of two folders, which stay valid if somebody moves the folders. os.Root
 // renames and links only below itself, and by paths.
 func between(a, b *os.Root, f func(a, b int) error) error {
 	from, err := a.Open(".")
@@ -103,8 +102,9 @@ func between(a, b *os.Root, f func(a, b int) error) error {
 	return f(int(from.Fd()), int(to.Fd()))
 }
 
-// putBack moves a file from a bin into an inbox folder and replaces nothing there. When its name is taken, or when the
-// file system has no hard links, it gets a new one. It may be repeated, also after a kill in the middle.
+// putBack moves a file from a bin into an inbox folder without replacing anything. If its name is taken, or if the
+// file system has no hard links, the file gets a new name. putBack may be repeated, even after a kill in the
+// middle.
 func putBack(bin, in *os.Root, name string) error {
 	return between(bin, in, func(from, to int) error {
 		err := unix.Linkat(from, name, to, name, 0)
@@ -121,8 +121,8 @@ func putBack(bin, in *os.Root, name string) error {
 	})
 }
 
-// restore puts back what a watch that was killed had in its bins. What was taken in already is known then, and goes
-// again. One that is alive loses nothing by it either.
+// restore puts back the files in the bins of watches that were killed. Files that were already imported are
+// recognized and removed again. It does no harm to the bins of a watch that is alive.
 func (p *pass) restore() error {
 	entries, err := fs.ReadDir(p.root.FS(), private)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,7 +139,7 @@ func (p *pass) restore() error {
 	return err
 }
 
-// restoreBin puts what is in a bin back into its folder, and removes the bin.
+// restoreBin puts the files in a bin back into their folder and removes the bin.
 func (p *pass) restoreBin(name, folder string) error {
 	path := private + "/" + name
 	from, err := p.root.OpenRoot(path)
@@ -169,6 +169,6 @@ func (p *pass) restoreBin(name, folder string) error {
 			}
 		}
 	}
-	_ = p.root.Remove(path) // another watch may have put something into it
+	_ = p.root.Remove(path) // another watch may have put a file into it
 	return nil
 }

@@ -19,24 +19,24 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// maxFile is the largest file that is taken in, in bytes: a payload of orchestrator.MaxPayload, and room for
+// maxFile is the maximum size of an imported file, in bytes: a payload of orchestrator.MaxPayload with room for
 // indentation.
 const maxFile = 4 * orchestrator.MaxPayload
 
-// grace is how long a file that makes no sense is left alone: whoever writes it may not have finished.
+// grace is how long an invalid file is left alone, because its writer may not have finished.
 const grace = 2 * time.Second
 
-// settled is how long the file of a delivered message must be missed, and its folder stay, before its recipient counts
-// as having removed it: whoever removes a folder removes its files first.
+// settled is how long the file of a delivered message must be missing while its folder stays before its recipient
+// counts as having removed the file. Removing a folder removes its files first.
 var settled = time.Second
 
-// file is an entry of an inbox folder whose name is that of a message. The zero name is the folder itself.
+// file is an entry of an inbox folder with the name of a message file. An empty name is the folder itself.
 type file struct {
 	name string
 	info fs.FileInfo
 }
 
-// print returns a text that changes when the file does: its size, time, inode and rights.
+// print returns a fingerprint of the file: its size, time, inode and permissions.
 func (f file) print() string {
 	inode := uint64(0)
 	if s, ok := f.info.Sys().(*syscall.Stat_t); ok {
@@ -45,24 +45,24 @@ func (f file) print() string {
 	return fmt.Sprintf("%d-%d-%d-%o", f.info.Size(), f.info.ModTime().UnixNano(), inode, f.info.Mode().Perm())
 }
 
-// isYoung reports whether a file was changed so lately that it may not be whole yet.
+// isYoung reports whether a file was changed so recently that it may be incomplete.
 func (p *pass) isYoung(f file) bool {
 	age := p.clock().Sub(f.info.ModTime())
-	return age < grace && age > -grace // who sets a time in the future has finished writing
+	return age < grace && age > -grace // a time in the future means that the writer has finished
 }
 
 // clockFile is the file whose time clockOf sets.
 const clockFile = private + "/clock"
 
-// makeClock makes the file for clockOf, when a watch begins.
+// makeClock creates the file for clockOf when a watch begins.
 func makeClock(root *os.Root) {
 	if f, err := root.OpenFile(clockFile, os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600); err == nil {
 		f.Close()
 	}
 }
 
-// clockOf reads the clock that gives files their times, which may be another machine's. Where its file is gone it is
-// this machine's: a look makes nothing that might be in the way of somebody who removes the root.
+// clockOf returns the time of the clock that sets file times, which may be another machine's. If clockFile does not
+// exist, it returns this machine's time, because a check creates nothing that might obstruct a removal of the root.
 func clockOf(root *os.Root) time.Time {
 	probe, err := root.OpenFile(clockFile, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -79,7 +79,7 @@ func clockOf(root *os.Root) time.Time {
 	return info.ModTime()
 }
 
-// list lists what may be messages, the oldest first.
+// list returns the possible message files, oldest first.
 func (p *pass) list(in *os.Root) (files []file, err error) {
 	entries, err := fs.ReadDir(in.FS(), ".")
 	if err != nil {
@@ -101,7 +101,7 @@ func (p *pass) list(in *os.Root) (files []file, err error) {
 	return files, nil
 }
 
-// files looks at those files that are new or have changed.
+// files processes the new and changed files.
 func (p *pass) files(ctx context.Context, in *os.Root, folder string, files []file) error {
 	var fresh []file
 	for _, f := range files {
@@ -124,13 +124,13 @@ func (p *pass) files(ctx context.Context, in *os.Root, folder string, files []fi
 	return nil
 }
 
-// isInbox reports whether the owner of a folder reads what stands there.
+// isInbox reports whether the owner of a folder reads the files in it.
 func (p *pass) isInbox(folder string) bool {
 	a := p.agents[folder]
 	return a != nil && a.Deliver == p.target
 }
 
-// syncFolder makes the names of a folder durable.
+// syncFolder makes the names in a folder durable.
 func syncFolder(in *os.Root) error {
 	folder, err := in.Open(".")
 	if err != nil {
@@ -140,9 +140,9 @@ func syncFolder(in *os.Root) error {
 	return folder.Sync()
 }
 
-// file takes in one file, if it can be.
+// file imports one file, if possible.
 func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file) error {
-	p.now[f.name] = sight{print: f.print()} // to be looked at again, unless something else is found
+	p.now[f.name] = sight{print: f.print()} // check the file again, unless another result is stored below
 	if kind := kindOf(f.info.Mode()); kind != "" {
 		return p.report(ctx, folder, f, errors.New("a message must be a regular file, but this is "+kind))
 	}
@@ -175,7 +175,7 @@ func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file) err
 	return p.report(ctx, folder, f, err)
 }
 
-// kindOf names what is not a regular file.
+// kindOf describes a file that is not regular, and returns "" for a regular file.
 func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
@@ -190,18 +190,18 @@ func kindOf(mode fs.FileMode) string {
 	return "a special file (" + mode.String() + ")"
 }
 
-// errLarge refuses a file that is too large.
+// errLarge is the error for a file that is too large.
 var errLarge = orchestrator.Errorf(orchestrator.InvalidParams, "the file is too large: the limit is %d bytes",
 	maxFile).
 	WithHint("Write the content to another file and send the path of that file")
 
-// read returns what is in the file. With sync the file is on disk then, which it must be before it counts as a
-// delivery. Errors: errLarge, and errMoved when another has taken its place.
+// read returns the content of the file. With sync, read syncs the file first, which is necessary before the file
+// counts as a delivery. Errors: errLarge; errMoved if another file has taken its place.
 func (f file) read(in *os.Root, sync bool) ([]byte, error) {
 	if f.info.Size() > maxFile {
 		return nil, errLarge
 	}
-	opened, err := in.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe in its place must not block
+	opened, err := in.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // must not block if a pipe has replaced the file
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (f file) read(in *os.Root, sync bool) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(opened, maxFile+1))
 	if err == nil && len(text) > maxFile {
-		err = errMoved // it grows
+		err = errMoved // the file is growing
 	}
 	if err == nil && sync {
 		err = opened.Sync()
@@ -220,7 +220,7 @@ func (f file) read(in *os.Root, sync bool) ([]byte, error) {
 	return text, err
 }
 
-// message reads a file as a message to the owner of its folder. Error: invalid_params.
+// message parses a file as a message to the owner of its folder. Error: invalid_params.
 func (p *pass) message(folder, name string, text []byte) (in letters.TakenIn, err error) {
 	l, err := letter.Parse(text)
 	if err != nil {
@@ -243,7 +243,7 @@ func (p *pass) message(folder, name string, text []byte) (in letters.TakenIn, er
 	return in, nil
 }
 
-// check holds a message to what `ralph send` would hold it to, and returns what a status_update says.
+// check applies the rules of `ralph send` to a message, and returns the presence in a status_update.
 func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err error) {
 	sender, err := orchestrator.CheckName("sender", l.From)
 	if err != nil {
@@ -254,7 +254,7 @@ func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err er
 			WithHint(`Use the form {"key": ...}`)
 	}
 	if at, err := time.Parse(time.RFC3339, l.ExpiresAt); err == nil && !at.After(p.engine.Now()) {
-		// a delivery whose row is gone, say
+		// For example, a delivered file whose row has been deleted.
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "expires_at: the message expired at %s", l.ExpiresAt).
 			WithHint("Remove the file")
 	}
@@ -318,8 +318,8 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	}
 }
 
-// follow notes where the file of a delivered message stands now, if it is not there any more where it was put: its
-// writer or its reader gave it another name, or the folder was copied, or restored.
+// follow records the new place of a delivered message's file if the file is no longer where it was put: its writer
+// or its reader renamed it, or the folder was copied or restored.
 func (p *pass) follow(ctx context.Context, in *os.Root, f file, id, mark string) error {
 	here, err := identify(in)
 	if err != nil {
@@ -338,7 +338,7 @@ func (p *pass) follow(ctx context.Context, in *os.Root, f file, id, mark string)
 	return letters.MovePlaced(ctx, p.engine.Ledger, id, p.target, mark, note)
 }
 
-// wait reports a problem that may go away although the file stays as it is, and lets the file be for a while.
+// wait reports a problem that may go away without a change of the file, and skips the file for a while.
 func (p *pass) wait(ctx context.Context, folder string, f file, problem error) error {
 	p.now[f.name] = sight{print: f.print(), problem: problem.Error(), retry: time.Now().Add(seldom * p.o.Rescan)}
 	return p.tell(ctx, folder, f.name)

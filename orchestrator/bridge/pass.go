@@ -22,33 +22,34 @@ import (
 	"mailroom/tracing"
 )
 
-// sight is what a look found at a name.
+// sight is the result of a check of a file or folder.
 type sight struct {
-	print   string // fingerprint, see file
-	problem string // what was reported of it; "" is nothing
-	settled bool   // there is nothing to do until it changes
+	print   string // fingerprint, see file.print
+	problem string // problem that was reported; "" is none
+	settled bool   // nothing to do until it changes
 
-	retry time.Time // until then there is nothing to do either
+	retry time.Time // nothing to do before this time
 }
 
-// pass is one look at the root and its folders.
+// pass is one check of the root and its folders.
 type pass struct {
 	*watch
 	root   *os.Root
-	bin    *bin // of the folder that is looked at; nil until something is removed from it
+	bin    *bin // of the current folder; nil until a file is removed from it
 	agents map[string]*ledger.Agent
-	clock  func() time.Time // of the file system
+	clock  func() time.Time // clock of the file system
 
-	before map[string]sight // what the last look found in the folder that is looked at
-	now    map[string]sight // what this one has found until now
+	before map[string]sight // results of the last check in the current folder
+	now    map[string]sight // results of this check so far
 }
 
-// errMoved ends a look during which somebody moved what was looked at. The next one comes soon.
+// errMoved ends a check during which a file or folder was moved. The next check follows soon.
 var errMoved = errors.New("a file or folder was moved during the check")
 
-// look looks at every folder of the root, and forgets the problems that are gone.
+// look checks every folder of the root and deletes the records of problems that no longer exist.
 func (w *watch) look(ctx context.Context) (err error) {
-	before, err := letters.Problems(ctx, w.engine.Ledger) // before the look: what others find meanwhile is not to be forgotten
+	// The problems are read before the check, so that problems that other processes find meanwhile are kept.
+	before, err := letters.Problems(ctx, w.engine.Ledger)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,8 @@ func (w *watch) look(ctx context.Context) (err error) {
 	return w.forget(ctx, before, names)
 }
 
-// forget forgets those of the problems before a look which are gone, by what is known of the folders that are there.
+// forget deletes the records of problems from before a check that no longer exist, as far as the existing folders
+// show.
 func (w *watch) forget(ctx context.Context, before []letters.Problem, names []string) error {
 	there := map[string]bool{"": true}
 	for _, name := range names {
@@ -103,9 +105,9 @@ func (w *watch) forget(ctx context.Context, before []letters.Problem, names []st
 	return letters.ForgetProblems(ctx, w.engine.Ledger, gone)
 }
 
-// aLook gives a look a span of its own: what is taken in belongs to that, and not to the whole run of the watch. A look
-// that takes nothing in leaves none, nor does one that fails before it does: it would fail again every few seconds, and
-// the log has it. Call end when it is over.
+// aLook gives a check its own span. Imported messages belong to that span and not to the whole run of the watch. A
+// check that imports nothing leaves no span. Nor does a check that fails before it imports anything, because it
+// would fail again every few seconds, and the log has the error. Call end when the check is over.
 func (w *watch) aLook(ctx context.Context) (looking context.Context, end func(failure error)) {
 	ctx, span := tracing.Start(ctx, "ralph_watch look")
 	span.Kind = tracing.Consumer
@@ -116,8 +118,8 @@ func (w *watch) aLook(ctx context.Context) (looking context.Context, end func(fa
 	}
 }
 
-// pass begins a look. It makes no folder: somebody may be removing all of them, and the root could be on a disk that is
-// not mounted. nil and no error is a root that is gone.
+// pass begins a check. It creates no folder, because somebody may be removing all of them, and the root could be on
+// a disk that is not mounted. If the root does not exist, pass returns nil and no error.
 func (w *watch) pass(ctx context.Context) (*pass, error) {
 	list, err := agents.List(ctx, w.engine.Ledger)
 	if err != nil {
@@ -129,7 +131,7 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 	}
 	if on := strict.Value == "on"; on != w.strict || !reflect.DeepEqual(list, w.agents) {
 		w.agents, w.strict = list, on
-		for _, files := range w.seen { // what was in the way of files may be gone
+		for _, files := range w.seen { // the causes that blocked files may be gone
 			unsettle(files)
 		}
 	}
@@ -148,7 +150,7 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 	return p, nil
 }
 
-// unsettle makes the next look one at all files.
+// unsettle makes the next check process all files.
 func unsettle(files map[string]sight) {
 	for name, s := range files {
 		s.settled, s.retry = false, time.Time{}
@@ -156,7 +158,7 @@ func unsettle(files map[string]sight) {
 	}
 }
 
-// rootGone reports that there is no root.
+// rootGone reports that the root does not exist.
 func (p *pass) rootGone(ctx context.Context) error {
 	problem := letters.Problem{Path: p.path("", ""), Fingerprint: "gone",
 		Problem: "the root of the inbox folders does not exist; mount its disk, or create the root with mkdir"}
@@ -184,7 +186,8 @@ func openRoot(path string) (*os.Root, error) {
 	return root, nil
 }
 
-// folders lists what may be inbox folders, and those of the agents that read below the root, which may be gone.
+// folders returns the names of possible inbox folders and of the folders of agents that read below the root. The
+// latter may not exist.
 func (p *pass) folders() (names []string, err error) {
 	entries, err := fs.ReadDir(p.root.FS(), ".")
 	if err != nil {
@@ -204,8 +207,7 @@ func (p *pass) folders() (names []string, err error) {
 	return names, nil
 }
 
-// strays reports messages that stand in the root itself, where nobody looks for them. What is no message there is none
-// of our business.
+// strays reports messages in the root itself, where nobody reads them. It ignores other files.
 func (p *pass) strays(ctx context.Context) error {
 	p.before, p.now = p.seen[""], map[string]sight{}
 	files, err := p.list(p.root)
@@ -233,8 +235,8 @@ func (p *pass) strays(ctx context.Context) error {
 	return nil
 }
 
-// each looks at folders. What is wrong with the file system in one of them keeps nobody from the others; without the
-// database there is nothing to be done in any.
+// each checks folders. An error of the file system in one folder does not stop the checks of the others. An error
+// of the database stops all, because nothing can be done without it.
 func (p *pass) each(ctx context.Context, names []string) (failed error) {
 	for _, name := range names {
 		err := p.folder(ctx, name)
@@ -251,7 +253,7 @@ func (p *pass) each(ctx context.Context, names []string) (failed error) {
 	return failed
 }
 
-// folder looks at one folder: at each file that is new or has changed, and at what was delivered there and is gone.
+// folder checks one folder: each new or changed file, and the delivered files that are missing.
 func (p *pass) folder(ctx context.Context, name string) error {
 	if strings.HasPrefix(name, ".") {
 		return nil
@@ -267,7 +269,7 @@ func (p *pass) folder(ctx context.Context, name string) error {
 		if here, err := identify(in); err != nil {
 			return err
 		} else if p.places[name] != here {
-			unsettle(p.before) // the files may be the same ones, and stand in another folder
+			unsettle(p.before) // the files may be the same, but in another folder
 			p.places[name] = here
 		}
 		files, err := p.list(in)
@@ -285,7 +287,8 @@ func (p *pass) folder(ctx context.Context, name string) error {
 	return nil
 }
 
-// open opens an inbox folder. nil is one that is not there, or that is not to be entered, which is then a problem.
+// open opens an inbox folder. It returns nil if the folder does not exist, or if it must not be entered; the latter
+// is reported as a problem.
 func (p *pass) open(ctx context.Context, name string) (*os.Root, error) {
 	info, err := p.root.Lstat(name)
 	switch {
@@ -319,13 +322,13 @@ func (p *pass) open(ctx context.Context, name string) (*os.Root, error) {
 	return in, nil
 }
 
-// report records a problem. It is said once, and looked at again when the file has changed.
+// report records a problem. It is logged once, and the file is checked again when it has changed.
 func (p *pass) report(ctx context.Context, folder string, f file, problem error) error {
 	p.now[f.name] = sight{print: f.print(), problem: problem.Error(), settled: true}
 	return p.tell(ctx, folder, f.name)
 }
 
-// tell records the problem that this look has found at a name, unless the last one found the same.
+// tell records the problem that this check has found, unless the last check found the same.
 func (p *pass) tell(ctx context.Context, folder, name string) error {
 	s, old := p.now[name], p.before[name]
 	if s.problem == old.problem && s.print == old.print {
@@ -340,7 +343,7 @@ func (p *pass) tell(ctx context.Context, folder, name string) error {
 	return err
 }
 
-// path returns the path of a file as reports show it; one with characters that are not fit to be shown is quoted.
+// path returns the path of a file for reports. It quotes a path with unprintable characters.
 func (w *watch) path(folder, name string) string {
 	path := filepath.Join(w.root, folder, name)
 	if quoted := strconv.Quote(path); quoted != `"`+path+`"` {
@@ -349,7 +352,7 @@ func (w *watch) path(folder, name string) string {
 	return path
 }
 
-// isBelow reports whether path() has made a path of the root or of something below it.
+// isBelow reports whether a path that method path returned is that of the root or of something below it.
 func (w *watch) isBelow(path string) bool {
 	if plain, err := strconv.Unquote(path); err == nil {
 		path = plain
@@ -357,7 +360,7 @@ func (w *watch) isBelow(path string) bool {
 	return path == w.root || strings.HasPrefix(path, w.root+string(filepath.Separator))
 }
 
-// reason returns what an error says, without the path of the file that it concerns.
+// reason returns the text of an error without the path of the file.
 func reason(err error) string {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err

@@ -9,15 +9,14 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// note is what the dir transport notes with a message, as far as it matters here; a file that was taken in has one,
-// too.
+// note holds the fields that matter here of the dir transport's note. An imported file has a note, too.
 type note struct {
 	Inbox letter.Identity `json:"inbox"`
-	// its name, which need not be UTF-8; none is the name that the message's id gives
+	// The file's name, which need not be UTF-8. If empty, the name follows from the message's ID.
 	File []byte `json:"file,omitempty"`
 }
 
-// identify describes a folder.
+// identify returns the identity of a folder.
 func identify(in *os.Root) (id letter.Identity, err error) {
 	folder, err := in.Open(".")
 	if err != nil {
@@ -27,7 +26,7 @@ func identify(in *os.Root) (id letter.Identity, err error) {
 	return letter.Identify(folder)
 }
 
-// noteOf is the note for a file that stands in a folder.
+// noteOf returns the note for a file in a folder.
 func noteOf(in *os.Root, name string) (string, error) {
 	id, err := identify(in)
 	if err != nil {
@@ -37,14 +36,14 @@ func noteOf(in *os.Root, name string) (string, error) {
 	return string(text), err
 }
 
-// moved is a note with another place: that of the file of this name in a folder.
+// moved returns the note mark with the folder and name of a file in place of the old ones.
 func moved(in *os.Root, name, mark string) (string, error) {
 	now, err := noteOf(in, name)
 	if err != nil {
 		return "", err
 	}
 	fields := map[string]json.RawMessage{}
-	_ = json.Unmarshal([]byte(mark), &fields) // what was written by hand says nothing
+	_ = json.Unmarshal([]byte(mark), &fields) // a note written by hand may be invalid; its fields are then lost
 	if err := json.Unmarshal([]byte(now), &fields); err != nil {
 		return "", err
 	}
@@ -52,8 +51,8 @@ func moved(in *os.Root, name, mark string) (string, error) {
 	return string(text), err
 }
 
-// parseNote reads where a message was put: in which folder, and under which name. Error: a note that was written by
-// hand, also one whose name leads elsewhere.
+// parseNote returns the folder and the name of a message's file. Error: an invalid note, which somebody wrote by
+// hand, or one whose name contains a slash.
 func parseNote(id, mark string) (folder letter.Identity, name string, err error) {
 	var n note
 	if err := json.Unmarshal([]byte(mark), &n); err != nil {
@@ -68,8 +67,9 @@ func parseNote(id, mark string) (folder letter.Identity, name string, err error)
 	return n.Inbox, name, err
 }
 
-// FileName is the name of the file that a message has in its recipient's folder, by its id and the mark of its
-// transport. One that another program wrote keeps the name that it came with. Error: an id that makes no name.
+// FileName returns the name of a message's file in its recipient's folder, from the message's ID and its
+// transport's mark. A file that another program wrote keeps its name. Error: an ID from which no name can be
+// formed.
 func FileName(id, mark string) (string, error) {
 	if _, name, err := parseNote(id, mark); err == nil {
 		return name, nil

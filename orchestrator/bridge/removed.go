@@ -14,10 +14,10 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// removed acknowledges the messages that were delivered into a folder and that its owner has removed from it, once they
-// have been missed for a while in which the folder stayed. What was delivered into a folder that is gone, or that
-// another has taken the place of, may have been lost unread with it: that is reported, once for each such folder. in is
-// nil when there is no folder.
+// removed acknowledges messages delivered into a folder whose files its owner has removed. The files must have been
+// missing for a while in which the folder stayed. Messages that were delivered into a folder that is gone, or was
+// replaced by another, may have been lost unread with it; that is reported once for each such folder. in is nil if
+// the folder does not exist.
 func (p *pass) removed(ctx context.Context, in *os.Root, folder string) error {
 	if !p.isInbox(folder) || p.now[""].problem != "" {
 		return nil
@@ -36,10 +36,10 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string) error {
 		for _, m := range page {
 			there, name, err := parseNote(m.ID, m.Mark)
 			switch {
-			case err != nil: // written by hand: it says nothing
+			case err != nil: // written by hand, so it shows nothing
 			case in == nil || !there.Same(here):
 				lost, last = lost+1, there.String()
-			case p.now[name].print != "": // it was there a moment ago
+			case p.now[name].print != "": // the file was there a moment ago
 			default:
 				if _, err := in.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 					continue
@@ -75,8 +75,8 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string) error {
 	return p.tell(ctx, folder, "")
 }
 
-// isDelivered reports whether a file is a delivery of ours as it was made. Not all that goes out could come in: a row
-// that was written by hand may have any id, and a payload may be larger with its indentation.
+// isDelivered reports whether a file is an unchanged delivery. Not every delivery could be imported: a row written
+// by hand may have any ID, and a payload may exceed the limit because of its indentation.
 func (p *pass) isDelivered(ctx context.Context, folder string, f file, text []byte) (found bool, err error) {
 	err = letters.EachPlaced(ctx, p.engine.Ledger, folder, p.target, func(page []letters.Placed) error {
 		for _, m := range page {

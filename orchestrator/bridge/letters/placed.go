@@ -14,22 +14,23 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Placed is a message that was delivered as a file into a folder, and that its recipient has not yet acknowledged.
+// Placed is a message that was delivered as a file into a folder and that its recipient has not yet acknowledged.
 type Placed struct {
 	ID   string
-	Mark string // that its transport left with it
+	Mark string // note that its transport stored with it
 
 	table string
 	seq   int64
 	marks string
 }
 
-// placedPage bounds the messages that EachPlaced hands over at once.
+// placedPage is the maximum number of messages in one page of EachPlaced.
 const placedPage = 500
 
-// EachPlaced calls f with the messages that were delivered to an agent through target (such as dir:ROOT) and are not
-// acknowledged, in the order in which they were sent, archived ones last. f gets them in pages of some hundreds, and
-// may take its time: no transaction is open meanwhile. The first error of f ends it and is returned.
+// EachPlaced calls f with the messages that were delivered to an agent through target (such as dir:ROOT) and are
+// not acknowledged, in the order of sending, archived messages last. f gets them in pages of some hundreds and may
+// take its time, because no transaction is open meanwhile. If f returns an error, EachPlaced stops and returns that
+// error.
 func EachPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, f func(page []Placed) error) error {
 	for _, table := range []string{"agent_message", "agent_message_archive"} {
 		for after, more := int64(math.MinInt64), true; more; {
@@ -46,7 +47,7 @@ func EachPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, f f
 						n, after = n+1, p.seq
 						marks := delivery.MarksOf((&orchestrator.Message{Marks: p.marks}))
 						if p.Mark = marks[target]; p.Mark != "" && len(marks) == 1 {
-							// not if another transport may have taken it instead
+							// Skipped if another transport may have delivered the message instead.
 							page = append(page, p)
 						}
 						return nil
@@ -65,8 +66,8 @@ func EachPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, f f
 	return nil
 }
 
-// AcknowledgeRemoved acknowledges messages whose files their recipient has removed from its folder, and returns how
-// many. One to which something else has happened since EachPlaced found it is left alone.
+// AcknowledgeRemoved acknowledges messages whose files their recipient has removed from its folder, and returns
+// their number. It skips a message that has changed since EachPlaced found it.
 func AcknowledgeRemoved(ctx context.Context, l *ledger.Ledger, list []Placed) (acknowledged int, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		acknowledged = 0
@@ -92,9 +93,9 @@ func AcknowledgeRemoved(ctx context.Context, l *ledger.Ledger, list []Placed) (a
 	return acknowledged, err
 }
 
-// MovePlaced notes that the file of a message which was delivered through target is elsewhere now: it replaces the note
-// was by mark, also for other targets of the same transport. It changes nothing if the note is no longer was, or the
-// message is acknowledged. Errors: those of the database.
+// MovePlaced records that the file of a message which was delivered through target is now elsewhere. It replaces
+// the note was by mark, also for other targets of the same transport. It changes nothing if the note is no longer
+// was, or if the message is acknowledged. Errors: those of the database.
 func MovePlaced(ctx context.Context, l *ledger.Ledger, id, target, was, mark string) error {
 	scheme, _, _ := strings.Cut(target, ":")
 	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -114,6 +115,6 @@ func MovePlaced(ctx context.Context, l *ledger.Ledger, id, target, was, mark str
 	})
 }
 
-// MarkOf returns the note that a transport left with a message (see orchestrator.Attempt.Mark) when it delivered it to
-// target; "" if there is none.
+// MarkOf returns the note that a transport stored with a message (see orchestrator.Attempt.Mark) when it delivered
+// the message to target, or "" if there is none.
 func MarkOf(m *orchestrator.Message, target string) string { return delivery.MarksOf(m)[target] }

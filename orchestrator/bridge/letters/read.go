@@ -14,30 +14,31 @@ import (
 	"mailroom/tracing"
 )
 
-// placedUnacknowledged is the condition for what a transport outside of the database has delivered and nobody has
-// acknowledged. It is also that of an index, which SQLite uses only where it stands to the letter.
+// placedUnacknowledged selects messages that a transport outside the database has delivered and nobody has
+// acknowledged. It is also the condition of an index. SQLite uses that index only if the text of the condition is
+// identical.
 const placedUnacknowledged = "status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> ''"
 
-// Request says which letters Read and Wait return: those that were delivered to an agent through a target and are not
-// acknowledged.
+// Request selects the letters that Read and Wait return: those that were delivered to an agent through a target and
+// are not acknowledged.
 type Request struct {
 	Agent  string
 	Target string // SCHEME:ADDRESS
-	Limit  int    // messages at most; fewer when their payloads have more than 4 MiB together
-	Mark   bool   // note that the agent is alive, and return as Fresh what Written is to mark as read
+	Limit  int    // maximum number of messages; fewer if their payloads exceed 4 MiB together
+	Mark   bool   // record that the agent is alive, and return in Fresh the messages for Written
 
-	Fits func(ms []orchestrator.Message) int // see reading.Options; nil takes all
+	Fits func(ms []orchestrator.Message) int // see reading.Options; nil accepts all
 }
 
-// Inbox is what Read and Wait return.
+// Inbox is the result of Read and Wait.
 type Inbox struct {
-	Messages []orchestrator.Message // in the order of reading
-	Fresh    []orchestrator.Message // those of them that are unread, for Written; with Mark
-	More     bool                   // there are others
+	Messages []orchestrator.Message // in reading order
+	Fresh    []orchestrator.Message // with Mark: those that are unread, for Written
+	More     bool                   // there are more messages
 }
 
-// Read returns letters that an agent has not acknowledged. It returns the same ones again until they are. Errors: those
-// of the database.
+// Read returns the letters that an agent has not acknowledged. It returns them again until they are acknowledged.
+// Errors: those of the database.
 func Read(ctx context.Context, l *ledger.Ledger, r Request) (in Inbox, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		in, err = r.find(c, conf)
@@ -51,7 +52,7 @@ func Read(ctx context.Context, l *ledger.Ledger, r Request) (in Inbox, err error
 	return in, err
 }
 
-// Written marks letters as read that were unread when Read returned them, since they were shown to the agent.
+// Written marks letters as read that were unread when Read returned them, because they were shown to the agent.
 func Written(ctx context.Context, l *ledger.Ledger, agent string, fresh []orchestrator.Message) error {
 	return l.WriteLazily(ctx, store.Of(agent), func(t *ledger.Tx) error {
 		for i := range fresh {
@@ -70,7 +71,7 @@ func Written(ctx context.Context, l *ledger.Ledger, agent string, fresh []orches
 	})
 }
 
-// find selects the letters. What was delivered to a removed agent that had the name is left out, as Config.Got would.
+// find selects the letters. It omits messages to a removed agent that had the same name, as Config.Got does.
 func (r *Request) find(c *store.Conn, conf *ledger.Config) (in Inbox, err error) {
 	key, err := json.Marshal(r.Target) // as AddMark writes it; within a note, its quotes are escaped
 	if err != nil {
@@ -91,12 +92,13 @@ func (r *Request) find(c *store.Conn, conf *ledger.Config) (in Inbox, err error)
 	return in, err
 }
 
-// lookAgain is how often Wait looks at the latest: the end of a delivery that another process makes rings no bell.
+// lookAgain is the longest interval at which Wait checks, because deliveries that end in another process do not
+// ring the bell.
 const lookAgain = time.Second
 
-// Wait does what Read does, but first delivers what is due to the agent, and waits until there is something or the
-// timeout ends; an empty Inbox and no error means that it ended. With Mark, it also notes that the agent is alive
-// whatever it finds. Errors: busy; context.Cause(ctx) if ctx ended.
+// Wait delivers the messages that are due to the agent, and returns its letters, like Read, as soon as there are
+// any. If the timeout ends first, it returns an empty Inbox and no error. With Mark, Wait also records that the
+// agent is alive, whatever it finds. Errors: busy; context.Cause(ctx) if ctx ended.
 func Wait(ctx context.Context, e *delivery.Engine, r Request, timeout time.Duration) (Inbox, error) {
 	deadline := e.Now().Add(timeout)
 	var rings <-chan bool
@@ -126,7 +128,7 @@ func Wait(ctx context.Context, e *delivery.Engine, r Request, timeout time.Durat
 				return Inbox{}, err
 			}
 			defer stop()
-			continue // something may have come before it listened
+			continue // a message may have come before the listener was registered
 		}
 		select {
 		case <-rings:
