@@ -1,9 +1,9 @@
-// Package bridge carries messages between the table and a root of inbox folders, one folder per agent, both ways: what
-// a program wrote into the folder of another agent is taken into the table, and what a recipient removed from its own
-// is acknowledged. Source: dialects.md, "ralph".
+// Package bridge carries messages between the table and a root of inbox folders, one folder for each agent, in both
+// directions. It imports into the table the files that programs write into the folder of another agent, and
+// acknowledges the messages whose files a recipient removes from its own folder. Source: dialects.md, "ralph".
 //
-// Everything that is heard of the folders is a hint. One function looks at a folder and does what is to be done there;
-// it may do so at any time, as often as it likes, and in several processes at once.
+// Change events of the file system are only hints. One function checks a folder and does what is to be done there.
+// It may run at any time, any number of times, and in several processes at once.
 package bridge
 
 import (
@@ -26,40 +26,41 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Options say what is watched.
+// Options configures a watch.
 type Options struct {
-	Root string // the folder with the inbox folders; it is made when it is missing
-	// agent in whose name the watch deals with messages of type status_update; added when nobody knows it
+	Root string // the folder with the inbox folders; created if it is missing
+	// Agent in whose name the watch handles messages of type status_update; added if it is unknown.
 	Name   string
-	Rescan time.Duration // after this long everything is looked at, or later where that takes long; 0: 1 s
+	Rescan time.Duration // interval of full checks, longer if a check takes long; 0: 1 s
 	Log    *slog.Logger  // nil: slog.Default()
-	Looked func()        // called after every look, by one goroutine; nil: nobody wants to know
+	Looked func()        // called after every check, by one goroutine; may be nil
 
-	// Alongside is what else runs for as long as Run does, and ends with its context; nil is nothing.
+	// Alongside is a function that runs for as long as Run does and must return when its context ends; it may be
+	// nil.
 	Alongside func(ctx context.Context) error
 }
 
-// Counts are what a watch has done.
+// Counts is what a watch has done.
 type Counts struct {
 	TakenIn int `json:"taken_in"` // files that became messages
-	// messages, to whatever transport; while it runs, of deliveries that have ended
+	// Messages delivered, by any transport. While the watch runs, only deliveries that have ended count.
 	Delivered int `json:"delivered"`
-	// messages whose recipients removed their files, and those to the watch itself
+	// Messages whose recipients removed their files, and messages to the watch itself.
 	Acknowledged int `json:"acknowledged"`
-	// files and folders below the root that somebody has to look at, as it stands now
+	// Files and folders below the root that currently need attention.
 	Problems int `json:"problems"`
 }
 
-// rescan is how often everything is looked at, for what was not heard (another file system, a full queue of the
-// kernel), and for what has to be looked at again: a file that was not whole, one that is missed, one whose sender was
-// not known.
+// rescan is the default interval of full checks. They find changes that were not reported (on another file system,
+// or when the kernel's queue was full) and repeat checks that are due again: of a file that was not complete, of a
+// missing file, or of a file whose sender was unknown.
 const rescan = time.Second
 
-// seldom is how many times Rescan passes between two tries of what costs a transaction and rarely helps: a delivery
-// that no wakeup announced, and a file that could not be taken in for a reason outside of it.
+// seldom is the number of Rescan intervals between two attempts at an action that costs a transaction and rarely
+// helps: a delivery without a wakeup, and the import of a file that failed for a reason outside the file.
 const seldom = 10
 
-// watch is what one call of Once or Run knows of its root.
+// watch is the state of one call of Once or Run.
 type watch struct {
 	engine *delivery.Engine
 	o      Options
@@ -70,26 +71,26 @@ type watch struct {
 
 	seen map[string]map[string]sight // by folder and file; "" is the folder itself
 
-	gone map[string]map[string]time.Time // by folder and message: since when the file of a delivered message is missed
+	gone map[string]map[string]time.Time // by folder and message: since when a delivered file is missing
 
-	restored  bool // what a watch that was killed left in its bins is back
-	binMissed bool // the last look found no place for a bin
+	restored  bool // files that a killed watch left in its bins are restored
+	binMissed bool // the last check found no place for a bin
 
-	places map[string]letter.Identity // the inbox folders at their last looks
+	places map[string]letter.Identity // the inbox folders at the last check
 
-	agents []ledger.Agent // at the last look
-	strict bool           // messages must go the ways of their types, as of the last look
+	agents []ledger.Agent // at the last check
+	strict bool           // messages must follow the routes of their types, at the last check
 	end    context.CancelCauseFunc
 
 	mu      sync.Mutex
 	counts  Counts
-	waiting chan struct{} // holds one for each delivery that is waited for
+	waiting chan struct{} // holds one value for each delivery that is being waited for
 }
 
-// Once takes in what is there, acknowledges what was removed and delivers what is due, and returns when that is done.
-// Errors: invalid_params for a root that cannot be one; those of the database.
+// Once imports the files that exist, acknowledges the messages whose files were removed, delivers the messages that
+// are due, and returns when all that is done. Errors: invalid_params for an invalid root; those of the database.
 func Once(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error) {
-	ctx = ledger.WithIdentity(ctx, "") // what letters say, no caller has proved
+	ctx = ledger.WithIdentity(ctx, "") // no caller has proved the identity that a letter claims
 	w, err := begin(ctx, engine, o)
 	if err != nil {
 		return Counts{}, err
@@ -105,7 +106,7 @@ func Once(ctx context.Context, engine *delivery.Engine, o Options) (Counts, erro
 	return w.result(), err
 }
 
-// lookAgain looks once more when what was missed has been missed for long enough.
+// lookAgain checks once more after the time for which a file must be missing.
 func (w *watch) lookAgain(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -115,8 +116,9 @@ func (w *watch) lookAgain(ctx context.Context) error {
 	}
 }
 
-// Run does the same whenever there is something to do, until ctx ends, and is then no error. It is recorded as a
-// daemon. Errors: those of the start, as of Once; one with ErrOutdated when a newer program takes the database over.
+// Run imports, acknowledges and delivers, like Once, whenever there is something to do, until ctx ends. The end of
+// ctx is not an error. Run is recorded as a daemon. Errors: those of the start, as for Once; one that wraps
+// ErrOutdated if a newer program takes over the database.
 func Run(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error) {
 	ctx = ledger.WithIdentity(ctx, "")
 	w, err := begin(ctx, engine, o)
@@ -145,7 +147,7 @@ func Run(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error
 	w.lookAlways(ctx)
 	beside.Wait()
 	engine.Drain()
-	for range cap(w.waiting) { // so that the deliveries that were waited for are counted
+	for range cap(w.waiting) { // wait for the deliveries that are to be counted
 		w.waiting <- struct{}{}
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemons.Heartbeat)
@@ -159,7 +161,7 @@ func Run(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error
 	return w.result(), err
 }
 
-// trouble tells of an error after which the watch tries again, and ends the watch after one that stays.
+// trouble logs an error after which the watch tries again. If the database is outdated, trouble ends the watch.
 func (w *watch) trouble(ctx context.Context, says string, err error) {
 	if errors.Is(err, store.ErrOutdated) {
 		w.end(err)
@@ -168,7 +170,7 @@ func (w *watch) trouble(ctx context.Context, says string, err error) {
 	}
 }
 
-// begin checks the root, and makes sure that the watch's own agent is known.
+// begin checks the root and makes sure that the watch's own agent exists.
 func begin(ctx context.Context, engine *delivery.Engine, o Options) (*watch, error) {
 	o.Rescan = cmp.Or(o.Rescan, rescan)
 	w := &watch{
@@ -194,8 +196,8 @@ func begin(ctx context.Context, engine *delivery.Engine, o Options) (*watch, err
 	return w, w.checkReaders(ctx)
 }
 
-// checkReaders says so when nobody reads below the root, and somebody below another: that may be the one that was
-// meant.
+// checkReaders logs a warning if no agent reads below the root but an agent reads below another root, which may be
+// the intended one.
 func (w *watch) checkReaders(ctx context.Context) error {
 	agents, err := agents.List(ctx, w.engine.Ledger)
 	other := ""
@@ -216,7 +218,7 @@ func (w *watch) checkReaders(ctx context.Context) error {
 // scheme begins the transport of an agent that reads a folder.
 const scheme = "dir:"
 
-// lookAlways looks whenever the system reports a change, and otherwise after a pause, until ctx ends.
+// lookAlways checks the folders whenever the system reports a change, and otherwise after a pause, until ctx ends.
 func (w *watch) lookAlways(ctx context.Context) {
 	var changes <-chan fsnotify.Event
 	var missed <-chan error
@@ -242,19 +244,20 @@ func (w *watch) lookAlways(ctx context.Context) {
 		case err := <-missed:
 			w.log.Debug("a change in a folder might have been missed", "error", err)
 		}
-		for len(changes) > 0 { // one look is enough for all of them
+		for len(changes) > 0 { // one check is enough for all of them
 			<-changes
 		}
 	}
 }
 
-// pause is how long the watch waits for a change after a look that took so long. Where thousands of files wait for
-// their readers, looking takes no more than a tenth of the time.
+// pause returns how long to wait for a change after a check that took the given time. If thousands of files wait
+// for their readers, checks take about a tenth of the time.
 func (w *watch) pause(took time.Duration) time.Duration {
 	return min(max(w.o.Rescan, 10*took), seldom*w.o.Rescan)
 }
 
-// heed asks the system to report changes in a folder. Each look asks anew: another folder may have the name by now.
+// heed asks the system to report changes in a folder. Each check asks again, because another folder may have the
+// name by now.
 func (w *watch) heed(path string) {
 	if w.heard == nil {
 		return
@@ -264,7 +267,7 @@ func (w *watch) heed(path string) {
 	}
 }
 
-// deliverAlways delivers what is due, whenever there may be something, until ctx ends.
+// deliverAlways delivers the messages that are due, whenever there may be some, until ctx ends.
 func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
 	ticker := time.NewTicker(seldom * w.o.Rescan)
 	defer ticker.Stop()
@@ -278,8 +281,8 @@ func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
 	}
 }
 
-// deliver delivers what is due, and waits for none of it: a slow recipient delays nobody. Some deliveries are waited
-// for beside it, to count what they deliver.
+// deliver delivers the messages that are due without waiting, so that a slow recipient delays nobody. Up to
+// cap(w.waiting) deliveries are waited for in goroutines, to count what they deliver.
 func (w *watch) deliver(ctx context.Context) {
 	run := func(background bool) {
 		delivery, err := w.engine.DeliverAll(ctx, delivery.Options{Background: background})
@@ -299,7 +302,7 @@ func (w *watch) deliver(ctx context.Context) {
 	}
 }
 
-// beside runs what the options want to run beside the watch.
+// beside runs Options.Alongside.
 func (w *watch) beside(ctx context.Context) {
 	if w.o.Alongside == nil {
 		return
@@ -317,7 +320,7 @@ func (w *watch) count(more Counts) {
 	w.counts.Acknowledged += more.Acknowledged
 }
 
-// result counts what was done, and the problems that stand.
+// result returns the counts and the number of current problems.
 func (w *watch) result() Counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -201,7 +201,7 @@ func (f file) read(in *os.Root, sync bool) ([]byte, error) {
 	if f.info.Size() > maxFile {
 		return nil, errLarge
 	}
-	opened, err := in.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // must not block if a pipe has replaced the file
+	opened, err := in.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe in its place must not block
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ type Message struct {
 	ID        string `json:"id"`               // of the question or alert
 	Status    string `json:"status,omitempty"` // of a question that ended
 	Encrypted bool   `json:"encrypted,omitempty"`
-	// If Encrypted: an age file in base64; otherwise JSON.
+	// If Encrypted: an age file in base64; otherwise JSON. Empty for devices that cannot decrypt it.
 	Body string `json:"body,omitempty"`
 }
 

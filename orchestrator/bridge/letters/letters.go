@@ -1,5 +1,6 @@
-// Package letters connects messages with their files in inbox folders: it stores what a program wrote into the folder
-// of an agent, and knows which files the agent has not dealt with yet. Package bridge finds the files.
+// Package letters connects messages with their files in inbox folders. It stores messages that programs wrote as
+// files into the folder of an agent, and finds the delivered files that the agent has not handled yet. Package
+// bridge finds the files in the folders.
 package letters
 
 import (
@@ -15,36 +16,40 @@ import (
 	"mailroom/tracing"
 )
 
-// TakenIn is a message that a program wrote as a file into the folder of its recipient, about to be stored.
+// TakenIn is a message that a program wrote as a file into the folder of its recipient, and that is about to be
+// stored.
 type TakenIn struct {
-	orchestrator.Draft // ReplyTo may name a message that is not there; idempotency keys, groups and unknown names are refused
-	ID                 string
-	Path               string // of the file, for the trace
-	Target             string // transport and root of the folder: dir:ROOT
-	// the note that this transport would have left with the message, had it written the file; see Attempt.Mark
+	// ReplyTo may name a message that does not exist. Idempotency keys, groups and unknown names are refused.
+	orchestrator.Draft
+	ID     string
+	Path   string // of the file, for the trace
+	Target string // transport and root of the folder: dir:ROOT
+	// The note that this transport would have stored with the message if it had written the file; see Attempt.Mark.
 	Mark string
 	Done bool // store it as acknowledged
-	// why it must not be stored; ignored if it is stored already, since not every delivery could be taken in
+	// Reason why it must not be stored. It is ignored if the message is already stored, because not every delivery
+	// could be imported.
 	Fault error
 }
 
-// Reception says what became of a message that was taken in, and of its file.
+// Reception describes what happened to an imported message and its file.
 type Reception struct {
-	Known  bool   // nothing was stored: the message was there before
-	Placed bool   // the recipient reads the file where it stands, so it must stay; otherwise it is not needed any more
-	Mark   string // the note that the target left with a known message, "" if none
+	Known  bool   // nothing was stored: the message already existed
+	Placed bool   // the recipient reads this file, so it must stay; otherwise it is not needed any more
+	Mark   string // the note that the target stored with a known message, or ""
 }
 
-// TakeIn stores a message under the id that it came with, durably and once: if the same message is there already,
-// nothing changes. A recipient whose transport is in.Target has the message by the file, so it is delivered at once;
-// for any other it is pending. Errors: invalid_params; unknown_sender; unknown_recipient; conflict if another message
-// has the id, if this one was delivered as a file elsewhere, or for a chain of answers that is too long; unavailable
-// when the recipient has too many undelivered messages; those of the database.
+// TakeIn stores a message under its own ID, durably and once. If the same message already exists, nothing changes.
+// If the recipient's transport is in.Target, the recipient has the file, so the message is delivered at once;
+// otherwise it is pending. Errors: invalid_params; unknown_sender; unknown_recipient; conflict if another message
+// has the ID, if this message was delivered as a file elsewhere, or if its chain of answers is too long;
+// unavailable if the recipient has too many undelivered messages; those of the database.
 func TakeIn(ctx context.Context, l *ledger.Ledger, in TakenIn) (got Reception, err error) {
 	in.Sender, in.Recipient, in.Payload = orchestrator.FoldName(in.Sender), orchestrator.FoldName(in.Recipient),
 		orchestrator.Compacted(in.Payload)
 	known := false
-	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error { // most files of a folder were taken in long ago
+	// Most files of a folder were imported long ago.
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		got, known, err = takenIn(c, conf, &in)
 		return err
 	})
@@ -63,7 +68,7 @@ func TakeIn(ctx context.Context, l *ledger.Ledger, in TakenIn) (got Reception, e
 	return got, err
 }
 
-// check refuses what is no valid message.
+// check returns an error for an invalid message.
 func (in *TakenIn) check() (err error) {
 	if in.Fault != nil {
 		return in.Fault
@@ -76,7 +81,7 @@ func (in *TakenIn) check() (err error) {
 	return err
 }
 
-// takenIn looks whether a file was taken in already, or is a delivery.
+// takenIn checks whether a file was already imported or is a delivery.
 func takenIn(c *store.Conn, conf *ledger.Config, in *TakenIn) (got Reception, known bool, err error) {
 	m, known, err := ledger.MessageWithID(c, in.ID)
 	if err != nil || !known {
@@ -95,8 +100,9 @@ func takenIn(c *store.Conn, conf *ledger.Config, in *TakenIn) (got Reception, kn
 	return got, true, err
 }
 
-// checkCopy refuses a file whose message was delivered as a file below another root, unless it is the one that the
-// message came with: that root may have been moved here, and then no other file is left for the recipient.
+// checkCopy returns an error for a file whose message was delivered as a file below another root. It accepts the
+// file from which the message was imported, because that root may have been moved here, and the recipient then has
+// no other file.
 func checkCopy(c *store.Conn, m *orchestrator.Message, in *TakenIn) error {
 	scheme, _, _ := strings.Cut(in.Target, ":")
 	for target := range delivery.MarksOf(m) {
@@ -117,7 +123,7 @@ func checkCopy(c *store.Conn, m *orchestrator.Message, in *TakenIn) error {
 	return nil
 }
 
-// takenFrom is what the trace says of where a message came from.
+// takenFrom returns the trace's description of where a message came from.
 func takenFrom(path string) string { return "taken in from " + path }
 
 func takeIn(t *ledger.Tx, in TakenIn) (Reception, error) {
@@ -131,7 +137,7 @@ func takeIn(t *ledger.Tx, in TakenIn) (Reception, error) {
 	if err != nil || known {
 		return got, err
 	}
-	if err := t.TraceCreated(); err != nil { // so that the event of this row is one of its own, and has its text
+	if err := t.TraceCreated(); err != nil { // so that this row's event is separate and has its own text
 		return got, err
 	}
 	if conf, err = agents.Acting(t, in.Sender); err != nil {
@@ -150,8 +156,8 @@ func takeIn(t *ledger.Tx, in TakenIn) (Reception, error) {
 	return got, storeTakenIn(t, conf, &in, got.Placed)
 }
 
-// storeTakenIn stores a message that was a file. placed says that its recipient reads that file, so that it is
-// delivered.
+// storeTakenIn stores a message that was imported from a file. placed reports that its recipient reads that file,
+// so that the message is delivered.
 func storeTakenIn(t *ledger.Tx, conf *ledger.Config, in *TakenIn, placed bool) error {
 	how := takenFrom(in.Path)
 	row := ledger.Insertion{Draft: &in.Draft, Id: in.ID, Recipient: in.Recipient, Status: orchestrator.Pending,
@@ -160,7 +166,7 @@ func storeTakenIn(t *ledger.Tx, conf *ledger.Config, in *TakenIn, placed bool) e
 		p, err := messages.ParentOf(t, conf, in.ReplyTo)
 		switch {
 		case orchestrator.CodeOf(err) == orchestrator.NotFound:
-			in.ReplyTo = "" // it stands in Origin
+			in.ReplyTo = "" // Origin contains it
 		case err != nil:
 			return err
 		default:
@@ -194,7 +200,7 @@ func storeTakenIn(t *ledger.Tx, conf *ledger.Config, in *TakenIn, placed bool) e
 	return nil
 }
 
-// dealtWith acknowledges a message, if it is delivered.
+// dealtWith acknowledges a message if it is delivered.
 func dealtWith(t *ledger.Tx, id string) (done bool, err error) {
 	m, found, err := ledger.MessageWithID(t.Conn, id)
 	if err != nil || !found || m.Status != orchestrator.Delivered {
@@ -203,15 +209,15 @@ func dealtWith(t *ledger.Tx, id string) (done bool, err error) {
 	return true, messages.AcknowledgeIn(t, &m, "")
 }
 
-// Problem is a file or a folder with which `ralph watch` cannot do its work, and why.
+// Problem describes a file or a folder that `ralph watch` cannot process, and why.
 type Problem struct {
 	Path        string `json:"path"`
-	Fingerprint string `json:"-"` // by which it is known that the file has not changed since
+	Fingerprint string `json:"-"` // identifies the state of the file
 	Problem     string `json:"problem"`
 	FoundAt     string `json:"found_at"`
 }
 
-// Problems returns the problems that are recorded, sorted by path.
+// Problems returns the recorded problems, sorted by path.
 func Problems(ctx context.Context, l *ledger.Ledger) ([]Problem, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Problem, error) {
 		return store.List(c,
@@ -220,8 +226,8 @@ func Problems(ctx context.Context, l *ledger.Ledger) ([]Problem, error) {
 	})
 }
 
-// NoteProblem records a problem, and reports whether it is new. Several processes may find the same one; the one for
-// which it is new tells of it.
+// NoteProblem records a problem and reports whether it is new. If several processes find the same problem, it is
+// new for one of them, which reports it.
 func NoteProblem(ctx context.Context, l *ledger.Ledger, p Problem) (news bool, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		before, found, err := t.Text(`SELECT fingerprint FROM bridge_problems WHERE path = ?`, p.Path)
