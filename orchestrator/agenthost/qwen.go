@@ -60,7 +60,7 @@ var qwenTools = func() (words []Word) {
 	return words
 }()
 
-// toQwen returns what gives a prompt to the inbox of a session in a terminal. Source:
+// toQwen returns the data that gives a prompt to the inbox of a session in a terminal. Source:
 // docs/features/cross-session-protocol.md of Qwen Code's package.
 func toQwen(session, prompt string) (lines []byte) {
 	auth := struct {

@@ -83,8 +83,7 @@ func WakeStarter(t *ledger.Tx, recipient string) {
 }
 
 // Unknown returns the error, with this code, for a name that no agent has. If the agent was removed, the error
-// reports that. what is the beginning of the text, such as "lead: ", and names the use of the name; it may be
-// empty.
+// reports that. The text begins with what, such as "lead: ", which names the use of the name and may be empty.
 func Unknown(c *store.Conn, code orchestrator.Code, what, name string, conf *ledger.Config) error {
 	return orRemoved(c, name, what, orchestrator.Errorf(code, "%sunknown agent %q", what, name).
 		WithUnknown(name, conf.Names).
@@ -109,8 +108,7 @@ func orRemoved(c *store.Conn, name, what string, unknown *orchestrator.Error) er
 	return unknown
 }
 
-// Removed returns the error for the name of an agent that was removed at this time. what is the beginning of the
-// text.
+// Removed returns the error for the name of an agent that was removed at this time. The text begins with what.
 func Removed(code orchestrator.Code, what, name, at string) *orchestrator.Error {
 	return orchestrator.Errorf(code, "%s%s", what, wasRemoved(name, at)).
 		WithHint("To restore the agent, run `mailroom agent add %s`", name).WithUnknown(name, nil)

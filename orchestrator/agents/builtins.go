@@ -34,7 +34,7 @@ var askingTypes = []string{"QUERY", "question", "plan_approval_request", "shutdo
 func AsksUser(messageType string) bool { return slices.Contains(askingTypes, messageType) }
 
 // MayReachUser checks whether the user has a device that could show a message. If there is none, a message that
-// asks is refused. Any other message is kept, and note tells the sender that it waits.
+// asks is refused. Any other message is kept, and note is the text for its sender that it waits.
 func MayReachUser(t *ledger.Tx, d *orchestrator.Draft) (note string, err error) {
 	there, err := t.UserHasDevice()
 	if err != nil || there {

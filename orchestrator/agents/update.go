@@ -430,7 +430,7 @@ func ReleaseHeld(t *ledger.Tx, name, why string) error {
 	return releaseRows(t, ledger.Live+" AND held <> 0", "held = 0", name, why)
 }
 
-// ReleasePutOff makes messages due that were postponed because of the recipient's transport.
+// ReleasePutOff makes messages due now whose delivery the recipient or its transport had postponed.
 func ReleasePutOff(t *ledger.Tx, name, why string) error {
 	return releaseRows(t, ledger.PutOff+" AND lease_token = ''", "next_attempt_at = ''", name, why)
 }

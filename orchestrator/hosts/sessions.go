@@ -78,7 +78,7 @@ func (k *known) findLeases(c *store.Conn, e *Event) error {
 }
 
 // otherSession sets k.other to another session of the agent that gets its messages. If the user continues a
-// session, sessions that it was already told of do not count.
+// session, only sessions that began after its last event count.
 func (k *known) otherSession(c *store.Conn, e *Event, now time.Time) error {
 	found, err := list(c, now, `agent = ?`, e.Agent)
 	for i := range found {

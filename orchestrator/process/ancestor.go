@@ -9,8 +9,8 @@ import (
 // maxAncestors is the maximum number of ancestors that Nearest checks.
 const maxAncestors = 20
 
-// Nearest returns the nearest ancestor of this process for whose command line is returns true. It returns the zero
-// value if there is none, or if this system does not show ancestors.
+// Nearest returns the nearest ancestor of this process whose command line satisfies the function is. It returns the
+// zero value if there is none, or if this system does not show ancestors.
 func Nearest(is func(words []string) bool) ID {
 	pid := os.Getppid()
 	for range maxAncestors {
@@ -26,8 +26,9 @@ func Nearest(is func(words []string) bool) ID {
 	return ID{}
 }
 
-// Runs reports whether a command line runs a file for which is returns true, as a program or as a script. It skips
-// an interpreter's options before the script, such as node's --max-old-space-size. A word after -c is not a file.
+// Runs reports whether a command line runs a file that satisfies the function is, as a program or as a script. It
+// skips an interpreter's options before the script, such as node's --max-old-space-size. A word after -c is not a
+// file.
 func Runs(words []string, is func(file string) bool) bool {
 	if len(words) == 0 {
 		return false

@@ -100,7 +100,7 @@ func (t *terms) judge(answer *http.Response) error {
 	delivered := code >= 200 && code < 300
 	var body []byte
 	if code != http.StatusSwitchingProtocols { // the body is the connection and does not end with the context
-		// A body that is cut short, by its end or by an error, changes nothing.
+		// It does not matter if the body ends early or with an error.
 		body, _ = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	}
 	text := t.hide(string(body))
