@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// Of several daemons that start at once, all have the same key, which only its owner can read.
+// Daemons that start at the same time all get the same key, which only its owner can read.
 func TestOwn(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "state")

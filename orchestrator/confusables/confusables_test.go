@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// The table leads to ASCII letters and digits only, and says of no character that it looks like two things.
+// The table maps characters to ASCII letters and digits only, and lists each character once.
 func TestConfusables(t *testing.T) {
 	t.Parallel()
 	listed := 0

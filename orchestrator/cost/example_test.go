@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/example"
 )
 
-// What a hook shows to the model of an agent is counted by who sent it.
+// The text that a hook shows to an agent's model is counted by sender.
 func ExampleOf() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")
@@ -32,7 +32,7 @@ func ExampleOf() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	answer.Size = 30 // with what stands around the message
+	answer.Size = 30 // including the text around the message
 	if err := hosts.Written(ctx, e.Ledger, &answer); err != nil {
 		log.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A daemon whose process has ended is not there any more for the host that it ran on, by whatever name that goes, and
-// may be for others.
+// A daemon whose process has ended is no longer listed on the host where it ran, under whatever name. Other hosts
+// may still list it.
 func TestKilledDaemon(t *testing.T) {
 	t.Parallel()
 	ended := exec.Command("true")

@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// trusting opens a database as a program of a user does, whose state is in a folder, and makes or trusts it.
+// trusting opens a database like a program of a user with a state folder, and creates or trusts it.
 func trusting(t *testing.T, path, state string) *delivery.Engine {
 	t.Helper()
 	e := enginetest.OpenWith(t,
@@ -30,8 +30,8 @@ func trusting(t *testing.T, path, state string) *delivery.Engine {
 	return e
 }
 
-// A daemon is ours if it has the secret of this user on this machine, answers for this database, and was reached where
-// it is.
+// A proof is accepted if the daemon has the secret of this user on this machine, serves this database, and was
+// reached at its own address.
 func TestProof(t *testing.T) {
 	t.Parallel()
 	const challenge, at = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "127.0.0.1:8080"
@@ -75,7 +75,7 @@ func TestProof(t *testing.T) {
 	want.Code(t, err, orchestrator.Unavailable)
 }
 
-// What is no challenge is refused, and a file that holds no secret is named and not used.
+// An invalid challenge is refused. A file without a valid secret is named in the error and not used.
 func TestNoProof(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "trusted")

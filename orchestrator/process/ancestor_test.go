@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A host is known by its program or, for a script, by that.
+// A host is recognized by its program or by its script.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -21,10 +21,10 @@ func TestCheck(t *testing.T) {
 		filepath.Join(folder, "tool"): "",
 		"if true; then cat; fi":       "", "touch " + marker: "", "exec cat": "", ": # nothing": "",
 		"cat <<X\n$(\nX": "cannot read",
-		// Only the shell could tell.
+		// Only the shell can evaluate these.
 		`"$HOME/no-such-tool"`: "", "$EDITOR x": "", "PATH=/nowhere no-such-tool": "", "(no-such-tool)": "",
 		"`no-such-tool`": "", "~nobody-at-all/x": "", "A=1": "",
-		// And what is wrong with others.
+		// The errors of invalid commands.
 		"": "no command given", " \n\t": "no command given", "cat\x00": "NUL", "cat \xff": "UTF-8",
 		"cat " + strings.Repeat("x", 4096): "the limit is 4096",
 		"cat 'half":                        "cannot read the command", "cat (": "cannot read the command",

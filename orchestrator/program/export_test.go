@@ -9,11 +9,11 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// WithoutName is withoutName, for systems that have no files in memory.
+// WithoutName exports withoutName, for systems without in-memory files.
 var WithoutName = withoutName
 
-// Reused is the text of a slot's file when other processes have the numbers of those that held it; "" where the system
-// does not tell.
+// Reused returns the text of a slot's file after the holders' process IDs were reused, or "" if the system does not
+// identify processes.
 func Reused(t *testing.T) string {
 	if process.Of(os.Getpid()).Born == "" {
 		return ""
@@ -27,7 +27,7 @@ func Reused(t *testing.T) string {
 	return string(text)
 }
 
-// Ungated starts a command with a slot as Start does, but is gone before it could note its process.
+// Ungated starts a command with a slot, like Start, but exits before its process is recorded.
 func Ungated(slot *Slot, cmd *exec.Cmd) (string, error) {
 	gate, err := slot.hold(cmd)
 	if err != nil {
@@ -48,6 +48,6 @@ func Ungated(slot *Slot, cmd *exec.Cmd) (string, error) {
 	}
 	err = cmd.Wait()
 	text := make([]byte, 100)
-	n, _ := read.Read(text) // 0 at its end
+	n, _ := read.Read(text) // 0 at the end
 	return string(text[:n]), err
 }

@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/program"
 )
 
-// TestMain lets the test program stand in for commands that a shell cannot play without a race.
+// TestMain lets the test program play commands that a shell cannot play without a race.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && roles[os.Args[1]] != nil {
 		roles[os.Args[1]]()
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 var roles = map[string]func(){
-	// tidy says "ready", and once it gets SIGTERM, ends in its own way.
+	// tidy prints "ready", and on SIGTERM ends with its own status.
 	"tidy": func() {
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, unix.SIGTERM)
@@ -41,7 +41,7 @@ var roles = map[string]func(){
 		<-asked
 		fmt.Println("tidied")
 	},
-	// deaf says "ready" and does not hear SIGTERM.
+	// deaf prints "ready" and ignores SIGTERM.
 	"deaf": func() {
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, unix.SIGTERM)
@@ -52,7 +52,7 @@ var roles = map[string]func(){
 	"starter": starter,
 }
 
-// ready says so on the line, and stays there.
+// ready prints "ready" on the line and keeps the line open.
 func ready() {
 	fd, err := unix.Open(os.Getenv("LINE"), unix.O_WRONLY, 0)
 	if err == nil {
@@ -63,7 +63,7 @@ func ready() {
 	}
 }
 
-// ages is a grace that never ends within a test: what ends before has not needed SIGKILL.
+// ages is a grace that never ends within a test, so a command that ends earlier has not needed SIGKILL.
 const ages = time.Hour
 
 func must(t *testing.T, err error) {
@@ -73,7 +73,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// run runs a command to its end, which must be its own.
+// run runs a command, which must end by itself.
 func run(t *testing.T, c program.Command) program.Result {
 	t.Helper()
 	r, err := program.Run(t.Context(), c)
@@ -84,8 +84,8 @@ func run(t *testing.T, c program.Command) program.Result {
 	return r
 }
 
-// line is a named pipe by which a command tells its test something: `echo word > "$LINE"`. Whoever holds it open, as
-// all do that a command starts after `exec 9> "$LINE"`, is alive.
+// line is a named pipe with which a command sends words to its test: `echo word > "$LINE"`. Any process that holds
+// the pipe open is alive, as are all that a command starts after `exec 9> "$LINE"`.
 type line struct {
 	t    *testing.T
 	path string
@@ -117,7 +117,7 @@ func (l *line) hear() string {
 	return strings.TrimSpace(text)
 }
 
-// silent waits until all who held the line are gone.
+// silent waits until no process holds the line open.
 func (l *line) silent() {
 	l.t.Helper()
 	if rest := l.hear(); rest != "" {
@@ -125,7 +125,7 @@ func (l *line) silent() {
 	}
 }
 
-// endWhen starts a command and ends its context once it says "ready" on the line.
+// endWhen starts a command and ends its context once it prints "ready" on the line.
 func endWhen(t *testing.T, l *line, c program.Command, cause error) program.Result {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/program"
 )
 
-// Megabytes of output cost what the tails hold, and the text says how much is missing. See TestLogIsBounded for longer
-// logs.
+// Megabytes of output take only the memory of the tails, and the text reports how much is omitted. See
+// TestLogIsBounded for longer logs.
 func TestOutputIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, log := range []string{"", filepath.Join(t.TempDir(), "log")} {
@@ -23,7 +23,8 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-// However the output comes in, the text is UTF-8, holds what was written first and last, and counts every byte.
+// However the output is split into writes, the text is valid UTF-8, contains the first and the last bytes, and
+// accounts for every byte.
 func TestTails(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -56,7 +56,7 @@ func TestHow(t *testing.T) {
 	}
 }
 
-// What a daemon was itself started for says nothing about a message of now.
+// The variables of the message for which a daemon itself was started are not passed on.
 func TestEnvironmentIsOfThisMessage(t *testing.T) {
 	t.Setenv("MAILROOM_MESSAGE_TYPE", "stale")
 	t.Setenv("TRACEPARENT", "stale")
@@ -71,8 +71,8 @@ func TestEnvironmentIsOfThisMessage(t *testing.T) {
 	}
 }
 
-// What is ours alone in our environment a command gets only if its agent's list names it. Without a list it gets all
-// else, with one what that names and what nearly every program needs.
+// A command gets a secret of our environment only if its agent's list names it. Without a list it gets everything
+// else; with a list it gets the listed variables and those that nearly every program needs.
 func TestPasses(t *testing.T) {
 	for _, name := range []string{
 		"PGPASSWORD", "PGSSLPASSWORD", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
@@ -91,7 +91,7 @@ func TestPasses(t *testing.T) {
 		"OTEL_*":                      "MAILROOM_HOST_NAME OTEL_EXPORTER_OTLP_ENDPOINT XDG_STATE_HOME",
 		"OTEL_EXPORTER_OTLP_HEADERS":  "MAILROOM_HOST_NAME OTEL_EXPORTER_OTLP_HEADERS XDG_STATE_HOME",
 		"NONE":                        "MAILROOM_HOST_NAME XDG_STATE_HOME",
-		"MAILROOM_TOKEN,MAILROOM_DB*": "MAILROOM_HOST_NAME XDG_STATE_HOME", // as somebody wrote into the table
+		"MAILROOM_TOKEN,MAILROOM_DB*": "MAILROOM_HOST_NAME XDG_STATE_HOME", // a list that somebody wrote into the table
 		", ;'":                        "MAILROOM_HOST_NAME XDG_STATE_HOME",
 	} {
 		got := run(t, program.Command{Text: `env | grep =of-the-daemon | cut -d= -f1 | LC_ALL=C sort | tr '\n' ' '`,
@@ -102,7 +102,7 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// A list is brought into one form, and what cannot be a name is refused.
+// CheckPasses converts lists to canonical form and refuses entries that cannot be names.
 func TestCheckPasses(t *testing.T) {
 	t.Parallel()
 	for list, canonical := range map[string]string{
@@ -121,7 +121,7 @@ func TestCheckPasses(t *testing.T) {
 	}
 }
 
-// A command that does not read its input, or not all of it, is none the worse for it, and one that does gets all of it.
+// A command that reads its input only partly or not at all works, and one that reads all of it gets all of it.
 func TestInputOfAnySize(t *testing.T) {
 	t.Parallel()
 	input := bytes.Repeat([]byte("0123456789abcde\n"), 1<<18) // 4 MiB, more than a pipe holds
@@ -138,7 +138,7 @@ func TestInputOfAnySize(t *testing.T) {
 	}
 }
 
-// Where there are no files in memory, one without a name does, and leaves nothing behind.
+// Without in-memory files, an unnamed file is used, which leaves nothing behind.
 func TestWithoutName(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	file, err := program.WithoutName()
@@ -147,7 +147,7 @@ func TestWithoutName(t *testing.T) {
 	_, err = file.WriteString("text")
 	must(t, err)
 	text := make([]byte, 9)
-	if n, _ := file.ReadAt(text, 0); string(text[:n]) != "text" { // the error is that it ends
+	if n, _ := file.ReadAt(text, 0); string(text[:n]) != "text" { // the error is the end of the file
 		t.Errorf("%q", text[:n])
 	}
 	if list, err := os.ReadDir(os.TempDir()); len(list) > 0 || err != nil {
@@ -191,7 +191,7 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
-// SIGTERM ends the whole group, and SIGKILL is not needed.
+// SIGTERM ends the whole group without SIGKILL.
 func TestEndOnTerm(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("its time is up")
@@ -218,7 +218,7 @@ func TestEndOnTerm(t *testing.T) {
 	}
 }
 
-// Who does not listen to SIGTERM is ended by SIGKILL, with all that it started.
+// SIGKILL ends a command that ignores SIGTERM, with all its processes.
 func TestEndOfAStoppedCommand(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
@@ -270,8 +270,8 @@ func TestStoppingShortensGrace(t *testing.T) {
 	}
 }
 
-// What a command leaves running behind it does not keep anybody waiting, though it holds the output open, and lives on:
-// also when somebody wants to end what has ended.
+// A background process of a command delays nobody, although it holds the output open. It goes on even if somebody
+// tries to end the command after its end.
 func TestBackgroundGoesOn(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
@@ -290,7 +290,7 @@ func TestBackgroundGoesOn(t *testing.T) {
 		t.Errorf("%+v, and then %+v", got, again)
 	}
 	slot.Release()
-	again, err := program.TakeSlot(folder, "builder.0") // though the background has a copy of it
+	again, err := program.TakeSlot(folder, "builder.0") // although the background process has a copy
 	must(t, err)
 	again.Release()
 	must(t, os.WriteFile(filepath.Join(folder, "word"), []byte("alive\n"), 0))
@@ -300,14 +300,14 @@ func TestBackgroundGoesOn(t *testing.T) {
 	l.silent()
 }
 
-// mkfifo makes a named pipe in a folder, and returns the folder.
+// mkfifo creates a named pipe in a folder and returns the folder.
 func mkfifo(t *testing.T, folder, name string) string {
 	t.Helper()
 	must(t, unix.Mkfifo(filepath.Join(folder, name), 0o600))
 	return folder
 }
 
-// A log takes the output in place of us, so that it outlives us.
+// A log gets the output instead of us, so that the command can outlive us.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
@@ -324,8 +324,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A log of any length takes no more than MaxLog of the disk while its command runs, and in the end little more than
-// what is kept of the output, which is right all the same.
+// A log of any length takes no more than MaxLog on the disk while its command runs, and little more than the kept
+// output in the end. The kept output is correct.
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	const lines, length = 6 << 10, 1 << 10 // 6 MiB at a time
@@ -361,7 +361,7 @@ func TestLogIsBounded(t *testing.T) {
 	must(t, err)
 	printed := len("first\nlast\n") + 3*lines*length
 	if total := len(before) + left + len(after); total > printed || total < printed-lines*length {
-		// less what is lost at a cut
+		// except the bytes that are lost at a cut
 		t.Errorf("%d bytes were printed, they say; %d left out", total, left)
 	}
 	if !strings.HasPrefix(before, "first\nxxx") || !strings.HasSuffix(after, "x\nlast\n") {
@@ -375,7 +375,7 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-// The log of a command whose process was killed is bounded by others; one that is short, or is none, is left alone.
+// Other processes bound the log of a command whose process was killed. A short or missing log is left alone.
 func TestBoundLog(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -405,7 +405,7 @@ func TestBoundLog(t *testing.T) {
 	}
 }
 
-// EndAll finds what runs under its key, and nothing else.
+// EndAll ends the commands with its key, and no others.
 func TestEndAll(t *testing.T) {
 	t.Parallel()
 	text := `exec 9> "$LINE"; echo ready >&9; read word < "$WORD"; echo "$word"`

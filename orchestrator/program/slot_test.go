@@ -45,7 +45,7 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// Names and folders that would lead elsewhere.
+// Names and folders that would lead elsewhere are refused.
 func TestSlotRefused(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -66,8 +66,8 @@ func TestSlotRefused(t *testing.T) {
 	}
 }
 
-// However many want it, one has it; also when its file is removed in between, which those who have opened it do not
-// see.
+// Of any number of processes that want a slot, one gets it, even if its file is removed in between and others still
+// have the old file open.
 func TestSlotIsOnePerName(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -106,7 +106,7 @@ func TestSlotIsOnePerName(t *testing.T) {
 	}
 }
 
-// A slot that is given up while its command runs, as a router does that leaves a stuck attempt behind, stays taken
+// If a slot is released while its command runs, as a router does that abandons a stuck attempt, it stays taken
 // until the command has ended.
 func TestSlotOutlastsItsRelease(t *testing.T) {
 	t.Parallel()
@@ -146,7 +146,7 @@ func starter() {
 	select {}
 }
 
-// startStarter starts a starter, and returns when its command says that it is ready.
+// startStarter starts a starter, and returns when its command has printed that it is ready.
 func startStarter(t *testing.T, l *line, folder, text string) (kill func()) {
 	t.Helper()
 	mkfifo(t, folder, "word")
@@ -159,12 +159,12 @@ func startStarter(t *testing.T, l *line, folder, text string) (kill func()) {
 	}
 	return func() {
 		must(t, parent.Process.Kill())
-		_ = parent.Wait() // it was killed
+		_ = parent.Wait() // killed
 	}
 }
 
-// The parent is killed while its command lives: nobody can start a second one before the command has ended. What it
-// prints into a log meanwhile is kept.
+// If the parent is killed while its command runs, nobody can start a second command before that one has ended. The
+// log keeps its output meanwhile.
 func TestSlotOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -187,8 +187,8 @@ func TestSlotOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// What the command of a killed process left running has the lock still. The slot is free once the command itself has
-// ended, for one.
+// A background process of a killed process's command still has the lock. The slot becomes free, once, when the
+// command itself has ended.
 func TestSlotIsFreeOfWhatIsLeftRunning(t *testing.T) {
 	t.Parallel()
 	folder, l := t.TempDir(), newLine(t)
@@ -209,7 +209,7 @@ func TestSlotIsFreeOfWhatIsLeftRunning(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			for taken.Load() == 0 { // the command is about to be gone
+			for taken.Load() == 0 { // the command is about to end
 				slot, err := program.TakeSlot(folder, "builder.0")
 				switch {
 				case err == nil:
@@ -232,7 +232,7 @@ func TestSlotIsFreeOfWhatIsLeftRunning(t *testing.T) {
 	}
 }
 
-// takeSoon takes the slot of a command that is about to be gone.
+// takeSoon takes the slot of a command that is about to end.
 func takeSoon(t *testing.T, folder string) *program.Slot {
 	t.Helper()
 	for {
@@ -247,7 +247,7 @@ func takeSoon(t *testing.T, folder string) *program.Slot {
 	}
 }
 
-// A command that closes what it has inherited, as sudo does, keeps its slot all the same when its process is killed.
+// A command that closes its inherited files, as sudo does, keeps its slot even if its process is killed.
 func TestSlotIsClosedByItsCommand(t *testing.T) {
 	t.Parallel()
 	if program.Reused(t) == "" {
@@ -264,7 +264,8 @@ func TestSlotIsClosedByItsCommand(t *testing.T) {
 	takeSoon(t, folder).Release()
 }
 
-// The command that runs with a slot is told from another process that has got its number, and from one that has ended.
+// Holder distinguishes the command that runs with a slot from another process with the same process ID, and from an
+// ended command.
 func TestHolder(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -301,7 +302,7 @@ func TestHolder(t *testing.T) {
 	want("another has its number", 0)
 }
 
-// number reads a process number.
+// number reads a process ID from a file.
 func number(t *testing.T, path string) int {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -311,8 +312,8 @@ func number(t *testing.T, path string) int {
 	return n
 }
 
-// A slot of which nobody has noted whose it is, or that is held in another container, is taken for as long as it is
-// locked. One whose processes were followed by others of the same numbers is not.
+// A slot whose file names no holders, or whose holders are in another container, counts as taken while it is
+// locked. A slot whose holders' process IDs were reused does not.
 func TestSlotOfSomebodyUnknown(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -331,7 +332,7 @@ func TestSlotOfSomebodyUnknown(t *testing.T) {
 	}
 	reused := program.Reused(t)
 	if reused == "" {
-		return // this system does not tell when a process began
+		return // this system does not show when a process began
 	}
 	must(t, os.WriteFile(path, []byte(reused), 0))
 	slot, err := program.TakeSlot(folder, "builder.0")
@@ -339,7 +340,7 @@ func TestSlotOfSomebodyUnknown(t *testing.T) {
 	slot.Release()
 }
 
-// A process that was stopped while it took a slot halts nobody for long.
+// A process that was stopped while it took a slot blocks nobody for long.
 func TestSlotWhileAnotherIsStopped(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -356,7 +357,7 @@ func TestSlotWhileAnotherIsStopped(t *testing.T) {
 	slot.Release()
 }
 
-// A command that could not be noted in its slot, because its parent was killed at that moment, does nothing.
+// A command that was not recorded in its slot, because its parent was killed at that moment, does nothing.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	slot, err := program.TakeSlot(t.TempDir(), "builder.0")
@@ -369,7 +370,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// A command inherits its slot, and nothing else that we have open.
+// A command inherits its slot, and no other open file of ours.
 func TestNothingElseIsInherited(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
@@ -382,7 +383,7 @@ func TestNothingElseIsInherited(t *testing.T) {
 	slot, err := program.TakeSlot(folder, "builder.0")
 	must(t, err)
 	defer slot.Release()
-	tests := filepath.Join(os.TempDir(), "Test") // files of any test, which run beside each other
+	tests := filepath.Join(os.TempDir(), "Test") // files of other tests, which run in parallel
 	for _, c := range []program.Command{{}, {Slot: slot}} {
 		c.Text, c.Input = "ls -l /proc/self/fd/", []byte("x")
 		out := run(t, c).Output

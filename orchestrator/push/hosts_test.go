@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// What a device may name as its endpoint, and what it may not: requests go there from this machine.
+// The endpoints that a device may and may not name. Requests go to them from this machine.
 func TestPushEndpoints(t *testing.T) {
 	t.Parallel()
 	added := []string{"push.example.com", "autopush.example.com:8443", "192.168.1.5:8443", "[fd00::1]", "127.0.0.1"}
@@ -36,7 +36,7 @@ func TestPushEndpoints(t *testing.T) {
 		"", "x", "/wp/x", "//fcm.googleapis.com/x", "http://fcm.googleapis.com/x", "http://fcm.googleapis.com:443/x",
 		"ftp://fcm.googleapis.com/x",
 		"https:fcm.googleapis.com/x", "https:///x", "https://:443/x", "javascript:alert(1)", "file:///etc/passwd",
-		// other ports, and hosts with an ending or a beginning of the known ones
+		// other ports, and hosts that extend a known one at either end
 		"https://fcm.googleapis.com:80/x", "https://fcm.googleapis.com:8443/x", "https://fcm.googleapis.com:/x",
 		"https://fcm.googleapis.com:0/x",
 		"https://fcm.googleapis.com:65979/x", "https://web.push.apple.com:22/x", "https://push.example.com:8443/x",
@@ -49,12 +49,12 @@ func TestPushEndpoints(t *testing.T) {
 		"https://notify.windows.com/x",
 		"https://fcm.googleapis.com./x", "https://push.example.com./x", "https://sub.push.example.com/x",
 		"https://*.push.apple.com/x",
-		// not as browsers write it
+		// not in the form that browsers use
 		"https://FCM.googleapis.com/x", "https://fcm.googleapis.com:443/x", "https://push.example.com:443/x",
 		"https://Push.Example.com/x",
 		"https://autopush.example.com:08443/x", "https://[::ffff:192.168.1.5]:8443/x", "https://[FD00::1]/x",
 		"https://[fd00:0::1]/x",
-		// what parses in more than one way
+		// URLs that can be parsed in more than one way
 		"https://fcm.googleapis.com@evil.example/x", "https://user@fcm.googleapis.com/x",
 		"https://@fcm.googleapis.com/x",
 		"https://fcm.googleapis.com:443@evil.example/x", "https://evil.example\\@fcm.googleapis.com/x",
@@ -65,7 +65,7 @@ func TestPushEndpoints(t *testing.T) {
 		"https://fcm.googleapis.com/x#y",
 		"https://fcm。googleapis。com/x", "https://ｆcm.googleapis.com/x", "https://fcm.googleapis.com/ä",
 		"https://web.push.apple.com,evil.example/x",
-		// addresses of this machine and of networks
+		// addresses of this machine and of private networks
 		"https://localhost/x", "https://127.0.0.1:8080/x", "https://127.1/x", "https://2130706433/x",
 		"https://0x7f000001/x", "https://[::1]/x",
 		"https://[::ffff:7f00:2]/x", "https://169.254.169.254/latest/meta-data", "https://[fd00::1%25eth0]/x",
@@ -148,7 +148,7 @@ func TestParsePushHosts(t *testing.T) {
 	}
 }
 
-// FuzzPushEndpoint: an endpoint that is let through is at one of the hosts, whatever is done to spell it.
+// FuzzPushEndpoint checks that every accepted endpoint is at one of the hosts, however it is spelled.
 func FuzzPushEndpoint(f *testing.F) {
 	f.Add("https://fcm.googleapis.com/x")
 	f.Add("https://web.push.apple.com:443/x?y")

@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/teams"
 )
 
-// The ways in which a request can stand, each with how it gets there. The id is that of the request.
+// requestStates maps each state of a request to a function that puts a request into the state and returns its ID.
 var requestStates = map[string]func(f *enginetest.Fixture, kind orchestrator.RequestKind) (id string){
 	"open": func(f *enginetest.Fixture, kind orchestrator.RequestKind) string {
 		return f.MustAsk(kind, "lead", "dev").RequestID
@@ -76,8 +76,8 @@ func other(kind orchestrator.RequestKind) orchestrator.RequestKind {
 	return orchestrator.Shutdown
 }
 
-// The steps that can be taken at a request, each with its code by state; "" is success. "*" is any state that is not
-// named.
+// requestSteps lists the steps that can be taken with a request, each with its error code by state; "" is success.
+// "*" is any state not listed.
 var requestSteps = []struct {
 	name  string
 	do    func(f *enginetest.Fixture, kind orchestrator.RequestKind, id string) error
@@ -161,8 +161,7 @@ var answerCodes = map[string]orchestrator.Code{
 	"*": orchestrator.Conflict, "unknown": orchestrator.NotFound, "open": "", "delivered and read": "", "archived": "",
 }
 
-// Every step in every state does what the table says. A step that is refused changes nothing at all: no row, no
-// presence.
+// Every step in every state has the effect in the table. A refused step changes nothing: no row, no presence.
 func TestRequestStateMachine(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []orchestrator.RequestKind{orchestrator.Shutdown, orchestrator.PlanApproval} {
@@ -172,7 +171,7 @@ func TestRequestStateMachine(t *testing.T) {
 				var f *enginetest.Fixture
 				var id string
 				for _, step := range requestSteps {
-					if f == nil { // a step that was refused has left the state as it was
+					if f == nil { // a refused step has left the state unchanged
 						f = enginetest.NewTeam(t)
 						id = enter(f, kind)
 					}
@@ -207,7 +206,7 @@ func TestRequestStateMachine(t *testing.T) {
 	}
 }
 
-// Of several answers at the same time exactly one counts, and one message says so; the others are a conflict.
+// Of several concurrent answers exactly one counts, and one message reports it; the others are a conflict.
 func TestOfConcurrentAnswersOneWins(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
@@ -238,7 +237,7 @@ func TestOfConcurrentAnswersOneWins(t *testing.T) {
 	}
 }
 
-// Of two requests of a kind to one teammate at the same time exactly one opens.
+// Of two concurrent requests of a kind to one teammate exactly one opens.
 func TestOfConcurrentRequestsOneOpens(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
@@ -261,8 +260,8 @@ func TestOfConcurrentRequestsOneOpens(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT (SELECT count(*) FROM team_requests), (SELECT count(*) FROM agent_message)`), "1 1")
 }
 
-// Who approves its shutdown is stopped: broadcasts leave it out, a direct message waits for it, it is not asked to stop
-// again, what it is refused does not bring it back, and what it says does.
+// An agent whose shutdown is approved is stopped: broadcasts omit it, a direct message waits for it, and it is not
+// asked to stop again. A refused send does not make it work again, but a successful one does.
 func TestApprovedShutdownStops(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
@@ -324,7 +323,7 @@ func TestApprovedShutdownStops(t *testing.T) {
 	}
 }
 
-// A request to a name that nobody knows is a dead letter; it opens when that is replayed.
+// A request to an unknown name is a dead letter, and opens when that is replayed.
 func TestRequestToNobodyOpensWithItsReplay(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
@@ -344,8 +343,8 @@ func TestRequestToNobodyOpensWithItsReplay(t *testing.T) {
 	}
 }
 
-// What reached nobody does not stand among the open requests, which every ask looks at: neither a refused one, nor one
-// whose message ended later, nor one whose responder was removed.
+// Requests that reached nobody are not among the open requests, which every ask checks: neither a refused request,
+// nor one whose message ended later, nor one whose responder was removed.
 func TestVoidRequestsAreNotOpen(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
@@ -368,7 +367,7 @@ func TestVoidRequestsAreNotOpen(t *testing.T) {
 	want.Rows(t, statuses(), "void", "void", "void")
 }
 
-// A request that failed opens anew with its message, also when it was noted as void meanwhile.
+// A failed request opens again with its message, even if it was stored as void meanwhile.
 func TestAVoidRequestOpensWithItsReplay(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)

@@ -20,8 +20,8 @@ func idleNotice(agent string) orchestrator.Draft {
 		Payload: json.RawMessage(`{"type":"idle_notification"}`)}
 }
 
-// A turn's end is told once, to the lead or to whom the agent names; the next turn begins with what the agent says, or
-// with what it is given.
+// The end of a turn is reported once, to the lead or to the agent that the sender names. The next turn begins when
+// the agent sends something or gets work.
 func TestOneIdleNotificationATurn(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
@@ -76,7 +76,7 @@ func TestOneIdleNotificationATurn(t *testing.T) {
 	want.Equal(t, "told after eight ends at once", told(), "4")
 }
 
-// Sessions are teams of their own: who has stopped in one works in another.
+// Sessions are separate teams: an agent that has stopped in one works in another.
 func TestTeamsOfSessionsAreApart(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
@@ -86,7 +86,7 @@ func TestTeamsOfSessionsAreApart(t *testing.T) {
 	}
 	for _, c := range []struct{ session, members, recipients string }{
 		{enginetest.Session, "lead,dev,tester", "tester"},
-		{"elsewhere", "dev,lead,outsider,tester", "dev,outsider,tester"}, // no group of that name: everybody known
+		{"elsewhere", "dev,lead,outsider,tester", "dev,outsider,tester"}, // no group of that name: all known agents
 	} {
 		sent, err := teams.Send(t.Context(), f.Ledger,
 			orchestrator.Draft{Sender: "lead", Recipient: teams.Teammates, Type: "message", SessionID: c.session})
@@ -118,7 +118,8 @@ func sorted(names []string) []string {
 	return names
 }
 
-// A rejection of a shutdown stops nobody, and another can follow. When all others have stopped a broadcast is refused.
+// A rejected shutdown stops nobody, and another request can follow. When all other members have stopped, a
+// broadcast is refused.
 func TestRejectedShutdownAndEmptyBroadcast(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
@@ -136,7 +137,7 @@ func TestRejectedShutdownAndEmptyBroadcast(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// The approval of a plan ends the plan mode of who asked, a rejection does not.
+// The approval of a plan ends the requester's plan mode; a rejection does not.
 func TestApprovedPlanEndsPlanMode(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
@@ -156,8 +157,8 @@ func TestApprovedPlanEndsPlanMode(t *testing.T) {
 	}
 }
 
-// The lead has the name team-lead, or else the role, or else was added first, be it to the team or at all. A broadcast
-// reaches the team that is set, and nobody else who is known.
+// The lead is the member with the name team-lead, or else with that role, or else the first in the team or among
+// all agents. A broadcast reaches exactly the team.
 func TestLeadOfATeam(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -195,7 +196,7 @@ func TestLeadOfATeam(t *testing.T) {
 	lead(enginetest.Session, "second")
 	lead("elsewhere", "second")
 	f.Add(agents.Update{Name: "team-lead"})
-	lead(enginetest.Session, "second") // it is of another team
+	lead(enginetest.Session, "second") // a member of another team
 	lead("elsewhere", "team-lead")
 	set("third", "second", "first", "team-lead")
 	lead(enginetest.Session, "team-lead")

@@ -246,7 +246,7 @@ func TestJSONLRemovedSideFile(t *testing.T) {
 	<-ctx.looks // it is waiting for the lock
 	other := filepath.Join(t.TempDir(), "b.jsonl")
 	releaseNew := hold(t, other)
-	must(t, os.Rename(other+".lock", path+".lock")) // in one step: between a removal and a new file, the attempt could go on
+	must(t, os.Rename(other+".lock", path+".lock")) // in one step, so that the attempt cannot get in between
 	held.Store(true)
 	releaseOld()
 	for range 5 { // it has the old file by now, and waits again
