@@ -13,7 +13,8 @@ import (
 	"mailroom/orchestrator/sessions"
 )
 
-// Look says which agents want to be started. An agent that has a start command wants to be when it has mail.
+// Look returns the sessions that are to be started. A session with a start command is to be started when its agent
+// has messages.
 func ExampleSessions_Look() {
 	ctx := context.Background()
 	e, done := example.Open("architect")

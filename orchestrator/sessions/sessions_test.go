@@ -22,7 +22,7 @@ import (
 	"mailroom/tracing"
 )
 
-// sessions looks at the one agent that has a start command.
+// session returns the session of the one agent that has a start command.
 func session(f *enginetest.Fixture, s *sessions.Sessions) sessions.Session {
 	f.T.Helper()
 	list, err := s.Look(f.T.Context())
@@ -41,7 +41,7 @@ func begin(f *enginetest.Fixture, s *sessions.Sessions) *sessions.Begun {
 	return b
 }
 
-// addSession adds a, whose session the test plays, and returns who looks after it.
+// addSession adds agent a, whose session the test plays, and returns a Sessions.
 func addSession(f *enginetest.Fixture, deliver string) *sessions.Sessions {
 	f.T.Helper()
 	f.Add(agents.Update{Name: "b"})
@@ -49,8 +49,8 @@ func addSession(f *enginetest.Fixture, deliver string) *sessions.Sessions {
 	return sessions.New(f.Ledger)
 }
 
-// A start that never got a process is made again; one that did may have done its work, and is not repeated where nobody
-// can tell.
+// A start that never got a process is repeated. A start that got one may have done its work, and is not repeated if
+// nobody can tell.
 func TestRunsWhoseWatchdogDied(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -83,7 +83,7 @@ func TestRunsWhoseWatchdogDied(t *testing.T) {
 			if (again != nil) != c.again || again != nil && again.Unread != 1 {
 				t.Errorf("again: %+v", again)
 			}
-			// What the first watchdog knows after all comes too late, and changes nothing.
+			// A late report of the first watchdog changes nothing.
 			before := f.Rows(`SELECT * FROM agent_runs`)
 			if again != nil {
 				if err := s.End(t.Context(), b, sessions.RunEnd{Outcome: "late", Failed: true}); err != nil {
@@ -95,7 +95,7 @@ func TestRunsWhoseWatchdogDied(t *testing.T) {
 	}
 }
 
-// Messages for which a session was given up do not start it again; any that comes later does, be it in the same
+// Messages for which a session was given up do not start it again. Any later message does, even one in the same
 // millisecond.
 func TestWhatIsNewAfterGivingUp(t *testing.T) {
 	t.Parallel()
@@ -140,7 +140,7 @@ func TestWhatIsNewAfterGivingUp(t *testing.T) {
 	}
 }
 
-// A session that has ended works nowhere any more, whatever it said where.
+// An ended session no longer works anywhere, whatever its status was and in which session.
 func TestTheEndOfASessionIsEverywhere(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -159,8 +159,9 @@ func TestTheEndOfASessionIsEverywhere(t *testing.T) {
 		"third stopped")
 }
 
-// The lead of the team is told once when a started session ends, however it does, unless the agent has said so itself;
-// an ended session of the lead tells nobody. What cannot be told comes not back: it would start the session anew.
+// The lead of the team is notified once when a started session ends, in whatever way, unless the agent itself has
+// done so. The end of the lead's own session notifies nobody. A notice that cannot be delivered does not come back,
+// because it would start the session again.
 func TestLeadHearsOfTheEndOfASession(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "first")
@@ -220,7 +221,7 @@ func TestLeadHearsOfTheEndOfASession(t *testing.T) {
 		"0")
 }
 
-// Once there is a new message, a session that was given up has the whole ladder again.
+// Once there is a new message, a session that was given up has the whole retry schedule again.
 func TestLadderAfterItWasGivenUp(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -243,7 +244,7 @@ func TestLadderAfterItWasGivenUp(t *testing.T) {
 	}
 }
 
-// The end of a session whose agent was removed meanwhile is in the trace, and brings nothing of the agent back.
+// The end of a session whose agent was removed meanwhile is in the trace, and restores nothing of the agent.
 func TestASessionOfARemovedAgent(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -265,7 +266,7 @@ func TestASessionOfARemovedAgent(t *testing.T) {
 	}
 }
 
-// The manager is not told that its own session fails: that would start it again, for ever.
+// The manager is not notified of failures of its own session, because that would start it again forever.
 func TestTheManagersSessionFails(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -290,7 +291,7 @@ func TestTheManagersSessionFails(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_type FROM agent_message WHERE sender = 'system'`))
 }
 
-// A wait before the next start that a clock set forward and back has left is not waited for.
+// A wait before the next start that results from a clock set forward and back is ignored.
 func TestStartLadderWhenTheClockJumps(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -308,8 +309,8 @@ func TestStartLadderWhenTheClockJumps(t *testing.T) {
 	want.Equal(t, "it is wanted back from there", session(f, s).Wanted, true)
 }
 
-// What is delivered late, behind what was sent after it, starts a session as well; and what was acknowledged meanwhile
-// starts none.
+// A message that is delivered late, after messages that were sent later, also starts a session. A message that was
+// acknowledged meanwhile does not.
 func TestWhatComesLateStartsASession(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -347,7 +348,7 @@ func TestWhatComesLateStartsASession(t *testing.T) {
 	want.Equal(t, "wanted for what is acknowledged", session(f, s).Wanted, false)
 }
 
-// rang reports whether something has rung, once all goroutines of the bubble wait.
+// rang reports whether a ring is waiting once all goroutines of the bubble wait.
 func rang[E any](rings <-chan E) bool {
 	synctest.Wait()
 	select {
@@ -358,7 +359,8 @@ func rang[E any](rings <-chan E) bool {
 	}
 }
 
-// A delivery rings for an agent whose session may have to be started, whatever its transport; so does its coming back.
+// A delivery rings for an agent whose session may have to be started, whatever its transport. So does the agent's
+// return.
 func TestDeliveriesWakeWatchdogs(t *testing.T) {
 	t.Parallel()
 	for _, deliver := range []string{"inbox", "wire:a"} {
@@ -373,7 +375,7 @@ func TestDeliveriesWakeWatchdogs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer stop()
-			rang(wakeups) // for what was before
+			rang(wakeups) // for earlier events
 			want.Equal(t, "it rings for nothing", rang(wakeups), false)
 			want.Equal(t, "delivered", f.Deliver().Delivered, 1)
 			want.Equal(t, "it rings for the delivery", rang(wakeups), true)
@@ -396,8 +398,8 @@ func TestDeliveriesWakeWatchdogs(t *testing.T) {
 	}
 }
 
-// What why says of a message follows its session, and a failure shows the end of what was printed: whole lines, and
-// characters that are whole.
+// The output of `why` for a message reflects its session. A failure shows the end of the output, in whole lines and
+// whole characters.
 func TestWhySaysHowTheSessionStands(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -455,7 +457,7 @@ func TestWhySaysHowTheSessionStands(t *testing.T) {
 	want.Equal(t, "sessions in its story", strings.Count(strings.Join(names, " "), "start a"), 3)
 }
 
-// While an agent works in a session of an agent host, nothing starts another beside it.
+// While an agent works in a session of an agent host, no other session is started beside it.
 func TestNoneIsStartedBesideAHosts(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -481,9 +483,9 @@ func TestNoneIsStartedBesideAHosts(t *testing.T) {
 	}
 	happens(hosts.Ended)
 	want.Equal(t, "wanted once it is over", session(f, s).Wanted, true)
-	event.Process = process.ID{} // as Codex's daemon, which outlives its sessions
+	event.Process = process.ID{} // like Codex's daemon, which outlives its sessions
 	happens(hosts.Started)
-	f.Send("b", "a") // the first was shown
+	f.Send("b", "a") // the first message was shown
 	f.Deliver()
 	want.Equal(t, "wanted beside one that nothing wakes", session(f, s).Wanted, true)
 	happens(hosts.Woken)
@@ -494,7 +496,7 @@ func TestNoneIsStartedBesideAHosts(t *testing.T) {
 	want.Equal(t, "wanted when nothing was heard of that for long", session(f, s).Wanted, true)
 }
 
-// No session is started for an agent that is disabled, also not for what it has got before.
+// No session is started for a disabled agent, even for messages that it already has.
 func TestNoneIsStartedForADisabledAgent(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)

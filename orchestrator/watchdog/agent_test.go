@@ -26,7 +26,7 @@ import (
 	"mailroom/orchestrator/watchdog"
 )
 
-// TestMain lets the test program stand in for the command of an agent, and for a process with a watchdog.
+// TestMain lets the test program play an agent's command, or a process with a watchdog.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// openDatabase opens a database as another process would.
+// openDatabase opens a database like another process.
 func openDatabase(path string) *delivery.Engine {
 	r, err := router.Open(context.Background(), ledger.Options{
 		Path: path, Log: slog.New(slog.DiscardHandler),
@@ -56,7 +56,7 @@ func check(err error) {
 	}
 }
 
-// playWatchdog looks after a database until it gets SIGTERM or is killed. It delivers, too.
+// playWatchdog runs a watchdog for a database until it gets SIGTERM or is killed. It also delivers messages.
 func playWatchdog(path string) {
 	r := openDatabase(path)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
@@ -76,8 +76,8 @@ func playWatchdog(path string) {
 	os.Exit(0)
 }
 
-// playAgent is the command of an agent. It notes its start in the file $NOTES, and there also if another runs beside
-// it. Then it does what the test says over the socket $CONTROL, or, without one, reads all its mail and ends well.
+// playAgent is an agent's command. It records its start in the file $NOTES, and whether another session is running.
+// Then it follows the test's orders over the socket $CONTROL. Without a socket it reads all messages and succeeds.
 func playAgent() {
 	notes, err := os.OpenFile(os.Getenv("NOTES"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	check(err)
@@ -134,7 +134,7 @@ func obey(order []string) any {
 	return "done"
 }
 
-// fork starts what goes on when the session ends, in its group and with its slot.
+// fork starts a process that goes on when the session ends, in its group and with its slot.
 func fork() (pid int) {
 	child := exec.Command("sleep", "1000")
 	child.ExtraFiles = []*os.File{os.NewFile(3, "slot")}
@@ -142,7 +142,7 @@ func fork() (pid int) {
 	return child.Process.Pid
 }
 
-// readMail reads all that there is for the agent, and says how much that was.
+// readMail reads all messages of the agent and returns their number.
 func readMail() (n int) {
 	for {
 		some := readSome(1000)
@@ -152,7 +152,7 @@ func readMail() (n int) {
 	}
 }
 
-// readSome reads at most so many messages.
+// readSome reads at most limit messages.
 func readSome(limit int) int {
 	r := openDatabase(os.Getenv("MAILROOM_DB"))
 	defer r.Close()
@@ -162,7 +162,7 @@ func readSome(limit int) int {
 	return len(ms)
 }
 
-// actor is an agent's session, as the test sees it.
+// actor is an agent's session, controlled by the test.
 type actor struct {
 	t      *testing.T
 	line   net.Conn
@@ -176,7 +176,7 @@ type actor struct {
 	parent string // TRACEPARENT
 }
 
-// next waits for the next session to be started.
+// next waits for the start of the next session.
 func (f *fixture) next() *actor {
 	f.T.Helper()
 	line, err := f.control.Accept()
@@ -199,7 +199,7 @@ func (a *actor) hear() string {
 	return a.says.Text()
 }
 
-// do has the session do something that it survives.
+// do makes the session carry out an order that it survives.
 func (a *actor) do(order ...any) string {
 	a.t.Helper()
 	if _, err := fmt.Fprintln(a.line, order...); err != nil {
@@ -208,7 +208,7 @@ func (a *actor) do(order ...any) string {
 	return a.hear()
 }
 
-// end has the session do something that it does not survive.
+// end makes the session carry out an order that ends it.
 func (a *actor) end(order ...any) {
 	a.t.Helper()
 	if _, err := fmt.Fprintln(a.line, order...); err != nil {

@@ -18,9 +18,9 @@ import (
 	"mailroom/orchestrator/watchdog"
 )
 
-// The watchdog starts a program for the agent builder when there is mail for it. The program learns from its
-// environment for whom it works, and would read its messages with `mailroom wait`; builder of this example gets them as
-// lines of a file.
+// The watchdog starts a program for the agent builder when there are messages for it. The program gets the agent's
+// name in its environment, and would normally read its messages with `mailroom wait`. In this example builder gets
+// them as lines of a file.
 func ExampleRun() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

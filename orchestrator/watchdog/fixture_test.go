@@ -25,17 +25,17 @@ import (
 	"mailroom/orchestrator/watchdog"
 )
 
-// fixture is a database whose agents' sessions do what the test says.
+// fixture is a database whose agents' sessions are controlled by the test.
 type fixture struct {
 	*enginetest.Fixture
 	folder  string
 	control *net.UnixListener
 }
 
-// newFixture has the agents boss and pm. c may be nil, for the system's clock.
+// newFixture creates a fixture with the agents boss and pm. c may be nil, for the system's clock.
 func newFixture(t *testing.T, c *enginetest.Clock) *fixture {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "wd") // t.TempDir's may be too long for a socket
+	folder, err := os.MkdirTemp("", "wd") // t.TempDir's path may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,10 +61,10 @@ func newFixture(t *testing.T, c *enginetest.Clock) *fixture {
 	return f
 }
 
-// notes is where the sessions of an agent note that they were started.
+// notes returns the file in which the sessions of an agent record their starts.
 func (f *fixture) notes(agent string) string { return filepath.Join(f.folder, agent+".notes") }
 
-// addActor adds an agent whose sessions do what the test says.
+// addActor adds an agent whose sessions are controlled by the test.
 func (f *fixture) addActor(name string, change ...func(*agents.Update)) {
 	f.T.Helper()
 	f.addStarted(name, fmt.Sprintf("CONTROL='%s/c' ", f.folder), change...)
@@ -81,7 +81,7 @@ func (f *fixture) addStarted(name, environment string, change ...func(*agents.Up
 	f.Add(u)
 }
 
-// watch runs a watchdog in this process until the test ends, or stop is called.
+// watch runs a watchdog in this process until the test ends or stop is called.
 func (f *fixture) watch(change ...func(*watchdog.Watchdog)) (stop func()) {
 	f.T.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.T.Context()))
@@ -101,7 +101,7 @@ func (f *fixture) watch(change ...func(*watchdog.Watchdog)) (stop func()) {
 	return stop
 }
 
-// startWatchdog starts a watchdog in a process of its own.
+// startWatchdog starts a watchdog in a separate process.
 func (f *fixture) startWatchdog() *exec.Cmd {
 	f.T.Helper()
 	cmd := exec.Command(os.Args[0], "watchdog", f.Path)
@@ -137,7 +137,7 @@ func (f *fixture) task(recipient string) string {
 	return sent.MessageID
 }
 
-// until waits until a query gives one row.
+// until waits until a query returns one row with this text.
 func (f *fixture) until(row, query string, params ...any) {
 	f.T.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -172,7 +172,7 @@ func (f *fixture) run(agent string) sessions.Run {
 	return *s.Run
 }
 
-// starts counts how often an agent was started, by its own notes, which must say that no two ran at once.
+// starts returns how often an agent was started, by its own records, and fails if two sessions ran at once.
 func (f *fixture) starts(agent string) int {
 	f.T.Helper()
 	text, err := os.ReadFile(f.notes(agent))
@@ -185,9 +185,9 @@ func (f *fixture) starts(agent string) int {
 	return strings.Count(string(text), "start\n")
 }
 
-// left lists the processes that the sessions of an agent have noted that they left running.
+// left returns the background processes that the sessions of an agent have recorded.
 func (f *fixture) left(agent string) (pids []string) {
-	text, _ := os.ReadFile(f.notes(agent)) // none was started
+	text, _ := os.ReadFile(f.notes(agent)) // the file may not exist yet
 	for line := range strings.Lines(string(text)) {
 		if pid, found := strings.CutPrefix(line, "left "); found {
 			pids = append(pids, strings.TrimSpace(pid))

@@ -20,14 +20,14 @@ import (
 	"mailroom/orchestrator/sessions"
 )
 
-// A session that was lost with its watchdog, and is not started again since it may have done its work, has no lock any
-// more once that was noted.
+// A session that was lost with its watchdog, and is not started again because it may have done its work, no longer
+// has a lock once its end was recorded.
 func TestALostSessionKeepsNoLock(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	target := "jsonl:" + filepath.Join(f.folder, "mail.jsonl")
 	f.addActor("builder", func(u *agents.Update) { u.Deliver = &target })
-	f.addActor("zebra") // is looked at behind builder
+	f.addActor("zebra") // checked after builder
 	f.task("builder")
 	s := sessions.New(f.Ledger)
 	begun, err := s.Begin(t.Context(), "builder", "")
@@ -48,8 +48,8 @@ func TestALostSessionKeepsNoLock(t *testing.T) {
 	slot.Release()
 }
 
-// A session outlives the watchdog that started it, killed or stopped. Nobody starts a second one beside it, and when it
-// has ended, the next watchdog notes that, and what it printed, and starts the next for what is unread.
+// A session outlives its watchdog, whether killed or stopped. Nobody starts a second session beside it. When it has
+// ended, the next watchdog records the end and the output, and starts the next session for unread messages.
 func TestASessionOutlivesItsWatchdog(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(f *fixture) (stop func()){
@@ -105,7 +105,7 @@ func TestASessionOutlivesItsWatchdog(t *testing.T) {
 	}
 }
 
-// In a process that goes on without its watchdog, a session goes on, too, and its end is noted.
+// In a process that goes on without its watchdog, a session goes on too, and its end is recorded.
 func TestASessionOutlivesTheWatchInItsProcess(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -124,7 +124,7 @@ func TestASessionOutlivesTheWatchInItsProcess(t *testing.T) {
 		AND json_extract(attributes, '$.outcome') = 'exit status 0'`)
 }
 
-// A session that was started by a process that is gone is ended as well when its agent stops.
+// A session whose process has died is also ended when its agent stops.
 func TestShutdownEndsASessionWhoseWatchdogDied(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -144,8 +144,8 @@ func TestShutdownEndsASessionWhoseWatchdogDied(t *testing.T) {
 	f.until("stopped", presenceOf, "builder")
 }
 
-// What a session left running does not keep the next one from being started either when the watchdog that started it
-// was killed while it ran.
+// Background processes of a session do not prevent the start of the next even if the session's watchdog was killed
+// while it ran.
 func TestWhatASessionOfAKilledWatchdogLeavesRunning(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -168,7 +168,8 @@ func TestWhatASessionOfAKilledWatchdogLeavesRunning(t *testing.T) {
 	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
 }
 
-// What a session prints whose watchdog was killed does not fill the disk either: the next one sees to it.
+// The output of a session whose watchdog was killed does not fill the disk either, because the next watchdog bounds
+// it.
 func TestTheLogOfAnotherSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -195,8 +196,8 @@ func TestTheLogOfAnotherSession(t *testing.T) {
 	a.end("exit", 0)
 }
 
-// Two watchdogs, each killed and started again at any moment, while messages come in, and sessions leave something
-// running: no session runs beside another, and all messages are read.
+// Two watchdogs are repeatedly killed and restarted at any moment, while messages arrive and sessions leave
+// background processes. No session runs beside another, and all messages are read.
 func TestWatchdogsAreKilled(t *testing.T) {
 	t.Parallel()
 	kills := helper.Times(100)
@@ -222,7 +223,7 @@ func TestWatchdogsAreKilled(t *testing.T) {
 			f.task(agent)
 			sent++
 		}
-		// Kill it somewhere between the message and the end of its session: when the table shows a random step.
+		// Kill it between the message and the end of its session, when the table shows a random step.
 		step := []string{
 			`SELECT 1`,
 			`SELECT count(*) > 0 FROM agent_runs WHERE state = 'running'`,

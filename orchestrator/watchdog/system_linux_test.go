@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// noZombies fails when a child of this process has ended and nobody asked how. Other tests' children may be about to be
-// asked.
+// noZombies fails if a child of this process has ended and nobody has waited for it. Other tests may be about to
+// wait for theirs.
 func noZombies(t *testing.T) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -25,7 +25,7 @@ func noZombies(t *testing.T) {
 	t.Errorf("zombies: %q", zombies)
 }
 
-// children lists the children of this process in a state.
+// children returns the children of this process in a state.
 func children(state string) (found []string) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {

@@ -33,7 +33,7 @@ import (
 
 const presenceOf = `SELECT status FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`
 
-// A session is started for a message, told what for, and watched until it ends.
+// A session is started for a message, gets its environment, and is monitored until it ends.
 func TestASessionIsStartedForItsMessage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -79,7 +79,8 @@ func TestASessionIsStartedForItsMessage(t *testing.T) {
 	want.Equal(t, "pid in the span", said.PID, a.pid)
 }
 
-// What comes while a session runs starts the next one when it has ended; one that has read it all is the last.
+// A message that comes while a session runs starts the next session when that has ended. A session that has read
+// everything is the last.
 func TestWhatComesMeanwhileStartsTheNext(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -97,14 +98,14 @@ func TestWhatComesMeanwhileStartsTheNext(t *testing.T) {
 	want.Equal(t, "read", next.do("read"), "2")
 	next.end("exit", 0)
 	f.untilRun("builder", sessions.Ended)
-	f.addActor("zebra") // is looked at behind builder
+	f.addActor("zebra") // checked after builder
 	f.task("zebra")
 	want.Equal(t, "who is next", f.next().agent, "zebra")
 	want.Equal(t, "starts", f.run("builder").Starts, int64(2))
 	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
 }
 
-// A session that ends well and has read some of its messages is followed by another for the rest.
+// A session that succeeds and has read some of its messages is followed by another for the rest.
 func TestWhatIsLeftStartsTheNext(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -124,8 +125,8 @@ func TestWhatIsLeftStartsTheNext(t *testing.T) {
 	want.Equal(t, "failures", run.Failures, int64(0))
 }
 
-// Sessions that fail are started again on the ladder, to the millisecond, then given up until there is a new message.
-// The manager is told once.
+// Failing sessions are started again by the retry schedule, to the millisecond, then given up until there is a new
+// message. The manager is notified once.
 func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(a *actor){
@@ -146,7 +147,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 					f.Clock.Advance(wait - time.Millisecond)
 					f.task("zebra")
 					early := f.next()
-					want.Equal(t, "who starts a millisecond early", early.agent, "zebra") // builder was looked at before
+					want.Equal(t, "who starts a millisecond early", early.agent, "zebra") // builder was checked before
 					early.do("read")
 					early.end("exit", 0)
 					f.untilRun("zebra", sessions.Ended)
@@ -187,7 +188,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 	}
 }
 
-// A session that cannot be started at all has failed, and another command starts it at once.
+// A session that cannot be started has failed. A new command starts it at once.
 func TestSessionsThatCannotBeStarted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, enginetest.NewClock())
@@ -212,8 +213,8 @@ func TestSessionsThatCannotBeStarted(t *testing.T) {
 	want.Equal(t, "starts", f.untilRun("builder", sessions.Ended).Starts, int64(2))
 }
 
-// An agent whose messages go elsewhere is started when something was delivered there. Nobody knows what it reads: its
-// word that it ended well is taken, and after a failure it is started again.
+// The session of an agent with another transport is started after a delivery. Nobody can tell what such an agent
+// reads: its success is accepted, and after a failure it is started again.
 func TestSessionsBesideAnotherTransport(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, enginetest.NewClock())
@@ -245,7 +246,8 @@ func TestSessionsBesideAnotherTransport(t *testing.T) {
 	want.Equal(t, "starts by its own notes", f.starts("builder"), 5)
 }
 
-// Messages that try a transport start nobody, and neither do messages for an agent that has stopped; why says so.
+// Messages that test a transport start no session, and neither do messages for a stopped agent. The output of `why`
+// reports this.
 func TestWhatStartsNoSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -273,7 +275,7 @@ func TestWhatStartsNoSession(t *testing.T) {
 	want.Equal(t, "who is started once it works again", f.next().agent, "drawer")
 }
 
-// stop approves that an agent shuts down.
+// stop approves an agent's shutdown.
 func (f *fixture) stop(agent string) {
 	f.T.Helper()
 	d := orchestrator.Draft{Sender: "boss", Recipient: agent, Type: orchestrator.ShutdownRequest, SessionID: "default"}
@@ -295,8 +297,8 @@ func (f *fixture) stop(agent string) {
 	}
 }
 
-// An agent that approves its shutdown is ended, and so is what the transport exec runs for it: with SIGTERM, and those
-// that do not hear it with SIGKILL. That is no failure.
+// When an agent approves its shutdown, its session and the commands of the transport exec are ended, with SIGTERM,
+// or with SIGKILL if they ignore that. This is not a failure.
 func TestShutdownEndsTheSession(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -334,7 +336,7 @@ func TestShutdownEndsTheSession(t *testing.T) {
 	}
 }
 
-// What an agent runs that had stopped before the watchdog came is left alone: it began since.
+// Commands of an agent that stopped before the watchdog started are left alone, because they began later.
 func TestWhatBeganAfterTheShutdown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -355,7 +357,7 @@ func TestWhatBeganAfterTheShutdown(t *testing.T) {
 	}
 }
 
-// What a session leaves running in the background does not keep the next one from being started.
+// Background processes of a session do not prevent the start of the next.
 func TestWhatASessionLeavesRunning(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -373,7 +375,8 @@ func TestWhatASessionLeavesRunning(t *testing.T) {
 	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
 }
 
-// The end of a session is noted as soon as the database can be written again, and nobody starts the next one before.
+// The end of a session is recorded as soon as the database is writable again, and nobody starts the next one
+// before.
 func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -405,7 +408,7 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.end("exit", 0)
-	for range 3 { // time for it to fail to note the end
+	for range 3 { // time for attempts to record the end that fail
 		if _, err := messages.Send(t.Context(), impatient.Ledger,
 			orchestrator.Draft{Sender: "boss", Recipient: "pm"}); orchestrator.CodeOf(err) != orchestrator.Busy {
 			t.Fatalf("%v; want busy", err)
@@ -422,7 +425,7 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 		AND json_extract(attributes, '$.outcome') = 'exit status 0'`)
 }
 
-// A session that is silent past its limit goes on, and the manager is told once.
+// A session that is silent past its limit goes on, and the manager is notified once.
 func TestASilentSessionGoesOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, enginetest.NewClock())
@@ -451,7 +454,7 @@ func TestASilentSessionGoesOn(t *testing.T) {
 		len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'agent_timeout'`)), 1)
 }
 
-// killPID ends a process that a session has left behind.
+// killPID kills a background process of a session.
 func killPID(t *testing.T, pid string) {
 	n, err := strconv.Atoi(pid)
 	if err == nil {
