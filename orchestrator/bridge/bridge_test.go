@@ -7,8 +7,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestTakesInOnce: a file for an agent that reads its folder stays, as its delivery; one for any other agent goes
-// through that agent's own transport and is removed. Looking again changes nothing.
+// TestTakesInOnce checks that a file for an agent that reads its folder stays, as its delivery, and that a file for
+// any other agent goes through that agent's transport and is removed. Another check changes nothing.
 func TestTakesInOnce(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:")

@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestReadOnlyRoot: a root where nothing can be written is refused.
+// TestReadOnlyRoot checks that a read-only root is refused.
 func TestReadOnlyRoot(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -25,7 +25,7 @@ func TestReadOnlyRoot(t *testing.T) {
 	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.InvalidParams)
 }
 
-// TestRootTurnsReadOnly: while nothing can be written below the root, messages are still taken in, each once, and a
+// TestRootTurnsReadOnly checks that while the root is read-only, messages are still imported, each once, and that a
 // file that cannot be removed is a problem until it can.
 func TestRootTurnsReadOnly(t *testing.T) {
 	t.Parallel()
@@ -56,7 +56,7 @@ func TestRootTurnsReadOnly(t *testing.T) {
 	o.checkOnce()
 }
 
-// TestFullDatabase: while the database has no room, files wait where they are; nothing is lost and nothing is said
+// TestFullDatabase checks that while the database has no room, files wait, nothing is lost, and nothing is reported
 // twice.
 func TestFullDatabase(t *testing.T) {
 	t.Parallel()

@@ -15,8 +15,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// The agent developer knows nothing but files: it finds its messages in a folder, and puts its own into the folders of
-// others. Run does all the time what Once does here.
+// The agent developer uses only files: it finds its messages in a folder, and puts its own into the folders of
+// others. Run continuously does what Once does here.
 func ExampleOnce() {
 	ctx := context.Background()
 	e, done := example.Open("pm")

@@ -8,7 +8,7 @@ import (
 
 func init() { settled = 20 * time.Millisecond } // the tests wait for many acknowledgements
 
-// Settle sets how long a file must be missed, until the end of a test that does not run beside others.
+// Settle sets how long a file must be missing, until the end of a test that does not run in parallel with others.
 func Settle(t *testing.T, d time.Duration) {
 	t.Helper()
 	before := settled
@@ -16,8 +16,7 @@ func Settle(t *testing.T, d time.Duration) {
 	t.Cleanup(func() { settled = before })
 }
 
-// Remove removes a file of a folder of a root the way that a look does which has read this text before something else
-// happened.
+// Remove removes a file of a folder of a root like a check that has read text before meanwhile is called.
 func Remove(root *os.Root, folder, name, text string, meanwhile func()) error {
 	in, err := root.OpenRoot(folder)
 	if err != nil {
@@ -34,7 +33,7 @@ func Remove(root *os.Root, folder, name, text string, meanwhile func()) error {
 	return p.remove(in, folder, file{name, info}, []byte(text))
 }
 
-// Read reads a file that was listed before something else happened.
+// Read reads a file like a check that has listed it before meanwhile is called.
 func Read(in *os.Root, name string, meanwhile func()) ([]byte, error) {
 	info, err := in.Lstat(name)
 	if err != nil {
@@ -44,5 +43,5 @@ func Read(in *os.Root, name string, meanwhile func()) ([]byte, error) {
 	return file{name, info}.read(in, true)
 }
 
-// ErrMoved ends a look during which somebody moved what was looked at.
+// ErrMoved ends a check during which a file or folder was moved.
 var ErrMoved = errMoved

@@ -52,7 +52,7 @@ func (b *logbook) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// told counts the lines of warnings that hold a text.
+// told returns the number of warnings that contain a text.
 func (b *logbook) told(text string) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,8 +82,8 @@ func open(t *testing.T, db string, log slog.Handler) *delivery.Engine {
 	return r
 }
 
-// newOffice makes an office of agents; one whose name ends with ":" reads its folder, which it has made, and the others
-// their inboxes.
+// newOffice creates an office of agents. An agent whose name ends with ":" reads its folder, which is created; the
+// others read their inboxes.
 func newOffice(t *testing.T, agents ...string) *office {
 	t.Helper()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
@@ -115,7 +115,7 @@ func (o *office) options() bridge.Options {
 	return bridge.Options{Root: o.root, Name: "watchdog", Log: slog.New(o.log)}
 }
 
-// once makes one pass.
+// once calls Once.
 func (o *office) once() bridge.Counts {
 	o.T.Helper()
 	counts, err := bridge.Once(o.T.Context(), o.Engine, o.options())
@@ -134,7 +134,7 @@ func (o *office) path(names ...string) string {
 	return filepath.Join(append([]string{o.root}, names...)...)
 }
 
-// write writes a file as a finished one: its time is an hour ago.
+// write writes a file with a time of an hour ago, so that it counts as finished.
 func (o *office) write(text string, names ...string) {
 	o.T.Helper()
 	path := o.path(names...)
@@ -143,7 +143,7 @@ func (o *office) write(text string, names ...string) {
 	o.age(path)
 }
 
-// age makes a file look as if nobody had written to it for an hour.
+// age sets a file's time to an hour ago.
 func (o *office) age(path string) {
 	o.T.Helper()
 	at := time.Now().Add(-time.Hour)
@@ -155,7 +155,7 @@ func (o *office) exists(names ...string) bool {
 	return err == nil
 }
 
-// note is a message in document 002's form.
+// note returns a message in document 002's form.
 func note(id, from, to string) string {
 	return fmt.Sprintf(`{
   "id": %q,
@@ -173,7 +173,7 @@ func note(id, from, to string) string {
 `, id, from, to, id)
 }
 
-// later sets a file's time to so many milliseconds after a day of the past.
+// later sets a file's time to n milliseconds after a day in the past.
 func later(t *testing.T, path string, n int) {
 	t.Helper()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(n) * time.Millisecond)

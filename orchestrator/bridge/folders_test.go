@@ -99,7 +99,8 @@ var examples = map[string]string{
   },`,
 }
 
-// TestExamplesPassUnchanged: each of document 002's messages, dropped into one root, arrives in another, byte for byte.
+// TestExamplesPassUnchanged checks that each of document 002's messages, dropped into one root, arrives in another,
+// byte for byte.
 func TestExamplesPassUnchanged(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -124,7 +125,7 @@ func TestExamplesPassUnchanged(t *testing.T) {
 		o.write(text, path)
 	}
 	options := o.options()
-	options.Name = "guard" // so that the status update is a message like any other
+	options.Name = "guard" // so that the status update is an ordinary message
 	got, err := bridge.Once(t.Context(), o.Engine, options)
 	must(t, err)
 	want.Equal(t, "counts", got, bridge.Counts{TakenIn: len(files), Delivered: len(files)})
@@ -136,15 +137,15 @@ func TestExamplesPassUnchanged(t *testing.T) {
 	}
 }
 
-// TestDeliveredFilesAreKnown: what the dir transport wrote is not taken in, and is acknowledged when its recipient
-// removed it; so is what could not have come in as a file.
+// TestDeliveredFilesAreKnown checks that files written by the dir transport are not imported, and are acknowledged
+// when their recipient has removed them, even those that could not be imported.
 func TestDeliveredFilesAreKnown(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:")
 	list := strings.TrimSuffix(strings.Repeat("1,", 500_000), ",")
 	for _, d := range []orchestrator.Draft{
 		{Type: "note", Payload: []byte(`{"n":1}`)},
-		{Type: "question", Payload: []byte(`null`)}, // no payload of a question
+		{Type: "question", Payload: []byte(`null`)}, // not a valid payload of a question
 		{Type: "note", Payload: []byte(`{"n":[` + list + `]}`)},
 	} {
 		d.Sender, d.Recipient = "pm", "developer"
@@ -166,8 +167,8 @@ func TestDeliveredFilesAreKnown(t *testing.T) {
 	o.wantRows(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> '' AND read_at <> ''`, "3")
 }
 
-// TestOnlyWhatWasDeliveredIsAcknowledged: a message that is not delivered has no file, and one that went elsewhere has
-// none here.
+// TestOnlyWhatWasDeliveredIsAcknowledged checks that no message is acknowledged that is undelivered or was
+// delivered elsewhere, because it has no file here.
 func TestOnlyWhatWasDeliveredIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
@@ -195,7 +196,8 @@ func TestOnlyWhatWasDeliveredIsAcknowledged(t *testing.T) {
 	o.wantRows(`SELECT message_id FROM agent_message WHERE acknowledged_at <> ''`, pending)
 }
 
-// TestAnswersKeepWhatTheyAnswer: a replyTo that names a message of ours is kept as one; any other is kept as it stands.
+// TestAnswersKeepWhatTheyAnswer checks that a replyTo that names a known message becomes a reference, and that any
+// other is kept as text.
 func TestAnswersKeepWhatTheyAnswer(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm:", "developer:")
@@ -211,8 +213,8 @@ func TestAnswersKeepWhatTheyAnswer(t *testing.T) {
 	want.Equal(t, "replyTo as it leaves", letter.Of(&ms[0]).ReplyTo, "unheard-of")
 }
 
-// TestStatusUpdates: the watch deals with those that are for it, whatever its transport; they say what their sender
-// does.
+// TestStatusUpdates checks that the watch handles status updates to its own agent, whatever that agent's transport,
+// and that they set their sender's presence.
 func TestStatusUpdates(t *testing.T) {
 	t.Parallel()
 	for _, watchdog := range []string{"", "watchdog", "watchdog:"} {
@@ -242,15 +244,15 @@ func TestStatusUpdates(t *testing.T) {
 			o.wantRows(`SELECT group_concat(event, ' ')
 				FROM (SELECT event FROM message_trace WHERE message_id = 'working-0' ORDER BY id)`,
 				"created delivered read acknowledged")
-			update("working-0", "working") // once more, as after a kill before the file was removed
+			update("working-0", "working") // again, as after a kill before the file was removed
 			want.Equal(t, "counts of a repeat", o.once(), bridge.Counts{})
 			want.Equal(t, "the file is there", o.exists("watchdog", "working-0.json"), false)
 		})
 	}
 }
 
-// TestStatusUpdatesByTheTable: one that was delivered as a file, since the watch's agent reads its folder, is dealt
-// with too.
+// TestStatusUpdatesByTheTable checks that the watch also handles a status update that was delivered as a file
+// because its agent reads its folder.
 func TestStatusUpdatesByTheTable(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "developer", "watchdog:")
@@ -266,7 +268,7 @@ func TestStatusUpdatesByTheTable(t *testing.T) {
 	want.Equal(t, "files", len(entries), 0)
 }
 
-// TestStrictRoutes: where the setting wants it, a file that does not go the way of its type is a problem.
+// TestStrictRoutes checks that with the setting on, a file that does not follow the route of its type is a problem.
 func TestStrictRoutes(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:")
@@ -277,7 +279,7 @@ func TestStrictRoutes(t *testing.T) {
 	want.Equal(t, "counts", o.once(), bridge.Counts{Problems: 1})
 }
 
-// TestHardLinks: two names of one file are one message.
+// TestHardLinks checks that two names of one file are one message.
 func TestHardLinks(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
@@ -292,8 +294,9 @@ func TestHardLinks(t *testing.T) {
 	want.Equal(t, "files of qa", len(entries), 0)
 }
 
-// TestAFolderThatIsGone: what was delivered into a folder that was removed, or made anew, is not acknowledged. That is
-// said once for each folder, and what is delivered into the new one is acknowledged as ever.
+// TestAFolderThatIsGone checks that messages delivered into a folder that was removed or recreated are not
+// acknowledged. That is reported once for each folder. Messages delivered into the new folder are acknowledged as
+// usual.
 func TestAFolderThatIsGone(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:")
@@ -331,7 +334,7 @@ func TestAFolderThatIsGone(t *testing.T) {
 	o.wantRows(`SELECT path FROM bridge_problems`)
 }
 
-// TestOrderOfWriting: files are taken in, and go on, in the order in which they were written.
+// TestOrderOfWriting checks that files are imported and delivered in the order in which they were written.
 func TestOrderOfWriting(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa")
@@ -348,8 +351,8 @@ func TestOrderOfWriting(t *testing.T) {
 	o.wantRows(`SELECT message_id FROM agent_message ORDER BY seq`, order...)
 }
 
-// TestFilesThatChangeMeanwhile: what takes the place of a file between two steps of a look is neither read nor removed
-// in its stead, and a pipe does not make the look wait.
+// TestFilesThatChangeMeanwhile checks that a file that replaces another between two steps of a check is neither
+// read nor removed in its place, and that a pipe does not block the check.
 func TestFilesThatChangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -387,7 +390,7 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 			!errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("reading %s: %v", name, err)
 		}
-		_ = os.Remove(path) // it may be gone
+		_ = os.Remove(path) // it may already be removed
 		written("a message")
 		if err := bridge.Remove(root, "developer", "m.json", "a message", change); !errors.Is(err, bridge.ErrMoved) {
 			t.Errorf("removing %s: %v", name, err)
@@ -401,7 +404,7 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 	text, err := bridge.Read(in, "m.json", func() {})
 	must(t, err)
 	want.Equal(t, "text", string(text), "a message")
-	// another text in the same file of the same length and time is another message all the same
+	// another text in the same file, with the same length and time, is another message
 	if err := bridge.Remove(root, "developer", "m.json", "a message", func() { written("A MESSAGE") }); !errors.Is(err,
 		bridge.ErrMoved) {
 		t.Errorf("removing what was written over: %v", err)
@@ -414,8 +417,8 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 	want.Equal(t, "files on their way out", len(readNames(t, filepath.Join(top, ".mailroom"))), 0)
 }
 
-// TestFolderThatIsSwappedMeanwhile: what is removed is removed from the folder that was looked at, whatever has its
-// name by now.
+// TestFolderThatIsSwappedMeanwhile checks that a file is removed from the folder that was checked, even if another
+// folder has its name by now.
 func TestFolderThatIsSwappedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, swap := range map[string]func(top string) error{
@@ -432,7 +435,7 @@ func TestFolderThatIsSwappedMeanwhile(t *testing.T) {
 				must(t, os.Mkdir(filepath.Join(top, folder), 0o700))
 			}
 			must(t, os.WriteFile(filepath.Join(top, "developer", "m.json"), []byte("a message"), 0o600))
-			must(t, os.Link(filepath.Join(top, "developer", "m.json"), filepath.Join(top, "other", "m.json"))) // as like as can be
+			must(t, os.Link(filepath.Join(top, "developer", "m.json"), filepath.Join(top, "other", "m.json"))) // as similar as possible
 			root, err := os.OpenRoot(top)
 			must(t, err)
 			defer root.Close()

@@ -29,8 +29,9 @@ func (o *office) unacknowledged() int {
 	return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered' AND acknowledged_at = ''`)
 }
 
-// TestMovedRoot: the files of a root that was moved are their recipients' still. A watch over the new place, or over a
-// copy, removes nothing; once the agent reads there, what it removes is acknowledged.
+// TestMovedRoot checks that the files of a moved root still belong to their recipients. A watch over the new place,
+// or over a copy, removes nothing. Once the agent reads there, the messages whose files it removes are
+// acknowledged.
 func TestMovedRoot(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
@@ -58,7 +59,7 @@ func TestMovedRoot(t *testing.T) {
 	want.Equal(t, "acknowledged in the end", o.once().Acknowledged, 3)
 }
 
-// TestCopiedFolder: a folder that was made anew and has its files is not gone, be they copies or the files themselves.
+// TestCopiedFolder checks that a recreated folder with its files, copied or original, does not count as gone.
 func TestCopiedFolder(t *testing.T) {
 	t.Parallel()
 	for how, back := range map[string]func(o *office) error{
@@ -91,7 +92,7 @@ func TestCopiedFolder(t *testing.T) {
 	}
 }
 
-// TestRenamedInPlace: a file that got another name after it was taken in is there still.
+// TestRenamedInPlace checks that a file that was renamed after its import does not count as removed.
 func TestRenamedInPlace(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
@@ -103,8 +104,8 @@ func TestRenamedInPlace(t *testing.T) {
 	want.Equal(t, "acknowledged", o.once().Acknowledged, 1)
 }
 
-// TestMendedElsewhere: what kept a file from being taken in need not be in the file, and a watch that runs notices that
-// it is gone: a permission, a route that was strict, an agent's role.
+// TestMendedElsewhere checks that a running watch imports a file once a cause outside the file is gone that
+// prevented its import: a permission, a strict route, an agent's role.
 func TestMendedElsewhere(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "alice", "qa:")
@@ -131,7 +132,7 @@ func TestMendedElsewhere(t *testing.T) {
 	w.until(func() bool { return o.log.told("m2.json") == 1 })
 	set("off")
 	w.until(func() bool { return o.unacknowledged() == 2 })
-	if os.Geteuid() != 0 { // who may read everything
+	if os.Geteuid() != 0 { // the superuser may read everything
 		o.write(note("m3", "pm", "qa"), "qa", "m3.json")
 		must(t, os.Chmod(o.path("qa", "m3.json"), 0))
 		w.until(func() bool { return o.log.told("m3.json") == 1 })
@@ -140,7 +141,7 @@ func TestMendedElsewhere(t *testing.T) {
 	}
 }
 
-// TestStatusUpdateToAnybody: what a status_update says is known, whoever it is for.
+// TestStatusUpdateToAnybody checks that a status_update sets its sender's presence, whoever it is for.
 func TestStatusUpdateToAnybody(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm:", "developer")
@@ -149,7 +150,7 @@ func TestStatusUpdateToAnybody(t *testing.T) {
 	o.wantRows(`SELECT agent, status FROM presence`, "developer idle")
 }
 
-// TestSwappedFolder: the files of a folder are found again in another that takes its place between two looks.
+// TestSwappedFolder checks that files are found again in another folder that replaces theirs between two checks.
 func TestSwappedFolder(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
@@ -159,7 +160,7 @@ func TestSwappedFolder(t *testing.T) {
 	defer cancel()
 	options, looks := o.options(), 0
 	options.Rescan = 20 * time.Millisecond
-	options.Looked = func() { // the watch stands still in here
+	options.Looked = func() { // the watch waits here
 		switch looks++; {
 		case looks == 1:
 			must(t, os.Rename(o.path("qa"), o.path(".kept")))

@@ -19,13 +19,13 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// problem is something that stands where a message could, and what is said of it.
+// problem is an entry in the place of a message, with its expected report.
 type problem struct {
 	make func(o *office, path string)
 	says string
 }
 
-// problems are files in the folder of developer. outside is a folder somewhere else.
+// problems returns entries of developer's folder. outside is a folder elsewhere.
 func problems(outside string) map[string]problem {
 	return map[string]problem{
 		"empty":      {text(""), "the file is empty"},
@@ -66,8 +66,8 @@ func problems(outside string) map[string]problem {
 	}
 }
 
-// TestProblemsAreReportedOnce: what cannot be taken in stays where it is and is reported once, also across restarts.
-// When it changes it is looked at again; when it goes, or gets through, the report goes.
+// TestProblemsAreReportedOnce checks that a file that cannot be imported stays and is reported once, even across
+// restarts. It is checked again when it changes. Its report is deleted when it is removed or imported.
 func TestProblemsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -111,7 +111,7 @@ func text(s string) func(*office, string) {
 	}
 }
 
-// TestAForgottenProblemIsNew: the report goes with its file.
+// TestAForgottenProblemIsNew checks that a report is deleted with its file.
 func TestAForgottenProblemIsNew(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "developer:")
@@ -131,7 +131,8 @@ func TestAForgottenProblemIsNew(t *testing.T) {
 	o.wantRows(`SELECT path FROM bridge_problems`)
 }
 
-// TestUnfinishedFilesAreLeftAlone: what makes no sense and was written to a moment ago may be half of a message.
+// TestUnfinishedFilesAreLeftAlone checks that a recently written invalid file is left alone, because it may be
+// incomplete.
 func TestUnfinishedFilesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:")
@@ -145,12 +146,12 @@ func TestUnfinishedFilesAreLeftAlone(t *testing.T) {
 	o.wantRows(`SELECT path FROM bridge_problems`)
 
 	must(t, os.WriteFile(path, []byte("nonsense"), 0o600))
-	later := time.Now().Add(time.Hour) // whoever sets a file's time has finished writing it
+	later := time.Now().Add(time.Hour) // a time set explicitly means that the writer has finished
 	must(t, os.Chtimes(path, later, later))
 	want.Equal(t, "problems of a finished file", o.once().Problems, 1)
 }
 
-// TestUnknownAgents: a file from or to an agent that nobody knows waits, and is taken in once the agent is added.
+// TestUnknownAgents checks that a file from or to an unknown agent waits, and is imported once the agent is added.
 func TestUnknownAgents(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm")
@@ -170,7 +171,7 @@ func TestUnknownAgents(t *testing.T) {
 	o.wantRows(`SELECT path FROM bridge_problems`)
 }
 
-// TestAFullInboxTakesNoMore: a file for a recipient whose backlog is at its limit waits.
+// TestAFullInboxTakesNoMore checks that a file waits if its recipient's backlog is at its limit.
 func TestAFullInboxTakesNoMore(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer")
@@ -194,7 +195,7 @@ func TestAFullInboxTakesNoMore(t *testing.T) {
 	want.Equal(t, "problems", got.Problems, 0)
 }
 
-// TestHostileNames: names of files that a shell, a terminal or a table could stumble over.
+// TestHostileNames checks file names that could confuse a shell, a terminal or a table.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
@@ -238,8 +239,8 @@ func TestHostileNames(t *testing.T) {
 	o.wantRows(`SELECT path FROM bridge_problems`)
 }
 
-// TestFoldersThatAreNone: links are not followed, hidden folders and files in the root are nobody's inbox, and a folder
-// whose name is no agent's keeps its files.
+// TestFoldersThatAreNone checks that links are not followed, that hidden folders and files in the root are nobody's
+// inbox, and that a folder whose name is not an agent's keeps its files.
 func TestFoldersThatAreNone(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
@@ -277,7 +278,8 @@ func TestFoldersThatAreNone(t *testing.T) {
 	want.Equal(t, "problems", o.once().Problems, 0)
 }
 
-// TestUnreadable: a file and a folder that may not be read are problems; the rest goes on.
+// TestUnreadable checks that an unreadable file and an unreadable folder are problems, and that the rest is
+// processed.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	unprivileged(t, "unreadable")
@@ -291,7 +293,7 @@ func runUnreadable(t *testing.T, args []string) {
 	o.write(note("m3", "pm", "arch"), "arch", "m3.json")
 	must(t, os.Chmod(o.path("developer", "m1.json"), 0))
 	must(t, os.Chmod(o.path("qa"), 0))
-	must(t, os.Chmod(o.path("arch"), 0o644)) // it can be listed, and not entered
+	must(t, os.Chmod(o.path("arch"), 0o644)) // it can be listed, but not entered
 	got := o.once()
 	want.Equal(t, "taken in", got.TakenIn, 1)
 	want.Equal(t, "problems", got.Problems, 3)
@@ -302,7 +304,7 @@ func runUnreadable(t *testing.T, args []string) {
 	want.Equal(t, "problems", got.Problems, 1)
 }
 
-// TestReadOnlyFolder: what was taken in and cannot be removed is not taken in again.
+// TestReadOnlyFolder checks that a file that was imported and cannot be removed is not imported again.
 func TestReadOnlyFolder(t *testing.T) {
 	t.Parallel()
 	unprivileged(t, "read-only folder")
@@ -323,7 +325,7 @@ func runReadOnlyFolder(t *testing.T, args []string) {
 	}
 }
 
-// TestAnAgentThatIsAdded: a file that waits for its recipient comes in when that is added, and need not change.
+// TestAnAgentThatIsAdded checks that a waiting file is imported, without a change, once its recipient is added.
 func TestAnAgentThatIsAdded(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm")
@@ -338,7 +340,7 @@ func TestAnAgentThatIsAdded(t *testing.T) {
 	w.until(func() bool { return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 1 })
 }
 
-// TestAnotherRoot: a watch over a root below which nobody reads says so when others read elsewhere.
+// TestAnotherRoot checks the warning of a watch over a root below which nobody reads while others read elsewhere.
 func TestAnotherRoot(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")

@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// helperProcesses are what a test starts as a process of its own. They print what they are doing, line by line.
+// helperProcesses are run by tests as separate processes. They print their progress line by line.
 var helperProcesses = map[string]func(t *testing.T, args []string){
 	"watch": runWatch,
 	"drop":  runDrop,
@@ -24,7 +24,7 @@ var helperProcesses = map[string]func(t *testing.T, args []string){
 	"read-only folder": runReadOnlyFolder,
 }
 
-// unprivileged runs a helper process that gives up the superuser's rights, to whom everything is permitted.
+// unprivileged runs a helper process that gives up the superuser's rights, which would permit everything.
 func unprivileged(t *testing.T, name string) {
 	t.Helper()
 	top, err := os.MkdirTemp("", "unprivileged-") // t.TempDir is below a folder that only its owner may enter
@@ -34,7 +34,7 @@ func unprivileged(t *testing.T, name string) {
 	helper.Start(t, name, top).Wait()
 }
 
-// giveUpRights is what such a process does first. Its files go below top.
+// giveUpRights is the first step of such a process. Its files are created below top.
 func giveUpRights(t *testing.T, top string) {
 	t.Setenv("TMPDIR", top)
 	if os.Geteuid() == 0 {
@@ -45,10 +45,10 @@ func giveUpRights(t *testing.T, top string) {
 
 func TestHelperProcess(t *testing.T) { helper.RunTest(t, helperProcesses) }
 
-// say tells the test what the helper does. It is written at once: a kill loses nothing of it.
+// say prints the helper's progress. It writes at once, so that a kill loses nothing.
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// runWatch watches a root until SIGTERM: DATABASE ROOT. It says what is logged, when it has looked, and its counts.
+// runWatch watches a root until SIGTERM: DATABASE ROOT. It prints the log, the end of each check, and its counts.
 func runWatch(t *testing.T, args []string) {
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
 	defer stop()
@@ -62,8 +62,8 @@ func runWatch(t *testing.T, args []string) {
 	say("counts %+v", counts)
 }
 
-// runDrop writes as many messages as it is told to, as an agent would that knows nothing of Mailroom: ROOT NAME COUNT
-// WAY AGENT... Its files arrive whole when WAY is rename, and bit by bit when it is write.
+// runDrop writes a number of messages like an agent without Mailroom: ROOT NAME COUNT WAY AGENT... With the way
+// rename, files appear whole; with write, they appear piece by piece.
 func runDrop(t *testing.T, args []string) {
 	root, name, way, agents := args[0], args[1], args[3], args[4:]
 	count := 0
@@ -103,7 +103,7 @@ type watching struct {
 	stop   func() bridge.Counts
 }
 
-// watch starts a watch. One that rescans every hour looks only when the system reports a change.
+// watch starts a watch. With a rescan of an hour, it checks only when the system reports a change.
 func (o *office) watch(rescan time.Duration) *watching {
 	o.T.Helper()
 	ctx, cancel := context.WithCancel(o.T.Context())
@@ -139,7 +139,7 @@ func (o *office) watch(rescan time.Duration) *watching {
 	return w
 }
 
-// until returns once something holds after a look.
+// until returns when holds returns true after a check.
 func (w *watching) until(holds func() bool) {
 	w.t.Helper()
 	for !holds() {

@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// deliverNotes has pm send n notes to qa, and a look put them into its folder.
+// deliverNotes sends n notes from pm to qa and delivers them into qa's folder by a check.
 func (o *office) deliverNotes(n int) {
 	o.T.Helper()
 	for range n {
@@ -26,8 +26,8 @@ func (o *office) deliverNotes(n int) {
 	o.once()
 }
 
-// TestRemovedFolderAcknowledgesNothing: whoever removes a folder removes its files first, and a watch may look in
-// between.
+// TestRemovedFolderAcknowledgesNothing checks that nothing is acknowledged if a folder is removed. Its files are
+// removed first, and a watch may check in between.
 func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
@@ -36,7 +36,7 @@ func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	defer cancel()
 	options, looks := o.options(), 0
 	options.Rescan = 50 * time.Millisecond
-	options.Looked = func() { // the watch stands still in here
+	options.Looked = func() { // the watch waits here
 		switch looks++; {
 		case looks == 1:
 			for _, name := range readNames(t, o.path("qa")) {
@@ -56,8 +56,8 @@ func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	want.Equal(t, "acknowledged by the next", o.once().Acknowledged, 0)
 }
 
-// TestMissedForAMomentAcknowledgesNothing: however often a watch looks, a file must be missed for a while before it is
-// known that its folder stays.
+// TestMissedForAMomentAcknowledgesNothing checks that a file must be missing for a while, however often the watch
+// checks, because its folder may be about to be removed.
 func TestMissedForAMomentAcknowledgesNothing(t *testing.T) {
 	bridge.Settle(t, time.Hour)
 	o := newOffice(t, "pm", "qa:")
@@ -81,7 +81,8 @@ func TestMissedForAMomentAcknowledgesNothing(t *testing.T) {
 	want.Equal(t, "acknowledged", counts.Acknowledged, 0)
 }
 
-// TestEmptiedFolderAcknowledgesAll: a recipient that takes everything at one stroke has taken it.
+// TestEmptiedFolderAcknowledgesAll checks that all messages are acknowledged if a recipient takes all files at
+// once.
 func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
@@ -92,8 +93,8 @@ func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
 	want.Equal(t, "acknowledged", o.once().Acknowledged, 5)
 }
 
-// TestWhatWasOnItsWayOutIsFound: a watch that was killed while it removed files leaves them in a folder of its own; the
-// next one puts them back, replacing nothing, and deals with each as with any file.
+// TestWhatWasOnItsWayOutIsFound checks that the files left in the bin of a watch that was killed while removing
+// them are put back by the next watch, without replacing anything, and then processed like any file.
 func TestWhatWasOnItsWayOutIsFound(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa", "developer:")
@@ -110,8 +111,8 @@ func TestWhatWasOnItsWayOutIsFound(t *testing.T) {
 	want.Equal(t, "left", strings.Join(readNames(t, o.path(".mailroom")), " "), "clock")
 }
 
-// TestFreedNamesLoseNothing: writers give messages names that they use again and again, one as soon as the name is
-// free, the other over what is there as soon as that is in the table. Several watches take in all of them, each once.
+// TestFreedNamesLoseNothing checks writers that reuse file names, one as soon as the name is free, the other over
+// the old file as soon as that is in the table. Several watches import all messages, each once.
 func TestFreedNamesLoseNothing(t *testing.T) {
 	t.Parallel()
 	const messages = 150
@@ -124,7 +125,7 @@ func TestFreedNamesLoseNothing(t *testing.T) {
 		o.watch(20 * time.Millisecond)}
 	staged := filepath.Join(t.TempDir(), "next")
 	put := func(id, folder string, move func(from, to string) error) error {
-		_ = os.Remove(staged) // what was linked is a file of its own
+		_ = os.Remove(staged) // the link is a separate file
 		must(t, os.WriteFile(staged, []byte(note(id, "pm", folder)), 0o600))
 		return move(staged, o.path(folder, "msg.json"))
 	}
@@ -139,7 +140,7 @@ func TestFreedNamesLoseNothing(t *testing.T) {
 		for o.count(`SELECT count(*) FROM agent_message WHERE message_id = '`+id+`'`) == 0 {
 		}
 	}
-	// A folder is empty also while a watch has a file in its own folder, to see which message it is.
+	// A folder is also empty while a watch has a file in its bin, to check which message the file is.
 	watches[0].until(func() bool {
 		return len(readNames(t, o.path("qa")))+len(readNames(t, o.path("dev"))) == 0 &&
 			o.count(`SELECT count(*) FROM agent_message`) >= 2*messages
@@ -152,8 +153,8 @@ func TestFreedNamesLoseNothing(t *testing.T) {
 	want.Equal(t, "taken in", taken, 2*messages)
 }
 
-// TestSpanOfALook: what is taken in belongs to the look that found it, not to the whole run of the watch. The span says
-// how the look ended.
+// TestSpanOfALook checks that imported messages belong to the span of the check that found them, not to that of the
+// whole run of the watch. The span contains the result of the check.
 func TestSpanOfALook(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa")

@@ -30,7 +30,7 @@ func (o *office) count(query string) (n int) {
 	return n
 }
 
-// arrives has a program write a message into a folder, and waits until it is in the table.
+// arrives makes a program write a message into a folder, and waits until it is in the table.
 func (w *watching) arrives(o *office, id, folder, how string) {
 	w.t.Helper()
 	must(w.t, os.MkdirAll(o.path(folder), 0o700))
@@ -46,26 +46,27 @@ func (w *watching) acknowledged(o *office, id string) {
 	})
 }
 
-// TestHearsOfChanges: without looking around, the watch hears of files that come and go, and of folders that are made.
+// TestHearsOfChanges checks that without rescans, the watch is notified of files that come and go and of new
+// folders.
 func TestHearsOfChanges(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
 	w := o.watch(time.Hour)
 	w.arrives(o, "m1", "developer", "rename")
 	w.arrives(o, "m2", "developer", "write")
-	w.arrives(o, "m3", "qa", "rename") // a folder that was not there
+	w.arrives(o, "m3", "qa", "rename") // a new folder
 	w.arrives(o, "m4", "qa", "rename")
 	must(t, os.Remove(o.path("developer", "m1.json")))
 	<-w.looked
 	for i := 0; o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`) == 0; i++ {
-		must(t, os.Mkdir(o.path(fmt.Sprint("again", i)), 0o700)) // the file is removed when a later look misses it, too
+		must(t, os.Mkdir(o.path(fmt.Sprint("again", i)), 0o700)) // the file counts as removed when a later check misses it, too
 		<-w.looked
 	}
 	want.Equal(t, "taken in", w.stop().TakenIn, 4)
 }
 
-// TestFoldersThatComeAndGo: folders are removed, renamed and made anew. The watch makes neither a folder that is gone
-// nor the root; a root that is gone is reported until it is back.
+// TestFoldersThatComeAndGo checks a watch while folders are removed, renamed and recreated. The watch creates
+// neither a missing folder nor the root. A missing root is reported until it is back.
 func TestFoldersThatComeAndGo(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
@@ -101,8 +102,8 @@ func TestFoldersThatComeAndGo(t *testing.T) {
 	}
 }
 
-// TestMakesFoldersForDeliveriesOnly: whoever removes the folders, or all that is below the root, finds them gone,
-// whatever the watch hears meanwhile; a message makes the folder of its recipient anew.
+// TestMakesFoldersForDeliveriesOnly checks that folders stay removed, or everything below the root, whatever
+// changes the watch gets meanwhile. A message recreates the folder of its recipient.
 func TestMakesFoldersForDeliveriesOnly(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm:", "developer:", "qa")
@@ -112,14 +113,14 @@ func TestMakesFoldersForDeliveriesOnly(t *testing.T) {
 		for _, folder := range []string{"pm", "developer"} {
 			must(t, os.MkdirAll(o.path(folder), 0o700))
 		}
-		half := fmt.Sprintf("half%d.json", round) // is looked at with the clock of the file system
+		half := fmt.Sprintf("half%d.json", round) // checked with the clock of the file system
 		must(t, os.WriteFile(o.path("developer", half), []byte(`{"id":`), 0o600))
 		must(t, os.WriteFile(o.path("pm", "no message"), nil, 0o600))
 		for _, folder := range []string{"pm", "developer", ".mailroom"} {
 			must(t, os.RemoveAll(o.path(folder)))
 		}
 		id := fmt.Sprintf("m%d", round)
-		o.write(note(id, "pm", "qa"), "other", "stray") // of which a look tells, once it has the name of a message
+		o.write(note(id, "pm", "qa"), "other", "stray") // a check reports it once it has the name of a message
 		must(t, os.Rename(o.path("other", "stray"), o.path("other", id+".json")))
 		w.until(func() bool { return o.log.told(id+".json") == 1 })
 		want.Equal(t, "what is there", fmt.Sprint(readNames(t, o.root)), "[other]")
@@ -133,7 +134,7 @@ func TestMakesFoldersForDeliveriesOnly(t *testing.T) {
 	want.Equal(t, "pm has a folder", o.exists("pm"), false)
 }
 
-// TestDeliversBesideIt: the watch alone is enough for messages to be delivered, and counts them.
+// TestDeliversBesideIt checks that the watch alone delivers messages and counts them.
 func TestDeliversBesideIt(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:")
@@ -147,8 +148,8 @@ func TestDeliversBesideIt(t *testing.T) {
 	want.Equal(t, "delivered", w.stop().Delivered, 10)
 }
 
-// TestStatusUpdateUnderWay: a file that is the watch's own to deal with, and whose delivery is not settled yet, is
-// dealt with once it is.
+// TestStatusUpdateUnderWay checks that a file for the watch itself whose delivery is not settled yet is handled
+// once it is settled.
 func TestStatusUpdateUnderWay(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "developer", "watchdog:")
@@ -176,7 +177,7 @@ func TestStatusUpdateUnderWay(t *testing.T) {
 	o.checkOnce()
 }
 
-// TestReportsInTime: a file that stays half is reported once its writer has had its time.
+// TestReportsInTime checks that an incomplete file is reported once its writer has had enough time.
 func TestReportsInTime(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:")
@@ -186,9 +187,9 @@ func TestReportsInTime(t *testing.T) {
 	want.Equal(t, "problems", w.stop().Problems, 1)
 }
 
-// TestAThousandFilesAtOnce: programs drop a thousand files into inboxes, renamed into place and written bit by bit,
-// while messages go the other way. One watch or several, beside a daemon that delivers: each file and message is
-// handled once.
+// TestAThousandFilesAtOnce drops a thousand files into inboxes, renamed into place or written piece by piece, while
+// messages go the other way. There are one or several watches beside a daemon that delivers. Each file and each
+// message must be handled once.
 func TestAThousandFilesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, watches := range []int{1, 3} {
@@ -236,7 +237,7 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 	}
 }
 
-// thousand has other processes drop files while this one sends and delivers, and says how many of each there are.
+// thousand makes other processes drop files while this one sends and delivers, and returns the numbers of both.
 func (o *office) thousand() (files, sends int) {
 	o.T.Helper()
 	const droppers = 4
@@ -265,7 +266,7 @@ func (o *office) thousand() (files, sends int) {
 	return droppers * each, sends + 1
 }
 
-// counts stops a watch, which must have found nothing to complain of, and returns its answer.
+// counts stops a watch, which must not have found problems, and returns its counts.
 func counts(t *testing.T, h *helper.Process) (c bridge.Counts) {
 	t.Helper()
 	must(t, syscall.Kill(h.ID(), syscall.SIGTERM))
@@ -282,7 +283,7 @@ func counts(t *testing.T, h *helper.Process) (c bridge.Counts) {
 	return c
 }
 
-// files lists what stands in an agent's folder.
+// files returns the names in an agent's folder.
 func (o *office) files(agent string) (names []string) {
 	o.T.Helper()
 	entries, err := os.ReadDir(o.path(agent))
@@ -293,8 +294,7 @@ func (o *office) files(agent string) (names []string) {
 	return names
 }
 
-// checkOnce holds the trace to what must be true of it: each message was created, delivered and acknowledged once at
-// most.
+// checkOnce checks the trace: each message was created, delivered and acknowledged at most once.
 func (o *office) checkOnce() {
 	o.T.Helper()
 	o.wantRows(`SELECT message_id, event, count(*) FROM message_trace
@@ -304,8 +304,8 @@ func (o *office) checkOnce() {
 		WHERE NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id AND event = 'created')`)
 }
 
-// TestKilledWatches: watches, up to two at a time, are killed again and again while files come and go. Each file is one
-// message, none is lost, none is delivered twice, and what was removed is acknowledged.
+// TestKilledWatches repeatedly kills watches, up to two at a time, while files come and go. Each file must become
+// one message, none may be lost or delivered twice, and messages whose files were removed must be acknowledged.
 func TestKilledWatches(t *testing.T) {
 	t.Parallel()
 	rounds := helper.Times(200)
@@ -345,7 +345,7 @@ func TestKilledWatches(t *testing.T) {
 				removed[id] = true
 			}
 		}
-		for range rand.IntN(8) { // one for each file that was taken in, and a few more
+		for range rand.IntN(8) { // one for each imported file, and a few more
 			if _, ok := <-h.Lines; !ok {
 				break
 			}
@@ -354,7 +354,7 @@ func TestKilledWatches(t *testing.T) {
 	}
 	other.Kill()
 	o.once()
-	o.once() // what the last of the killed had leased is free now
+	o.once() // the leases of the last killed watch have ended
 	o.checkOnce()
 	want.Equal(t, "messages", o.count(`SELECT count(*) FROM agent_message`), dropped+rounds)
 	want.Equal(t, "delivered", o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`), dropped+rounds)

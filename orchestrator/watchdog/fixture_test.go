@@ -85,7 +85,7 @@ func (f *fixture) addStarted(name, environment string, change ...func(*agents.Up
 func (f *fixture) watch(change ...func(*watchdog.Watchdog)) (stop func()) {
 	f.T.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.T.Context()))
-	w := &watchdog.Watchdog{Ledger: f.Ledger, Log: slog.New(slog.DiscardHandler), Grace: time.Hour} // nothing needs SIGKILL
+	w := &watchdog.Watchdog{Ledger: f.Ledger, Log: slog.New(slog.DiscardHandler), Grace: time.Hour} // no SIGKILL
 	for _, c := range change {
 		c(w)
 	}

@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// arrival is a file for an agent behind the scripted transport.
+// arrival returns a file for an agent behind the scripted transport.
 func arrival(id, from, to string) letters.TakenIn {
 	return letters.TakenIn{
 		ID: id, Path: "/messages/" + id, Target: "wire:" + to, Mark: "noted",
@@ -23,7 +23,7 @@ func arrival(id, from, to string) letters.TakenIn {
 	}
 }
 
-// TestTakeInOnce: many processes that take in the same file make one message.
+// TestTakeInOnce checks that many processes that import the same file make one message.
 func TestTakeInOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -52,7 +52,7 @@ func TestTakeInOnce(t *testing.T) {
 		"delivered taken in from /messages/m1")
 }
 
-// TestTakeInRefusals: what a file says is held to the same bounds as what is sent.
+// TestTakeInRefusals checks that files are subject to the same limits as sent messages.
 func TestTakeInRefusals(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -101,7 +101,8 @@ func TestTakeInRefusals(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message ORDER BY 1`), "m1", "r1")
 }
 
-// TestEachPlaced: page after page, the archive too, each message once; what changed meanwhile is not acknowledged.
+// TestEachPlaced checks that EachPlaced returns each message once, over several pages and the archive, and that a
+// message that changed meanwhile is not acknowledged.
 func TestEachPlaced(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -111,7 +112,7 @@ func TestEachPlaced(t *testing.T) {
 		if _, err := letters.TakeIn(t.Context(), f.Ledger, arrival(fmt.Sprint("m", i), "a", "b")); err != nil {
 			t.Fatal(err)
 		}
-		if i == 600 { // so many go to the archive
+		if i == 600 { // the first 600 go to the archive
 			f.Clock.Advance(8 * 24 * 3600e9)
 			if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 				t.Fatal(err)
@@ -157,7 +158,7 @@ func TestEachPlaced(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message_archive WHERE acknowledged_at = ''`), "0")
 }
 
-// TestEachPlacedElsewhere: what was put elsewhere is not found.
+// TestEachPlacedElsewhere checks that messages delivered elsewhere are not found.
 func TestEachPlacedElsewhere(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -176,8 +177,8 @@ func TestEachPlacedElsewhere(t *testing.T) {
 	}
 }
 
-// TestTakeInDuringDelivery: a transport has put the file there and the delivery is not settled yet, or is about to put
-// it there. The file is the recipient's, whatever the note says.
+// TestTakeInDuringDelivery checks an import while a transport is about to write the file, or has written it but not
+// settled the delivery. The file belongs to the recipient, whatever the note contains.
 func TestTakeInDuringDelivery(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// What a transport has placed is read again and again, in the order of reading, until it is acknowledged, from the
-// archive too. What another transport had placed, or nobody has, is not.
+// Letters that a transport has delivered are read repeatedly, in reading order, until they are acknowledged, even
+// from the archive. Messages of other transports, or undelivered ones, are not read.
 func TestReadLetters(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
