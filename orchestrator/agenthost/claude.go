@@ -34,7 +34,8 @@ var claude = Host{
 			{Paths: func(p *Place) []string { return claudeSettings(p)[:1] },
 				Words: []Word{
 					{Text: "mailroom", Path: []string{"enabledMcpjsonServers"}, Project: true},
-					{Text: copilotEntry, Path: []string{"disabledMcpjsonServers"}, Project: true, Spare: true}, // it would ask about it
+					// Claude Code would ask about it.
+					{Text: copilotEntry, Path: []string{"disabledMcpjsonServers"}, Project: true, Spare: true},
 					{Text: "mcp__mailroom", Path: []string{"permissions", "allow"}, Unasked: true},
 				},
 				Hooks: []Entry{

@@ -435,7 +435,8 @@ func TestFolderThatIsSwappedMeanwhile(t *testing.T) {
 				must(t, os.Mkdir(filepath.Join(top, folder), 0o700))
 			}
 			must(t, os.WriteFile(filepath.Join(top, "developer", "m.json"), []byte("a message"), 0o600))
-			must(t, os.Link(filepath.Join(top, "developer", "m.json"), filepath.Join(top, "other", "m.json"))) // as similar as possible
+			// As similar as possible.
+			must(t, os.Link(filepath.Join(top, "developer", "m.json"), filepath.Join(top, "other", "m.json")))
 			root, err := os.OpenRoot(top)
 			must(t, err)
 			defer root.Close()

@@ -59,7 +59,8 @@ func TestHearsOfChanges(t *testing.T) {
 	must(t, os.Remove(o.path("developer", "m1.json")))
 	<-w.looked
 	for i := 0; o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`) == 0; i++ {
-		must(t, os.Mkdir(o.path(fmt.Sprint("again", i)), 0o700)) // the file counts as removed when a later check misses it, too
+		// The file counts as removed when a later check misses it, too.
+		must(t, os.Mkdir(o.path(fmt.Sprint("again", i)), 0o700))
 		<-w.looked
 	}
 	want.Equal(t, "taken in", w.stop().TakenIn, 4)

@@ -152,7 +152,8 @@ func TestHoldKeepsWhatIsWantedLater(t *testing.T) {
 	during := r.Send("alice", "bob", later, func(d *orchestrator.Draft) { d.AckWithin = 5 * time.Minute })
 	r.Clock.Advance(10 * time.Minute)
 	r.Deliver()
-	want.Rows(t, r.Rows(`SELECT count(*) FROM agent_message WHERE sender = 'system' AND message_type <> 'held'`), "0") // overdue
+	// Overdue.
+	want.Rows(t, r.Rows(`SELECT count(*) FROM agent_message WHERE sender = 'system' AND message_type <> 'held'`), "0")
 	let, n := r.letGo("alice", "bob")
 	want.Equal(t, "let go", let, true)
 	want.Equal(t, "messages", n, 2)
