@@ -34,15 +34,18 @@ type Draft struct {
 	ThreadID       string
 	SessionID      string
 	SessionNamed   bool // the sender gave SessionID explicitly; a repeat must give it too
-	// Earliest time of delivery, at most MaxNotBefore ahead and before the TTL ends. A past time means at once.
+	// NotBefore is the earliest time of delivery, at most MaxNotBefore ahead and before the TTL ends. A past time
+	// means at once.
 	NotBefore time.Time
 	Delay     time.Duration // like NotBefore, but counted from the send; set at most one of the two
-	// Notify the sender if nobody has acknowledged the message after this time; 1 s to 30 days, 0: never.
+	// AckWithin notifies the sender if nobody has acknowledged the message after this time; 1 s to 30 days, 0:
+	// never.
 	AckWithin time.Duration
-	// Acknowledge the message ReplyTo, if it was delivered to the sender, in the same transaction as the send.
+	// Acknowledges acknowledges the message ReplyTo, if it was delivered to the sender, in the same transaction as
+	// the send.
 	Acknowledges bool
-	// The message's ID, for one recipient only. An existing message with the same ID is a conflict. "": MakeID or
-	// the engine makes one.
+	// ID is the message's own ID, for one recipient only. An existing message with the same ID is a conflict. If ID
+	// is "", MakeID or the engine makes one.
 	ID          string
 	Origin      string // see Message.Origin
 	Wake        Wake   // limit on how a session may be woken; "": type and priority decide, see WakeRules.WakeOf
@@ -85,7 +88,7 @@ type Sent struct {
 	// Note for the sender, as the rest of a sentence: for example that the message waits for a device or is part of
 	// a long chain.
 	Note string `json:",omitempty"`
-	// Recipients whose messages stay here until the database is trusted.
+	// Withheld lists those of Recipients whose messages stay here until the database is trusted.
 	Withheld   []string `json:"-"`
 	Idempotent bool     // nothing was sent now; this is the result of the first send
 

@@ -86,7 +86,7 @@ type File struct {
 	Rule     *Rule               // a value of an object
 	Hooks    []Entry             // by event, in the object "hooks"
 	Script   string              // the program, in which the line `const COMMAND = []` is replaced
-	// The program that also serves the host's next generation. It replaces Script if the user asks for it.
+	// Next is the program that also serves the host's next generation. It replaces Script if the user asks for it.
 	Next string
 	Idle bool // the program wakes idle sessions; it is installed only if the user asks for it
 }

@@ -33,11 +33,12 @@ type Update struct {
 	AllowPrivate     *bool
 	Secret           *string // of its webhook, whsec_ and base64; "" generates a new one
 	Host             *string // the host of its files and commands; "" is any
-	// Variables of the daemon's environment to pass to its commands, see program.CheckPasses; "" is the default.
+	// PassEnv lists the variables of the daemon's environment to pass to its commands, see program.CheckPasses; ""
+	// is the default.
 	PassEnv *string
 	Wake    *string // wake rules for its sessions, see orchestrator.ParseWakeRules; "" is the default
-	// Whether the agent has a view of its inbox, for programs with plain SQL. By default a new agent has one if a
-	// table with the view's name exists.
+	// InboxView is whether the agent has a view of its inbox, for programs with plain SQL. By default a new agent
+	// has one if a table with the view's name exists.
 	InboxView *bool
 	Folder    string   // where the commands in the update, if any, are to run; "" is the current folder
 	Groups    []string // groups to join; they must exist

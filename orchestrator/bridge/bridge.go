@@ -29,7 +29,7 @@ import (
 // Options configures a watch.
 type Options struct {
 	Root string // the folder with the inbox folders; created if it is missing
-	// Agent in whose name the watch handles messages of type status_update; added if it is unknown.
+	// Name is the agent in whose name the watch handles messages of type status_update; added if it is unknown.
 	Name   string
 	Rescan time.Duration // interval of full checks, longer if a check takes long; 0: 1 s
 	Log    *slog.Logger  // nil: slog.Default()
@@ -43,11 +43,11 @@ type Options struct {
 // Counts is what a watch has done.
 type Counts struct {
 	TakenIn int `json:"taken_in"` // files that became messages
-	// Messages delivered, by any transport. While the watch runs, only deliveries that have ended count.
+	// Delivered counts messages, by any transport. While the watch runs, only deliveries that have ended count.
 	Delivered int `json:"delivered"`
-	// Messages whose recipients removed their files, and messages to the watch itself.
+	// Acknowledged counts messages whose recipients removed their files, and messages to the watch itself.
 	Acknowledged int `json:"acknowledged"`
-	// Files and folders below the root that currently need attention.
+	// Problems counts files and folders below the root that currently need attention.
 	Problems int `json:"problems"`
 }
 

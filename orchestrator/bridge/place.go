@@ -12,7 +12,7 @@ import (
 // note holds the fields that matter here of the dir transport's note. An imported file has a note, too.
 type note struct {
 	Inbox letter.Identity `json:"inbox"`
-	// The file's name, which need not be UTF-8. If empty, the name follows from the message's ID.
+	// File is the file's name, which need not be UTF-8. If empty, the name follows from the message's ID.
 	File []byte `json:"file,omitempty"`
 }
 

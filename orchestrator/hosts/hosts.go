@@ -75,7 +75,7 @@ type Event struct {
 	Session string     // the host's name of the session
 	Process process.ID // of the host; zero if no process proves that the session lives
 	Kind    Kind
-	// Nil if there is none. With Settled, it is set only for a session that another process has left.
+	// Transcript is nil if there is none. With Settled, it is set only for a session that another process has left.
 	Transcript Transcript
 
 	// Inner reports that the event happened in a subagent, whose model is not the session's. Such an event only
@@ -118,9 +118,9 @@ type Answer struct {
 	Left     int                    // messages that stay unread for a later event; after Nudge all of them
 	Size     int                    // bytes of the whole text, set by the caller that formats it
 	Digest   Digest                 // of unread messages that no event shows automatically
-	// Turns that messages have caused since the user's last prompt; set at Prompted.
+	// Turns is the number of turns that messages have caused since the user's last prompt; set at Prompted.
 	Turns int
-	// Another living session of the agent, set at Started, and at Prompted if it is new; "" is none.
+	// Other is another living session of the agent, set at Started, and at Prompted if it is new; "" is none.
 	Other string
 	// Quiet is how long further events of the kind Worked will find nothing to record or to show, unless somebody
 	// commits. 0 is unknown.

@@ -42,8 +42,8 @@ type Message struct {
 	ID        string `json:"id"`               // of the question or alert
 	Status    string `json:"status,omitempty"` // of a question that ended
 	Encrypted bool   `json:"encrypted,omitempty"`
-	// If Encrypted, an age file in base64; otherwise JSON. An encrypted body is omitted for the ntfy topic, whose app
-	// cannot decrypt it.
+	// Body is an age file in base64 if Encrypted, and JSON otherwise. An encrypted body is omitted for the ntfy
+	// topic, whose app cannot decrypt it.
 	Body string `json:"body,omitempty"`
 }
 

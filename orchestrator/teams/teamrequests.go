@@ -37,7 +37,8 @@ type Reply struct {
 	Kind      orchestrator.RequestKind // of the request
 	RequestID string
 	Approve   bool
-	// SessionID is the session, Sender the agent that was asked, Recipient the agent that asked.
+	// Draft is the answer: its SessionID is the session, its Sender the agent that was asked, its Recipient the
+	// agent that asked.
 	Draft orchestrator.Draft
 }
 

@@ -26,7 +26,7 @@ type Member struct {
 	Name string `json:"name"`
 	Role string `json:"role,omitempty"`
 	Lead bool   `json:"lead"`
-	// The operator or the user, who are not members; Role describes which one.
+	// BuiltIn marks the operator and the user, who are not members; Role describes which one.
 	BuiltIn          bool                        `json:"built_in,omitempty"`
 	Status           orchestrator.PresenceStatus `json:"status"`
 	Since            string                      `json:"since,omitempty"` // when it took that status

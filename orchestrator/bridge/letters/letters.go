@@ -24,11 +24,12 @@ type TakenIn struct {
 	ID     string
 	Path   string // of the file, for the trace
 	Target string // transport and root of the folder: dir:ROOT
-	// The note that this transport would have stored with the message if it had written the file; see Attempt.Mark.
+	// Mark is the note that this transport would have stored with the message if it had written the file; see
+	// Attempt.Mark.
 	Mark string
 	Done bool // store it as acknowledged
-	// Reason why it must not be stored. It is ignored if the message is already stored, because not every delivery
-	// could be imported.
+	// Fault is the reason why it must not be stored. It is ignored if the message is already stored, because not
+	// every delivery could be imported.
 	Fault error
 }
 
