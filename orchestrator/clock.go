@@ -11,26 +11,26 @@ import (
 	"mailroom/tracing"
 )
 
-// Stamp returns a time in the one form in which all times are stored (tracing.Layout), so that comparing text compares
-// times.
+// Stamp formats a time in the layout in which all times are stored (tracing.Layout). In this layout, comparing text
+// compares times.
 func Stamp(t time.Time) string {
-	b := t.UTC().AppendFormat(make([]byte, 0, len(tracing.Layout)), time.RFC3339) // which Go does without reading a layout
+	b := t.UTC().AppendFormat(make([]byte, 0, len(tracing.Layout)), time.RFC3339) // for RFC3339, Go parses no layout
 	ms := t.Nanosecond() / int(time.Millisecond)
 	return string(append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'))
 }
 
-// ParseStamp reads a stored time. It returns the zero time for one that somebody else wrote and that was not adopted
-// yet.
+// ParseStamp parses a stored time. It returns the zero time for text in another form, such as a time that another
+// program wrote and that was not adopted yet.
 func ParseStamp(s string) time.Time {
 	layout := tracing.Layout
 	if len(s) == len(layout) && s[19] == '.' && s[20] >= '0' && s[23] == 'Z' {
-		layout = time.RFC3339Nano // which Go reads several times faster
+		layout = time.RFC3339Nano // Go parses RFC3339Nano several times faster
 	}
 	t, _ := time.Parse(layout, s)
 	return t
 }
 
-// ClearPause is how long a job that works through many rows pauses between its transactions, so that others get a turn.
+// ClearPause is the pause between two transactions of a job that works through many rows. It lets other writers in.
 const ClearPause = 2 * time.Millisecond
 
 // Pause waits for d, or until ctx ends.
@@ -41,8 +41,8 @@ func Pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Until is how long it is until this machine's clock shows a multiple of a period. What a process does again and again
-// it does then, all at once: a processor that wakes up costs more than what it is woken for.
+// Until returns the time until this machine's clock shows a multiple of period. Periodic jobs of the process run at
+// these moments, all at once, because waking the processor costs more than the jobs.
 func Until(period time.Duration) time.Duration {
 	return period - time.Duration(time.Now().UnixNano())%period
 }
@@ -50,7 +50,7 @@ func Until(period time.Duration) time.Duration {
 // Day is 24 hours.
 const Day = 24 * time.Hour
 
-// ParseDuration reads a duration as Go writes it (30s, 1h30m), in days (7d), or as a bare number of seconds (300).
+// ParseDuration parses a duration in Go's form (30s, 1h30m), in days (7d), or as a plain number of seconds (300).
 func ParseDuration(s string) (time.Duration, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 && n <= math.MaxInt64/int64(time.Second) {
 		return time.Duration(n) * time.Second, nil
@@ -67,7 +67,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// FormatDuration returns a duration as ParseDuration reads it.
+// FormatDuration formats a duration in a form that ParseDuration accepts.
 func FormatDuration(d time.Duration) string {
 	if d >= Day && d%Day == 0 {
 		return strconv.FormatInt(int64(d/Day), 10) + "d"

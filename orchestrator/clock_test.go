@@ -8,7 +8,7 @@ import (
 	"mailroom/tracing"
 )
 
-// TestStamps: stamps are written and read as the time package does with their layout.
+// TestStamps checks that stamps are formatted and parsed as the time package does with their layout.
 func TestStamps(t *testing.T) {
 	zone := time.FixedZone("", 5400)
 	times := []time.Time{{}, time.Unix(0, 0), time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, zone), time.Date(99, 1, 1, 0, 0, 0, 0, zone)}

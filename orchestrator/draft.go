@@ -5,134 +5,140 @@ import (
 	"time"
 )
 
-// Bounds of a message. Source: contract, "The table".
+// Limits of a message. Source: contract, "The table".
 const (
 	MaxPayload   = 1 << 20 // bytes of JSON
 	MaxType      = 64      // bytes
 	MaxPriority  = 9
 	MaxTTL       = 30 * Day
-	MaxNotBefore = 30 * Day // how far ahead a sender may put the delivery
+	MaxNotBefore = 30 * Day // how far ahead a sender may schedule the delivery
 	MaxKey       = 256      // bytes of an idempotency key, a message id, a thread or session id
 	MaxText      = 8 << 10  // bytes of summary and context
 )
 
-// Draft is a message that is about to be sent. Sender and Recipient are required; the zero value of any other field
-// means what its comment says, or nothing.
+// Draft is a message to be sent. Sender and Recipient are required. The zero value of any other field has the
+// meaning that its comment gives, or means that the field is not set.
 type Draft struct {
 	Sender         string          // required: a known agent
 	Recipient      string          // required: a known agent, a group, or role:ROLE for every agent of a role
-	Type           string          // any word, at most 64 bytes
+	Type           string          // any word of at most 64 bytes
 	Payload        json.RawMessage // one JSON value of at most MaxPayload bytes; nil is null
 	MaxRetries     *int            // 0 to 100; nil: the setting retry.max_retries
 	Priority       int             // -9 to 9, higher first
-	TTL            time.Duration   // whole seconds, 1 s to 30 days; 0: none, the settings decide
-	IdempotencyKey string          // a repeat with the same key and content answers with the first result
-	ReplyTo        string          // message that this one answers; must exist
+	TTL            time.Duration   // whole seconds, 1 s to 30 days; 0: no TTL, the settings decide
+	IdempotencyKey string          // a repeat with the same key and content returns the first result
+	ReplyTo        string          // the message that this one answers; must exist
 	Summary        string
 	Context        string
 	Action         string // "", "queue" or "interrupt"
 	ThreadID       string
 	SessionID      string
-	SessionNamed   bool // the sender named SessionID, instead of just working there: a repeat must name it too
-	// deliver no earlier; at most MaxNotBefore ahead, and before the TTL ends. A past time is at once
+	SessionNamed   bool // the sender gave SessionID explicitly; a repeat must give it too
+	// NotBefore is the earliest time of delivery, at most MaxNotBefore ahead and before the TTL ends. A past time
+	// means at once.
 	NotBefore time.Time
-	Delay     time.Duration // the same, as long from the send; at most one of the two
-	// tell the sender when nobody has acknowledged it after this long; 1 s to 30 days, 0: never
+	Delay     time.Duration // like NotBefore, but counted from the send; set at most one of the two
+	// AckWithin notifies the sender if nobody has acknowledged the message after this time; 1 s to 30 days, 0:
+	// never.
 	AckWithin time.Duration
-	// acknowledge the message that ReplyTo names, if the sender got it, together with the send
+	// Acknowledges acknowledges the message ReplyTo, if it was delivered to the sender, in the same transaction as
+	// the send.
 	Acknowledges bool
-	// its own, for one recipient: another message with it is a conflict. "": MakeID, or the engine, makes one
+	// ID is the message's own ID, for one recipient only. An existing message with the same ID is a conflict. If ID
+	// is "", MakeID or the engine makes one.
 	ID          string
 	Origin      string // see Message.Origin
-	Wake        Wake   // what it may cost a session; "": its type and priority decide, see WakeRules.WakeOf
-	HoldUnknown bool   // keep a message to an unknown name until such an agent is added
-	Hops        int    // that it has besides those of an answer; see messages.Inherit
-	ChainAt     string // when the first message was sent that led to it; "" where Hops is 0
-	Direct      bool   // an answer that does not join the thread of what it answers
+	Wake        Wake   // limit on how a session may be woken; "": type and priority decide, see WakeRules.WakeOf
+	HoldUnknown bool   // hold a message to an unknown name until an agent with that name is added
+	Hops        int    // hops to count in addition to those of an answer; see messages.Inherit
+	ChainAt     string // when the first message of the chain was sent; "" if Hops is 0
+	Direct      bool   // the answer does not join the thread of the message that it answers
 
-	// Verdict reads what the message says to a team's request, which ReplyTo may name; the message then answers it, as
-	// a teammate would. An error is for the sender, who is asked and does not say it; no Verdict and no error is a
-	// message that answers nothing, and so is every message without the function.
+	// Verdict decides whether the message answers the team request that ReplyTo may name. If Verdict returns a
+	// verdict, the message answers the request as a teammate's would. If the content is unclear, Verdict returns an
+	// error; the send fails with this error if the sender is the agent that was asked. If Verdict returns neither, or
+	// if Verdict is nil, the message answers no request.
 	Verdict func(Asked) (*Verdict, error)
 
-	// Presence is what the sender says that it does in the session SessionID, or else in DefaultSession; it is noted
-	// together with the send. "" says nothing. A repeat of an idempotency key notes nothing.
+	// Presence is the sender's presence in the session SessionID, or else in DefaultSession. It is stored in the
+	// same transaction as the send. "" leaves the presence unchanged. A repeat of an idempotency key stores
+	// nothing.
 	Presence PresenceStatus
 
-	// MakeID names the message, or each one to a member of a group; nil leaves that to the engine. It is called within
-	// the transaction with the time that is stored as CreatedAt, and its sequence is the first, from 1, whose id is
-	// free among all messages that are kept. It must have an id of its own for every sequence, of 1 to 256 bytes, and
-	// may be called again.
+	// MakeID returns the ID of the message, or of each copy to a member of a group. If MakeID is nil, the engine
+	// makes the IDs. MakeID is called within the transaction, with the time that is stored as CreatedAt and with
+	// sequence numbers counting from 1; the first ID that no kept message has is used. It must return a different
+	// ID of 1 to 256 bytes for every sequence number, and may be called again.
 	MakeID func(recipient string, at time.Time, sequence int) string
 
-	Post string // the thread's own row of the message
+	Post string // ID of the thread's own row of the message
 }
 
 // Sent is the result of sending a Draft.
 type Sent struct {
-	MessageID   string   // of the only row; for a group the multicast id
+	MessageID   string   // of the only row; for a group the multicast ID
 	MulticastID string   // "" unless the recipient is a group
 	MessageIDs  []string // one per recipient, in the order of Recipients
-	Recipients  []string // the agents that get it
+	Recipients  []string // the agents that receive the message
 	Status      Status   // Pending
 	CreatedAt   string
-	NotBefore   string `json:",omitempty"` // when it is delivered at the earliest; "" is at once
-	Held        bool   // kept for an agent that nobody has added yet
+	NotBefore   string `json:",omitempty"` // earliest time of delivery; "" is at once
+	Held        bool   // kept for an agent that has not been added yet
 	Origin      string `json:",omitempty"` // the draft's
-	// what its sender should know of it, as the rest of a sentence: that it waits for a device, or is part of a long
-	// chain
+	// Note for the sender, as the rest of a sentence: for example that the message waits for a device or is part of
+	// a long chain.
 	Note string `json:",omitempty"`
-	// those of Recipients whose messages stay here until the database is trusted
+	// Withheld lists those of Recipients whose messages stay here until the database is trusted.
 	Withheld   []string `json:"-"`
-	Idempotent bool     // true: nothing was sent now, this is the first send's answer
+	Idempotent bool     // nothing was sent now; this is the result of the first send
 
-	// Of an answer.
-	Type      string         // its message_type, if it decides a team's request and has another than the draft
-	Joined    string         // the thread in which it stands, since what it answers does
-	Outside   string         // why it does not, though what it answers stands in one
-	RequestID string         // of a team: the request that it answers, or that it is
-	Presence  PresenceStatus // of the sender in a team's session, afterwards; "" if it has not changed
+	// Fields of an answer.
+	Type      string         // its message_type, if it decides a team request and differs from the draft's
+	Joined    string         // the thread that it joined, because the message that it answers is in it
+	Outside   string         // why it did not join the thread of the message that it answers
+	RequestID string         // ID of the team request that it answers or makes
+	Presence  PresenceStatus // the sender's presence in a team's session afterwards; "" if unchanged
 }
 
-// Asked is a team's request, as the agent that was asked sees it.
+// Asked is a team request, as the agent that was asked sees it.
 type Asked struct {
 	RequestID string
 	Kind      RequestKind
 }
 
-// Verdict is what an agent answers to a team's request.
+// Verdict is an agent's answer to a team request.
 type Verdict struct {
 	Approve bool
 
-	// The message that goes to the one who asked: an answer as a teammate would have written it.
+	// The message to the agent that asked, in the form in which a teammate would write it.
 	Type    string
 	Payload json.RawMessage // compact JSON
 	Summary string
 }
 
-// RequestKind is what a teammate is asked to approve. Source: document 001, "Structured Protocol Messages".
+// RequestKind is the kind of a team request. Source: document 001, "Structured Protocol Messages".
 type RequestKind string
 
-// The kinds of requests: that a teammate shuts down, and that it approves a plan.
+// The kinds of requests: that a teammate shuts down, and that a plan is approved.
 const (
 	Shutdown     RequestKind = "shutdown"
 	PlanApproval RequestKind = "plan_approval"
 )
 
-// DefaultSession is the session of callers that name none.
+// DefaultSession is the session of callers that name no session.
 const DefaultSession = "default"
 
-// PresenceStatus is what an agent was last known to do in a session.
+// PresenceStatus is an agent's last reported activity in a session.
 type PresenceStatus string
 
-// The presences. A stopped agent takes no part in broadcasts until it joins anew.
+// The presences. A stopped agent takes no part in broadcasts until it joins again.
 const (
 	Working PresenceStatus = "working"
 	Idle    PresenceStatus = "idle"
 	Stopped PresenceStatus = "stopped"
 )
 
-// The types of the messages by which members of a team ask and answer each other. Source: document 001.
+// The types of the messages with which members of a team ask and answer each other. Source: document 001.
 const (
 	ShutdownRequest      = string(Shutdown) + "_request"
 	ShutdownResponse     = string(Shutdown) + "_response"

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// Code names a kind of failure, and never changes. Compare codes, never the texts of errors. A surface maps them to
-// exit statuses, HTTP statuses or MCP errors. Source: contract, "The command line".
+// Code identifies a kind of failure. A code never changes; compare codes, never the texts of errors. The command
+// line, the HTTP server and the MCP server map codes to exit statuses, HTTP statuses or MCP errors. Source:
+// contract, "The command line".
 type Code string
 
 // The codes, one per row of the contract's table.
@@ -27,17 +28,17 @@ const (
 	Internal         Code = "internal"
 )
 
-// Error is a failure that says what was refused and what to do about it. The zero value of every field but Code and
-// Message means that it does not apply.
+// Error describes a failure: what was refused, and what to do about it. The zero value of every field except Code
+// and Message means that the field does not apply.
 type Error struct {
 	Code       Code
-	Message    string // what happened, to what
+	Message    string // what happened, and to which object
 	Hint       string // what to do next
 	MessageID  string
 	Recipient  string
 	RetryCount *int
-	Details    map[string]any // further keys of the JSON answer
-	Unknown    string         // name of an agent that nobody has, which is what is wrong
+	Details    map[string]any // further keys of the JSON response
+	Unknown    string         // the agent name that does not exist, if that is the failure
 	Err        error          // cause
 }
 
@@ -58,7 +59,7 @@ func (e *Error) WithoutHint() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// CodeOf returns the code of the Error in err's chain; Internal if there is none.
+// CodeOf returns the code of the Error in err's chain, or Internal if the chain has none.
 func CodeOf(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -66,19 +67,20 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// Errorf returns an Error without a hint. It does not set Err: for an error with a cause, fill in the struct.
+// Errorf returns an Error without a hint. It does not set Err. For an error with a cause, fill in the struct.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// InvalidParam returns an Error of the code InvalidParams that names the parameter, in its text and in its Details.
+// InvalidParam returns an Error with the code InvalidParams that names the parameter in its text and in its
+// Details.
 func InvalidParam(parameter, format string, args ...any) *Error {
 	e := Errorf(InvalidParams, "%s: %s", parameter, fmt.Sprintf(format, args...))
 	e.Details = map[string]any{"parameter": parameter}
 	return e
 }
 
-// WithHint sets the hint, which says what to do next, and returns e.
+// WithHint sets the hint (what to do next) and returns e.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e

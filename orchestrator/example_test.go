@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/example"
 )
 
-// The errors of the engine have codes, also when somebody wrapped them. Programs compare codes, and show people the
-// text.
+// The errors of the engine have codes, even if they are wrapped. Programs compare codes and show the text to
+// people.
 func ExampleCodeOf() {
 	ctx := context.Background()
 	e, done := example.Open("architect")

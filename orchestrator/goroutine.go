@@ -7,10 +7,10 @@ import (
 	"runtime/debug"
 )
 
-// GoSafe starts f in a goroutine of its own. All goroutines of the program start here: a panic that nobody recovers
-// ends the program with status 2, which Mailroom never uses, so a panic of f is logged with its stack and ends f alone.
-// What f must leave behind in any case (a closed channel, a released lock) belongs in its own deferred calls. A nil log
-// is slog.Default().
+// GoSafe runs f in a new goroutine. If f panics, GoSafe logs the panic with its stack, and only f ends. An
+// unrecovered panic would end the program with status 2, which Mailroom never uses; therefore all goroutines of the
+// program start here. Cleanup that must happen in any case (closing a channel, releasing a lock) belongs in f's own
+// deferred calls. A nil log means slog.Default().
 func GoSafe(name string, log *slog.Logger, f func()) {
 	go func() {
 		defer func() {
@@ -23,8 +23,8 @@ func GoSafe(name string, log *slog.Logger, f func()) {
 	}()
 }
 
-// Background starts f in a goroutine as GoSafe does. Its context ends with ctx, or when stop is called, which returns
-// when f has ended.
+// Background runs f in a new goroutine and recovers its panics, like GoSafe. The context of f ends when ctx ends or
+// stop is called. Stop waits until f has returned.
 func Background(ctx context.Context, name string, log *slog.Logger, f func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

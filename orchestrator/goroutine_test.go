@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// chanWriter hands every line that is logged to a test.
+// chanWriter sends every logged line to a test.
 type chanWriter chan string
 
 func (w chanWriter) Write(p []byte) (int, error) {
@@ -27,8 +27,8 @@ func TestGoSafeLogsAPanicWithItsStack(t *testing.T) {
 	}
 }
 
-// TestBackground: stop ends the context of what runs and waits for its end, and returns also when that came before, be
-// it by a panic, or when it is called again.
+// TestBackground checks that stop ends the context and waits for the function, and that it returns even if the
+// function ended before, also by a panic, or if stop is called again.
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	ended := false

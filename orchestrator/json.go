@@ -8,13 +8,13 @@ import (
 	"unicode/utf16"
 )
 
-// JSON returns v as JSON, like json.Marshal, but with <, > and & as they are, and Mended.
+// JSON encodes v like json.Marshal, but does not escape <, > and &, and replaces lone surrogates as Mended does.
 func JSON(v any) ([]byte, error) {
 	text, err := Unmended(v)
 	return Mended(text), err
 }
 
-// Unmended is JSON for what is still to be checked: it leaves half of a surrogate pair where it stands.
+// Unmended encodes v without HTML escapes and keeps lone surrogates, so that the caller can still detect them.
 func Unmended(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -25,8 +25,8 @@ func Unmended(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Mended puts U+FFFD in place of each half of a surrogate pair that stands alone in JSON text, such as \ud83d: strict
-// readers give up on all of a text that has one. It changes text itself, whose length stays, and returns it.
+// Mended replaces each lone surrogate in JSON text, such as \ud83d, by \ufffd and returns text. Strict parsers
+// reject a whole text that contains a lone surrogate. Mended changes text in place; the length stays the same.
 func Mended(text []byte) []byte {
 	for at := halfPair(text, 0); at >= 0; at = halfPair(text, at+escape) {
 		copy(text[at:], `\ufffd`)
@@ -34,8 +34,8 @@ func Mended(text []byte) []byte {
 	return text
 }
 
-// CheckPairs refuses JSON text in which half of a surrogate pair stands alone, in a value or a key. Error:
-// invalid_params, which names the parameter.
+// CheckPairs returns an error if JSON text contains a lone surrogate, in a value or in a key. The error is
+// invalid_params and names the parameter.
 func CheckPairs(parameter string, text []byte) error {
 	at := halfPair(text, 0)
 	if at < 0 {
@@ -46,15 +46,14 @@ func CheckPairs(parameter string, text []byte) error {
 			text[at:at+escape])
 }
 
-// WithoutMark returns a text without the byte order mark of UTF-8 at its beginning, which PowerShell and some editors
-// write.
+// WithoutMark returns text without a leading UTF-8 byte order mark, which PowerShell and some editors write.
 func WithoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
 
-// escape is how many bytes \ud83d has.
+// escape is the length of \ud83d in bytes.
 const escape = len(`\ud83d`)
 
-// halfPair returns where the first half of a surrogate pair stands alone in JSON text, from a place on that is not
-// within an escape; -1 if there is none. Most texts have no \u at all, and are not looked at further.
+// halfPair returns the index of the first lone surrogate in JSON text, or -1 if there is none. The search starts at
+// from, which must not be within an escape. Most texts contain no \u at all, so halfPair checks for that first.
 func halfPair(text []byte, from int) int {
 	if !bytes.Contains(text[from:], []byte(`\u`)) {
 		return -1
@@ -78,7 +77,8 @@ func halfPair(text []byte, from int) int {
 	}
 }
 
-// unitAt returns the UTF-16 unit that an escape at the beginning of a text stands for; -1 if none does.
+// unitAt returns the UTF-16 code unit of the \u escape at the beginning of text, or -1 if text begins with no such
+// escape.
 func unitAt(text []byte) rune {
 	if len(text) < escape || text[0] != '\\' || text[1] != 'u' {
 		return -1
@@ -90,7 +90,7 @@ func unitAt(text []byte) rune {
 	return rune(unit)
 }
 
-// JSONString returns a text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+// JSONString returns s as a JSON string. Bytes that are not valid UTF-8 become U+FFFD.
 func JSONString(s string) json.RawMessage {
 	text, err := JSON(strings.ToValidUTF8(s, "\uFFFD"))
 	if err != nil {
@@ -99,7 +99,8 @@ func JSONString(s string) json.RawMessage {
 	return text
 }
 
-// Compacted returns JSON without space between its tokens. Anything else is returned as it is.
+// Compacted returns JSON without space between its tokens. If text is not valid JSON, Compacted returns it
+// unchanged.
 func Compacted(text json.RawMessage) []byte {
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {

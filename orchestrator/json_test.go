@@ -8,7 +8,7 @@ import (
 	"unicode/utf16"
 )
 
-// halves are JSON texts with halves of surrogate pairs that stand alone, and what stands there once they are Mended.
+// halves maps JSON texts with lone surrogates to the texts after Mended.
 var halves = map[string]string{
 	`"cut \ud83d"`:                   `"cut \ufffd"`,
 	`"\uD83D"`:                       `"\ufffd"`,
@@ -23,7 +23,7 @@ var halves = map[string]string{
 	`"\n\"\ud83d😀\u00e9"`:            `"\n\"\ufffd😀\u00e9"`,
 }
 
-// wholes are texts that must stay as they are.
+// wholes lists texts that must stay unchanged.
 var wholes = []string{
 	``, `null`, `"\ud83d\ude00"`, `"\\ud83d"`, `"\\\\ud83d \u0041"`, `"\u65e5\u672c\ud83D\uDE00\ufffd"`,
 	`{"\ud83d\ude00":"\t\"\\"}`,
@@ -56,8 +56,8 @@ func TestHalfPairs(t *testing.T) {
 	}
 }
 
-// FuzzMended: what is mended is the JSON that Go reads in the text, has no half of a pair left, and is as long as it
-// was.
+// FuzzMended checks that a mended text is JSON with the value that Go reads in the original, contains no lone
+// surrogate, and has the same length.
 func FuzzMended(f *testing.F) {
 	for text := range halves {
 		f.Add(text)
@@ -72,7 +72,7 @@ func FuzzMended(f *testing.F) {
 		var before, after any
 		mended := Mended([]byte(text))
 		if json.Unmarshal([]byte(text), &before) != nil {
-			t.Skip() // a number beyond all bounds
+			t.Skip() // a number out of range
 		}
 		if err := json.Unmarshal(mended, &after); err != nil || len(mended) != len(text) {
 			t.Fatalf("%s: %s, %v", text, mended, err)
@@ -88,7 +88,7 @@ func FuzzMended(f *testing.F) {
 	})
 }
 
-// firstHalf finds half of a pair, as a strict reader does that goes from unit to unit.
+// firstHalf finds a lone surrogate in the way of a strict parser, unit by unit.
 func firstHalf(text []byte) string {
 	var high rune
 	for i := 0; i < len(text); i++ {
@@ -113,7 +113,7 @@ func firstHalf(text []byte) string {
 	return ""
 }
 
-// BenchmarkCheckPairs: what a send pays for the check of its line.
+// BenchmarkCheckPairs measures the cost of the check for a send.
 func BenchmarkCheckPairs(b *testing.B) {
 	for name, text := range map[string]string{
 		"plain": `{"sender":"a","recipient":"b","message_type":"note","payload":{"n":12345,"text":"look at the build \"now\""}}`,

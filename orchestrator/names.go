@@ -7,38 +7,39 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// maxName is the longest agent or group name, in bytes.
+// maxName is the maximum length of an agent or group name, in bytes.
 const maxName = 57
 
-// Operator is the name of whoever types in a shell of this machine without saying as whom. It has an inbox as agents
-// have, is always there and belongs to no group or team. It is no proof of a person: who can open the file can act as
-// it. Over the network only a session of the console does, to which whoever can open the file has let a browser in.
+// Operator is the name of a user at a shell of this machine who does not say whom they act as. The operator has an
+// inbox like an agent, always exists, and belongs to no group or team. The name does not prove that a person acts:
+// anyone who can open the database file can act as the operator. Over the network, only a console session can; such
+// a session is admitted by someone who can open the file.
 const Operator = "operator"
 
-// User is the name of the person who runs the agents. It is no agent: nobody acts under it, and it belongs to no group,
-// but anybody can write to it. Its transport, `person`, turns a message into a question or an alert for that
-// person's devices. Source: signal.md, "Life of a question".
+// User is the name of the person who runs the agents. User is not an agent: nobody acts under this name and it
+// belongs to no group, but anyone can write to it. Its transport, `person`, turns a message into a question or an
+// alert for that person's devices. Source: signal.md, "Life of a question".
 const User = "user"
 
-// BuiltIns says who is behind the names that always exist and are no agents.
+// BuiltIns describes the names that always exist and are not agents.
 var BuiltIns = map[string]string{
 	Operator: "the person who runs commands in a shell on this machine",
 	User:     "the person who runs the agents and answers on a phone",
 }
 
-// Auto stands for an agent of its own for each process of an agent host; see hosts.NameOf.
+// Auto stands for a separate agent for each process of an agent host; see hosts.NameOf.
 const Auto = "auto"
 
-// IsBuiltIn reports whether a name is that of the operator or the user, who are always there and are no agents.
+// IsBuiltIn reports whether name is Operator or User, which always exist and are not agents.
 func IsBuiltIn(name string) bool { return BuiltIns[name] != "" }
 
-// ReservedNames are names that no agent can have: their inbox views would clash with tables, or they mean something
-// else.
+// ReservedNames lists the names that no agent can have, because their inbox views would clash with tables or
+// because they have another meaning.
 var ReservedNames = []string{"agent", Auto, Everyone, User, Operator, SystemSender}
 
-// CheckName checks the name of an agent or a group, and returns it in lower case. A name is a letter, then up to 56
-// letters, digits, '_' or '-'; case does not matter. kind names it in the error, such as "recipient". Error:
-// invalid_params.
+// CheckName checks the name of an agent or a group and returns it in lower case. A name is a letter followed by up
+// to 56 letters, digits, '_' or '-'; case does not matter. The error, invalid_params, calls the name by its kind,
+// such as "recipient".
 func CheckName(kind, name string) (string, error) {
 	if len(name) > maxName {
 		return "", Errorf(InvalidParams, "the %s name has %d bytes, but the limit is %d", kind, len(name), maxName)
@@ -51,7 +52,8 @@ func CheckName(kind, name string) (string, error) {
 	return folded, nil
 }
 
-// plainName is the hint for what is not a name but holds one, as in "@bob" and "bob,"; "" if it is none of these.
+// plainName returns a hint for text that contains names but is not one, such as "@bob" or "bob,". Otherwise it
+// returns "".
 func plainName(text string) string {
 	words := strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ';' || c == ' ' })
 	for i, word := range words {
@@ -68,8 +70,8 @@ func plainName(text string) string {
 	return ""
 }
 
-// FoldName returns a name with its ASCII letters in lower case. Other letters stay as they are, so that no two names
-// that look different become one: U+212A, the Kelvin sign, is no k.
+// FoldName returns name with its ASCII letters in lower case. It leaves other letters unchanged, so that no two
+// names that look different become the same: U+212A, the Kelvin sign, does not become k.
 func FoldName(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'A' && c <= 'Z' {
@@ -79,7 +81,7 @@ func FoldName(name string) string {
 	}, name)
 }
 
-// CheckNewName checks a name as CheckName does, and that an agent or a group may be given it: some names are reserved.
+// CheckNewName checks name as CheckName does, and returns an error if the name is reserved.
 func CheckNewName(kind, name string) (string, error) {
 	folded, err := CheckName(kind, name)
 	if err != nil {
@@ -106,7 +108,7 @@ func IsName(s string) bool {
 		strings.Trim(s, "-0123456789_abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// DidYouMean returns the hint for a name that nobody has: the known names that are most similar to it.
+// DidYouMean returns a hint with the known names most similar to name, or "" if none is similar.
 func DidYouMean(name string, known []string) string {
 	if near := nearest.Nearest(name, known); len(near) > 0 {
 		return "Did you mean " + strings.Join(near, " or ") + "?"
@@ -114,8 +116,8 @@ func DidYouMean(name string, known []string) string {
 	return ""
 }
 
-// WithUnknown notes that the failure is about a name that nobody has, with the known names that are most similar to it,
-// and returns e.
+// WithUnknown records that the failure is about an unknown name, adds the known names most similar to it, and
+// returns e.
 func (e *Error) WithUnknown(name string, known []string) *Error {
 	e.Unknown = name
 	if near := nearest.Nearest(name, known); len(near) > 0 {
@@ -124,7 +126,7 @@ func (e *Error) WithUnknown(name string, known []string) *Error {
 	return e
 }
 
-// AddIt returns the hint how to add an agent, for a name that nobody has yet.
+// AddIt returns a hint how to add an agent with a name that does not exist yet.
 func AddIt(name string) string {
 	if slices.Contains(ReservedNames, FoldName(name)) {
 		return "The name is reserved, so an agent cannot have it"
@@ -135,20 +137,20 @@ func AddIt(name string) string {
 	return "To add the agent, run `mailroom agent add " + name + "`"
 }
 
-// MeantOrAdd returns the hint for the name of an agent that nobody has: the known names that are most similar to it,
-// and how to add it.
+// MeantOrAdd returns the hint for an unknown agent name: the known names most similar to it, and how to add the
+// agent.
 func MeantOrAdd(name string, known []string) string {
 	return strings.TrimSpace(DidYouMean(name, known) + " " + AddIt(name))
 }
 
-// RolePrefix begins a recipient that stands for every agent of a role, as in role:reviewer.
+// RolePrefix begins a recipient that stands for every agent with a role, as in role:reviewer.
 const RolePrefix = "role:"
 
-// maxRole is the longest role, in bytes.
+// maxRole is the maximum length of a role, in bytes.
 const maxRole = 256
 
-// CheckRecipient checks whom a message is for, and returns that as it is stored: the name of an agent or a group, see
-// CheckName, or role:ROLE for every agent of a role. Error: invalid_params.
+// CheckRecipient checks a recipient and returns it as it is stored: the name of an agent or a group (see
+// CheckName), or role:ROLE for every agent with a role. Error: invalid_params.
 func CheckRecipient(kind, recipient string) (string, error) {
 	role, is := strings.CutPrefix(recipient, RolePrefix)
 	if !is {

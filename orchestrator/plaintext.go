@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Unseen reports whether a character shows nothing of its own, but steers, hides or reorders what is around it: the
-// control characters of a terminal, the format characters of Unicode (directions, zero width, tags), separators of
-// lines and paragraphs, and fillers. The selectors of a variant, as in emoji, are none, but for those that no font
-// needs and that can hide a text.
+// Unseen reports whether r is invisible but steers, hides or reorders the text around it: terminal control
+// characters, Unicode format characters (directions, zero width, tags), line and paragraph separators, and fillers.
+// Variation selectors, as in emoji, do not count, except those from U+E0100 to U+E01EF, which no font needs and
+// which can hide text.
 func Unseen(r rune) bool {
 	if r < 0x7f {
 		return r < ' '
@@ -18,8 +18,8 @@ func Unseen(r rune) bool {
 		r >= 0xE0100 && r <= 0xE01EF
 }
 
-// CheckText checks a text of a message or a thread: it has at most limit bytes, and can be stored as it is. what names
-// it in the error. Error: invalid_params.
+// CheckText checks a text of a message or a thread: it has at most limit bytes, is valid UTF-8 and contains no NUL.
+// The error, invalid_params, calls the text by the name what.
 func CheckText(what, text string, limit int) error {
 	switch {
 	case len(text) > limit:
@@ -30,8 +30,9 @@ func CheckText(what, text string, limit int) error {
 	return nil
 }
 
-// CheckPlain checks a text that is shown within a line of ours, such as a message's type or a thread's name: it must
-// hold no character that could make the line look like another. what names it in the error. Error: invalid_params.
+// CheckPlain checks a text that is shown within a line of Mailroom's output, such as a message type or a thread
+// name. The text must contain no character that could make the line look like another. The error, invalid_params,
+// calls the text by the name what.
 func CheckPlain(what, text string) error {
 	for i, r := range text {
 		switch {

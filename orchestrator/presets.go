@@ -2,7 +2,7 @@ package orchestrator
 
 import "encoding/json"
 
-// Doorbell is the spec of a schedule that runs whenever somebody sends, and whenever something is due.
+// Doorbell is the spec of a schedule that runs whenever a message is sent and whenever work falls due.
 const Doorbell = "@doorbell"
 
 // Schedule is a command that a daemon (`mailroom serve`) runs at set times.
@@ -12,7 +12,7 @@ type Schedule struct {
 	Command   string          `json:"command"`
 	Params    json.RawMessage `json:"params"`
 	Enabled   bool            `json:"enabled"`
-	LastRunAt string          `json:"last_run_at"` // "" for never; runs more often than every minute are not recorded
+	LastRunAt string          `json:"last_run_at"` // "" for never; runs more often than once a minute are not recorded
 	CreatedAt string          `json:"created_at"`
 	Problem   string          `json:"problem,omitempty"` // why no daemon can run it
 }
@@ -26,5 +26,5 @@ var PresetSchedules = []Schedule{
 	{Name: "checkpoint", Spec: "@every 5m", Command: "checkpoint", Params: json.RawMessage(`{}`)},
 }
 
-// PresetGroups are the groups of a new database; they are empty. Source: contract, "Who is known".
+// PresetGroups are the groups of a new database. They are empty. Source: contract, "Who is known".
 var PresetGroups = []string{"builders", "council", "intelligence"}

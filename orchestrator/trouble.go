@@ -1,10 +1,10 @@
 package orchestrator
 
-// Trouble remembers how something that is done repeatedly failed last, so that a failure that lasts is logged only
-// once. The zero value means that it did not fail.
+// Trouble remembers the last failure of a repeated operation, so that a lasting failure is logged only once. The
+// zero value means that the operation has not failed.
 type Trouble struct{ said string }
 
-// Changed notes how it went this time, and reports whether to log that: a new failure, or the end of one.
+// Changed records the latest result and reports whether to log it: a new failure, or the end of a failure.
 func (t *Trouble) Changed(err error) bool {
 	before := t.said
 	if t.said = ""; err != nil {

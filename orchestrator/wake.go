@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// Wake says whether a message may start a turn of its recipient's session in an agent host (now), only prolong one
-// (rest), or neither (never). Whoever asks for messages, by a command or a tool, gets all of them.
+// Wake controls how a message affects its recipient's session in an agent host: it may start a turn (now), only
+// prolong a turn (rest), or neither (never). A command or a tool that asks for messages gets all of them.
 type Wake string
 
-// The wakes, from the dearest to the cheapest.
+// The wakes, from the strongest to the weakest.
 const (
-	WakeNow   Wake = "now"   // it wakes an idle session, and a turn does not end without it
-	WakeRest  Wake = "rest"  // it wakes no idle session, but a turn does not end without it
-	WakeNever Wake = "never" // nor does a turn go on for it: it is shown beside others, or in a turn that goes on anyway
+	WakeNow   Wake = "now"   // wakes an idle session, and a turn does not end without it
+	WakeRest  Wake = "rest"  // wakes no idle session, but a turn does not end without it
+	WakeNever Wake = "never" // no turn starts or goes on for it: shown beside others, or in a turn that goes on anyway
 )
 
-// Wakes are all of them.
+// Wakes lists all wakes, strongest first.
 var Wakes = []Wake{WakeNow, WakeRest, WakeNever}
 
-// AtLeast reports whether w is as strong as other, or stronger. Both must be of Wakes.
+// AtLeast reports whether w is at least as strong as other. Both must be in Wakes.
 func (w Wake) AtLeast(other Wake) bool { return slices.Index(Wakes, w) <= slices.Index(Wakes, other) }
 
-// WakeRules are the wakes that a recipient wants messages to have, by their types in upper case; under "" that of all
-// other types, where rest makes no message dearer.
+// WakeRules maps message types, in upper case, to the wakes that a recipient sets for them. The key "" holds the
+// rule for all other types; there, rest makes no message stronger.
 type WakeRules map[string]Wake
 
-// ParseWakeRules reads rules: WAKE, for all types, and TYPE=WAKE, separated by commas. An empty text has none. Error:
-// invalid_params.
+// ParseWakeRules parses rules separated by commas: WAKE for all types, TYPE=WAKE for one type. An empty text
+// contains no rules. Error: invalid_params.
 func ParseWakeRules(text string) (WakeRules, error) {
 	rules := WakeRules{}
 	if strings.TrimSpace(text) == "" {
@@ -53,7 +53,7 @@ func ParseWakeRules(text string) (WakeRules, error) {
 	return rules, nil
 }
 
-// String returns the rules as ParseWakeRules reads them.
+// String formats the rules in a form that ParseWakeRules accepts.
 func (rules WakeRules) String() string {
 	var list []string
 	for _, kind := range slices.Sorted(maps.Keys(rules)) {
@@ -66,9 +66,9 @@ func (rules WakeRules) String() string {
 	return strings.Join(list, ",")
 }
 
-// WakeOf returns the wake of a message to a recipient with these rules, and who wants it so: m's recipient, its sender,
-// or nobody (""). Then interrupts wake, what confirms (ACK, PONG) or has a low priority never does, what tells how
-// something stands (STATUS), or is told by Mailroom itself, comes with the rest, and everything else wakes.
+// WakeOf returns the wake of a message to a recipient with these rules, and who set it: m's recipient, its sender,
+// or nobody (""). If nobody set it, interrupts are now; confirmations (ACK, PONG) and messages of low priority are
+// never; status messages (STATUS) and messages of Mailroom itself are rest; all others are now.
 func (rules WakeRules) WakeOf(m *Message) (wake Wake, wantedBy string) {
 	kind := strings.ToUpper(m.Type)
 	if wake, ruled := rules[kind]; ruled && kind != "" {
@@ -81,10 +81,10 @@ func (rules WakeRules) WakeOf(m *Message) (wake Wake, wantedBy string) {
 	return wake, wantedBy
 }
 
-// usualWake is WakeOf without rules. kind is the type in upper case.
+// usualWake returns the wake of a message without a recipient's rules. kind is the type in upper case.
 func usualWake(m *Message, kind string) (wake Wake, wantedBy string) {
 	switch {
-	case slices.Contains(Wakes, m.Wake): // by hand, anything can be written
+	case slices.Contains(Wakes, m.Wake): // a row written by hand can hold any text
 		return m.Wake, m.Sender
 	case m.Action == "interrupt":
 		return WakeNow, ""

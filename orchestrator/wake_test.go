@@ -7,7 +7,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// What nobody has said anything about wakes by what it is.
+// Messages without any rule have the wake of their type.
 func TestWakeOf(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Plural returns a number of things in words: "1 agent", "2 agents".
+// Plural formats a count with its noun: "1 agent", "2 agents".
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -21,7 +21,7 @@ func ShellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// Clip shortens a text that somebody else wrote to 64 bytes and dots, to be quoted in a message.
+// Clip cuts a text from outside to 64 bytes and appends dots, so that it can be quoted in a message.
 func Clip(s string) string {
 	if len(s) > 64 {
 		return strings.ToValidUTF8(s[:64], "") + "..."
@@ -29,14 +29,14 @@ func Clip(s string) string {
 	return s
 }
 
-// maxSaid bounds what an error holds of a command's last output, in bytes. The trace has more.
+// maxSaid is the maximum length of a command's output in an error, in bytes. The trace holds more.
 const maxSaid = 300
 
-// LastLines returns the end of what a command printed, in whole lines if they are short enough.
+// LastLines returns the end of a command's output, in whole lines if they are short enough.
 func LastLines(output string) string {
 	output = strings.TrimSpace(output)
 	if len(output) > maxSaid {
-		output = strings.ToValidUTF8(output[len(output)-maxSaid:], "") // the cut may go through a character
+		output = strings.ToValidUTF8(output[len(output)-maxSaid:], "") // the cut may split a character
 		if _, whole, found := strings.Cut(output, "\n"); found {
 			output = whole
 		}
@@ -44,5 +44,5 @@ func LastLines(output string) string {
 	return output
 }
 
-// Alphanumeric are the letters and digits of ASCII.
+// Alphanumeric holds the ASCII digits and letters.
 const Alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -1,6 +1,7 @@
-// Package agenthost describes agent hosts, programs such as Claude Code in whose sessions models work. A file describes each
-// host that `mailroom connect` can connect. The package also finds out in which host a process runs: some hosts run the hooks
-// and start the servers of tools that were configured for another. Copilot CLI takes those of Claude Code.
+// Package agenthost describes agent hosts: programs, such as Claude Code, in whose sessions models work. Each host
+// that `mailroom connect` can connect is described in a file of its own. The package also finds out in which host a
+// process runs, because some hosts run hooks and start MCP servers that were configured for another host. Copilot
+// CLI uses those of Claude Code.
 package agenthost
 
 import (
@@ -12,10 +13,10 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// Hosts are the hosts that Mailroom connects, in the order in which they are listed.
+// Hosts lists the hosts that Mailroom can connect, in display order.
 var Hosts = []*Host{&claude, &codex, &gemini, &opencode, &kilo, &pi, &qwen, &copilot}
 
-// others are hosts that are recognized, and cannot be connected.
+// others lists hosts that are recognized but cannot be connected.
 var others = []*Host{
 	{Name: "cursor", programs: []string{"cursor-agent"}, variable: "CURSOR_VERSION", clients: []string{"cursor"}},
 	{Name: "droid", programs: []string{"droid"}, clients: []string{"factory-cli"}},
@@ -24,10 +25,10 @@ var others = []*Host{
 	{Name: "continue", packages: []string{"@continuedev/cli"}, clients: []string{"continue-cli-client"}},
 }
 
-// known are all hosts that are recognized.
+// known lists all hosts that are recognized.
 var known = slices.Concat(Hosts, others)
 
-// Find returns a host that can be connected by its name; nil if there is none.
+// Find returns the connectable host with this name, or nil.
 func Find(name string) *Host { return named(Hosts, name) }
 
 func named(list []*Host, name string) *Host {
@@ -37,13 +38,13 @@ func named(list []*Host, name string) *Host {
 	return nil
 }
 
-// Known reports whether there is a host of this name.
+// Known reports whether a host with this name is recognized.
 func Known(name string) bool {
 	return named(known, name) != nil
 }
 
-// Meant returns the name of the host that a person means by a word, such as Claude, claude-code or gemini_cli. A word that
-// means none is returned as it is, in lower case.
+// Meant returns the name of the host that a word refers to, such as Claude, claude-code or gemini_cli. It returns
+// any other word in lower case.
 func Meant(word string) string {
 	word = strings.ToLower(word)
 	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(word)
@@ -55,7 +56,7 @@ func Meant(word string) string {
 	return word
 }
 
-// Connectable lists the names of the hosts that `mailroom connect` can connect.
+// Connectable returns the names of the hosts that `mailroom connect` can connect.
 func Connectable() (names []string) {
 	for _, h := range Hosts {
 		names = append(names, h.Name)
@@ -63,15 +64,15 @@ func Connectable() (names []string) {
 	return names
 }
 
-// Seen is a host that was recognized. The zero value is none.
+// Seen is a recognized host. The zero value is no host.
 type Seen struct {
-	Host string // its name, such as claude
-	By   string // by what, for people
+	Host string // name of the host, such as claude
+	By   string // the evidence, in words
 }
 
-// Around returns the host in which this process runs: the nearest that is known among its ancestors. Where there is
-// none it is the one whose variable stands in the environment, since a host inherits those of another that has started
-// it.
+// Around returns the host in which this process runs: the nearest known host among its ancestors. If there is none,
+// it returns the host whose variable is set in the environment. The environment comes second because a host
+// inherits the variables of another host that started it.
 func Around() (seen Seen) {
 	process.Nearest(func(words []string) bool {
 		i := slices.IndexFunc(known, func(h *Host) bool { return h.runs(words) })
@@ -86,8 +87,8 @@ func Around() (seen Seen) {
 	return seen
 }
 
-// Process returns the nearest ancestor of this process that runs the host. The zero value if there is none, or this
-// system does not tell.
+// Process returns the nearest ancestor of this process that runs the host. It returns the zero value if there is
+// none, or if this system does not show process ancestors.
 func (h *Host) Process() process.ID { return process.Nearest(h.runs) }
 
 // byEnvironment returns the host whose variable is set.
@@ -100,7 +101,7 @@ func byEnvironment(getenv func(string) string) Seen {
 	return Seen{}
 }
 
-// Client returns the host whose client of the Model Context Protocol has this name.
+// Client returns the host whose MCP client has this name.
 func Client(name string) Seen {
 	for _, h := range known {
 		for _, begin := range h.clients {
@@ -112,13 +113,13 @@ func Client(name string) Seen {
 	return Seen{}
 }
 
-// AutoElsewhere says why no session is given an agent of its own by a database on another machine.
+// AutoElsewhere explains why a database on another machine gives no session its own agent.
 const AutoElsewhere = "the agent `auto` requires a database on this machine: Mailroom distinguishes sessions by their processes"
 
-// Other reports whether a host was recognized that is another than the one named.
+// Other reports whether a host was recognized that is not the one named.
 func (s Seen) Other(host string) bool { return s.Host != "" && s.Host != host }
 
-// Own says how the host can have an agent of its own beside another that uses the database.
+// Own returns advice on how to give the host its own agent beside another host that uses the database.
 func (s Seen) Own(database string) string {
 	if Find(s.Host) != nil {
 		return "To give " + s.Host + " its own agent, run `mailroom connect " + s.Host +
@@ -129,7 +130,7 @@ func (s Seen) Own(database string) string {
 		"other than mailroom, or run " + s.Host + " in another folder"
 }
 
-// runs reports whether a command line is the host's.
+// runs reports whether a command line belongs to the host.
 func (h *Host) runs(words []string) bool {
 	if len(words) > 1 && slices.Contains(h.parts, filepath.Base(words[1])) {
 		return false
@@ -144,17 +145,18 @@ func (h *Host) runs(words []string) bool {
 // Shares reports whether several sessions of the host may run in one process.
 func (h *Host) Shares() bool { return h.Unproved || h.Shared }
 
-// Sleeps reports whether nothing wakes a session that has nothing to do, unless its user asks for that.
+// Sleeps reports whether an idle session is never woken, unless its user asks for that.
 func (h *Host) Sleeps() bool {
 	return h.EndsByItself == nil && h.Inbox == "" && !h.Streams || h.WakesIfAsked()
 }
 
-// HasNext reports whether a program is added to for the host's next generation where its user has asked for that.
+// HasNext reports whether a program has an extended version for the host's next generation, installed if the user
+// asks for it.
 func (h *Host) HasNext() bool {
 	return slices.ContainsFunc(h.Files, func(f File) bool { return f.Next != "" })
 }
 
-// WakesIfAsked reports whether a program wakes idle sessions where its user has asked for that.
+// WakesIfAsked reports whether a program that wakes idle sessions is installed if the user asks for it.
 func (h *Host) WakesIfAsked() bool {
 	return slices.ContainsFunc(h.Files, func(f File) bool { return f.Idle })
 }

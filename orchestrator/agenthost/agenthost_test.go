@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A host is known by its program, or by the package that a script is of. What only has the same name as one is none.
+// A host is recognized by its program, or by the package of a script. A program that only has the same name is not
+// recognized.
 func TestRecognizedByCommandLine(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -40,7 +41,8 @@ func TestRecognizedByCommandLine(t *testing.T) {
 	}
 }
 
-// TestDescriptions: what connect writes for a host is what its hooks can answer, and the first file has the tools.
+// TestDescriptions checks that hooks can answer every event that connect configures for a host, and that the first
+// file has the tools.
 func TestDescriptions(t *testing.T) {
 	t.Parallel()
 	for _, h := range Hosts {
@@ -67,7 +69,7 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// A variable is of the host whose hooks and servers have it.
+// A variable belongs to the host that sets it for its hooks and servers.
 func TestRecognizedByEnvironment(t *testing.T) {
 	t.Parallel()
 	for variable, want := range map[string]string{"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor",
@@ -84,7 +86,7 @@ func TestRecognizedByEnvironment(t *testing.T) {
 	}
 }
 
-// Clients give themselves these names.
+// The names by which the hosts' clients identify themselves.
 func TestRecognizedByClient(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -101,7 +103,7 @@ func TestRecognizedByClient(t *testing.T) {
 	}
 }
 
-// What is kept of refusals is told by database for a week, the newest first.
+// Recorded refusals are returned by database for a week, newest first.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	state, now := t.TempDir(), time.Now()
@@ -118,7 +120,7 @@ func TestRefusals(t *testing.T) {
 	other := first
 	other.Database = "/b.db"
 	again := first
-	again.At = now.Add(2 * time.Second) // not worth writing
+	again.At = now.Add(2 * time.Second) // too soon for another write
 	for _, r := range []Refusal{first, tools, other, again} {
 		keep(r)
 	}

@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// claude is Claude Code. Source: hosts.md, "Per host".
+// claude describes Claude Code. Source: hosts.md, "Per host".
 var claude = Host{
 	Name:     "claude",
 	programs: []string{"claude"},
@@ -21,8 +21,8 @@ var claude = Host{
 
 	Connection: Connection{
 		Asks: "Claude Code asks once whether to trust the folder and its MCP server.",
-		// The tools stand in a file that a project may share, the hooks in the user's own, which Claude Code keeps out of
-		// version control.
+		// The tools go into a file that a project may share, the hooks into the user's own file, which Claude Code
+		// keeps out of version control.
 		Files: []File{
 			{Paths: claudeTools, Servers: "mcpServers", Server: func(s *Server) any {
 				return struct {
@@ -34,7 +34,8 @@ var claude = Host{
 			{Paths: func(p *Place) []string { return claudeSettings(p)[:1] },
 				Words: []Word{
 					{Text: "mailroom", Path: []string{"enabledMcpjsonServers"}, Project: true},
-					{Text: copilotEntry, Path: []string{"disabledMcpjsonServers"}, Project: true, Spare: true}, // it would ask about it
+					// Claude Code would ask about it.
+					{Text: copilotEntry, Path: []string{"disabledMcpjsonServers"}, Project: true, Spare: true},
 					{Text: "mcp__mailroom", Path: []string{"permissions", "allow"}, Unasked: true},
 				},
 				Hooks: []Entry{
@@ -52,7 +53,7 @@ var claude = Host{
 			Names: func(*Place) []string { return []string{"disableAllHooks"} }, Is: true, Says: "hooks are disabled",
 		}},
 		Replaces: pattern.New(`\$\{`),
-		// After two minutes the model goes on without the answer, whatever the configuration has.
+		// After two minutes the model continues without the answer, whatever the configuration sets.
 		Calls: CallTime{Key: "timeout", Unit: time.Millisecond, Unsaid: 2 * time.Minute, Most: true,
 			Variable: "MCP_TOOL_TIMEOUT"},
 	},
@@ -64,7 +65,7 @@ var claude = Host{
 		},
 	},
 	Transcript: Transcript{
-		// Claude writes words of its own in the model's name, when that has failed or a session goes on.
+		// Claude Code writes entries in the model's name when the model has failed or a session is resumed.
 		Speaks: func(line *Line) bool { return line.Type == "assistant" && line.Message.Model != "<synthetic>" },
 		Said: func(line *Line) bool {
 			return line.Type == "user" && !bytes.Contains(line.Message.Content, []byte(`"type":"tool_result"`))
@@ -72,7 +73,7 @@ var claude = Host{
 	},
 }
 
-// claudeTools is where the tools stand.
+// claudeTools returns the files that can contain the tools.
 func claudeTools(p *Place) []string {
 	own := os.Getenv("CLAUDE_CONFIG_DIR")
 	switch {
@@ -84,7 +85,7 @@ func claudeTools(p *Place) []string {
 	return []string{filepath.Join(p.Home, ".claude.json")}
 }
 
-// claudeSettings lists the files of the settings: the user's, or in a project his own and then the shared one.
+// claudeSettings returns the settings files: the user's, or in a project the user's own followed by the shared one.
 func claudeSettings(p *Place) []string {
 	own := os.Getenv("CLAUDE_CONFIG_DIR")
 	switch {
@@ -97,8 +98,8 @@ func claudeSettings(p *Place) []string {
 	return []string{filepath.Join(p.Home, ".claude", "settings.json")}
 }
 
-// claudePrints reports whether Claude Code with this command line answers once and ends. It would not end as long as a
-// process waits in the background.
+// claudePrints reports whether Claude Code with this command line answers once and then exits. It would not exit
+// while a process waits in the background.
 func claudePrints(words []string) bool {
 	stream := false
 	for i, word := range words {

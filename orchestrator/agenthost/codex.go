@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// codex is Codex.
+// codex describes Codex.
 var codex = Host{
 	Name:     "codex",
 	programs: []string{"codex"},
@@ -34,8 +34,8 @@ var codex = Host{
 						Mode    string   `json:"default_tools_approval_mode,omitempty"`
 					}{s.Program, s.Args, 120, mode}
 				}},
-			// Codex asks again about every hook whose command line changes. UserPromptSubmit also starts the process that
-			// wakes the session.
+			// Codex asks again about every hook whose command line changes. UserPromptSubmit also starts the
+			// process that wakes the session.
 			{Paths: codexFile("hooks.json"), Hooks: []Entry{
 				{Event: "SessionStart", Kind: hosts.Started, Timeout: 10}, {Event: "UserPromptSubmit", Kind: hosts.Prompted, Timeout: 10, Names: true},
 				{Event: "PostToolUse", Kind: hosts.Worked, Timeout: 10}, {Event: "Stop", Kind: hosts.Stopped, Timeout: 10},
@@ -50,9 +50,9 @@ var codex = Host{
 		Calls:   CallTime{Key: "tool_timeout_sec", Unit: time.Second, Unsaid: time.Minute},
 	},
 	Sessions: Sessions{
-		Unproved:     true, // its daemon runs the sessions of terminals that are closed
+		Unproved:     true, // its daemon runs the sessions of closed terminals
 		EndsByItself: func(words []string) bool { return slices.Contains(words, "exec") || slices.Contains(words, "e") },
-		// A running session looks into its queue, after ten seconds at the latest.
+		// A running session polls its queue, at least every ten seconds.
 		GivePrompt: func(session, prompt string) []string {
 			return []string{"queue", "--thread=" + session, "--message=" + prompt}
 		},
@@ -73,15 +73,15 @@ var codex = Host{
 	},
 }
 
-// codexHome is the folder of the user's own configuration.
+// codexHome returns the folder of the user's configuration.
 func codexHome(p *Place) string {
 	return cmp.Or(os.Getenv("CODEX_HOME"), filepath.Join(p.Home, ".codex"))
 }
 
-// codexOwn is the user's own configuration, which also has what he trusts.
+// codexOwn returns the user's configuration file, which also lists trusted folders.
 func codexOwn(p *Place) []string { return []string{filepath.Join(codexHome(p), "config.toml")} }
 
-// codexFile returns where a file of this name lies.
+// codexFile returns the path of a file with this name.
 func codexFile(name string) func(p *Place) []string {
 	return func(p *Place) []string {
 		if p.User {

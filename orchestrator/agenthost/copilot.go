@@ -12,11 +12,13 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// copilotEntry is the name of its server: it reads a project's servers where Claude Code does.
+// copilotEntry is the name of Copilot's server, because Copilot reads a project's servers from the same file as
+// Claude Code.
 const copilotEntry = "mailroom-copilot"
 
-// copilot is GitHub Copilot CLI. To events by Claude Code's names it gives Claude Code's keys, but it takes text in a form
-// of its own. What puts off the end of a turn becomes a prompt that its user sees, as with Gemini CLI.
+// copilot describes GitHub Copilot CLI. For events with Claude Code's names it uses Claude Code's keys, but it
+// accepts text in its own form. A text that puts off the end of a turn becomes a prompt that its user sees, as in
+// Gemini CLI.
 var copilot = Host{
 	Name:     "copilot",
 	programs: []string{"copilot"},
@@ -58,7 +60,7 @@ var copilot = Host{
 		})
 	}},
 	Hooks: Hooks{
-		Prompts: []Prompt{{Begins: "<system_notification>"}}, // what is answered to it the model does not get
+		Prompts: []Prompt{{Begins: "<system_notification>"}}, // the model does not get the answer to it
 		OwnKind: hosts.Nudged,
 		Shows:   true,
 		Forgets: true,
@@ -70,7 +72,7 @@ var copilot = Host{
 		},
 	},
 	Transcript: Transcript{
-		// It names none before the end of a turn.
+		// Copilot names no transcript before the end of a turn.
 		Path: func(session string) string {
 			home, err := os.UserHomeDir()
 			if err != nil || session != filepath.Base(session) {
@@ -78,12 +80,12 @@ var copilot = Host{
 			}
 			return filepath.Join(copilotHome(&Place{Home: home}), "session-state", session, "events.jsonl")
 		},
-		// It writes calls of its own in the model's name, without a model.
+		// Copilot writes calls of its own in the model's name, without a model.
 		Speaks: func(line *Line) bool {
 			return line.Type == "assistant.message" && line.Data.Model != "" && line.Subagent == ""
 		},
 		Said: func(line *Line) bool { return line.Type == "user.message" && line.Subagent == "" },
-		// What a hook has answered stands again where the model got it.
+		// A hook's answer appears again at the point where the model got it.
 		Drops: func(line *Line) bool { return line.Type == "hook.end" },
 	},
 }
@@ -91,12 +93,12 @@ var copilot = Host{
 //go:embed copilot.mjs
 var copilotExtension string
 
-// copilotHome is the folder of the user's own configuration.
+// copilotHome returns the folder of the user's configuration.
 func copilotHome(p *Place) string {
 	return cmp.Or(os.Getenv("COPILOT_HOME"), filepath.Join(p.Home, ".copilot"))
 }
 
-// copilotFile returns where a file lies, in a project and for all of the user's.
+// copilotFile returns the path of a file, in a project or in the user's configuration.
 func copilotFile(project, user string) func(p *Place) []string {
 	return func(p *Place) []string {
 		if p.User {

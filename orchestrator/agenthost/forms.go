@@ -7,9 +7,9 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// Line is what is read of a line of a transcript.
+// Line holds the fields of a transcript line that are used.
 type Line struct {
-	ID      string          `json:"id"` // Gemini CLI writes an entry anew, under its id, when more of it is known
+	ID      string          `json:"id"` // Gemini CLI writes an entry again, with the same ID, when it has more of it
 	Type    string          `json:"type"`
 	Written string          `json:"timestamp"`
 	Content json.RawMessage `json:"content"`
@@ -17,7 +17,7 @@ type Line struct {
 		Model   string          `json:"model"`
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
-	Subagent string `json:"agentId"` // in which it happened
+	Subagent string `json:"agentId"` // the subagent in which it happened
 	Data     struct {
 		Model string `json:"model"`
 	} `json:"data"`
@@ -27,12 +27,12 @@ type Line struct {
 	} `json:"payload"`
 }
 
-// context is the form in which most hosts take text for their model.
+// context returns text for the model in the form that most hosts accept.
 func context(event, text string) any {
 	return map[string]string{"hookEventName": event, "additionalContext": text}
 }
 
-// blocksAt is the form of a host that goes on with a turn only if its end, the event that is named, is blocked.
+// blocksAt returns the form of a host that continues a turn only if its end, the named event, is blocked.
 func blocksAt(end string) func(event, text string) any {
 	return func(event, text string) any {
 		if event == end {
@@ -49,8 +49,8 @@ var claudesHooks = []Entry{
 	{Event: "Stop", Kind: hosts.Stopped, Timeout: 10}, {Event: "SessionEnd", Kind: hosts.Ended, Timeout: 10},
 }
 
-// inProject returns the way to what a host's own file has of a project, by its folder: above are the names on the way to
-// the folder, below those after it. In all folders of the user there is none.
+// inProject returns the path to a project's entry in a host's own file: the names in above, the project's folder,
+// and the names in below. For all folders of the user there is no entry.
 func inProject(above, below []string) func(p *Place) []string {
 	return func(p *Place) []string {
 		if p.User {

@@ -12,9 +12,9 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// gemini is Gemini CLI. What its model is to be shown at the end of a turn it shows to the user as a warning, and then
-// gives it to the model as if the user had said it. So there it is told only how many messages there are, and they come
-// with the BeforeAgent that follows.
+// gemini describes Gemini CLI. At the end of a turn it shows a hook's text to the user as a warning, and then
+// passes the text to the model as if the user had written it. Therefore the hook there returns only the number of
+// messages, and the messages follow with the next BeforeAgent.
 var gemini = Host{
 	Name:     "gemini",
 	programs: []string{"gemini", "gemini.js"},
@@ -42,7 +42,8 @@ var gemini = Host{
 			}, Names: func(*Place) []string { return []string{"hooksConfig", "enabled"} }, Is: false, Says: "hooks are disabled"},
 		},
 		Replaces: pattern.New(`\$(\w|\{[^}])`),
-		// It waits for ten minutes unless the configuration has less, and that which connect makes for an extension has two.
+		// Gemini CLI waits for ten minutes unless the configuration sets less. The entry that connect writes for an
+		// extension sets two minutes.
 		Calls: CallTime{Key: "timeout", Unit: time.Millisecond, Unsaid: 2 * time.Minute},
 	},
 	Hooks: Hooks{
@@ -61,7 +62,7 @@ var gemini = Host{
 	},
 }
 
-// geminiServer is the form of a server in Gemini CLI, and in Qwen Code, which has come from it.
+// geminiServer is the form of a server in Gemini CLI and in Qwen Code, which is derived from it.
 func geminiServer(s *Server) any {
 	return struct {
 		Command string   `json:"command"`
@@ -71,7 +72,7 @@ func geminiServer(s *Server) any {
 	}{s.Program, s.Args, 120_000, !s.Ask}
 }
 
-// geminiHome is where the folder of the user's own configuration lies.
+// geminiHome returns the parent of the user's configuration folder.
 func geminiHome(p *Place) string { return cmp.Or(os.Getenv("GEMINI_CLI_HOME"), p.Home) }
 
 func geminiSettings(p *Place) string {
@@ -82,8 +83,8 @@ func geminiSettings(p *Place) string {
 	return filepath.Join(folder, ".gemini", "settings.json")
 }
 
-// geminiParts lists the transcripts of one session, which a part of its id ends. When Gemini resumes the session it
-// names a new one at first, and then goes on with one that is there.
+// geminiParts returns the transcripts of one session. Their names end in the same part of the session's ID. When
+// Gemini CLI resumes a session, it first names a new transcript and then continues an existing one.
 func geminiParts(path string) []string {
 	at := strings.LastIndexByte(path, '-')
 	if at < 0 || !strings.HasPrefix(filepath.Base(path), "session-") {
@@ -95,7 +96,7 @@ func geminiParts(path string) []string {
 		return nil
 	}
 	var parts []string
-	for _, file := range all { // by their names, in which the time comes first
+	for _, file := range all { // sorted by name, which begins with the time
 		if name := file.Name(); strings.HasPrefix(name, "session-") && strings.HasSuffix(name, end) {
 			parts = append(parts, filepath.Join(folder, name))
 		}
@@ -103,9 +104,9 @@ func geminiParts(path string) []string {
 	return parts
 }
 
-// geminiDrops reports whether Gemini leaves an entry out of a session that it resumes: it takes what the user says for
-// something else than a prompt by how that begins. So what a hook says when a session starts is lost, and the prompt
-// with it, since Gemini puts it before that.
+// geminiDrops reports whether Gemini CLI omits an entry when it resumes a session. It does not take a user entry
+// with one of these beginnings for a prompt. A hook's text at the start of a session is therefore lost, together
+// with the prompt, because Gemini CLI puts the text before the prompt.
 func geminiDrops(line *Line) bool {
 	if line.Type != "user" {
 		return false

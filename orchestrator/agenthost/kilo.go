@@ -2,7 +2,8 @@ package agenthost
 
 import "time"
 
-// kilo is Kilo CLI, which is derived from OpenCode and runs its plugins. Unlike that it asks before it uses any tool.
+// kilo describes Kilo CLI, which is derived from OpenCode and runs its plugins. Unlike OpenCode, it asks before
+// using any tool.
 var kilo = Host{
 	Name:     "kilo",
 	programs: []string{"kilo", "kilocode"},
@@ -10,7 +11,7 @@ var kilo = Host{
 
 	Connection: Connection{
 		Asks: "For any plugin, Kilo installs a package from the npm registry, once in each folder. Without a network connection, Kilo waits for the installation.",
-		// It reads opencode.json, too, which counts more than a kilo.json beside it, and less than one in .kilo.
+		// Kilo also reads opencode.json, which overrides a kilo.json beside it but not one in .kilo.
 		Files: []File{
 			{Paths: openCodePaths(".kilo", "kilo", "kilo.json", "kilo.jsonc"), Format: LaxJSON, Servers: "mcp",
 				Server: openCodeServer, Rule: &Rule{Object: "permission", Name: "mailroom_*", Ask: "ask", Allow: "allow"}},

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// opencode is OpenCode, which runs plugins in place of hooks.
+// opencode describes OpenCode, which runs plugins instead of hooks.
 var opencode = Host{
 	Name:     "opencode",
 	programs: []string{"opencode", "opencode2"},
@@ -34,10 +34,10 @@ var openCodePlugin string
 //go:embed opencode2.js
 var openCode2Part string
 
-// openCodesPlugin is the plugin with a part for OpenCode 2.
+// openCodesPlugin is the plugin with an additional part for OpenCode 2.
 var openCodesPlugin = strings.Replace(openCodePlugin, "export const Mailroom", "const Mailroom", 1) + openCode2Part
 
-// openCodePaths returns where files lie: in a folder of the project's, or in one of the user's configuration.
+// openCodePaths returns the paths of files in a folder of the project or of the user's configuration.
 func openCodePaths(inProject, inConfig string, names ...string) func(p *Place) []string {
 	return func(p *Place) (paths []string) {
 		folder := filepath.Join(p.Folder, inProject)

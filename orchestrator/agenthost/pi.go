@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// pi is pi, whose extensions run in its process. One process has one session at a time.
+// pi describes pi, whose extensions run in its process. One process has one session at a time.
 var pi = Host{
 	Name:     "pi",
 	programs: []string{"pi", "pi-rpc"}, // the titles of its process, which hide its command line
@@ -23,7 +23,7 @@ var pi = Host{
 					Command  string   `json:"command"`
 					Args     []string `json:"args"`
 					Timeout  int      `json:"timeout"`
-					Exposure string   `json:"exposure"` // otherwise the tools can only be reached by scripts
+					Exposure string   `json:"exposure"` // otherwise only scripts can reach the tools
 				}{s.Program, s.Args, 120, "direct"}
 			}},
 			{Paths: piPaths("extensions/mailroom.js"), Script: piExtension},
@@ -40,7 +40,7 @@ var pi = Host{
 //go:embed pi.js
 var piExtension string
 
-// piPaths returns where a file lies.
+// piPaths returns the path of a file.
 func piPaths(name string) func(p *Place) []string {
 	return func(p *Place) []string {
 		if p.User {
@@ -50,7 +50,7 @@ func piPaths(name string) func(p *Place) []string {
 	}
 }
 
-// piOwn returns where a file of the user's lies.
+// piOwn returns the path of a file in the user's configuration.
 func piOwn(name string) func(p *Place) []string {
 	return func(p *Place) []string {
 		return []string{filepath.Join(cmp.Or(os.Getenv("PI_CODING_AGENT_DIR"), filepath.Join(p.Home, ".pi", "agent")), name)}

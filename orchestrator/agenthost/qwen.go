@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// qwen is Qwen Code, whose hooks have Claude Code's forms.
+// qwen describes Qwen Code, whose hooks have Claude Code's forms.
 var qwen = Host{
 	Name:     "qwen",
 	programs: []string{"qwen"},
@@ -40,8 +40,8 @@ var qwen = Host{
 	},
 	Sessions: Sessions{Inbox: "QWEN_CODE_MESSAGING_SOCKET", ToInbox: toQwen},
 	Hooks: Hooks{
-		Prompts: []Prompt{{Begins: ""}}, // which follows each tool call, and whose answer only the next request has
-		OwnKind: hosts.Nudged,           // what puts off the end of a turn is a prompt, too
+		Prompts: []Prompt{{Begins: ""}}, // follows each tool call; only the next request gets its answer
+		OwnKind: hosts.Nudged,           // a text that puts off the end of a turn is a prompt, too
 		Shows:   true,                   // as an error of the hook
 		Forgets: true,
 		Form:    blocksAt("Stop"),
@@ -51,7 +51,7 @@ var qwen = Host{
 	},
 }
 
-// qwenTools are the tools of relay. Those of other vocabularies the model finds by a search.
+// qwenTools lists relay's tools. The model finds the tools of other vocabularies by a search.
 var qwenTools = func() (words []Word) {
 	for _, tool := range []string{"ask_question", "get_message", "get_messages", "get_response", "get_sent_messages",
 		"list_groups", "release", "send_alert", "send_message"} {
@@ -60,7 +60,8 @@ var qwenTools = func() (words []Word) {
 	return words
 }()
 
-// toQwen gives a prompt to the inbox that a session in a terminal has. Source: docs/features/cross-session-protocol.md of its package.
+// toQwen returns the data that gives a prompt to the inbox of a session in a terminal. Source:
+// docs/features/cross-session-protocol.md of Qwen Code's package.
 func toQwen(session, prompt string) (lines []byte) {
 	auth := struct {
 		Version int    `json:"msgV"`
@@ -83,14 +84,14 @@ func toQwen(session, prompt string) (lines []byte) {
 	for _, line := range []any{auth, message} {
 		text, err := json.Marshal(line)
 		if err != nil {
-			panic(err) // texts and numbers only
+			panic(err) // contains only strings and numbers
 		}
 		lines = append(append(lines, text...), '\n')
 	}
 	return lines
 }
 
-// qwenSettings is where the settings stand.
+// qwenSettings returns the path of the settings.
 func qwenSettings(p *Place) string {
 	folder := filepath.Join(p.Folder, ".qwen")
 	if p.User {

@@ -13,27 +13,27 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Refusal is that a host got nothing, since what it ran was configured for another.
+// Refusal records that a host was refused its hooks or tools because they were configured for another host.
 type Refusal struct {
-	Host     string // for which it was configured
-	Seen     Seen   // in which it runs
+	Host     string // the host for which it was configured
+	Seen     Seen   // the host in which it runs
 	What     string // "hooks" or "tools"
-	Agent    string // whose messages they were
+	Agent    string // agent whose messages were refused
 	Database string
-	Folder   string // in which it ran
+	Folder   string // folder in which it ran
 	At       time.Time
 }
 
 const (
-	keepAgain  = time.Minute        // how long what is kept of a refusal is recent enough
-	keptNotice = 7 * 24 * time.Hour // how long a refusal is worth telling
+	keepAgain  = time.Minute        // a record of the same refusal is not renewed within this time
+	keptNotice = 7 * 24 * time.Hour // how long a refusal is worth reporting
 )
 
-// folder is where refusals are kept, below the user's state folder.
+// folder returns the folder with the records of refusals, below the user's state folder.
 func folder(state string) string { return filepath.Join(state, "refused") }
 
-// Keep keeps when it was last refused, in a file below the user's state folder, so that doctor can tell. In "" nothing
-// is kept.
+// Keep records the time of the refusal in a file below the user's state folder, so that doctor can report it. If
+// state is "", Keep does nothing.
 func (r Refusal) Keep(state string) error {
 	if state == "" {
 		return nil
@@ -54,8 +54,7 @@ func (r Refusal) Keep(state string) error {
 	return err
 }
 
-// Refusals lists those of a database that were kept in the last week before now, the newest first. It removes older
-// ones.
+// Refusals returns the refusals for a database in the week before now, newest first. It removes older records.
 func Refusals(state, database string, now time.Time) (list []Refusal) {
 	if state == "" {
 		return nil

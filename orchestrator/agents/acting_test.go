@@ -14,8 +14,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// Whoever acts or is named must be known; wherever it is not, the error says what to do about it, also when no known
-// name is near.
+// An unknown acting or named agent is an error that describes what to do, even if no known name is similar.
 func TestUnknownNamesSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")

@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// The commands of an agent run in one folder. An update from another folder moves none that it does not name, and none
-// that it names stays behind.
+// The commands of an agent run in one folder. An update from another folder does not move a command that it does
+// not set, and does not leave behind one that it sets.
 func TestFolderOfCommands(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -51,7 +51,7 @@ func TestFolderOfCommands(t *testing.T) {
 	}
 }
 
-// A private address must be allowed, and the permission is for that address alone.
+// A private address must be allowed, and the permission is for that address only.
 func TestPrivateAddressesAreAllowedOneByOne(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)

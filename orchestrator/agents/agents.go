@@ -1,4 +1,4 @@
-// Package agents holds who can send and be written to: agents, groups, tokens, what each was last known to do, and the
+// Package agents manages the senders and recipients of messages: agents, groups, tokens, presences, and the
 // operator and the user of this machine.
 package agents
 
@@ -24,7 +24,7 @@ func groupsOf(conf *ledger.Config, agent string) []string {
 	return groups
 }
 
-// List returns the agents, sorted by name. The operator and the user are no agents; BuiltIns returns them.
+// List returns the agents, sorted by name. The operator and the user are not agents; BuiltIns returns them.
 func List(ctx context.Context, l *ledger.Ledger) ([]ledger.Agent, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func List(ctx context.Context, l *ledger.Ledger) ([]ledger.Agent, error) {
 	return Of(conf, conf.Names), nil
 }
 
-// Of returns the agents with these names, as the configuration knows them; the operator or the user may be among them.
+// Of returns the agents with these names from the configuration. The names may include the operator and the user.
 func Of(conf *ledger.Config, names []string) []ledger.Agent {
 	list := make([]ledger.Agent, len(names))
 	for i, name := range names {
@@ -43,8 +43,8 @@ func Of(conf *ledger.Config, names []string) []ledger.Agent {
 	return list
 }
 
-// MustKnow returns an error unless an agent with this name exists. Error: unknown_recipient, whose hint names the most
-// similar agents.
+// MustKnow returns an error unless an agent with this name exists. The error is unknown_recipient; its hint names
+// the most similar agents.
 func MustKnow(ctx context.Context, l *ledger.Ledger, name string) error {
 	name = orchestrator.FoldName(name)
 	return l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
@@ -55,8 +55,8 @@ func MustKnow(ctx context.Context, l *ledger.Ledger, name string) error {
 	})
 }
 
-// Get returns an agent, or the operator or the user, by name. Error: not_found, whose hint names the most similar
-// agents.
+// Get returns the agent with this name, or the operator or the user. The error is not_found; its hint names the
+// most similar agents.
 func Get(ctx context.Context, l *ledger.Ledger, name string) (found ledger.Agent, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		found, err = GetIn(c, l, conf, name)
@@ -65,7 +65,7 @@ func Get(ctx context.Context, l *ledger.Ledger, name string) (found ledger.Agent
 	return found, err
 }
 
-// GetIn is Get with the configuration of a transaction.
+// GetIn returns an agent by name, like Get, with the configuration of a transaction.
 func GetIn(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, name string) (ledger.Agent, error) {
 	name = orchestrator.FoldName(name)
 	if conf.Agents[name] == nil || l.PartOf(name) != nil {
@@ -74,16 +74,16 @@ func GetIn(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, name string) (l
 	return Of(conf, []string{name})[0], nil
 }
 
-// WakeStarter rings the bell for an agent that has a start command, once the transaction is committed. The ring of the
-// original send came too early to start its session: the message was not delivered yet.
+// WakeStarter rings the bell, once the transaction is committed, for an agent that has a start command. The ring of
+// the original send came too early to start the agent's session, because the message was not delivered yet.
 func WakeStarter(t *ledger.Tx, recipient string) {
 	if a := t.Config().Agents[recipient]; a != nil && a.StartCommand != "" {
 		t.Wake(recipient)
 	}
 }
 
-// Unknown returns the error for a name that no agent has, with this code. It says so if the agent was removed. what
-// begins the message and says whose name it is, as in "lead: "; it may be empty.
+// Unknown returns the error, with this code, for a name that no agent has. If the agent was removed, the error
+// reports that. The text begins with what, such as "lead: ", which names the use of the name and may be empty.
 func Unknown(c *store.Conn, code orchestrator.Code, what, name string, conf *ledger.Config) error {
 	return orRemoved(c, name, what, orchestrator.Errorf(code, "%sunknown agent %q", what, name).
 		WithUnknown(name, conf.Names).
@@ -96,7 +96,7 @@ func NoAgent(c *store.Conn, name string, conf *ledger.Config) error {
 		WithHint("%s", whoThereIs(name, conf)))
 }
 
-// orRemoved returns an error about a name that nobody has, or in its place one that says that the agent was removed.
+// orRemoved returns the error unknown, or in its place an error that reports that the agent was removed.
 func orRemoved(c *store.Conn, name, what string, unknown *orchestrator.Error) error {
 	at, err := RemovedAt(c, name)
 	switch {
@@ -108,13 +108,13 @@ func orRemoved(c *store.Conn, name, what string, unknown *orchestrator.Error) er
 	return unknown
 }
 
-// Removed returns the error for the name of an agent that was removed at this time. what is as for Unknown.
+// Removed returns the error for the name of an agent that was removed at this time. The text begins with what.
 func Removed(code orchestrator.Code, what, name, at string) *orchestrator.Error {
 	return orchestrator.Errorf(code, "%s%s", what, wasRemoved(name, at)).
 		WithHint("To restore the agent, run `mailroom agent add %s`", name).WithUnknown(name, nil)
 }
 
-// Nobody explains in words why no agent has this name: it was removed, or was never added.
+// Nobody explains why no agent has this name: the agent was removed or was never added.
 func Nobody(c *store.Conn, name string) (string, error) {
 	at, err := RemovedAt(c, name)
 	if at != "" {
@@ -123,7 +123,7 @@ func Nobody(c *store.Conn, name string) (string, error) {
 	return fmt.Sprintf("unknown agent %q", name), err
 }
 
-// RemovedAt returns when the agent with this name was removed; "" if none was, or if there is one again.
+// RemovedAt returns when the agent with this name was removed, or "" if none was removed or the agent exists again.
 func RemovedAt(c *store.Conn, name string) (string, error) {
 	at, _, err := c.Text(`SELECT removed_at FROM removed_agents WHERE name = ?`, name)
 	return at, err
@@ -133,7 +133,7 @@ func wasRemoved(name, at string) string {
 	return fmt.Sprintf("the agent %q was removed at %s", name, at)
 }
 
-// whoThereIs is the hint for the name of an agent that was looked up in vain.
+// whoThereIs returns the hint for an agent name that was not found.
 func whoThereIs(name string, conf *ledger.Config) string {
 	return cmp.Or(orchestrator.DidYouMean(name, conf.Names), "To list the agents, run `mailroom agent list`")
 }

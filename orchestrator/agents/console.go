@@ -10,9 +10,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// The console's page speaks for the operator. A code, which stands in the address that a browser is sent to, is
-// exchanged once for a session, which is a token. Both are rows of tokens, and no other token is of the operator; the
-// prefix of a secret is part of its hash, so that neither passes for the other.
+// The console's page acts as the operator. A code, which is part of the address that a browser opens, is exchanged
+// once for a session, which is a token. Codes and sessions are rows of tokens, and the operator has no other
+// tokens. The prefix of a secret is part of its hash, so a code cannot be used as a session or the reverse.
 const (
 	codePrefix    = "mailroom_once_"
 	sessionPrefix = tokenPrefix + "console_"
@@ -24,7 +24,7 @@ const (
 	sessionLife = 12 * time.Hour
 )
 
-// IssueCode makes a code for one session of the console. Codes and sessions that have run out are deleted.
+// IssueCode creates a code for one session of the console. It deletes expired codes and sessions.
 func IssueCode(ctx context.Context, l *ledger.Ledger) (code string, err error) {
 	code = NewToken(codePrefix)
 	return code, l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -32,12 +32,12 @@ func IssueCode(ctx context.Context, l *ledger.Ledger) (code string, err error) {
 			t.ClockText); err != nil {
 			return err
 		}
-		_, err := insertToken(t, code, orchestrator.Operator, false, CodeLife) // which alone has no rights
+		_, err := insertToken(t, code, orchestrator.Operator, false, CodeLife) // a code alone has no rights
 		return err
 	})
 }
 
-// CodeWaits reports whether a code can still be exchanged: nobody has, and it has not run out.
+// CodeWaits reports whether a code can still be exchanged: it has been neither used nor expired.
 func CodeWaits(ctx context.Context, l *ledger.Ledger, code string) (bool, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) {
 		n, err := c.Number(`SELECT count(*) FROM tokens WHERE hash = ? AND agent = 'operator' AND revoked_at = ''
@@ -46,8 +46,8 @@ func CodeWaits(ctx context.Context, l *ledger.Ledger, code string) (bool, error)
 	})
 }
 
-// OpenSession exchanges a code for a session of the console. Of several who try at once, one gets it. Error:
-// unauthenticated, which does not tell whether the code is unknown, used or too old.
+// OpenSession exchanges a code for a session of the console. Of several concurrent attempts, one succeeds. Error:
+// unauthenticated, which does not reveal whether the code is unknown, used or expired.
 func OpenSession(ctx context.Context, l *ledger.Ledger, code string) (secret string, session Token, err error) {
 	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the code is not valid: a code works only once, and only for %s",
 		orchestrator.FormatDuration(CodeLife)).
@@ -75,8 +75,8 @@ func OpenSession(ctx context.Context, l *ledger.Ledger, code string) (secret str
 	return secret, session, nil
 }
 
-// EndSession revokes the session of the console that has this secret. Error: invalid_params for the token of an agent,
-// which others may use, too.
+// EndSession revokes the session of the console with this secret. Error: invalid_params for an agent's token, which
+// others may use too.
 func EndSession(ctx context.Context, l *ledger.Ledger, secret string) error {
 	if !strings.HasPrefix(secret, sessionPrefix) {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "this token does not belong to a console login").
@@ -89,8 +89,8 @@ func EndSession(ctx context.Context, l *ledger.Ledger, secret string) error {
 	})
 }
 
-// speaksFor reports whether a credential may be one of the agent whose row has its hash: a session of the console is
-// the operator's, and the operator has no other tokens. Nobody speaks as the user.
+// speaksFor reports whether a secret may act as the agent of the token with its hash. A session of the console acts
+// as the operator, and the operator has no other tokens. Nobody acts as the user.
 func speaksFor(secret string, token Token) bool {
 	if strings.HasPrefix(secret, sessionPrefix) {
 		return token.Agent == orchestrator.Operator && token.Admin

@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// A code of the console becomes one session, which speaks for the operator until it runs out or is revoked.
+// A console code becomes one session, which acts as the operator until it expires or is revoked.
 func TestConsoleSession(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "boss")
@@ -43,7 +43,7 @@ func TestConsoleSession(t *testing.T) {
 	want.Equal(t, "sessions that have run out, after a new code", len(rowsOfTokens(f)), 0)
 }
 
-// A code waits until it is exchanged, and for a minute at the longest.
+// A code waits until it is exchanged, and for a minute at most.
 func TestCodeWaits(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -64,7 +64,7 @@ func TestCodeWaits(t *testing.T) {
 	want.Equal(t, "the one that has run out", waits(late), false)
 }
 
-// A code works once, for a minute, and is no token; a token is no code.
+// A code works once and for a minute, and is not a token; a token is not a code.
 func TestCodesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "boss")
@@ -108,7 +108,7 @@ func TestCodesThatAreRefused(t *testing.T) {
 	}
 }
 
-// Of several who show one code at the same time, in two processes, exactly one gets a session.
+// Of several concurrent attempts with one code, in two processes, exactly one gets a session.
 func TestOneOfManyGetsTheSession(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -139,7 +139,7 @@ func TestOneOfManyGetsTheSession(t *testing.T) {
 	}
 }
 
-// A session ends itself and no other, and an agent's token does not end that way.
+// A session ends itself and no other, and an agent's token cannot be ended in this way.
 func TestEndSession(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "boss")
@@ -166,7 +166,7 @@ func TestEndSession(t *testing.T) {
 	}
 }
 
-// issueCode makes a code.
+// issueCode returns a new code.
 func issueCode(f *enginetest.Fixture) string {
 	f.T.Helper()
 	code, err := agents.IssueCode(f.T.Context(), f.Ledger)

@@ -9,19 +9,19 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Disabling is a request to use an agent's transport no more, until Enable.
+// Disabling is a request to stop using an agent's transport until Enable.
 type Disabling struct {
 	Agent string
-	Why   string // at most 256 bytes, in a line
+	Why   string // at most 256 bytes, one line
 	By    string // who asks, in words; "" is the administrator
 }
 
-// ByHand is how the reason begins for which an agent is disabled, if somebody did that.
+// ByHand begins the reason for which an agent is disabled, if somebody disabled it.
 const ByHand = "it was disabled by "
 
-// Disable has the agent's transport used no more. Its messages go to its fallback, or wait; what is being delivered is
-// delivered to its end, and what the agent reads by itself it gets. disabled is false if that was so before. Errors:
-// invalid_params, also for the operator and the user; not_found.
+// Disable stops the use of the agent's transport. Its new messages go to its fallback, or wait. An attempt in
+// progress is completed, and the agent can still read its messages itself. disabled is false if the transport was
+// already disabled. Errors: invalid_params, also for the operator and the user; not_found.
 func Disable(ctx context.Context, l *ledger.Ledger, d Disabling) (agent ledger.Agent, disabled bool, err error) {
 	if err := orchestrator.CheckText("why", d.Why, orchestrator.MaxKey); err != nil {
 		return agent, false, err
@@ -42,8 +42,8 @@ func Disable(ctx context.Context, l *ledger.Ledger, d Disabling) (agent ledger.A
 	})
 }
 
-// Enable has the agent's transport used again, and what waited for that delivered. enabled is false if it was in use.
-// Errors: as Disable.
+// Enable resumes the use of the agent's transport and makes the waiting messages due. enabled is false if the
+// transport was not disabled. Errors: as for Disable.
 func Enable(ctx context.Context, l *ledger.Ledger, name string) (agent ledger.Agent, enabled bool, err error) {
 	return changeDisabled(ctx, l, name, func(t *ledger.Tx, a *ledger.Agent) (bool, error) {
 		if a.Disabled == "" {
@@ -54,7 +54,7 @@ func Enable(ctx context.Context, l *ledger.Ledger, name string) (agent ledger.Ag
 	})
 }
 
-// changeDisabled changes an agent, and stores it if the change says that it did something.
+// changeDisabled applies change to an agent, and stores the agent if change returns true.
 func changeDisabled(ctx context.Context, l *ledger.Ledger, name string,
 	change func(*ledger.Tx, *ledger.Agent) (bool, error)) (a ledger.Agent, changed bool, err error) {
 	name = orchestrator.FoldName(name)

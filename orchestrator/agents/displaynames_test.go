@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// Whoever could be taken for somebody else by its display name is refused, and told why.
+// A display name that could be mistaken for another is refused with a reason.
 func TestDisplayNames(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "builder", "code_developer", "pm1", "eve")
@@ -26,17 +26,17 @@ func TestDisplayNames(t *testing.T) {
 		}
 	}
 	for _, row := range []struct{ name, why string }{
-		// characters that nobody sees
+		// invisible characters
 		{"bell\x07", "U+0007"}, {"two\nlines", "U+000A"}, {"tab\there", "U+0009"}, {"nel\u0085", "U+0085"},
 		{"csi\u009b2J", "U+009B"}, {"\u202eevil", "U+202E"},
 		{"iso\u2066late", "U+2066"}, {"zero\u200bwidth", "U+200B"}, {"bom\ufeff", "U+FEFF"}, {"line\u2028", "U+2028"},
 		{"par\u2029", "U+2029"},
 		{"tag\U000e0041", "U+E0041"}, {"soft\u00adhyphen", "U+00AD"}, {"filler\u3164", "U+3164"},
 		{"joined 👩\u200d💻", "U+200D"}, {"bad \xff", "UTF-8"}, {"   ", "visible"},
-		// reserved
+		// reserved names
 		{"user", "reserved"}, {"User", "reserved"}, {" SYSTEM ", "reserved"}, {"ａｌｌ", "reserved"},
 		{"agent", "reserved"}, {"Operator", "reserved"}, {"uѕеr", "scripts"},
-		// names of others
+		// names of other agents
 		{"builder", "builder"}, {"BUILDER", "builder"}, {"Ｂuilder", "builder"}, {"𝐛𝐮𝐢𝐥𝐝𝐞𝐫", "builder"},
 		{"builder\ufe0f", "builder"}, {"\u2800builder", "builder"}, {"Code_Developer", "code_developer"},
 		{"pml", "pm1"}, {"PMI", "pm1"},
@@ -67,7 +67,7 @@ func TestDisplayNames(t *testing.T) {
 	}
 }
 
-// What stands within our lines is of one line: types of messages, and names of threads.
+// Texts that are shown within a line must be one line of visible characters: message types and thread names.
 func TestUnseenCharactersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/example"
 )
 
-// Adding an agent that is there already changes only what the update names.
+// Adding an existing agent changes only the fields that the update sets.
 func ExampleAdd() {
 	ctx := context.Background()
 	e, done := example.Open()
@@ -30,7 +30,7 @@ func ExampleAdd() {
 	// ada, role "reviewer", gets mail by inbox, created: false
 }
 
-// A message to a group goes to each of its members, its sender too if that is one.
+// A message to a group goes to each of its members, including the sender if it is a member.
 func ExampleSetGroup() {
 	ctx := context.Background()
 	e, done := example.Open("ada", "grace", "linus")

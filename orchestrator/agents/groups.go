@@ -11,13 +11,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Group is a name for several agents: a message to a group goes to each of its members.
+// Group is a name for several agents. A message to a group goes to each of its members.
 type Group struct {
 	Name    string   `json:"name"`
 	Members []string `json:"members"` // in order of joining
 }
 
-// Groups returns the groups, sorted by name, but the built-in group orchestrator.Everyone comes first.
+// Groups returns the groups, sorted by name after the built-in group orchestrator.Everyone.
 func Groups(ctx context.Context, l *ledger.Ledger) ([]Group, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -30,14 +30,14 @@ func Groups(ctx context.Context, l *ledger.Ledger) ([]Group, error) {
 	return list, nil
 }
 
-// GroupChange is what a change made of a group: the group as it is now, and its members before.
+// GroupChange is the result of a change of a group: the group as it is now, and its members before.
 type GroupChange struct {
 	Group
-	Before []string // its members until now; nil: there was no such group
+	Before []string // its members before; nil: the group did not exist
 }
 
-// SetGroup creates a group, or replaces the members of an existing one. With an empty list the group has no members.
-// Errors: invalid_params; not_found for an unknown member; conflict when an agent has the group's name.
+// SetGroup creates a group, or replaces the members of an existing group. With an empty list the group has no
+// members. Errors: invalid_params; not_found for an unknown member; conflict if an agent has the group's name.
 func SetGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
 	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, g *GroupChange, named []string) error {
 		conf := t.Config()
@@ -60,8 +60,8 @@ func SetGroup(ctx context.Context, l *ledger.Ledger, name string, members []stri
 	})
 }
 
-// AddToGroup adds agents at the end of a group's list of members. Members that are in the group already keep their
-// place. Errors: invalid_params; not_found for an unknown member or group.
+// AddToGroup adds agents at the end of a group's list of members. Agents that are already members keep their place.
+// Errors: invalid_params; not_found for an unknown member or group.
 func AddToGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
 	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, g *GroupChange, named []string) error {
 		conf := t.Config()
@@ -75,8 +75,8 @@ func AddToGroup(ctx context.Context, l *ledger.Ledger, name string, members []st
 	})
 }
 
-// RemoveFromGroup removes members from a group. If one of them is not in it, none is removed. Errors: invalid_params;
-// not_found for an unknown group, and for an agent that is not in it.
+// RemoveFromGroup removes members from a group. If one of them is not a member, it removes none. Errors:
+// invalid_params; not_found for an unknown group or an agent that is not a member.
 func RemoveFromGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
 	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, g *GroupChange, named []string) error {
 		if g.Before == nil {
@@ -96,7 +96,7 @@ func RemoveFromGroup(ctx context.Context, l *ledger.Ledger, name string, members
 	})
 }
 
-// addMembers adds those agents that are not in a group at its end.
+// addMembers appends the agents that are not yet members.
 func addMembers(t *ledger.Tx, g *GroupChange, named []string) error {
 	for _, m := range named {
 		if slices.Contains(g.Members, m) {
@@ -110,9 +110,9 @@ func addMembers(t *ledger.Tx, g *GroupChange, named []string) error {
 	return nil
 }
 
-// changeGroup runs a change of a group. The names that it gets were checked and folded, and none of them comes twice. A
-// change leaves alone the rows of members that the configuration passes over, unless it replaces them all: the doctor
-// names them.
+// changeGroup runs a change of a group. The names that change gets are checked, folded and unique. A change leaves
+// rows of members alone that the configuration ignores, unless it replaces all members; the doctor reports such
+// rows.
 func changeGroup(ctx context.Context, l *ledger.Ledger, name string, members []string,
 	change func(t *ledger.Tx, g *GroupChange, named []string) error,
 ) (g GroupChange, err error) {
@@ -145,7 +145,7 @@ func changeGroup(ctx context.Context, l *ledger.Ledger, name string, members []s
 	return g, err
 }
 
-// areAgents refuses what cannot be a member of a group.
+// areAgents returns an error if one of the names cannot be a member of a group.
 func areAgents(conf *ledger.Config, members []string) error {
 	for _, m := range members {
 		if orchestrator.IsBuiltIn(m) {
@@ -159,7 +159,7 @@ func areAgents(conf *ledger.Config, members []string) error {
 	return nil
 }
 
-// DeleteGroup deletes a group and returns it as it was. Messages that were sent to it are not affected. Errors:
+// DeleteGroup deletes a group and returns it as it was. Messages already sent to it are not affected. Errors:
 // invalid_params for the built-in groups; not_found.
 func DeleteGroup(ctx context.Context, l *ledger.Ledger, name string) (g Group, err error) {
 	if name, err = orchestrator.CheckName("group", name); err != nil {
@@ -189,7 +189,7 @@ func DeleteGroup(ctx context.Context, l *ledger.Ledger, name string) (g Group, e
 	return g, err
 }
 
-// groupNames lists the stored groups by name.
+// groupNames returns the names of the stored groups, sorted.
 func groupNames(conf *ledger.Config) []string { return slices.Sorted(maps.Keys(conf.Groups)) }
 
 // GroupsWithMembers returns the names of the stored groups that have at least one member, sorted.
@@ -197,14 +197,14 @@ func GroupsWithMembers(conf *ledger.Config) []string {
 	return slices.DeleteFunc(groupNames(conf), func(group string) bool { return len(conf.Groups[group]) == 0 })
 }
 
-// noGroup is the error for the name of a group that there is not.
+// noGroup returns the error for the name of a group that does not exist.
 func noGroup(conf *ledger.Config, name string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no group %q", name).
 		WithHint("%s", strings.TrimSpace(orchestrator.DidYouMean(name, groupNames(conf))+
 			" To list the groups, run `mailroom group list`. To create a group, run `mailroom group set`"))
 }
 
-// joinGroup adds an agent at the end of an existing group, unless it is in it.
+// joinGroup adds an agent at the end of an existing group, unless it is already a member.
 func joinGroup(t *ledger.Tx, group, agent string) error {
 	members, ok := t.Config().Groups[group]
 	if !ok {
@@ -223,8 +223,8 @@ func addMember(t *ledger.Tx, group, agent string) error {
 		SELECT ?1, ?2, 1 + coalesce(max(position), 0) FROM group_members WHERE group_name = ?1`, group, agent)
 }
 
-// Members returns the agents that a recipient stands for: the agent itself, the members of a group, or the agents that
-// have a role. several is true for a group or a role, however many that are.
+// Members returns the agents that a recipient stands for: the agent itself, the members of a group, or the agents
+// that have a role. several is true for a group or a role, however many agents it has.
 func Members(conf *ledger.Config, recipient string) (names []string, several bool) {
 	if recipient == orchestrator.Everyone {
 		return conf.Names, true
@@ -239,8 +239,8 @@ func Members(conf *ledger.Config, recipient string) (names []string, several boo
 	return names, several
 }
 
-// MembersOf returns the agents that would get a message to this recipient; none if nobody has the name. Errors: those
-// of the database.
+// MembersOf returns the agents that would get a message to this recipient, or none if nobody has the name. Errors:
+// those of the database.
 func MembersOf(ctx context.Context, l *ledger.Ledger, recipient string) ([]string, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -250,7 +250,7 @@ func MembersOf(ctx context.Context, l *ledger.Ledger, recipient string) ([]strin
 	return names, nil
 }
 
-// WithRole returns those of the named agents that have the role in recipient, which is role:ROLE.
+// WithRole returns the named agents that have the role in recipient, which is role:ROLE.
 func WithRole(conf *ledger.Config, names []string, recipient string) (with []string) {
 	role := strings.TrimPrefix(recipient, orchestrator.RolePrefix)
 	for _, name := range names {

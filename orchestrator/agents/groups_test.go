@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// Adding members to a group and removing some changes no other row: who is no agent any more stays, and members keep
-// their places.
+// Adding and removing members of a group changes no other row: names that are no longer agents stay, and members
+// keep their places.
 func TestGroupChangesLeaveOtherRows(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -19,7 +19,7 @@ func TestGroupChangesLeaveOtherRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.SQL(`INSERT INTO group_members VALUES ('g', 'gone', 0), ('g', 'left', 4)`)
-	f.Set("retry.max_retries", "2") // has everybody read it all anew
+	f.Set("retry.max_retries", "2") // makes every process read the configuration again
 	for _, step := range []struct {
 		change func(context.Context, *ledger.Ledger, string, []string) (agents.GroupChange, error)
 		named  []string

@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// watchChanged follows an update of an agent that was known before; known is what it was.
+// watchChanged handles an update of an existing agent. known is the agent before the update; it is nil for a new
+// agent.
 func watchChanged(t *ledger.Tx, known, a *ledger.Agent) error {
 	if known == nil {
 		return nil
@@ -30,9 +31,9 @@ func watchChanged(t *ledger.Tx, known, a *ledger.Agent) error {
 	return limitChanged(t, a)
 }
 
-// limitChanged begins, ends or moves the watch over an agent's silence after its limit was changed. The silence of an
-// agent that works counts from now on if nothing was heard before; one that was told of is told of again only if it
-// goes on for longer than the new limit.
+// limitChanged starts, stops or adjusts the monitoring of an agent's silence after its limit was changed. If a
+// working agent has not been heard of before, its silence counts from now on. A silence that was already reported
+// is reported again only if it exceeds the new limit.
 func limitChanged(t *ledger.Tx, a *ledger.Agent) error {
 	if a.SilentAfter == 0 {
 		return t.Run(`DELETE FROM heartbeats WHERE agent = ?`, a.Name)
@@ -43,7 +44,7 @@ func limitChanged(t *ledger.Tx, a *ledger.Agent) error {
 	}
 	status, _, err := LatestStatus(t.Conn, a.Name)
 	if err != nil || !found && status != orchestrator.Working {
-		return err // it may never have been started
+		return err // the agent may never have been started
 	}
 	heard := orchestrator.ParseStamp(heardAt)
 	if !found || heard.After(t.Clock) {
@@ -58,8 +59,8 @@ func limitChanged(t *ledger.Tx, a *ledger.Agent) error {
 		ON CONFLICT (agent) DO UPDATE SET silent_at = excluded.silent_at, told_at = ''`, a.Name, heardAt, at)
 }
 
-// LatestStatus returns what an agent last said that it does, in any session, and since when. It is "" for an agent that
-// takes part in no session.
+// LatestStatus returns an agent's last reported status in any session, and when the agent took it. The status is ""
+// for an agent that takes part in no session.
 func LatestStatus(c *store.Conn, agent string) (status orchestrator.PresenceStatus, since string, err error) {
 	err = c.Query(`SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`,
 		func(row store.Row) error {
@@ -69,8 +70,8 @@ func LatestStatus(c *store.Conn, agent string) (status orchestrator.PresenceStat
 	return status, since, err
 }
 
-// silentAt is when the silence of an agent that was heard of at a time is reported; "" for one that says that it is
-// idle or has stopped.
+// silentAt returns when the silence of an agent that was last heard of at the given time is reported. It is "" for
+// an agent that is idle or stopped.
 func silentAt(a *ledger.Agent, status orchestrator.PresenceStatus, heard time.Time) string {
 	if status == orchestrator.Idle || status == orchestrator.Stopped {
 		return ""
@@ -78,13 +79,14 @@ func silentAt(a *ledger.Agent, status orchestrator.PresenceStatus, heard time.Ti
 	return orchestrator.Stamp(heard.Add(time.Duration(a.SilentAfter) * time.Second))
 }
 
-// storeHeartbeat notes that an agent was heard of now, and when its silence is to be reported.
+// storeHeartbeat records that an agent was heard of now, and when its silence is to be reported.
 func storeHeartbeat(t *ledger.Tx, a *ledger.Agent) error {
 	if a.SilentAfter == 0 {
-		return nil // it has no limit any more
+		return nil // the agent no longer has a limit
 	}
 	if !t.IsAlone() {
-		// what the agent says that it does stays as it is read from then on: who says it keeps the row, too
+		// Other transactions may run at the same time. The upsert locks the row, and a writer of the agent's status
+		// updates the same row, so the status that is read below stays valid.
 		if err := t.Run(`
 			INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?1, ?2, '')
 			ON CONFLICT (agent) DO UPDATE SET heard_at = excluded.heard_at`, a.Name, t.Now); err != nil {
@@ -102,10 +104,10 @@ func storeHeartbeat(t *ledger.Tx, a *ledger.Agent) error {
 		a.Name, t.Now, silentAt(a, status, t.Clock))
 }
 
-// Heartbeat notes that an agent is alive: it looked for messages and found none. It does so in a transaction of its
-// own, and returns how long the agent may be silent, 0 for no limit. A failure is only logged, since the caller is
-// about something else. If marks is false nothing is noted: whoever reads without marking messages as read need not be
-// the agent.
+// Heartbeat records, in a transaction of its own, that an agent is alive although it found no messages. It returns
+// how long the agent may be silent, or 0 for no limit. A failure is only logged, because the caller has another
+// purpose. If marks is false, Heartbeat records nothing: a reader that does not mark messages as read may be
+// someone other than the agent.
 func Heartbeat(ctx context.Context, l *ledger.Ledger, name string, marks bool) time.Duration {
 	conf := l.Config.Last()
 	if !marks || conf == nil || conf.Agents[name] == nil || conf.Agents[name].SilentAfter == 0 {
@@ -121,8 +123,8 @@ func Heartbeat(ctx context.Context, l *ledger.Ledger, name string, marks bool) t
 	return time.Duration(conf.Agents[name].SilentAfter) * time.Second
 }
 
-// ReportSilent tells the manager (the agent named by the setting ralph.pm) which agents have been silent for longer
-// than they may be, each silence once. more is true when there are others, for the next transaction.
+// ReportSilent notifies the manager (the agent named by the setting ralph.pm) of agents that have been silent for
+// longer than their limit, once for each silence. more is true if others remain for the next transaction.
 func ReportSilent(t *ledger.Tx) (more bool, err error) {
 	names, err := t.Texts(`SELECT agent FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x''
 		ORDER BY silent_at LIMIT +?`,
@@ -144,7 +146,7 @@ func ReportSilent(t *ledger.Tx) (more bool, err error) {
 	return len(names) == ledger.ReviewBatch && told > 0, nil
 }
 
-// reportSilence tells the manager of the silence of one agent.
+// reportSilence notifies the manager of the silence of one agent.
 func reportSilence(t *ledger.Tx, name string) error {
 	heardAt, _, err := t.Text(`SELECT heard_at FROM heartbeats WHERE agent = ?`, name)
 	if err != nil {
@@ -177,8 +179,8 @@ func reportSilence(t *ledger.Tx, name string) error {
 	return TellManager(t, "agent_timeout", name, payload)
 }
 
-// Manager returns the agent that is told when something is wrong with the agent about, "" if there is none. A manager
-// is not told about itself: the message that its session fails would start that session again.
+// Manager returns the agent that is notified of problems with the agent about, or "" if there is none. A manager is
+// not notified about itself, because a message that its failing session got would start that session again.
 func Manager(conf *ledger.Config, about string) string {
 	if name := conf.Settings.Manager; name != about && conf.Agents[name] != nil {
 		return name
@@ -186,16 +188,16 @@ func Manager(conf *ledger.Config, about string) string {
 	return ""
 }
 
-// SilenceUnreported reports whether nobody would be told if an agent fell silent or its session failed, though the
-// agent has a limit to its silence or a start command. It is false for the manager itself.
+// SilenceUnreported reports whether nobody would be notified if an agent fell silent or its session failed,
+// although the agent has a silence limit or a start command. It returns false for the manager itself.
 func SilenceUnreported(conf *ledger.Config, name string) bool {
 	a := conf.Agents[name]
 	return a != nil && (a.SilentAfter > 0 || a.StartCommand != "") && name != conf.Settings.Manager &&
 		Manager(conf, name) == ""
 }
 
-// Untold returns a warning for the caller that nobody is told if this agent falls silent or its session fails, and what
-// to do about it; "" if somebody is told, or if there would be nothing to tell. Errors: those of the database.
+// Untold returns a warning that nobody is notified if this agent falls silent or its session fails, with advice. It
+// returns "" if somebody is notified or if there would be nothing to report. Errors: those of the database.
 func Untold(ctx context.Context, l *ledger.Ledger, name string) (note string, err error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -210,8 +212,8 @@ func Untold(ctx context.Context, l *ledger.Ledger, name string) (note string, er
 		nil
 }
 
-// TellManager sends an urgent message about an agent, from orchestrator.SystemSender, to the manager (the agent named
-// by the setting ralph.pm). If there is nobody to tell, it goes into the log instead.
+// TellManager sends an urgent message about an agent, from orchestrator.SystemSender, to the manager (the agent
+// named by the setting ralph.pm). If there is no manager to notify, it writes a log entry instead.
 func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error {
 	conf := t.Config()
 	manager := Manager(conf, about)
@@ -231,8 +233,8 @@ func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error
 		Priority: orchestrator.PriorityOf("urgent")})
 }
 
-// ClampSilences moves deadlines of silence that lie further ahead than the agent's limit back to that limit. They come
-// from a clock that was set forward and then back.
+// ClampSilences limits the silence deadlines to the agent's limit from now. Later deadlines result from a clock
+// that was set forward and then back.
 func ClampSilences(t *ledger.Tx) error {
 	return t.Run(`
 		UPDATE heartbeats

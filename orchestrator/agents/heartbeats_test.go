@@ -21,14 +21,14 @@ import (
 
 const limit = 10 * time.Minute
 
-// addLimited adds an agent with a limit to its silence, and the manager who hears of it.
+// addLimited adds an agent with a silence limit, and the manager that is notified.
 func addLimited(f *enginetest.Fixture, name string) {
 	f.T.Helper()
 	f.Add(agents.Update{Name: "pm"})
 	f.Add(agents.Update{Name: name, SilentAfter: new(limit)})
 }
 
-// timeouts lists the notes about silent agents that were sent to anybody.
+// timeouts returns the messages about silent agents that were sent to any agent.
 func timeouts(f *enginetest.Fixture) []string {
 	f.T.Helper()
 	f.Deliver()
@@ -37,7 +37,8 @@ func timeouts(f *enginetest.Fixture) []string {
 		FROM agent_message WHERE message_type = 'agent_timeout' ORDER BY seq`)
 }
 
-// Whatever an agent does counts as a sign of it, and nothing else does. Its silence is counted from its last act.
+// Every action of an agent counts as a sign of life, and nothing else does. Silence is counted from the last
+// action.
 func TestWhatIsHeardOfAnAgent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -130,7 +131,7 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 	}
 }
 
-// Who waits is heard of for as long as it does.
+// A waiting agent counts as alive for as long as it waits.
 func TestAWaitIsASignOfLife(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]func(t *testing.T, r *delivery.Engine, timeout time.Duration) error{
@@ -171,8 +172,8 @@ func waitIsHeard(t *testing.T, wait func(t *testing.T, r *delivery.Engine, timeo
 	})
 }
 
-// Each silence is told once: not again by another process, nor after a restart, nor for as long as it lasts. The next
-// one is told again.
+// Each silence is reported once: not again by another process, after a restart, or while it lasts. The next silence
+// is reported again.
 func TestSilenceIsToldOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -209,7 +210,7 @@ func TestSilenceIsToldOnce(t *testing.T) {
 	want.Equal(t, "notes after another silence", len(timeouts(f)), 2)
 }
 
-// Only who works can be silent.
+// Only working agents can be silent.
 func TestIdleAgentsAreNotSilent(t *testing.T) {
 	t.Parallel()
 	for _, status := range []orchestrator.PresenceStatus{orchestrator.Idle, orchestrator.Stopped} {
@@ -224,7 +225,7 @@ func TestIdleAgentsAreNotSilent(t *testing.T) {
 		f.Clock.Advance(limit)
 		want.Equal(t, "notes", len(timeouts(f)), 1)
 	}
-	f := enginetest.New(t) // the latest word counts, in whatever session it was said
+	f := enginetest.New(t) // the latest status counts, in whatever session it was set
 	addLimited(f, "a")
 	f.SayStatus("a", "pm", "s", orchestrator.Working)
 	f.Clock.Advance(time.Second)
@@ -233,13 +234,13 @@ func TestIdleAgentsAreNotSilent(t *testing.T) {
 	want.Rows(t, timeouts(f))
 }
 
-// A clock that was set forward and back neither tells twice nor forgets to tell.
+// A clock that was set forward and back causes neither a second report nor a missing one.
 func TestSilenceWhenTheClockJumps(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
 	addLimited(f, "a")
 	f.Clock.Advance(90 * 24 * time.Hour)
-	f.Send("a", "pm") // its silence is planned far ahead now
+	f.Send("a", "pm") // its silence is due far ahead now
 	f.Clock.Advance(-90 * 24 * time.Hour)
 	f.Deliver()
 	f.Clock.Advance(limit)
@@ -254,14 +255,14 @@ func TestSilenceWhenTheClockJumps(t *testing.T) {
 	want.Equal(t, "notes back from there and later", len(timeouts(f)), 2)
 }
 
-// Another limit counts from what was heard before; without one nothing is watched.
+// A new limit counts from the last sign of life. Without a limit nothing is monitored.
 func TestLimitToSilenceIsChanged(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "pm", "a")
 	change := func(d time.Duration) { f.Add(agents.Update{Name: "a", SilentAfter: &d}) }
 	change(limit)
 	f.Clock.Advance(2 * limit)
-	want.Rows(t, timeouts(f)) // it was never started, for all that is known
+	want.Rows(t, timeouts(f)) // it may never have been started
 	f.Send("a", "pm")
 	change(2 * limit)
 	f.Clock.Advance(limit)
@@ -281,14 +282,14 @@ func TestLimitToSilenceIsChanged(t *testing.T) {
 	want.Equal(t, "notes without a limit", len(timeouts(f)), 2)
 	want.Rows(t, f.Rows(`SELECT * FROM heartbeats`))
 
-	f.SayStatus("a", "pm", "s", orchestrator.Working) // one that works is watched from then on
+	f.SayStatus("a", "pm", "s", orchestrator.Working) // a working agent is monitored from then on
 	change(limit)
 	f.Clock.Advance(limit)
 	want.Equal(t, "notes", len(timeouts(f)), 3)
 }
 
-// When nobody has the name of the manager, the silence shows where one looks, and it is told of once somebody else is
-// named.
+// If no agent has the manager's name, the silence is visible to administrators, and it is reported once another
+// manager is set.
 func TestSilenceWithoutAManager(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "lead")
@@ -316,7 +317,7 @@ func TestSilenceWithoutAManager(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// An agent that is removed leaves nothing behind that would be told.
+// A removed agent causes no reports.
 func TestSilenceOfARemovedAgent(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)

@@ -5,14 +5,15 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// chooseHost sets which host an agent belongs to, in a database that many use: the one on which its files and commands
-// were named. It is one for all of them; an update that would move one which it does not name is refused.
+// chooseHost sets the host of an agent in a database that several hosts share: the host on which its files and
+// commands were set. All of them must be on one host. An update that would move a file or command that it does not
+// name is refused.
 func chooseHost(l *ledger.Ledger, u *Update, a *ledger.Agent) error {
 	here, was := l.Host(), a.Host
 	invalid := func(text string, args ...any) *orchestrator.Error {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "host: "+text, args...)
 	}
-	named := *a // what the update itself names
+	named := *a // reduced to what the update itself sets
 	if u.Deliver == nil {
 		named.Deliver = ""
 	}

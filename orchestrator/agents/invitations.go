@@ -11,16 +11,17 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// An invitation is exchanged once for a token, by a place on another machine that is to act for an agent. It is a row of
-// tokens whose agent has this prefix, which no name has, so that it is no token of anybody. It stays when it was used, so that
-// the second who uses it is known.
+// An invitation is exchanged once for a token, by a place on another machine that is to act for an agent. It is a
+// row of tokens whose agent begins with this prefix. No name begins so, hence an invitation is nobody's token. The
+// row stays after use, so that a second use is recognized.
 const joinPrefix = "join:"
 
 // InvitationLife is how long an invitation can be used.
 const InvitationLife = 10 * time.Minute
 
-// Invite makes a code by which one place can join as an agent, 26 letters and digits of 128 random bits or more. The agent
-// need not exist. For the operator the place may do all that a person may do in the console. Error: invalid_params.
+// Invite creates a code with which one place can join as an agent: 26 letters and digits with at least 128 random
+// bits. The agent need not exist. A place that joins as the operator has the rights of a person in the console.
+// Error: invalid_params.
 func Invite(ctx context.Context, l *ledger.Ledger, agent string) (code string, invitation Token, err error) {
 	if agent != orchestrator.Operator {
 		if agent, err = orchestrator.CheckNewName("agent", agent); err != nil {
@@ -43,11 +44,12 @@ func Invite(ctx context.Context, l *ledger.Ledger, agent string) (code string, i
 	return code, invitation, err
 }
 
-// invitationSecret is what the hash of an invitation is made of. No token begins so.
+// invitationSecret returns the text whose hash is stored for an invitation. No token begins so.
 func invitationSecret(agent, code string) string { return joinPrefix + agent + ":" + code }
 
-// AcceptInvitation exchanges an invitation for a token that is valid until it is revoked. Of several who try at once, one gets it.
-// Errors: unauthenticated, which does not tell whether the code is unknown or too old; conflict if it was used.
+// AcceptInvitation exchanges an invitation for a token that is valid until it is revoked. Of several concurrent
+// attempts, one succeeds. Errors: unauthenticated, which does not reveal whether the code is unknown or expired;
+// conflict if it was used.
 func AcceptInvitation(ctx context.Context, l *ledger.Ledger, agent, code string) (secret string, token Token, err error) {
 	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the invitation is not valid: an invitation works only once, and only for %s",
 		orchestrator.FormatDuration(InvitationLife)).
@@ -60,7 +62,7 @@ func AcceptInvitation(ctx context.Context, l *ledger.Ledger, agent, code string)
 		prefix = sessionPrefix
 	}
 	hash := HashToken(invitationSecret(agent, code))
-	there, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) { // strangers cost no transaction
+	there, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) { // strangers cost no write
 		_, found, err := store.First(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, hash)
 		return found, err
 	})
@@ -97,7 +99,7 @@ func AcceptInvitation(ctx context.Context, l *ledger.Ledger, agent, code string)
 	return secret, token, nil
 }
 
-// EndToken revokes the token that has this secret.
+// EndToken revokes the token with this secret.
 func EndToken(ctx context.Context, l *ledger.Ledger, secret string) error {
 	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		t.KeepSpan()

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/removal"
 )
 
-// An invitation is exchanged for a token once, by one of those who try at once, and not after its time or for another name. It
-// is no token itself.
+// An invitation is exchanged for a token once, even if several try at once, and not after it expired or for another
+// name. It is not a token itself.
 func TestInvitations(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "alice", "carol")
@@ -84,7 +84,7 @@ func TestInvitations(t *testing.T) {
 	}
 	_, is = accept("carol", open)
 	want.Equal(t, "an invitation that was revoked", is, orchestrator.Unauthenticated)
-	open = invite("gina") // whom nobody knows yet
+	open = invite("gina") // not known yet
 	n, err := agents.RevokeTokens(t.Context(), f.Ledger, "gina")
 	want.Equal(t, "error", err, nil)
 	want.Equal(t, "invitations that were revoked", n, int64(1))

@@ -20,7 +20,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// nameSeeds are names in order and not.
+// nameSeeds lists valid and invalid names.
 var nameSeeds = []string{
 	"architect", "Code_Developer", "a-1", "a", strings.Repeat("n", 57), strings.Repeat("n", 58), "agent", "user",
 	"sqlite_x", "all", "",
@@ -29,10 +29,10 @@ var nameSeeds = []string{
 	"agent_message", "%s%d%n", "name\n", "\u202eecila", "ａｂｃ",
 }
 
-// grammar is that of the document: names match without regard to case, and only ASCII has a case here.
+// grammar is that of the document: names match without regard to case, and only ASCII letters have a case here.
 var grammar = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,56}$`)
 
-// nameDesk is where names are tried: a router with an agent a, and another connection that sees every write.
+// nameDesk tests names: it has a router with an agent a, and another connection that detects every write.
 type nameDesk struct {
 	*delivery.Engine
 	plain *sql.DB
@@ -47,11 +47,11 @@ func newNameDesk(t testing.TB) *nameDesk {
 		t.Fatal(err)
 	}
 	d := &nameDesk{Engine: e, plain: enginetest.Plain(t, path)}
-	d.plain.SetMaxOpenConns(1) // data_version is about the one connection that is asked
+	d.plain.SetMaxOpenConns(1) // data_version belongs to one connection
 	return d
 }
 
-// version changes whenever somebody else writes to the database.
+// version changes whenever another connection writes to the database.
 func (d *nameDesk) version(t *testing.T) (v int64) {
 	t.Helper()
 	if err := d.plain.QueryRow(`PRAGMA data_version`).Scan(&v); err != nil {
@@ -60,9 +60,9 @@ func (d *nameDesk) version(t *testing.T) (v int64) {
 	return v
 }
 
-// check: a name is taken exactly when the grammar has it, and folded in ASCII alone. One that is refused is refused by
-// all that takes names, with a message that can be shown, and nothing is written. A new agent with a good name has its
-// view, and leaves nothing behind.
+// check checks that a name is accepted exactly if the grammar matches it, and that only its ASCII letters are
+// folded. Every function that takes a name must refuse an invalid one with a printable error and without a write. A
+// new agent with a valid name has its view and leaves nothing behind.
 func (d *nameDesk) check(t *testing.T, name string) (malformed bool) {
 	folded, err := orchestrator.CheckName("agent", name)
 	if good := grammar.MatchString(name); good != (err == nil) {
@@ -84,7 +84,7 @@ func (d *nameDesk) check(t *testing.T, name string) (malformed bool) {
 	_, created, err := agents.Add(t.Context(), d.Ledger, agents.Update{Name: name, InboxView: new(true)})
 	if err != nil {
 		mustBeShowable(t, name, err)
-		return true // it is reserved
+		return true // reserved
 	}
 	var views int
 	err = d.plain.QueryRow(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name = ?`,
@@ -98,7 +98,8 @@ func (d *nameDesk) check(t *testing.T, name string) (malformed bool) {
 	return false
 }
 
-// TestNamesFoldInASCII: no letter of another alphabet stands for one of ours, wherever an agent is looked up.
+// TestNamesFoldInASCII checks that no letter of another alphabet counts as one of ours, wherever an agent is looked
+// up.
 func TestNamesFoldInASCII(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "kelvin")
@@ -126,7 +127,7 @@ func lowerASCII(c rune) rune {
 	return c
 }
 
-// refused holds everything that takes a name to refusing it, without a write.
+// refused checks that everything that takes a name refuses it, without a write.
 func (d *nameDesk) refused(t *testing.T, name string) {
 	t.Helper()
 	before := d.version(t)
@@ -153,7 +154,7 @@ func (d *nameDesk) refused(t *testing.T, name string) {
 	}
 }
 
-// mustBeShowable checks an error about a name: invalid_params, and a message that no name can spoil.
+// mustBeShowable checks an error about a name: invalid_params, with a text that no name can spoil.
 func mustBeShowable(t *testing.T, name string, err error) {
 	t.Helper()
 	says := err.Error()
@@ -173,7 +174,7 @@ func FuzzName(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) { desk.check(t, name) })
 }
 
-// TestMalformedNames replays what is kept of FuzzName.
+// TestMalformedNames replays the stored inputs of FuzzName.
 func TestMalformedNames(t *testing.T) {
 	t.Parallel()
 	desk := newNameDesk(t)

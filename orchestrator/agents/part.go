@@ -5,9 +5,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part returns what agents add. Heartbeats are stored here. Retention deletes presences in sessions that are over, and
-// tokens that are no longer valid; a restore brings back no token that has been revoked, or went with its agent, and no
-// session of the console.
+// Part returns what agents add to the engine. Heartbeats are stored. Retention deletes presences in sessions that
+// have ended, and tokens that are no longer valid. A restore brings back no revoked token, no token of a removed
+// agent, and no session of the console.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:  "agents",
@@ -38,7 +38,7 @@ func Part() *ledger.Part {
 	}
 }
 
-// overPresence is the condition for presences in sessions in which nobody takes part any more, and that have no thread.
+// overPresence selects presences in sessions in which nobody takes part any more and that have no thread in use.
 const overPresence = `seen_at < ?1
 		AND NOT EXISTS (SELECT 1 FROM presence o WHERE o.session_id = presence.session_id AND o.seen_at >= ?1)
 		AND NOT EXISTS (SELECT 1 FROM threads h WHERE h.session_id = presence.session_id AND (h.status = 'open' OR h.closed_at >= ?1))`

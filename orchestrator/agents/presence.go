@@ -11,11 +11,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Presence says that an agent takes part in a session, and what it was last known to do there.
+// Presence is an agent's participation in a session, with its last reported status.
 type Presence struct {
 	Session     string                      `json:"session"`
 	Agent       string                      `json:"agent"`
-	DisplayName string                      `json:"display_name,omitempty"` // what it calls itself; "" is its name
+	DisplayName string                      `json:"display_name,omitempty"` // chosen by the agent; "" is its name
 	Description string                      `json:"description,omitempty"`
 	Status      orchestrator.PresenceStatus `json:"status"`
 	Since       string                      `json:"since"` // when it took that status
@@ -24,16 +24,17 @@ type Presence struct {
 	SeenAt string `json:"-"` // when it last took part, to the day
 }
 
-// Joining is a request of an agent to join a session. If the agent takes part already, a nil field leaves what is
-// there.
+// Joining is a request of an agent to join a session. If the agent already takes part, a nil field keeps the stored
+// value.
 type Joining struct {
 	Session, Agent string
 	DisplayName    *string
 	Description    *string
 }
 
-// Join adds an agent to a session, or updates how it takes part. An agent that had stopped is working again. Errors:
-// invalid_params; unknown_sender for an agent that does not exist, unless it is the caller, see ledger.WithIdentity.
+// Join adds an agent to a session, or updates its presence. A stopped agent becomes working. Errors:
+// invalid_params; unknown_sender for an agent that does not exist, unless it is the caller, see
+// ledger.WithIdentity.
 func Join(ctx context.Context, l *ledger.Ledger, j Joining) (p Presence, err error) {
 	if j, err = j.Check(); err != nil {
 		return p, err
@@ -53,7 +54,8 @@ func (j Joining) Check() (_ Joining, err error) {
 	return j, err
 }
 
-// admitted joins an agent to a session, registering it first if that is allowed. The names must have been checked.
+// admitted joins an agent to a session, and first registers the agent if that is allowed. The names must have been
+// checked.
 func admitted(t *ledger.Tx, j Joining) (Presence, error) {
 	conf, err := Acting(t, j.Agent)
 	if err != nil {
@@ -74,9 +76,9 @@ func admitted(t *ledger.Tx, j Joining) (Presence, error) {
 	return join(t, j)
 }
 
-// Acting makes sure that an agent which acts is known, and returns the configuration in which it is. One that is not is
-// added if it proved its identity, see ledger.WithIdentity. A name that was removed comes back with Add only. Error:
-// unknown_sender.
+// Acting makes sure that the acting agent exists, and returns the configuration that contains it. It adds an
+// unknown agent if the caller proved that identity, see ledger.WithIdentity. Only Add restores a removed name.
+// Error: unknown_sender.
 func Acting(t *ledger.Tx, name string) (*ledger.Config, error) {
 	if err := CheckActor(name); err != nil && !t.AsUser {
 		return nil, err
@@ -92,7 +94,7 @@ func Acting(t *ledger.Tx, name string) (*ledger.Config, error) {
 	if removed != "" || !t.Proved(name) {
 		return nil, Unknown(t.Conn, orchestrator.UnknownSender, "", name, conf)
 	}
-	if err := t.TraceCreated(); err != nil { // adding may release what was held until now
+	if err := t.TraceCreated(); err != nil { // adding may release held messages
 		return nil, err
 	}
 	if _, _, err := AddIn(t, Update{Name: name, By: name}); err != nil {
@@ -101,7 +103,7 @@ func Acting(t *ledger.Tx, name string) (*ledger.Config, error) {
 	return t.Config(), nil
 }
 
-// join adds a known agent to a session, or updates how it takes part. The names must have been checked.
+// join adds a known agent to a session, or updates its presence. The names must have been checked.
 func join(t *ledger.Tx, j Joining) (Presence, error) {
 	p, found, err := PresenceOf(t.Conn, j.Session, j.Agent)
 	if err != nil {
@@ -125,18 +127,18 @@ func join(t *ledger.Tx, j Joining) (Presence, error) {
 	return p, StorePresence(t, &p)
 }
 
-// Unseen reports whether SeenAt should be written anew: it is more than a day from now. Retention needs it to the day
-// only, so that not every call has to write.
+// Unseen reports whether SeenAt is more than a day from now and must be updated. Retention needs it only to the
+// day, so most calls need not write.
 func (p *Presence) Unseen(now time.Time) bool {
 	return p.SeenAt < orchestrator.Stamp(now.Add(-orchestrator.Day)) ||
 		p.SeenAt > orchestrator.Stamp(now.Add(orchestrator.Day))
 }
 
-// TakePresence stores what a known agent does in a session, and adds it to the session if it is not there yet. For the
-// operator and the user it does nothing.
+// TakePresence stores a known agent's status in a session, and first adds the agent to the session if necessary. It
+// does nothing for the operator and the user.
 func TakePresence(t *ledger.Tx, session, agent string, status orchestrator.PresenceStatus) (Presence, error) {
 	if orchestrator.IsBuiltIn(agent) {
-		return Presence{}, nil // it takes part in no session
+		return Presence{}, nil // takes part in no session
 	}
 	p, err := join(t, Joining{Session: session, Agent: agent})
 	if err != nil || p.Status == status {
@@ -146,7 +148,7 @@ func TakePresence(t *ledger.Tx, session, agent string, status orchestrator.Prese
 	return p, StorePresence(t, &p)
 }
 
-// NotePresence stores what the sender of a draft says that it is doing; see orchestrator.Draft.Presence.
+// NotePresence stores the presence that a draft sets for its sender; see orchestrator.Draft.Presence.
 func NotePresence(t *ledger.Tx, d *orchestrator.Draft) error {
 	if d.Presence == "" {
 		return nil
@@ -155,7 +157,7 @@ func NotePresence(t *ledger.Tx, d *orchestrator.Draft) error {
 	return err
 }
 
-// StorePresence writes a row of presence, and notes that the agent is alive.
+// StorePresence writes a row of presence and records that the agent is alive.
 func StorePresence(t *ledger.Tx, p *Presence) error {
 	t.KeepSpan()
 	if _, err := t.Exec(`
@@ -180,13 +182,14 @@ func scanPresence(row store.Row) Presence {
 	}
 }
 
-// PresenceOf returns how an agent takes part in a session; found is false if it does not.
+// PresenceOf returns the presence of an agent in a session. found is false if the agent takes no part in the
+// session.
 func PresenceOf(c *store.Conn, session, agent string) (p Presence, found bool, err error) {
 	return store.First(c, scanPresence, `SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`,
 		session, agent)
 }
 
-// Presences returns who takes part in a session, in order of joining. Error: invalid_params for the name of the
+// Presences returns the participants of a session, in order of joining. Error: invalid_params for the name of the
 // session.
 func Presences(ctx context.Context, l *ledger.Ledger, session string) ([]Presence, error) {
 	session, err := orchestrator.CheckName("session", session)
@@ -196,15 +199,15 @@ func Presences(ctx context.Context, l *ledger.Ledger, session string) ([]Presenc
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Presence, error) { return PresencesIn(c, session) })
 }
 
-// PresencesIn returns who takes part in a session, within a transaction. The name must have been checked.
+// PresencesIn returns the participants of a session, within a transaction. The name must have been checked.
 func PresencesIn(c *store.Conn, session string) ([]Presence, error) {
 	return store.List(c, scanPresence,
 		`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, session)
 }
 
-// checkDisplayName refuses a name under which an agent could be taken for another: one with characters that are not
-// seen, with letters of several scripts in a word, one that is reserved, or one that looks like another agent's name or
-// like what another is called in the session. An agent may be called by its own name.
+// checkDisplayName returns an error for a display name that could be confused with another: one with invisible
+// characters, with letters of several scripts in a word, a reserved name, or one that looks like another agent's
+// name or its display name in the session. An agent may use its own name.
 func checkDisplayName(j *Joining, conf *ledger.Config, present []Presence) error {
 	name := *j.DisplayName
 	if err := orchestrator.CheckPlain("the display name", name); err != nil || name == "" {

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// Presence: joining anew changes only what is given, a stopped agent works again by joining, and a session is apart
-// from others. Of several changes at once none is lost.
+// Joining again changes only the given fields, a stopped agent works again by joining, and sessions are separate.
+// No concurrent change is lost.
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -67,7 +67,7 @@ func TestPresence(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for round := range 100 { // the last of two that were made one after the other stays
+	for round := range 100 { // of two consecutive changes the last one stays
 		change := make(chan error, 1)
 		go func() {
 			change <- says([]orchestrator.PresenceStatus{orchestrator.Idle, orchestrator.Stopped}[round%2])

@@ -6,21 +6,21 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// signer is a Transport that signs messages with a secret which it shares with the receiver.
+// signer is a Transport that signs messages with a secret shared with the receiver.
 type signer interface {
-	// NewSecret makes a secret.
+	// NewSecret generates a secret.
 	NewSecret() string
-	// CheckSecret says what is wrong with a secret that somebody chose.
+	// CheckSecret returns an error if a chosen secret is not valid.
 	CheckSecret(secret string) error
 }
 
-// secretOf returns the secret with which messages to an agent are signed, "" if it has none.
+// secretOf returns the secret that signs the messages to an agent, or "" if it has none.
 func secretOf(c *store.Conn, agent string) (secret string, err error) {
 	secret, _, err = c.Text(`SELECT secret FROM agent_secrets WHERE agent = ?`, agent)
 	return secret, err
 }
 
-// SecretFor returns what an attempt to deliver to a recipient gets as orchestrator.Attempt.Secret.
+// SecretFor returns the orchestrator.Attempt.Secret for a delivery to the agent.
 func SecretFor(t *ledger.Tx, a *ledger.Agent) (string, error) {
 	if p := t.Ledger.PartOf(a.Name); p != nil {
 		return p.Secret(t, a.Name)
@@ -28,8 +28,8 @@ func SecretFor(t *ledger.Tx, a *ledger.Agent) (string, error) {
 	return secretOf(t.Conn, a.Name)
 }
 
-// settleSecret sees to it that an agent whose transport signs has a secret: the one that the update names, or else the
-// one that it has, or else a new one. It returns a secret that it made, which nobody is told again.
+// settleSecret makes sure that an agent whose transport signs has a secret: the secret in the update, or else its
+// present secret, or else a new one. It returns a new secret, which is not shown again, or "".
 func settleSecret(t *ledger.Tx, u *Update, a *ledger.Agent) (made string, err error) {
 	transport, _ := t.Ledger.TransportOf(a.Deliver)
 	signer, signs := transport.(signer)

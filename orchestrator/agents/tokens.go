@@ -14,19 +14,19 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// tokenPrefix begins every token, so that scanners for secrets can find one that leaked.
+// tokenPrefix begins every token, so that secret scanners can find a leaked token.
 const tokenPrefix = "mailroom_"
 
-// maxSecret is how long what is shown as a credential may be, in bytes.
+// maxSecret is the maximum length of a credential, in bytes.
 const maxSecret = 128
 
-// maxTokenLife is the longest time for which a token can be issued, unless it is for ever.
+// maxTokenLife is the longest lifetime of a token that expires.
 const maxTokenLife = 3650 * orchestrator.Day
 
-// Token describes a credential by which somebody acts as an agent over the network. The credential itself is stored
-// nowhere, only its hash.
+// Token describes a credential with which somebody acts as an agent over the network. Only the hash of the
+// credential is stored.
 type Token struct {
-	ID        string `json:"id"` // the first 12 hex digits of its hash
+	ID        string `json:"id"` // first 12 hex digits of the hash
 	Agent     string `json:"agent"`
 	Admin     bool   `json:"admin"`
 	CreatedAt string `json:"created_at"`
@@ -34,9 +34,10 @@ type Token struct {
 	RevokedAt string `json:"revoked_at,omitempty"`
 }
 
-// IssueToken makes a credential for an agent. It returns the credential as secret, which cannot be read again later.
-// With admin, its holder may also run the commands for administrators. A lifetime of 0 means for ever. The agent need
-// not exist: it is added when somebody first acts as it with the token. Error: invalid_params.
+// IssueToken creates a credential for an agent. It returns the credential as secret, which cannot be read again
+// later. With admin, its holder may also run the commands for administrators. With lifetime 0 the token does not
+// expire. The agent need not exist: it is added when somebody first acts as it with the token. Error:
+// invalid_params.
 func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool, lifetime time.Duration) (secret string,
 	token Token, err error) {
 	if folded := orchestrator.FoldName(agent); orchestrator.IsBuiltIn(folded) {
@@ -64,7 +65,7 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 	return secret, token, err
 }
 
-// mayHaveToken refuses a group, and an agent that was removed.
+// mayHaveToken returns an error for a group and for a removed agent.
 func mayHaveToken(t *ledger.Tx, agent string) error {
 	if _, isGroup := t.Config().Groups[agent]; isGroup {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group, but a token must be for one agent", agent)
@@ -76,7 +77,7 @@ func mayHaveToken(t *ledger.Tx, agent string) error {
 	return err
 }
 
-// insertToken adds the row of a credential. A lifetime of 0 means for ever.
+// insertToken adds the row of a credential. With lifetime 0 the credential does not expire.
 func insertToken(t *ledger.Tx, secret, agent string, admin bool, lifetime time.Duration) (Token, error) {
 	hash := HashToken(secret)
 	token := Token{ID: hash[:12], Agent: agent, Admin: admin, CreatedAt: t.Now}
@@ -87,22 +88,23 @@ func insertToken(t *ledger.Tx, secret, agent string, admin bool, lifetime time.D
 		hash, agent, admin, token.CreatedAt, token.ExpiresAt)
 }
 
-// NewToken makes a credential of 256 random bits behind a prefix.
+// NewToken returns a prefix followed by 256 random bits in base64url.
 func NewToken(prefix string) string {
 	var random [32]byte
 	rand.Read(random[:]) // never fails; see crypto/rand
 	return prefix + base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-// HashToken returns what is stored of a credential.
+// HashToken returns the hash of a credential, in the form that is stored.
 func HashToken(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// Authenticate returns the token that belongs to a credential. It reads the database each time, so that a revocation
-// works at once. Error: unauthenticated, which does not tell whether the credential is unknown, expired, revoked, or
-// for a built-in name. Of those only the operator has credentials: the sessions of the console.
+// Authenticate returns the token of a credential. It reads the database each time, so that a revocation takes
+// effect at once. Error: unauthenticated, which does not reveal whether the credential is unknown, expired,
+// revoked, or for a built-in name. Of the built-in names, only the operator has credentials: the sessions of the
+// console.
 func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token Token, err error) {
 	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the token is not valid").
 		WithHint("To issue a token, run `mailroom agent token NAME`")
@@ -136,8 +138,9 @@ func scanToken(row store.Row) Token {
 	}
 }
 
-// Tokens returns the tokens of an agent, or all tokens for "", oldest first. Expired and revoked ones are included, and
-// so are sessions of the console as tokens of the operator, but neither its codes nor invitations.
+// Tokens returns the tokens of an agent, or all tokens if agent is "", oldest first. The list includes expired and
+// revoked tokens and the sessions of the console, as tokens of the operator, but no console codes and no
+// invitations.
 func Tokens(ctx context.Context, l *ledger.Ledger, agent string) ([]Token, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Token, error) {
 		return store.List(c, scanToken,
@@ -147,8 +150,8 @@ func Tokens(ctx context.Context, l *ledger.Ledger, agent string) ([]Token, error
 	})
 }
 
-// RevokeTokens revokes all tokens of an agent, and returns how many of them were valid until now. Error: not_found,
-// whose hint names the most similar agents, if no agent has the name and no token was ever issued for it.
+// RevokeTokens revokes all tokens of an agent and returns how many were valid until now. If no agent has the name
+// and no token was ever issued for it, the error is not_found, and its hint names the most similar agents.
 func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64, err error) {
 	if agent, err = orchestrator.CheckName("agent", agent); err != nil {
 		return 0, err
@@ -170,8 +173,8 @@ func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64,
 	return n, err
 }
 
-// RevokeToken revokes the token with an id, as Tokens shows it, and returns it; valid tells whether it was so until
-// now. Error: not_found.
+// RevokeToken revokes the token with an ID that Tokens returned, and returns the token. valid reports whether the
+// token was not yet revoked. Error: not_found.
 func RevokeToken(ctx context.Context, l *ledger.Ledger, id string) (token Token, valid bool, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		var found bool
@@ -195,8 +198,8 @@ func RevokeToken(ctx context.Context, l *ledger.Ledger, id string) (token Token,
 	return token, valid, err
 }
 
-// RevokeTokensIn revokes all tokens of an agent, and its invitations, within a transaction, and returns how many of both
-// were valid. Any name will do.
+// RevokeTokensIn revokes all tokens and invitations of an agent, within a transaction, and returns how many were
+// not yet revoked. It accepts any name.
 func RevokeTokensIn(t *ledger.Tx, agent string) (int64, error) {
 	t.KeepSpan()
 	n, err := t.Exec(`UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = ''`, t.Now, agent)

@@ -16,8 +16,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A token is known until it expires, is revoked, or its agent is removed, each at once and in every process; and never
-// by anything but the whole of it.
+// A token is valid until it expires, is revoked, or its agent is removed, each with immediate effect in every
+// process. Only the whole token is accepted.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -45,7 +45,7 @@ func TestTokens(t *testing.T) {
 			if token != (agents.Token{}) {
 				t.Errorf("%s: refused, and answered with %+v", what, token)
 			}
-			want.Equal(t, what, err.Error(), why.Error()) // the same for all, so that it tells nothing
+			want.Equal(t, what, err.Error(), why.Error()) // the same for all, so that it reveals nothing
 		}
 	}
 	forever, hour, kept, admin := issue("a", false, 0), issue("a", false, time.Hour), issue("b", false, 0),
@@ -82,7 +82,7 @@ func TestTokens(t *testing.T) {
 	neverStored(f, forever, hour, kept, admin)
 }
 
-// rowsOfTokens lists the ids of the tokens.
+// rowsOfTokens returns the IDs of the tokens.
 func rowsOfTokens(f *enginetest.Fixture) (ids []string) {
 	f.T.Helper()
 	tokens, err := agents.Tokens(f.T.Context(), f.Ledger, "")
@@ -95,7 +95,8 @@ func rowsOfTokens(f *enginetest.Fixture) (ids []string) {
 	return ids
 }
 
-// neverStored fails if a secret stands in any file beside the database, or an audit query can read the tokens' table.
+// neverStored fails if a secret is in any file of the database's folder, or if an audit query can read the table of
+// tokens.
 func neverStored(f *enginetest.Fixture, secrets ...string) {
 	f.T.Helper()
 	files, err := filepath.Glob(f.Path + "*")
@@ -118,7 +119,7 @@ func neverStored(f *enginetest.Fixture, secrets ...string) {
 	}
 }
 
-// What cannot be issued says why.
+// A refusal to issue a token gives the reason.
 func TestTokensThatAreRefused(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -135,7 +136,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	want.Equal(t, "tokens", len(rowsOfTokens(f)), 0)
 }
 
-// No token speaks as the operator or the user: none is issued, and one from before the name was reserved is refused.
+// No token acts as the operator or the user: none is issued, and one from before the name was reserved is refused.
 func TestNoTokenForABuiltInName(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "boss")
@@ -154,7 +155,7 @@ func TestNoTokenForABuiltInName(t *testing.T) {
 	want.Code(t, err, orchestrator.Unauthenticated)
 }
 
-// One token is revoked by its id, and no other.
+// RevokeToken revokes one token by its ID, and no other.
 func TestRevokeToken(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

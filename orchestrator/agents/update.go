@@ -17,7 +17,7 @@ import (
 	"mailroom/tracing"
 )
 
-// Update says which agent to add or change, and how. A nil field leaves a known agent's value as it is, and gives a new
+// Update describes an agent to add or change. A nil field keeps the value of an existing agent and gives a new
 // agent the default.
 type Update struct {
 	Name             string
@@ -31,23 +31,24 @@ type Update struct {
 	Batch            *int
 	Concurrency      *int
 	AllowPrivate     *bool
-	Secret           *string // of its webhook, whsec_ and base64; "" makes a new one
-	Host             *string // whose its files and commands are; "" is any
-	// variables that its commands get of the daemon's environment, see program.CheckPasses; "" is the usual
+	Secret           *string // of its webhook, whsec_ and base64; "" generates a new one
+	Host             *string // the host of its files and commands; "" is any
+	// PassEnv lists the variables of the daemon's environment to pass to its commands, see program.CheckPasses; ""
+	// is the default.
 	PassEnv *string
-	Wake    *string // what messages may cost its sessions, see orchestrator.ParseWakeRules; "" is the usual
-	// whether it has a view of its inbox, for programs with plain SQL; a new agent has one where there is a table of
-	// that name
+	Wake    *string // wake rules for its sessions, see orchestrator.ParseWakeRules; "" is the default
+	// InboxView is whether the agent has a view of its inbox, for programs with plain SQL. By default a new agent
+	// has one if a table with the view's name exists.
 	InboxView *bool
-	Folder    string   // where its commands are to run, if the update names any; "" is the present one
+	Folder    string   // where the commands in the update, if any, are to run; "" is the current folder
 	Groups    []string // groups to join; they must exist
-	By        string   // who asks
+	By        string   // who requests the update
 }
 
-// Add adds an agent, or changes a known one where the update says so. The transport's address is checked as far as
-// possible without using it. Messages that were held for the name, or because the agent's transport was disabled, can
-// be delivered now. An agent of a name that was removed begins anew, without the mail of the former one. Errors:
-// invalid_params; not_found for a group.
+// Add adds an agent, or changes the fields of an existing agent that the update sets. It checks the transport's
+// address as far as possible without using it. Messages that were held for the name, or because the agent's
+// transport was disabled, become due. An agent with the name of a removed agent starts without the messages of the
+// former one. Errors: invalid_params; not_found for a group.
 func Add(ctx context.Context, l *ledger.Ledger, u Update) (agent ledger.Agent, created bool, err error) {
 	if u.Name, err = orchestrator.CheckNewName("agent", u.Name); err != nil {
 		return ledger.Agent{}, false, err
@@ -62,7 +63,7 @@ func Add(ctx context.Context, l *ledger.Ledger, u Update) (agent ledger.Agent, c
 	return agent, created, err
 }
 
-// checkUpdate checks what an update names, and brings its transports into canonical form.
+// checkUpdate checks the values of an update and converts its transports to canonical form.
 func checkUpdate(l *ledger.Ledger, u *Update) (err error) {
 	if u.Folder == "" {
 		if u.Folder, err = os.Getwd(); err != nil {
@@ -121,8 +122,8 @@ func checkUpdate(l *ledger.Ledger, u *Update) (err error) {
 	return nil
 }
 
-// CheckDeliver checks the target (SCHEME or SCHEME:ADDRESS) of an agent whose commands run in folder, and returns it in
-// canonical form. what names the target in errors, such as "deliver".
+// CheckDeliver checks a target (SCHEME or SCHEME:ADDRESS) for an agent whose commands run in folder, and returns it
+// in canonical form. Errors call the target by the name what, such as "deliver".
 func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error) {
 	scheme, address, has := strings.Cut(target, ":")
 	transport := l.Transports[scheme]
@@ -150,9 +151,9 @@ func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error)
 	return scheme + ":" + canonical, nil
 }
 
-// IsOwnFile reports whether a path leads to the database, to one of the files beside it, or into its folder of keys, be
-// it through links. Agents' addresses must not: opening and closing some of these files would drop SQLite's locks, and
-// the names of files in the folder of keys mean something.
+// IsOwnFile reports whether a path leads, possibly through links, to the database, to one of the files beside it,
+// or into its key folder. Agents' addresses must not lead there: opening and closing some of these files would drop
+// SQLite's locks, and the file names in the key folder have a meaning.
 func IsOwnFile(l *ledger.Ledger, path string) bool {
 	info, statErr := os.Stat(path)
 	beside := l.FilePrefix()
@@ -167,7 +168,7 @@ func IsOwnFile(l *ledger.Ledger, path string) bool {
 	return isWithin(path, beside+"-signal")
 }
 
-// isWithin reports whether a path is a folder or in it, by name or by another name.
+// isWithin reports whether a path is a folder or lies in it, under this or another name of the folder.
 func isWithin(path, folder string) bool {
 	own, ownErr := os.Stat(folder)
 	for ; ; path = filepath.Dir(path) {
@@ -194,7 +195,7 @@ func schemes(l *ledger.Ledger) []string {
 	return names
 }
 
-// AddIn adds or changes an agent, within a transaction, as Add does. The update must have been checked.
+// AddIn adds or changes an agent, like Add, within a transaction. The update must have been checked.
 func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 	conf := t.Config()
 	if _, isGroup := conf.Groups[u.Name]; isGroup {
@@ -260,26 +261,26 @@ func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 	return a, known == nil, nil
 }
 
-// Lacks reports whether this host runs commands for an agent that do not get a variable of the environment.
+// Lacks reports whether this host runs commands for an agent without passing them an environment variable.
 func Lacks(a *ledger.Agent, variable string) bool {
 	runs := a.StartCommand != "" || strings.HasPrefix(a.Deliver, "exec:")
 	return runs && !a.Away() && !program.Passes(a.PassEnv, variable)
 }
 
-// InboxViews are the document's own views of agents' inboxes, NAME_inbox, in a database that has them. An agent has one
-// only if it was asked for: each connection reads the definitions of all of them, which takes 0.4 million instructions
-// an agent, where all the rest of a command takes 12.
+// InboxViews manages the document's own views of agents' inboxes, NAME_inbox, in a database that has them. An agent
+// has one only on request, because each connection reads the definitions of all views. That takes 0.4 million
+// instructions for each agent; the rest of a command takes 12 million.
 type InboxViews interface {
-	InboxViews() ([]string, error) // the agents that have one
-	// HasInboxTable reports whether a program has made a table with the name and the columns of an agent's view.
+	InboxViews() ([]string, error) // the agents that have a view
+	// HasInboxTable reports whether a program has created a table with the name and the columns of an agent's view.
 	HasInboxTable(agent string) (bool, error)
-	// MakeInboxView makes the view of an agent, at that time. Such a table becomes its unread mail. Error: conflict
-	// when something else has the name.
+	// MakeInboxView creates the view of an agent at the given time. The contents of such a table become the agent's
+	// unread messages. Error: conflict if something else has the name.
 	MakeInboxView(agent, at string) error
 	DropInboxView(agent string) error
 }
 
-// chooseInboxView makes or drops the view of an agent's inbox, as the update wants it.
+// chooseInboxView creates or drops the view of an agent's inbox as the update requires.
 func chooseInboxView(t *ledger.Tx, u *Update, isNew bool) error {
 	d, ok := t.Driver.(InboxViews)
 	if !ok {
@@ -298,8 +299,8 @@ func chooseInboxView(t *ledger.Tx, u *Update, isNew bool) error {
 	return d.MakeInboxView(u.Name, t.Now)
 }
 
-// makeRoomFor gives a name that is new, or was removed, to an agent: it is no removed one any more, and has nothing of
-// the mail of a removed one.
+// makeRoomFor prepares a new or removed name for a new agent. The name is no longer marked as removed, and the new
+// agent does not get the messages of the former one.
 func makeRoomFor(t *ledger.Tx, name string) error {
 	if _, err := orchestrator.CheckNewName("agent", name); err != nil {
 		return err
@@ -314,7 +315,8 @@ func makeRoomFor(t *ledger.Tx, name string) error {
 	return t.Run(`DELETE FROM removed_agents WHERE name = ?`, name)
 }
 
-// mayReach refuses an address that would never be reached, for want of a permission that could be given with it.
+// mayReach returns an error for an address that cannot be reached without a permission that the agent does not
+// have.
 func mayReach(l *ledger.Ledger, a *ledger.Agent) error {
 	transport, address := l.TransportOf(a.Deliver)
 	if reaching, ok := transport.(orchestrator.Reaching); ok && !a.AllowPrivate && reaching.IsPrivate(address) {
@@ -327,8 +329,8 @@ func mayReach(l *ledger.Ledger, a *ledger.Agent) error {
 	return nil
 }
 
-// chooseFolder sets where an agent's commands run, which is one folder for all of them: that of the update which names
-// them. An update that would move a command which it does not name is refused.
+// chooseFolder sets the folder in which an agent's commands run: the folder of the update that sets them. All
+// commands of an agent run in one folder. An update that would move a command that it does not set is refused.
 func chooseFolder(l *ledger.Ledger, u *Update, known, a *ledger.Agent) error {
 	runs := func(a *ledger.Agent) bool {
 		transport, _ := l.TransportOf(a.Deliver)
@@ -357,7 +359,7 @@ func chooseFolder(l *ledger.Ledger, u *Update, known, a *ledger.Agent) error {
 func (u *Update) apply(a *ledger.Agent) {
 	set(&a.Role, u.Role)
 	if u.Deliver != nil && *u.Deliver != a.Deliver {
-		a.AllowPrivate = false // it was for the address before
+		a.AllowPrivate = false // the permission was for the previous address
 	}
 	set(&a.Deliver, u.Deliver)
 	set(&a.Fallback, u.Fallback)
@@ -379,7 +381,7 @@ func (u *Update) apply(a *ledger.Agent) {
 	}
 }
 
-// fits refuses what an update sets that means nothing for the transport which the agent has with it.
+// fits returns an error if an update sets an option that has no effect for the agent's transport.
 func (u *Update) fits(l *ledger.Ledger, a *ledger.Agent) error {
 	transport, _ := l.TransportOf(a.Deliver)
 	refuse := func(what, hint string) error {
@@ -390,7 +392,7 @@ func (u *Update) fits(l *ledger.Ledger, a *ledger.Agent) error {
 	_, slotted := transport.(orchestrator.Slotted)
 	_, reaching := transport.(orchestrator.Reaching)
 	switch {
-	case transport == nil: // of another program
+	case transport == nil: // the transport of another program
 	case u.Batch != nil && *u.Batch > 1 && (table || transport.MaxBatch() == 1):
 		return refuse("batch", "Only exec:COMMAND, dir:ROOT, and jsonl:PATH support a batch")
 	case u.Concurrency != nil && *u.Concurrency > 1 && !slotted:
@@ -409,7 +411,7 @@ func set[T any](field, value *T) {
 	}
 }
 
-// Store writes the row of an agent, and replaces the one that is there.
+// Store inserts or replaces the row of an agent.
 func Store(t *ledger.Tx, a *ledger.Agent) error {
 	return t.Run(`
 		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -424,12 +426,12 @@ func Store(t *ledger.Tx, a *ledger.Agent) error {
 		a.PassEnv, a.Wake)
 }
 
-// ReleaseHeld makes messages deliverable that were held because nobody had the recipient's name.
+// ReleaseHeld makes messages deliverable that were held because no agent had the recipient's name.
 func ReleaseHeld(t *ledger.Tx, name, why string) error {
 	return releaseRows(t, ledger.Live+" AND held <> 0", "held = 0", name, why)
 }
 
-// ReleasePutOff makes messages due now that the recipient's transport had put off.
+// ReleasePutOff makes messages due now whose delivery the recipient or its transport had postponed.
 func ReleasePutOff(t *ledger.Tx, name, why string) error {
 	return releaseRows(t, ledger.PutOff+" AND lease_token = ''", "next_attempt_at = ''", name, why)
 }

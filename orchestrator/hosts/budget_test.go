@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// shows has an event show what there is, a message as its payload and a group as a line of a digest, and notes that it
-// was written. It returns the text.
+// shows makes an event show the messages, each as its payload, and the groups, each as a line of a digest, and
+// calls Written. It returns the text.
 func (r room) shows(kind hosts.Kind, change ...func(*hosts.Event)) string {
 	r.T.Helper()
 	a := r.event(kind, append(change, func(e *hosts.Event) {
@@ -49,7 +49,7 @@ func saying(payload string) func(*orchestrator.Draft) {
 	return func(d *orchestrator.Draft) { d.Payload = []byte(payload) }
 }
 
-// frugal is a room in which bob's context may be given 6,000 bytes an hour.
+// frugal is a room in which bob's context may get 6,000 bytes an hour.
 func frugal(t *testing.T) room {
 	r := newRoom(t)
 	r.Clock.Advance(r.Clock.Now().Truncate(time.Hour).Add(time.Hour).Sub(r.Clock.Now()))
@@ -58,8 +58,8 @@ func frugal(t *testing.T) room {
 	return r
 }
 
-// What is over the budget is named in a digest, once in a session, wakes nobody again, and stays unread until somebody
-// asks for it. A new session is told of it, too, and a new hour has a budget of its own.
+// Messages over the budget are listed in a digest, once in a session, wake nobody again, and stay unread until
+// somebody asks for them. A new session lists them too, and a new hour has a new budget.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	r := frugal(t)
@@ -113,7 +113,7 @@ func TestUrgentBeyondTheBudget(t *testing.T) {
 	want.Equal(t, "at last", r.shows(hosts.Worked), "")
 }
 
-// However much comes, a budget's worth is put into the context, and all of it can be read.
+// However many messages arrive, the context gets no more than the budget, and all of them can be read.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -140,7 +140,7 @@ func TestFlood(t *testing.T) {
 	want.Equal(t, "shown and read", fmt.Sprint(n-unread), shown)
 }
 
-// Where not even a line may be put into the context any more, no session is woken and no turn goes on, but for an urgent message.
+// If not even a line fits into the budget, no session is woken and no turn goes on, except for an urgent message.
 func TestBudgetUsedUp(t *testing.T) {
 	t.Parallel()
 	r := frugal(t)
@@ -162,7 +162,7 @@ func TestBudgetUsedUp(t *testing.T) {
 	r.looks(r.waiter("one"), hosts.Wake, 1)
 }
 
-// Without a budget everything is shown, and counted all the same.
+// Without a budget everything is shown, and still counted.
 func TestWithoutABudget(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -174,7 +174,7 @@ func TestWithoutABudget(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT sender, message_type, way, messages, bytes FROM context_use`), "alice note hook 15 15000")
 }
 
-// A sender whose urgent messages are too many keeps those of others from nobody, and what the user says is always shown.
+// A sender with too many urgent messages does not block those of others, and the user's messages are always shown.
 func TestUrgentOfOthers(t *testing.T) {
 	t.Parallel()
 	r := frugal(t)
@@ -194,10 +194,11 @@ func TestUrgentOfOthers(t *testing.T) {
 	r.Clock.Advance(time.Second)
 	r.Send("alice", "bob", saying(long), urgent)
 	r.SQL(`UPDATE context_use SET bytes = 6000 WHERE way = 'hook'`)
-	r.looks(r.waiter("one"), hosts.Quiet, 0) // nothing could be shown of it
+	r.looks(r.waiter("one"), hosts.Quiet, 0) // nothing of it could be shown
 }
 
-// More kinds than a digest has lines are named one digest after the other, and nothing counts as named that is not.
+// If there are more kinds than lines in a digest, the next digests list the rest, and nothing counts as listed that
+// is not.
 func TestDigestsNameAll(t *testing.T) {
 	t.Parallel()
 	r := frugal(t)
@@ -221,11 +222,12 @@ func TestDigestsNameAll(t *testing.T) {
 			named[line] = true
 		}
 	}
-	want.Equal(t, "named", len(named), kinds+1) // and nothing behind the last
+	want.Equal(t, "named", len(named), kinds+1) // and nothing after the last
 	want.Equal(t, "again", r.shows(hosts.Worked), "")
 }
 
-// Pairs come with the dearest first, then by name, only those with enough messages and bytes, and not more than are asked for.
+// Pairs returns the pairs with the most bytes first, then by name, only those with enough messages and bytes, and
+// no more than requested.
 func TestPairs(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)

@@ -12,35 +12,36 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Group is unread messages of one sender, type and thread that a digest names in one line.
+// Group is a set of unread messages with one sender, type and thread. A digest lists a group in one line.
 type Group struct {
 	Newest   orchestrator.Message
 	Messages int
-	Bytes    int64 // of their payloads
+	Bytes    int64 // of the payloads
 
 	ids      []string
-	priority int // the highest
+	priority int // the highest of the messages
 }
 
-// Digest names unread messages that are not shown, since the budget of the agent is used up: see package cost. They stay
-// unread, and are named once in a session.
+// Digest lists unread messages that are not shown because the agent's budget is used up; see package cost. They
+// stay unread, and a session lists each of them once.
 type Digest struct {
 	Lines []string
-	Named int // messages that the lines name
-	Left  int // those that do not fit, and are named later
+	Named int // messages that the lines cover
+	Left  int // messages that did not fit; a later digest lists them
 
-	ids []string // of the former
+	ids []string // of the Named messages
 }
 
 const (
-	// maxLines bounds the lines of a digest.
+	// maxLines is the maximum number of lines in a digest.
 	maxLines = 20
-	// mostAlone and mostBeside bound its bytes, without and beside messages: hosts cut an answer of more than 10,000.
+	// mostAlone and mostBeside are the maximum sizes of a digest in bytes, without and with messages beside it.
+	// Hosts cut an answer of more than 10,000 bytes.
 	mostAlone, mostBeside = 6000, 1500
 )
 
-// digest names what is unread and was not named in the session before, as far as the budget has room for that beside
-// what a takes already.
+// digest lists the unread messages that the session has not listed before, as far as the budget allows beside what
+// a already uses.
 func digest(ctx context.Context, l *ledger.Ledger, e *Event, budget *cost.Budget, a *Answer) error {
 	before := a.uses
 	return l.Look(ctx, func(c *store.Conn) error {
@@ -63,7 +64,7 @@ func digest(ctx context.Context, l *ledger.Ledger, e *Event, budget *cost.Budget
 				return err
 			}
 			if len(ms) == 0 {
-				continue // read and cleared away meanwhile
+				continue // read and cleared meanwhile
 			}
 			g.Newest = ms[0]
 			line := e.Line(g)
@@ -83,8 +84,8 @@ func digest(ctx context.Context, l *ledger.Ledger, e *Event, budget *cost.Budget
 	})
 }
 
-// untold returns what is unread and was not named in the session before, in groups: those with the highest priority
-// first, and of these the newest. It leaves out what passes beyond the budget, and is shown with a later event.
+// untold returns the unread messages that the session has not listed before, in groups, sorted by highest priority
+// and then by newest message. It leaves out messages that pass beyond the budget, because a later event shows them.
 func untold(c *store.Conn, e *Event, passes func(*orchestrator.Message) bool) (groups []*Group, err error) {
 	type kind struct{ sender, messageType, thread string }
 	found := map[kind]*Group{}
@@ -111,10 +112,10 @@ func untold(c *store.Conn, e *Event, passes func(*orchestrator.Message) bool) (g
 	return groups, err
 }
 
-// told is the name of a session as it stands in agent_inbox.told_in, between spaces.
+// told returns the form of a session's name in agent_inbox.told_in, where spaces separate the names.
 func told(session string) string { return strings.ReplaceAll(session, " ", "_") }
 
-// noteTold notes that the lines of a digest were written in a session.
+// noteTold records that a session has listed the messages of the digest.
 func (d *Digest) noteTold(t *ledger.Tx, agent, session string) error {
 	for _, id := range d.ids {
 		if err := t.Run(`UPDATE agent_inbox AS i SET told_in = CASE told_in WHEN '' THEN ' ' ELSE told_in END || ?2 || ' '

@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/example"
 )
 
-// A hook of an agent host shows what has come for the agent after a tool call of the model. The end of the turn tells
-// that the model has it.
+// A hook of an agent host shows new messages after a tool call of the model. The end of the turn proves that the
+// model has them.
 func ExampleHappened() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")

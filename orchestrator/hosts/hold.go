@@ -13,16 +13,16 @@ import (
 	"mailroom/tracing"
 )
 
-// HeldNotice is the type of the message by which two agents are told that what they write to each other is held back.
+// HeldNotice is the type of the message that notifies two agents that their messages to each other are held.
 const HeldNotice = "held"
 
-// Hold holds back what two agents write to each other, for an hour at most: their messages stay pending, and the time
-// that these have to live stands still. Each of the two is told once, in words that its model understands. by says in
-// words who does that. If it is held back already, nothing changes and held is false. n is how many messages wait.
+// Hold holds the messages between two agents for at most an hour. Their messages stay pending, and their TTL is
+// suspended. Hold notifies each of the two agents once, in words for its model. by describes who requested the
+// hold. If the messages are already held, nothing changes and held is false. n is the number of waiting messages.
 //
-// Errors: not_found for an agent that is not known; invalid_params unless both are agents with an inbox, and not the
-// same; conflict if one of them has no living session of an agent host: a program that waits for a message would only
-// wait longer.
+// Errors: not_found for an unknown agent; invalid_params unless both are different agents with an inbox; conflict
+// if one of them has no living session of an agent host, because a program that waits for a message would only wait
+// longer.
 func Hold(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hold, held bool, n int, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		held, n = false, 0
@@ -54,7 +54,7 @@ func Hold(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hold
 	return h, held, n, err
 }
 
-// newHold checks who two agents are.
+// newHold checks the two agents and returns a hold between them.
 func newHold(t *ledger.Tx, a, b, by string) (ledger.Hold, error) {
 	a, b = orchestrator.FoldName(a), orchestrator.FoldName(b)
 	conf := t.Config()
@@ -73,7 +73,7 @@ func newHold(t *ledger.Tx, a, b, by string) (ledger.Hold, error) {
 		By: by}, nil
 }
 
-// attending refuses agents that have no living session of a host.
+// attending returns an error for an agent that has no living session of a host.
 func attending(t *ledger.Tx, names ...string) error {
 	known, err := PresenceIn(t, nil, names...)
 	if err != nil {
@@ -88,16 +88,16 @@ func attending(t *ledger.Tx, names ...string) error {
 	return nil
 }
 
-// ofPair is the condition for the live messages between the agents ?1 and ?2 that no worker delivers.
+// ofPair selects the live messages between the agents ?1 and ?2 that no worker is delivering.
 const ofPair = ledger.Live + ` AND lease_token = '' AND recipient IN (?1, ?2) AND sender IN (?1, ?2) AND sender <> recipient`
 
-// Waiting counts the messages that a hold holds back. Error: that of the database.
+// Waiting returns the number of messages that a hold holds back. Its error is that of the database.
 func Waiting(c *store.Conn, h *ledger.Hold) (int, error) {
 	n, err := c.Number(`SELECT count(*) FROM agent_message WHERE `+ofPair+` AND not_before = ?3`, h.A, h.B, h.Until)
 	return int(n), err
 }
 
-// putOff has the messages wait that are due before the hold ends.
+// putOff postpones the messages that are due before the hold ends.
 func putOff(t *ledger.Tx, h *ledger.Hold) (int, error) {
 	return each(t, h, `next_attempt_at < ?3`, func(m *orchestrator.Message, _ string) error {
 		err := reschedule(t, m, h.Until, h.Until, m.NotBefore, orchestrator.ParseStamp(h.Until).Sub(t.Clock))
@@ -108,10 +108,10 @@ func putOff(t *ledger.Tx, h *ledger.Hold) (int, error) {
 	})
 }
 
-// release makes the messages that a hold holds back due when their senders want it.
+// release makes the held messages due at the times that their senders set.
 func release(t *ledger.Tx, h *ledger.Hold, by string) (int, error) {
 	return each(t, h, `not_before = ?3`, func(m *orchestrator.Message, wanted string) error {
-		next, notBefore := "", t.ClockText // since which it is due again
+		next, notBefore := "", t.ClockText // the time from which it is due again
 		if wanted > t.ClockText {
 			next, notBefore = wanted, wanted
 		}
@@ -123,8 +123,8 @@ func release(t *ledger.Tx, h *ledger.Hold, by string) (int, error) {
 	})
 }
 
-// each does something for the messages of a pair that a condition selects, of which ?3 is the end of the hold, in the
-// order of sending. wanted is the not_before that a message had before it was held back.
+// each calls do for the messages of a pair that a condition selects, in the order of sending. In the condition, ?3
+// is the end of the hold. wanted is the message's not_before from before the hold.
 func each(t *ledger.Tx, h *ledger.Hold, which string, do func(m *orchestrator.Message, wanted string) error) (int, error) {
 	wanted, err := store.List(t.Conn, func(row store.Row) string { return row.Text(0) },
 		`SELECT held_from FROM agent_message WHERE `+ofPair+` AND `+which+` ORDER BY seq`, h.A, h.B, h.Until)
@@ -142,7 +142,8 @@ func each(t *ledger.Tx, h *ledger.Hold, which string, do func(m *orchestrator.Me
 	return len(ms), err
 }
 
-// reschedule sets when a message is due, and moves the end of its time to live by as much as its hold adds or takes away.
+// reschedule sets the time at which a message is due, and moves its expiry by the time that the hold adds or takes
+// away.
 func reschedule(t *ledger.Tx, m *orchestrator.Message, next, notBefore, heldFrom string, by time.Duration) error {
 	expires := orchestrator.Stamp(orchestrator.ParseStamp(m.ExpiresAt).Add(by))
 	overdue := orchestrator.Stamp(orchestrator.ParseStamp(notBefore).Add(t.Config().Settings.OverdueAfter))
@@ -160,7 +161,7 @@ func reschedule(t *ledger.Tx, m *orchestrator.Message, next, notBefore, heldFrom
 		WHERE seq = ?1`, m.Seq, next, notBefore, heldFrom, expires, min(expires, overdue))
 }
 
-// tellHeld tells an agent that what it writes to another is held back, and the other way round.
+// tellHeld notifies an agent that the messages between it and another agent are held.
 func tellHeld(t *ledger.Tx, agent, other string, h *ledger.Hold) error {
 	text, err := json.Marshal(fmt.Sprintf("Messages between you and %s are held by %s until %s, or until the hold is "+
 		"removed, because you have exchanged many messages. Nothing is lost. Do not write to %[1]s, and do not wait for an answer. Continue "+
@@ -168,12 +169,12 @@ func tellHeld(t *ledger.Tx, agent, other string, h *ledger.Hold) error {
 	if err != nil {
 		return err
 	}
-	// Urgent: who has written again and again has no budget left.
+	// The notice is urgent because an agent that has written many messages has no budget left.
 	return t.Tell(&orchestrator.Draft{Recipient: agent, Type: HeldNotice, Payload: text, Priority: 2})
 }
 
-// LetGo lets two agents go on for an hour, however much they write to each other, and lets go what Hold holds back. let
-// is false if nothing was held back; n is how many messages are due now. Errors: as Hold.
+// LetGo allows two agents to exchange any number of messages for an hour, and releases the messages that Hold holds
+// back. let is false if no messages were held; n is the number of messages that are due now. Errors: those of Hold.
 func LetGo(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hold, let bool, n int, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		let, n = false, 0
@@ -191,7 +192,7 @@ func LetGo(ctx context.Context, l *ledger.Ledger, a, b, by string) (h ledger.Hol
 	return h, let, n, err
 }
 
-// dropHolds removes the holds of an agent that was removed: another may get its name.
+// dropHolds removes the holds of a removed agent, because another agent may get its name.
 func dropHolds(t *ledger.Tx, agent string) error {
 	return t.DropHolds(func(h *ledger.Hold) bool { return h.A == agent || h.B == agent })
 }

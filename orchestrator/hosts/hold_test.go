@@ -35,7 +35,7 @@ func (r room) letGo(a, b string) (let bool, n int) {
 	return let, n
 }
 
-// held holds alice and bob to messages of theirs that wait, and counts those.
+// held checks that alice's and bob's messages to each other wait, and their number.
 func (r room) held(n int) {
 	r.T.Helper()
 	held, waiting, err := r.hold("bob", "alice")
@@ -46,8 +46,8 @@ func (r room) held(n int) {
 
 func withTTL(d *orchestrator.Draft) { d.TTL = 10 * time.Minute }
 
-// What two agents write to each other is held back, what is there and what is sent meanwhile, and its time to live stands
-// still. Both are told once, and get what others write. Let go, all of it is delivered in order.
+// Messages between two agents are held, both existing and new ones, and their TTL is suspended. Both agents are
+// notified once, and get messages of others. When the hold is released, all messages are delivered in order.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	r := talking(t)
@@ -106,7 +106,7 @@ func TestHoldEnds(t *testing.T) {
 	}
 	r.Clock.Advance(time.Hour - time.Second)
 	r.Deliver()
-	want.Equal(t, "delivered", len(r.TakeFor("alice", 0)), 1) // what it is told
+	want.Equal(t, "delivered", len(r.TakeFor("alice", 0)), 1) // the notice
 	want.Equal(t, "status", r.Message(id).Status, orchestrator.Pending)
 	r.Clock.Advance(time.Second)
 	r.Deliver()
@@ -119,8 +119,7 @@ func TestHoldEnds(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT count(*) FROM settings WHERE key LIKE 'hold.%'`), "1")
 }
 
-// Only what two agents with living sessions write to each other can be held back, and not in the name of one that was
-// removed.
+// Only messages between two agents with living sessions can be held, and not for a removed agent.
 func TestWhatCannotBeHeld(t *testing.T) {
 	t.Parallel()
 	r := talking(t)
@@ -140,7 +139,8 @@ func TestWhatCannotBeHeld(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT count(*) FROM settings WHERE key LIKE 'hold.%' OR key LIKE 'go_on.%'`), "0")
 }
 
-// A message that its sender wants later comes no earlier because it was held back meanwhile, be it sent before the hold or in it.
+// A message with a later time of delivery does not come earlier because it was held, whether it was sent before or
+// during the hold.
 func TestHoldKeepsWhatIsWantedLater(t *testing.T) {
 	t.Parallel()
 	r := talking(t)
@@ -152,12 +152,13 @@ func TestHoldKeepsWhatIsWantedLater(t *testing.T) {
 	during := r.Send("alice", "bob", later, func(d *orchestrator.Draft) { d.AckWithin = 5 * time.Minute })
 	r.Clock.Advance(10 * time.Minute)
 	r.Deliver()
-	want.Rows(t, r.Rows(`SELECT count(*) FROM agent_message WHERE sender = 'system' AND message_type <> 'held'`), "0") // overdue
+	// Overdue.
+	want.Rows(t, r.Rows(`SELECT count(*) FROM agent_message WHERE sender = 'system' AND message_type <> 'held'`), "0")
 	let, n := r.letGo("alice", "bob")
 	want.Equal(t, "let go", let, true)
 	want.Equal(t, "messages", n, 2)
 	r.Deliver()
-	r.Take("bob") // what it is told
+	r.Take("bob") // the notice
 	r.Clock.Advance(19 * time.Minute)
 	r.Deliver()
 	want.IDs(t, r.TakeFor("bob", 0))
@@ -166,8 +167,8 @@ func TestHoldKeepsWhatIsWantedLater(t *testing.T) {
 	want.IDs(t, r.TakeFor("bob", 0), before, during)
 }
 
-// An idle agent that lets no message wake it can be held as any other. Mentions and dead letters are held back, too; and a hold is let
-// go though a clock was set back.
+// An agent whose messages never wake it can be held like any other. Mentions and dead letters are held, too. A hold
+// is released even if the clock was set back.
 func TestHoldOfAllKinds(t *testing.T) {
 	t.Parallel()
 	r := talking(t)
@@ -196,7 +197,7 @@ func TestHoldOfAllKinds(t *testing.T) {
 	want.Equal(t, "messages to bob", len(r.TakeFor("bob", 0)), 2)
 }
 
-// What somebody writes into the table with SQL is held back as what is sent, and keeps the time at which it is wanted.
+// A row inserted with SQL is held like a sent message, and keeps its time of delivery.
 func TestHoldOfPlainRows(t *testing.T) {
 	t.Parallel()
 	r := talking(t)
@@ -207,7 +208,7 @@ func TestHoldOfPlainRows(t *testing.T) {
 		('later', 'bob', 'alice', '1', ?), ('much-later', 'bob', 'alice', '1', ?)`,
 		orchestrator.Stamp(r.Clock.Now().Add(10*time.Minute)), orchestrator.Stamp(r.Clock.Now().Add(2*time.Hour)))
 	r.Deliver()
-	r.Take("bob") // what they are told
+	r.Take("bob") // the notices
 	r.Take("alice")
 	r.Clock.Advance(5 * time.Minute)
 	r.Deliver()

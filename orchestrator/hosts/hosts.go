@@ -1,5 +1,5 @@
-// Package hosts shows an agent's messages to the model that works in a session of an agent host, such as Claude Code,
-// and keeps what is known of these sessions. The host's hooks tell of each Event. Source: hosts.md.
+// Package hosts shows an agent's messages to the model in a session of an agent host, such as Claude Code, and
+// records the state of these sessions. The host's hooks report each Event. Source: hosts.md.
 package hosts
 
 import (
@@ -17,46 +17,46 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Kind is what has happened in a session.
+// Kind is the kind of an event in a session.
 type Kind string
 
-// The kinds of events. At each but Ended the host may take text for its model.
+// The kinds of events. At every event except Ended the host may accept text for its model.
 const (
-	Started  Kind = "started"  // the session begins, or goes on where another process has left it
-	Prompted Kind = "prompted" // its user said something
-	Woken    Kind = "woken"    // something other than its user begins a turn
-	Nudged   Kind = "nudged"   // the turn goes on since the end of it was answered with how many messages there are
+	Started  Kind = "started"  // the session begins, or another process resumes it
+	Prompted Kind = "prompted" // the user entered a prompt
+	Woken    Kind = "woken"    // something other than the user begins a turn
+	Nudged   Kind = "nudged"   // the turn goes on after its end was answered with the number of messages
 	Worked   Kind = "worked"   // a tool call has ended
-	Stopped  Kind = "stopped"  // the turn is about to end, and goes on if there is something to show
-	Rested   Kind = "rested"   // nothing runs any more, and what is shown begins a turn
-	Ended    Kind = "ended"    // the session is over
+	Stopped  Kind = "stopped"  // the turn is about to end; it goes on if there is something to show
+	Rested   Kind = "rested"   // nothing runs any more; anything shown begins a turn
+	Ended    Kind = "ended"    // the session has ended
 )
 
-// Sight is what a session's transcript tells of a message that was shown.
+// Sight is the state of a shown message in a session's transcript.
 type Sight int
 
-// Where a message stands in a transcript.
+// The states of a message in a transcript.
 const (
 	Unknown  Sight = iota // the transcript cannot be read
-	Absent                // it has not got there, or was thrown away
-	Present               // it is there, and the model has not said anything since
-	Answered              // the model has spoken after it
+	Absent                // the message has not arrived there or was discarded
+	Present               // it is there, and the model has not spoken since
+	Answered              // it is there, and the model has spoken after it
 )
 
-// Transcript is what a host has written down of a session.
+// Transcript is a host's record of a session.
 type Transcript interface {
 	Sights() Sights
 }
 
-// Sights is what a transcript tells. A zero time is not known.
+// Sights is the content of a transcript, as far as hosts uses it. A zero time is unknown.
 type Sights struct {
-	Of       map[string]Sight // of messages by their marks, see Mark; nil: it cannot be read
-	Since    time.Time        // what was written before was not looked at; the zero time if all was
-	Written  time.Time        // when it was last written
-	Prompted time.Time        // when its user has said the last thing that stands there
+	Of       map[string]Sight // by the messages' marks, see Mark; nil: the transcript cannot be read
+	Since    time.Time        // older entries were not read; zero if all were
+	Written  time.Time        // when the transcript was last written
+	Prompted time.Time        // when the user entered the last prompt in it
 }
 
-// of is what it tells of a message that was shown at a time.
+// of returns the sight of a message that was shown at a time.
 func (s *Sights) of(mark string, shown time.Time) Sight {
 	sight, stands := s.Of[mark]
 	switch {
@@ -68,60 +68,62 @@ func (s *Sights) of(mark string, shown time.Time) Sight {
 	return Absent
 }
 
-// Event is what a hook tells.
+// Event is an event that a hook reports.
 type Event struct {
 	Agent   string
 	Program string     // the host: claude, codex and others
-	Session string     // the host's own name of the session
-	Process process.ID // of the host; the zero value if none proves that the session lives
+	Session string     // the host's name of the session
+	Process process.ID // of the host; zero if no process proves that the session lives
 	Kind    Kind
-	// nil: there is none to read. With Settled, set only for a session that another process has left
+	// Transcript is nil if there is none. With Settled, it is set only for a session that another process has left.
 	Transcript Transcript
 
-	// Inner says that it has happened in a subagent, whose model is not the session's. It shows only that a session lives
-	// that is known: its state stays, nothing is settled, and nothing shown.
+	// Inner reports that the event happened in a subagent, whose model is not the session's. Such an event only
+	// shows that a known session lives: its state stays, nothing is settled, and nothing is shown.
 	Inner bool
 
-	// Writer is the process that writes the answer, and says by Written that it has. If it ends before that, the
-	// messages are unread again. The zero value counts them as shown at once.
+	// Writer is the process that writes the answer and calls Written afterwards. If the process ends before that,
+	// the messages become unread again. With the zero value the messages count as shown at once.
 	Writer process.ID
 
-	// Nudge says that the answer is shown to the user and not only to the model. So at Stopped it takes no messages,
-	// and tells only how many are left. If there are any, the turn goes on, and an event follows of the kind Nudged.
+	// Nudge reports that the host shows the answer to the user, not only to the model. At Stopped the answer
+	// therefore contains only the number of unread messages. If there are any, the turn goes on, and an event of
+	// the kind Nudged follows.
 	Nudge bool
 
-	// Settled says that the process itself tells by Settle what the model has seen. Then an event settles only what
-	// another process has shown. When the session ends, what is still shown is lost.
+	// Settled reports that the process itself calls Settle with what its model has seen. An event then settles only
+	// messages that another process has shown. When the session ends, the messages that are still shown count as
+	// lost.
 	Settled bool
 
-	// Forgets says that the host does not keep for a later process what it is answered at Started. So nothing is shown
-	// there: it comes with the prompt that follows.
+	// Forgets reports that a later process of the session does not get the answer to Started. Nothing is shown
+	// there; the messages follow with the next prompt.
 	Forgets bool
 
-	told  *Sights // what the transcript tells, once it was asked
-	stays string  // the state of the session, if the event leaves it
+	told  *Sights // the transcript's content, once it was read
+	stays string  // the state of the session, if the event does not change it
 
-	// Fits returns how many of these messages, from the first on, the host takes in one answer; nil is all.
+	// Fits returns how many of these messages, counted from the first, the host accepts in one answer; nil: all.
 	Fits func(ms []orchestrator.Message) int
-	// Size returns how many bytes a message takes in an answer, and Line how a digest names some of the same kind. Without
-	// them what is shown is neither bounded by the budget nor counted.
+	// Size returns the number of bytes that a message takes in an answer. Line returns the line of a digest for a
+	// group. Without them the budget neither limits nor counts what is shown.
 	Size func(m *orchestrator.Message) int
 	Line func(g *Group) string
 }
 
-// Answer is what a hook is to show.
+// Answer is what a hook shows.
 type Answer struct {
 	Messages []orchestrator.Message // leased to the session
 	Marks    []string               // of these messages, see Mark
-	Left     int                    // messages that stay unread and come with a later event; after Nudge all of them
-	Size     int                    // bytes of the text that shows it all, set by whoever makes that
-	Digest   Digest                 // of what stays unread and does not come by itself
-	// turns that messages have caused since the user last said anything, told at Prompted
+	Left     int                    // messages that stay unread for a later event; after Nudge all of them
+	Size     int                    // bytes of the whole text, set by the caller that formats it
+	Digest   Digest                 // of unread messages that no event shows automatically
+	// Turns is the number of turns that messages have caused since the user's last prompt; set at Prompted.
 	Turns int
-	// another living session of the agent, told at Started, and at Prompted if it is new; "" is none
+	// Other is another living session of the agent, set at Started, and at Prompted if it is new; "" is none.
 	Other string
-	// Quiet is for how long another event of the kind Worked finds nothing to note or to show either, unless somebody
-	// commits. 0 is not known.
+	// Quiet is how long further events of the kind Worked will find nothing to record or to show, unless somebody
+	// commits. 0 is unknown.
 	Quiet time.Duration
 
 	agent, session string
@@ -133,34 +135,34 @@ type Answer struct {
 func (a *Answer) Empty() bool { return len(a.Messages)+a.Left+len(a.Digest.Lines) == 0 }
 
 const (
-	// maxShown bounds the messages of one answer.
+	// maxShown is the maximum number of messages in one answer.
 	maxShown = 20
-	// maxRecognized bounds how many messages in a transcript are looked up.
+	// maxRecognized is the maximum number of messages in a transcript that are looked up.
 	maxRecognized = 1000
-	// maxContinued bounds how often in a row the end of a turn may be put off. Claude Code ends it by itself after 8.
+	// maxContinued is the maximum number of times in a row that the end of a turn is put off. Claude Code itself
+	// ends the turn after 8.
 	maxContinued = 5
-	// unprovedLease is how long a session may keep messages of which nothing is heard, where no process proves that it
-	// lives.
+	// unprovedLease is how long a silent session may keep messages if no process proves that it lives.
 	unprovedLease = 10 * time.Minute
-	// quietWrite is how long a session may only be seen, without anything to note, before that is noted.
+	// quietWrite is how long events of a session without anything else to record are not recorded.
 	quietWrite = time.Minute
-	// spoken is how much later than a message was shown the end of a tool call must be to tell that the model has
-	// spoken since: a model calls several tools at once, and they end one after the other.
+	// spoken is the minimum time between the showing of a message and the end of a tool call that proves that the
+	// model has spoken since. A model calls several tools at once, and they end one after another.
 	spoken = 2 * time.Second
-	// thrownAway is how much later than a message was shown a prompt must be that tells that the message was thrown
-	// away.
+	// thrownAway is the minimum time between the showing of a message and a prompt that proves that the message was
+	// discarded.
 	thrownAway = 5 * time.Second
 )
 
-// Happened notes an event, settles what was shown to the session before, and returns what is to be shown now. Without
-// anything to note or to show it writes nothing.
+// Happened records an event, settles the messages that were shown to the session before, and returns what to show
+// now. It writes nothing if there is nothing to record or to show.
 //
-// A message that is shown is leased to the session, and hidden from every other reader of the agent. A later event
-// decides: it is read if the transcript has words of the model after it, or cannot tell; it is unread again if it was
-// thrown away, or if the session has ended without an answer.
+// A shown message is leased to the session and hidden from every other reader of the agent. A later event decides
+// about it. The message is read if the transcript has words of the model after it, or if the transcript gives no
+// evidence. It is unread again if it was discarded, or if the session ended without an answer.
 //
-// Once the answer is written, say so by Written; if it cannot be, GiveBack it. Errors: those of the database;
-// unknown_recipient for an agent that is not known.
+// Once the answer is written, call Written; if it cannot be written, call GiveBack. Errors: those of the database;
+// unknown_recipient for an unknown agent.
 func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err error) {
 	looked := l.Now()
 	known, err := look(ctx, l, &e)
@@ -192,7 +194,7 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 	case e.Kind == Started:
 		a.Other = known.other
 	}
-	// These sessions may have been shown messages under leases that ended without them.
+	// Messages may have been shown to these sessions under leases that ended without them.
 	if e.Kind == Started || e.Process.PID == 0 || e.Settled && e.Transcript != nil {
 		if err := recognize(ctx, l, &e); err != nil {
 			return a, err
@@ -203,8 +205,8 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 	}
 	err = show(ctx, l, &e, &before, &a)
 	if err != nil && len(a.Messages) > 0 {
-		// The session has them by now, and its next event would count them as seen: they are shown whatever failed
-		// afterwards.
+		// The session has the messages by now, and its next event would count them as seen. Therefore they are
+		// shown, whatever failed afterwards.
 		l.Log.Warn("cannot count the messages that were shown to a session", "agent", e.Agent, "session", e.Session, "error", err)
 		err = nil
 	}
@@ -214,8 +216,9 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 	return a, err
 }
 
-// quietFor returns for how long nothing becomes due for the agent, and the session need not be noted as seen. looked is
-// when the event came. An agent with a limit to its silence is never quiet: each look writes that it was heard of.
+// quietFor returns how long nothing becomes due for the agent and the session need not be recorded as seen. looked
+// is the time of the event. An agent with a limit on its silence is never quiet, because every look records that it
+// is alive.
 func quietFor(ctx context.Context, l *ledger.Ledger, e *Event, before *session, looked time.Time) (time.Duration,
 	error) {
 	until := orchestrator.ParseStamp(before.seenAt).Add(quietWrite)
@@ -226,13 +229,15 @@ func quietFor(ctx context.Context, l *ledger.Ledger, e *Event, before *session, 
 	if !next.IsZero() && next.Before(until) {
 		until = next
 	}
-	return min(until.Sub(l.Now()), quietWrite), nil // by a clock that was set back since, the session was seen later
+	return min(until.Sub(l.Now()), quietWrite), nil // if the clock was set back, seenAt can be in the future
 }
 
-// show takes what is unread, as far as it fits, unless messages alone have kept the session going for long enough.
+// show takes the unread messages, as far as they fit, unless messages alone have kept the session going for too
+// long.
 func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *Answer) error {
 	begins := e.Kind == Stopped || e.Kind == Woken || e.Kind == Rested || e.Kind == Started && e.Settled
-	byWaiter := (e.Kind == Woken || e.Kind == Stopped) && !e.Settled && before.nudgedAt > before.seenAt // which has counted the turn already
+	// The waiter has then counted the turn already.
+	byWaiter := (e.Kind == Woken || e.Kind == Stopped) && !e.Settled && before.nudgedAt > before.seenAt
 	counts := begins && !byWaiter && (e.Kind != Rested || e.Settled)
 	if counts {
 		conf, err := l.Configuration(ctx)
@@ -240,7 +245,7 @@ func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *A
 			return err
 		}
 		if before.turns >= conf.Settings.HookTurns || e.Kind == Stopped && before.continued >= maxContinued {
-			return nil // they wait for the user
+			return nil // the messages wait for the user
 		}
 	}
 	matters, err := e.matters(ctx, l)
@@ -258,7 +263,7 @@ func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *A
 	return err
 }
 
-// take leases what is unread to the session, as far as it fits.
+// take leases the unread messages to the session, as far as they fit.
 func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 	key, err := markKey(ctx, l)
 	if err != nil {
@@ -299,7 +304,7 @@ func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 	return err
 }
 
-// count delivers what is due, and says how many messages there are.
+// count delivers the messages that are due and counts the unread messages.
 func count(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 	ms, more, err := reading.Wait(ctx, l,
 		reading.Options{Recipient: e.Agent, Limit: maxShown, Peek: true, Untold: told(e.Session)})
@@ -313,7 +318,7 @@ func count(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 	return err
 }
 
-// unread counts the unread messages to an agent that no digest has named in a session; with "" all of them.
+// unread counts an agent's unread messages that no digest has listed in the session; with session "" it counts all.
 func unread(ctx context.Context, l *ledger.Ledger, agent, session string) (int, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) (int, error) {
 		n, err := c.Number(`SELECT count(*) FROM agent_inbox i WHERE i.recipient = ?1 AND i.read_at = ''
@@ -323,8 +328,8 @@ func unread(ctx context.Context, l *ledger.Ledger, agent, session string) (int, 
 	})
 }
 
-// lease is how a message is lent to the session. Where a process proves that the session lives, its events and its end
-// decide, and not the time.
+// lease returns the terms on which messages are leased to the session. If a process proves that the session lives,
+// its events and its end decide, not the time.
 func (e *Event) lease() messages.ReadingLease {
 	lease := messages.ReadingLease{
 		For: unprovedLease, Holder: e.Program, Session: e.Session, Reader: e.Process, Writer: e.Writer,
@@ -335,14 +340,14 @@ func (e *Event) lease() messages.ReadingLease {
 	return lease
 }
 
-// Written notes that an answer was written; call it once. It notes what the answer put into the context. If the event
-// had a Writer, the session's later events decide what becomes of the messages. A hook that is killed never gets here:
-// its host takes no answer from it, so the model has not seen them.
+// Written records that an answer was written, and what it added to the context. Call it once. If the event had a
+// Writer, the session's later events decide about the messages. A hook that is killed does not call Written; its
+// host ignores its answer, so the model has not seen the messages.
 func Written(ctx context.Context, l *ledger.Ledger, a *Answer) error {
 	if len(a.uses) == 0 && len(a.Messages) == 0 {
 		return nil
 	}
-	uses := slices.Clone(a.uses) // of which the messages are noted already
+	uses := slices.Clone(a.uses) // the messages among them are already recorded
 	around := a.Size
 	for i := range uses {
 		around -= uses[i].Bytes
@@ -366,7 +371,7 @@ func Written(ctx context.Context, l *ledger.Ledger, a *Answer) error {
 	})
 }
 
-// GiveBack makes what an answer was to show unread again, since it could not be written.
+// GiveBack makes the messages of an answer unread again because the answer could not be written.
 func GiveBack(ctx context.Context, l *ledger.Ledger, a *Answer) error {
 	if err := reading.Unread(ctx, l, a.Messages); err != nil || len(a.uses) == 0 || len(a.Messages) == 0 {
 		return err

@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/removal"
 )
 
-// transcript says of messages what a test wants; of others that it cannot be read.
+// transcript returns the sights that a test sets. By default the transcript cannot be read.
 type transcript hosts.Sights
 
 func (s transcript) Sights() hosts.Sights { return hosts.Sights(s) }
@@ -30,7 +30,8 @@ type room struct {
 
 func newRoom(t *testing.T) room { return room{enginetest.New(t, "alice", "bob")} }
 
-// event tells of bob's session one, in this process, with a transcript that cannot be read. change may say otherwise.
+// event reports an event of bob's session one, in this process, with an unreadable transcript. change may modify
+// the event.
 func (r room) event(kind hosts.Kind, change ...func(*hosts.Event)) hosts.Answer {
 	r.T.Helper()
 	e := hosts.Event{
@@ -48,7 +49,7 @@ func (r room) event(kind hosts.Kind, change ...func(*hosts.Event)) hosts.Answer 
 	return a
 }
 
-// sees says where messages stand in the transcript, which was written at the time of the clock.
+// sees sets the sight of messages in the transcript, which was written at the current time.
 func (r room) sees(sight hosts.Sight, ids ...string) func(*hosts.Event) {
 	s := transcript{Of: map[string]hosts.Sight{}, Written: r.Clock.Now()}
 	for _, id := range ids {
@@ -67,7 +68,7 @@ func inSession(name string) func(*hosts.Event) { return func(e *hosts.Event) { e
 
 func of(p process.ID) func(*hosts.Event) { return func(e *hosts.Event) { e.Process = p } }
 
-// standing is how a message stands for its reader: unread, shown or read.
+// standing returns the state of a message for its reader: unread, shown or read.
 func (r room) standing(id string) string {
 	r.T.Helper()
 	rows := r.Rows(`SELECT CASE WHEN m.read_at <> '' THEN 'read' WHEN i.read_at <> '' THEN 'shown' ELSE 'unread' END
@@ -75,7 +76,7 @@ func (r room) standing(id string) string {
 	return strings.Join(rows, " ")
 }
 
-// shown sends a message to bob, and has it shown at a tool call of his.
+// shown sends a message to bob and shows it at a tool call of bob's.
 func (r room) shown() string {
 	r.T.Helper()
 	id := r.Send("alice", "bob")
@@ -84,7 +85,7 @@ func (r room) shown() string {
 	return id
 }
 
-// What comes of a message that was shown, by what happens next and what the transcript has.
+// The next event and the transcript decide about a message that was shown.
 func TestShownMessageIsSettledByTheNextEvent(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -94,7 +95,7 @@ func TestShownMessageIsSettledByTheNextEvent(t *testing.T) {
 	}{
 		{hosts.Worked, hosts.Answered, "read"},
 		{hosts.Worked, hosts.Unknown, "read"},
-		{hosts.Worked, hosts.Absent, "shown"}, // the model may not have been asked since
+		{hosts.Worked, hosts.Absent, "shown"}, // the model may not have been called since
 		{hosts.Worked, hosts.Present, "shown"},
 		{hosts.Stopped, hosts.Present, "read"},
 		{hosts.Prompted, hosts.Answered, "read"},
@@ -117,8 +118,8 @@ func TestShownMessageIsSettledByTheNextEvent(t *testing.T) {
 	}
 }
 
-// Where a transcript may be late for long, the end of a tool call tells that the model has spoken, though the
-// transcript lacks it.
+// If the transcript may be very late, the end of a tool call proves that the model has spoken, although the
+// transcript lacks the message.
 func TestLateTranscript(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -129,7 +130,8 @@ func TestLateTranscript(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "read")
 }
 
-// Tools that were called at once end one after the other, and tell nothing of what was shown at the end of the first.
+// Tools that were called at once end one after another, which proves nothing about a message shown at the end of
+// the first.
 func TestToolsCalledAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -141,7 +143,7 @@ func TestToolsCalledAtOnce(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "read")
 }
 
-// A prompt of the user tells that what was shown was thrown away, unless the transcript may only be late.
+// A prompt of the user proves that a shown message was discarded, unless the transcript may only be late.
 func TestInterruptedTurnGivesItsMessagesBack(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -157,7 +159,7 @@ func TestInterruptedTurnGivesItsMessagesBack(t *testing.T) {
 		"shown to session one of claude, not yet confirmed")
 }
 
-// The end of a turn, too, tells that what was shown before its user's prompt was thrown away.
+// The end of a turn also proves that a message shown before its user's prompt was discarded.
 func TestTurnAfterAnInterruptedOne(t *testing.T) {
 	t.Parallel()
 	for prompted, again := range map[time.Duration]bool{-time.Second: false, time.Second: true} {
@@ -184,8 +186,8 @@ func TestTurnAfterAnInterruptedOne(t *testing.T) {
 	}
 }
 
-// While its session lives nobody else gets a message that was shown, however long a tool call takes; once the process
-// is gone another session does.
+// While its session lives, nobody else gets a shown message, however long a tool call takes. When the process has
+// ended, another session does.
 func TestShownMessageStaysWithItsSession(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -203,7 +205,7 @@ func TestShownMessageStaysWithItsSession(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "shown")
 }
 
-// Where no process proves that a session lives, it keeps what it was shown for ten minutes after its last event.
+// If no process proves that a session lives, it keeps shown messages for ten minutes after its last event.
 func TestSessionWithoutAProcess(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -211,15 +213,15 @@ func TestSessionWithoutAProcess(t *testing.T) {
 	remote := of(process.ID{})
 	want.IDs(t, r.event(hosts.Worked, remote).Messages, id)
 	r.Clock.Advance(9 * time.Minute)
-	want.IDs(t, r.event(hosts.Woken, remote).Messages) // which settles nothing, but is a sign of life
+	want.IDs(t, r.event(hosts.Woken, remote).Messages) // settles nothing, but is a sign of life
 	r.Clock.Advance(9 * time.Minute)
 	want.IDs(t, r.event(hosts.Started, inSession("two"), remote).Messages)
 	r.Clock.Advance(time.Minute)
 	want.IDs(t, r.event(hosts.Worked, inSession("two"), remote).Messages, id)
 }
 
-// What such a session has answered before a tool call that took longer than its lease is read after that, and not shown
-// again.
+// A message that such a session has answered before a tool call longer than its lease is read afterwards and not
+// shown again.
 func TestLongToolWithoutAProcess(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -233,7 +235,7 @@ func TestLongToolWithoutAProcess(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "read")
 }
 
-// Messages alone put the end of a turn off five times in a row, and cause twelve turns; then they wait for the user.
+// Messages alone put off the end of a turn five times in a row and cause twelve turns; then they wait for the user.
 func TestTurnsWithoutTheUser(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -261,8 +263,8 @@ func TestTurnsWithoutTheUser(t *testing.T) {
 	want.Equal(t, "shown", len(r.event(hosts.Stopped).Messages), 1)
 }
 
-// A host that shows its answer to the user is told at the end of a turn only how many messages there are. That counts
-// as a turn, and they come with what follows, which counts as none.
+// For a host that shows answers to the user, the answer at the end of a turn is only the number of messages. That
+// counts as a turn. The messages follow with the next event, which does not count.
 func TestNudge(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -286,7 +288,7 @@ func TestNudge(t *testing.T) {
 	want.Equal(t, "turns", a.Turns, 5)
 }
 
-// A host that tells itself what its model has seen settles nothing by its events, until the session ends.
+// The events of a host that settles messages itself settle nothing until the session ends.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -315,7 +317,7 @@ func TestSettle(t *testing.T) {
 	want.Equal(t, "open", r.standing(open), "unread")
 }
 
-// What does not fit stays unread and comes with the next event.
+// Messages that do not fit stay unread and follow with the next event.
 func TestOnlyWhatFitsIsShown(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -345,8 +347,8 @@ func TestGiveBack(t *testing.T) {
 	want.IDs(t, r.event(hosts.Worked).Messages, id)
 }
 
-// As long as the hook that took a message has not written it, no event of the session settles it, such as that of a
-// tool call beside it. A hook that is killed gives it back.
+// Until the hook that took a message has written it, no event of the session settles it, such as that of a parallel
+// tool call. A hook that is killed gives it back.
 func TestAnswerThatIsNotWritten(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -369,8 +371,8 @@ func TestAnswerThatIsNotWritten(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "read")
 }
 
-// What is leased to a session is shown to it, even if the turn that it causes cannot be counted: the next event takes
-// it for read.
+// A message leased to a session is shown even if the turn that it causes cannot be counted, because the next event
+// counts it as read.
 func TestShownThoughItsTurnIsNotCounted(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -380,7 +382,7 @@ func TestShownThoughItsTurnIsNotCounted(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "shown")
 }
 
-// An event that changes nothing writes nothing, but for a sign of life a minute.
+// An event that changes nothing writes nothing, except for one sign of life a minute.
 func TestQuietEventsWriteNothing(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -395,9 +397,9 @@ func TestQuietEventsWriteNothing(t *testing.T) {
 	want.Equal(t, "seen at", seen(), r.Stamp())
 }
 
-// TestQuietFor: an event that finds nothing says for how long the next ones find nothing either: until something is due for
-// the agent, or the session is to be noted as seen, and never for longer than a minute, whatever the clock does. It does
-// not say so while another session has messages, nor for an agent that must be heard of.
+// TestQuietFor checks how long an event that finds nothing declares the next events to be quiet: until a message
+// falls due for the agent or the session must be recorded as seen, and never for longer than a minute, whatever the
+// clock does. It is not quiet while another session has messages, or for an agent with a silence limit.
 func TestQuietFor(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -422,8 +424,8 @@ func TestQuietFor(t *testing.T) {
 	}
 }
 
-// Two living sessions of one name: the second is told of the first when it starts, and the first at its user's next
-// prompt.
+// Of two living sessions of one agent, the second is informed of the first when it starts, and the first at its
+// user's next prompt.
 func TestTwoSessionsOfOneName(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -441,7 +443,7 @@ func TestTwoSessionsOfOneName(t *testing.T) {
 	want.Equal(t, "other", r.event(hosts.Started, inSession("three"), of(process.Of(os.Getppid()))).Other, "two")
 }
 
-// With an agent go its sessions, and a backup brings none back as living.
+// A removed agent loses its sessions, and a restored backup brings none back as living.
 func TestSessionsOfRemovedAndRestored(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -461,7 +463,7 @@ func TestSessionsOfRemovedAndRestored(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT 1 FROM host_sessions`))
 }
 
-// An agent that nobody knows has no sessions.
+// An unknown agent has no sessions.
 func TestUnknownAgent(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -474,8 +476,8 @@ func TestUnknownAgent(t *testing.T) {
 	}
 }
 
-// What a session sends inherits the hops of what a hook has shown to it, in another process, until its user says
-// something.
+// Messages that a session sends inherit the hops of messages that a hook has shown to it in another process, until
+// its user enters a prompt.
 func TestPromptEndsAChain(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -501,8 +503,8 @@ func TestPromptEndsAChain(t *testing.T) {
 	want.Equal(t, "hops after a pause", hops(), 0)
 }
 
-// What happens in a subagent leaves the state of its session, and the turns that messages have caused, as they are: its prompts
-// are not the user's. Of a session that is not known it makes none.
+// Events in a subagent leave the session's state and its count of turns unchanged, because prompts there are not
+// the user's. They do not create an unknown session.
 func TestSubagentsLeaveTheSession(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -520,8 +522,8 @@ func TestSubagentsLeaveTheSession(t *testing.T) {
 	}
 }
 
-// TestSessionOpenedTwice: what a second process does with a session, such as to end it, proves nothing of what the model of the
-// first has seen, as long as that runs.
+// TestSessionOpenedTwice checks that the events of a second process of a session, such as its end, prove nothing
+// about the model of the first while that runs.
 func TestSessionOpenedTwice(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []hosts.Kind{hosts.Started, hosts.Prompted, hosts.Stopped, hosts.Ended} {

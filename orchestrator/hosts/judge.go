@@ -15,16 +15,16 @@ import (
 	"mailroom/tracing"
 )
 
-// verdict is what becomes of a message that was shown.
+// verdict is the decision about a message that was shown.
 type verdict int
 
 const (
 	wait   verdict = iota // a later event decides
 	isRead                // the model has it
-	isLost                // the model will not see it: it is unread again
+	isLost                // the model will not see it; it is unread again
 )
 
-// judge decides about what was shown to the session before the event.
+// judge decides about the messages that were shown to the session before the event.
 func (e *Event) judge(leases []lease, now time.Time) map[string]verdict {
 	if len(leases) == 0 {
 		return nil
@@ -40,8 +40,9 @@ func (e *Event) judge(leases []lease, now time.Time) map[string]verdict {
 	return verdicts
 }
 
-// judgeSettled decides, where the process tells itself what its model has seen, about what it leaves when it ends, and
-// before about what was shown by another process: that can tell nothing of it any more, but the transcript may.
+// judgeSettled decides for a process that itself reports what its model has seen. It decides about the messages
+// that the process leaves when it ends, and about messages that another process showed: that process can report
+// nothing any more, but the transcript may contain the messages.
 func (e *Event) judgeSettled(leases []lease) map[string]verdict {
 	verdicts, sights := map[string]verdict{}, e.sights()
 	for i := range leases {
@@ -60,7 +61,7 @@ func (e *Event) judgeSettled(leases []lease) map[string]verdict {
 	return verdicts
 }
 
-// sights is what the transcript tells, if there is one. It is read once.
+// sights returns the content of the transcript, if there is one. It reads the transcript once.
 func (e *Event) sights() *Sights {
 	if e.told == nil {
 		e.told = &Sights{}
@@ -71,9 +72,9 @@ func (e *Event) sights() *Sights {
 	return e.told
 }
 
-// judgeOne decides about one message. Hosts write their transcripts late, so that one which lacks a message proves
-// little. But while it lacks the message the model may not have been asked since: of two tools that were called at once
-// one may run for long after the other.
+// judgeOne decides about one message. Hosts write their transcripts late, so a transcript that lacks a message
+// proves little. But as long as it lacks the message, the model may not have been called since: of two tools that
+// were called at once, one may run long after the other.
 func (e *Event) judgeOne(lease *lease, sights *Sights, now time.Time) verdict {
 	shown := orchestrator.ParseStamp(lease.At)
 	sight := sights.of(lease.mark, shown)
@@ -84,25 +85,25 @@ func (e *Event) judgeOne(lease *lease, sights *Sights, now time.Time) verdict {
 	case sight == Answered:
 		return isRead
 	case e.Process.PID > 0 && lease.OfAnother(e.Process):
-		return wait // the session was opened a second time, and what that process does proves nothing of this one's model
+		return wait // the session is open twice; the other process proves nothing about this one's model
 	}
 	switch e.Kind {
 	case Stopped:
 		if sight == Absent && sights.Prompted.After(shown) {
-			return isLost // the user has interrupted the turn in which it was shown, and another comes to its end
+			return isLost // the user interrupted the turn in which it was shown, and another turn is ending
 		}
-		return isRead // the turn in which it was shown comes to its end, so the model has spoken
+		return isRead // the turn in which it was shown is ending, so the model has spoken
 	case Worked:
 		if late := sight == Unknown || sights.Written.IsZero(); late && sight != Present && now.Sub(shown) >= spoken {
 			return isRead // a model that calls tools has spoken, and the transcript may be late
 		}
 	case Prompted:
 		if sight == Absent && sights.Written.After(shown) && now.Sub(shown) > thrownAway {
-			return isLost // the user has interrupted the model, and the host has thrown the hook's answer away
+			return isLost // the user interrupted the model, and the host discarded the hook's answer
 		}
 	case Started:
 		if sight == Absent && !(e.Process.PID > 0 && lease.Reads(e.Process)) {
-			return isLost // where the same process goes on, as when it has compacted the session, the transcript is only late
+			return isLost // if the same process goes on, as after a compaction, the transcript is only late
 		}
 	case Ended:
 		return isLost
@@ -110,10 +111,10 @@ func (e *Event) judgeOne(lease *lease, sights *Sights, now time.Time) verdict {
 	return wait
 }
 
-// recognize settles unread messages that the session's transcript has already, so that they are not shown twice. That
-// happens when the process in which they were shown has ended, or when their lease has run out. They are read if the
-// model has spoken since, and count as shown otherwise. Messages that were handed back are left to be shown again. Of
-// the messages in the transcript it looks at the newest maxRecognized.
+// recognize settles unread messages that are already in the session's transcript, so that they are not shown twice.
+// This happens if the process that was shown the messages has ended, or if their lease has expired. The messages
+// are read if the model has spoken since, and count as shown otherwise. Messages that were handed back are shown
+// again. Of the messages in the transcript, recognize checks the newest maxRecognized.
 func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 	if n, err := unread(ctx, l, e.Agent, ""); n == 0 || err != nil {
 		return err
@@ -134,7 +135,7 @@ func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 	}
 	marks = slices.Sorted(maps.Keys(found))
 	return l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
-		found, err := unreadWith(t.Conn, e.Agent, marks) // somebody may have taken some meanwhile
+		found, err := unreadWith(t.Conn, e.Agent, marks) // another reader may have taken some meanwhile
 		for mark, m := range found {
 			if err == nil {
 				err = recognizeOne(t, e, &m, sights[mark])
@@ -144,7 +145,7 @@ func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 	})
 }
 
-// unreadWith returns, by their marks, the unread messages of an agent that have one of these and were not handed back.
+// unreadWith returns an agent's unread messages with these marks that were not handed back, keyed by mark.
 func unreadWith(c *store.Conn, agent string, marks []string) (map[string]orchestrator.Message, error) {
 	found := map[string]orchestrator.Message{}
 	key, err := readMarkKey(c)
@@ -173,7 +174,7 @@ func unreadWith(c *store.Conn, agent string, marks []string) (map[string]orchest
 	return found, nil
 }
 
-// recognizeOne notes what a transcript tells of an unread message.
+// recognizeOne records the sight of an unread message in a transcript.
 func recognizeOne(t *ledger.Tx, e *Event, m *orchestrator.Message, sight Sight) error {
 	if sight == Answered {
 		return messages.MarkRead(t, m, t.Now, tracing.Read, "the transcript of session "+e.Session+

@@ -14,24 +14,24 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// unprovedLife is how long a session counts as living of which nothing is heard, where no process proves that it lives.
+// unprovedLife is how long a silent session counts as living if no process proves that it lives.
 const unprovedLife = time.Hour
 
-// Session is a session of an agent host in which an agent works.
+// Session is an agent's session in an agent host.
 type Session struct {
 	Agent   string `json:"-"`
-	Name    string `json:"session"` // the host's own name of it
+	Name    string `json:"session"` // the host's name of the session
 	Program string `json:"program"`
 	State   string `json:"state"` // working or idle
 	Since   string `json:"started_at"`
 	SeenAt  string `json:"seen_at"`
-	Wakes   bool   `json:"wakes,omitempty"` // a process wakes it when messages come
+	Wakes   bool   `json:"wakes,omitempty"` // a process wakes it when messages arrive
 
 	living bool
-	id     process.ID // of the host on this machine; the zero value if none proves that the session lives
+	id     process.ID // of the host on this machine; zero if no process proves that the session lives
 }
 
-// Living lists the sessions that have not ended, and whose process is there, by agents.
+// Living lists the sessions that have not ended and whose process exists, sorted by agent.
 func Living(c *store.Conn, now time.Time) (living []Session, err error) {
 	list, err := list(c, now, everybody)
 	for _, s := range list {
@@ -42,10 +42,10 @@ func Living(c *store.Conn, now time.Time) (living []Session, err error) {
 	return living, err
 }
 
-// everybody is a condition for list.
+// everybody is a condition for list that selects all agents.
 const everybody = `agent <> ''`
 
-// list lists sessions, those that are over included.
+// list lists sessions, including ended ones.
 func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, error) {
 	here := process.Of(os.Getpid())
 	host := here.Host()
@@ -65,7 +65,7 @@ func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, e
 	}, `SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born, started_at
 		FROM host_sessions WHERE `+where+`
 		ORDER BY agent, seen_at, session`, args...)
-	for i := range sessions { // a process that has begun another session for the agent has left this one
+	for i := range sessions { // a process that began another session for the agent has left this one
 		s := &sessions[i]
 		left := func(later Session) bool { return later.Agent == s.Agent && later.id == s.id }
 		s.living = s.living && (s.id.PID == 0 || !slices.ContainsFunc(sessions[i+1:], left))
@@ -73,9 +73,9 @@ func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, e
 	return sessions, err
 }
 
-// LastHeard returns when a host's hook was last called for an agent, or for whichever agent its sessions were given
-// where that is auto, and when such an agent was last handed a message, but for those by which doctor tries a
-// transport; "" is never.
+// LastHeard returns when a hook of the host was last called for an agent (seen), and when the agent was last handed
+// a message (shown), not counting the messages with which doctor tests a transport. For the agent auto it covers
+// every agent that the host's sessions were given. "" is never.
 func LastHeard(ctx context.Context, l *ledger.Ledger, program, agent string) (seen, shown string, err error) {
 	const of = ` FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3)`
 	err = l.Look(ctx, func(c *store.Conn) error {
@@ -92,20 +92,20 @@ func LastHeard(ctx context.Context, l *ledger.Ledger, program, agent string) (se
 	return seen, shown, err
 }
 
-// What is known of an agent by the sessions of its hosts.
+// The presence of an agent, as its host's sessions show it.
 const (
-	IsWorking = "working"         // a session of it works, and sees a message with its next tool call or at the end of the turn
-	IsIdle    = "idle"            // a session of it is idle, and is woken if its host can be
-	NotWoken  = "idle, not woken" // a session of it is idle, and is not woken for this message
-	OverSpent = "over budget"     // a session of it runs, and is shown no more before the next hour of the clock
-	NoHooks   = "no hooks"        // no host has told of a session of it
-	NotThere  = "not running"     // the sessions that it had are over
-	Abandoned = "session ended"   // nor does the process run for which it was added: see NameOf
+	IsWorking = "working"         // a session works; it sees a message after its next tool call or when the turn ends
+	IsIdle    = "idle"            // a session is idle, and is woken if its host allows that
+	NotWoken  = "idle, not woken" // a session is idle, and this message does not wake it
+	OverSpent = "over budget"     // a session runs; it is shown no more messages before the next full hour
+	NoHooks   = "no hooks"        // no host has reported a session of the agent
+	NotThere  = "not running"     // all sessions have ended
+	Abandoned = "session ended"   // not running, and the process that the agent was added for has ended: see NameOf
 )
 
-// Presence returns what is known of each of these agents by its sessions, for a message that is sent to them, or in
-// general if that is nil. It leaves out agents of which no host has told and that do not look into an inbox, and all of
-// them as long as no host has told of any session in this database.
+// Presence returns the presence of each of these agents: for the message d that is sent to them, or in general if d
+// is nil. It leaves out agents without an inbox of which no host has reported a session. As long as no host has
+// reported any session in this database, Presence returns nothing.
 func Presence(ctx context.Context, l *ledger.Ledger, d *orchestrator.Draft, agents ...string) (known map[string]string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		known, err = presenceIn(c, conf, d, l.Now(), agents)
@@ -114,7 +114,7 @@ func Presence(ctx context.Context, l *ledger.Ledger, d *orchestrator.Draft, agen
 	return known, err
 }
 
-// PresenceIn is Presence within a transaction.
+// PresenceIn returns the presence of agents, like Presence, within a transaction.
 func PresenceIn(t *ledger.Tx, d *orchestrator.Draft, agents ...string) (map[string]string, error) {
 	return presenceIn(t.Conn, t.Config(), d, t.Clock, agents)
 }
@@ -150,7 +150,7 @@ func presenceIn(c *store.Conn, conf *ledger.Config, d *orchestrator.Draft, now t
 	m := orchestrator.Message{Sender: d.Sender, Type: d.Type, Action: d.Action, Priority: d.Priority, Wake: d.Wake}
 	for name, is := range known {
 		if conf.HoldOf(d.Sender, name, orchestrator.Stamp(now)) != nil {
-			delete(known, name) // whatever it does, it does not get this now
+			delete(known, name) // whatever it does, it does not get the message now
 			continue
 		}
 		if is != IsIdle && is != IsWorking {
@@ -169,7 +169,7 @@ func presenceIn(c *store.Conn, conf *ledger.Config, d *orchestrator.Draft, now t
 	return known, nil
 }
 
-// presenceOf is what these sessions tell of these agents.
+// presenceOf derives the presence of these agents from these sessions.
 func presenceOf(conf *ledger.Config, agents []string, found []Session) map[string]string {
 	known := map[string]string{}
 	for _, name := range agents {
@@ -186,7 +186,7 @@ func presenceOf(conf *ledger.Config, agents []string, found []Session) map[strin
 	return known
 }
 
-// nearest is what is known of an agent with one more session.
+// nearest returns the presence of an agent after one more session is taken into account.
 func nearest(known string, s *Session) string {
 	switch {
 	case known == IsWorking || s.living && s.State == IsWorking:
@@ -197,14 +197,14 @@ func nearest(known string, s *Session) string {
 	return NotThere
 }
 
-// attends reports whether a session gets the messages of its agent without its user: the process of its host is there,
-// or it will be woken, or it was at work a moment ago.
+// attends reports whether a session gets its agent's messages without its user: the process of its host exists, a
+// waiter will wake it, or it was working recently.
 func (s *Session) attends(now time.Time) bool {
 	busy := s.State == IsWorking && now.Sub(orchestrator.ParseStamp(s.SeenAt)) < unprovedLease
 	return s.living && (s.id.PID > 0 || s.Wakes || busy)
 }
 
-// attended names a session that attends to an agent.
+// attended returns the name of a session that attends to an agent's messages, or "".
 func attended(c *store.Conn, agent string, now time.Time) (string, error) {
 	found, err := list(c, now, `agent = ?`, agent)
 	for i := range found {

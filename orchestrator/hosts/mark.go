@@ -16,22 +16,22 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A mark tells a message, where it is shown to its recipient's model, from a text that only looks like it: "SEQ.CODE",
-// of digits, a point and 24 hexadecimal digits. Only who can read the database's secret for it can make the code, so
-// that no agent can have a message of another count as shown before it is, nor end a frame before its end. A query by
-// `mailroom sql` does not see the secret, and a restore deletes it, since whoever has a copy of a backup knows the one
-// in it.
+// A mark distinguishes a message that is shown to its recipient's model from a text that only looks like one. Its
+// form is "SEQ.CODE": digits, a point and 24 hexadecimal digits. The code requires the database's secret, so an
+// agent can neither make a message of another count as shown before it is, nor end a frame early. A query with
+// `mailroom sql` cannot read the secret. A restore deletes the secret, because anyone who has a copy of the backup
+// has the secret in it.
 
-// markSecret is the row of agent_secrets, which is no agent's, that has it.
+// markSecret is the key of the secret's row in agent_secrets. The row belongs to no agent.
 const markSecret = ""
 
-// readMarkKey returns the secret of marks; "" if nothing was shown yet, or not since the last restore.
+// readMarkKey returns the secret of marks, or "" if nothing was shown yet, or nothing since the last restore.
 func readMarkKey(c *store.Conn) (key string, err error) {
 	key, _, err = c.Text(`SELECT secret FROM agent_secrets WHERE agent = ?`, markSecret)
 	return key, err
 }
 
-// markKey returns the secret of marks, which it makes if there is none.
+// markKey returns the secret of marks and creates it if there is none.
 func markKey(ctx context.Context, l *ledger.Ledger) (key string, err error) {
 	err = l.Look(ctx, func(c *store.Conn) error {
 		key, err = readMarkKey(c)
@@ -45,7 +45,7 @@ func markKey(ctx context.Context, l *ledger.Ledger) (key string, err error) {
 			ON CONFLICT (agent) DO NOTHING`, markSecret, rand.Text(), t.Now); err != nil {
 			return err
 		}
-		key, err = readMarkKey(t.Conn) // another may have been first
+		key, err = readMarkKey(t.Conn) // another process may have been first
 		return err
 	})
 	return key, err
@@ -57,7 +57,7 @@ func Mark(ctx context.Context, l *ledger.Ledger, m *orchestrator.Message) (strin
 	return markWith(key, m), err
 }
 
-// markWith returns the mark of a message; "" without a key.
+// markWith returns the mark of a message, or "" if the key is empty.
 func markWith(key string, m *orchestrator.Message) string {
 	if key == "" {
 		return ""
@@ -67,14 +67,14 @@ func markWith(key string, m *orchestrator.Message) string {
 	return strconv.FormatInt(m.Seq, 10) + "." + hex.EncodeToString(code.Sum(nil)[:12])
 }
 
-// seqOf returns the seq in a mark; 0 if it has none.
+// seqOf returns the seq in a mark, or 0 if it has none.
 func seqOf(mark string) int64 {
 	text, _, _ := strings.Cut(mark, ".")
 	seq, _ := strconv.ParseInt(text, 10, 64)
 	return seq
 }
 
-// markOf returns the mark of the message under a lease; "" if it is gone.
+// markOf returns the mark of the leased message, or "" if the message is gone.
 func markOf(c *store.Conn, key string, lease *messages.Lease) (string, error) {
 	ms, err := messages.FindIn(c, lease.ID)
 	for i := range ms {

@@ -19,27 +19,28 @@ import (
 )
 
 const (
-	// grace is how long a name waits for a session that has ended to be resumed, and what is unread with it.
+	// grace is how long an ended session's agent and its unread messages are kept, so that the session can be
+	// resumed.
 	grace = time.Hour
-	// elsewhere is how long a process that cannot be seen from here, on another machine, counts as living of which
-	// nothing is heard.
+	// elsewhere is how long a silent process on another machine, which cannot be checked from here, counts as
+	// living.
 	elsewhere = 7 * orchestrator.Day
 )
 
-// Holder is a process of an agent host that is to have an agent of its own.
+// Holder is a process of an agent host that gets its own agent.
 type Holder struct {
 	Program string     // the host
-	Process process.ID // whose sessions all have the agent
-	Words   []string   // of its command line, in which the id of a session may stand that it resumes
+	Process process.ID // its sessions all have the same agent
+	Words   []string   // of its command line; one may be the ID of a session that it resumes
 }
 
-// NameOf returns the agent of a process of an agent host. One that has none is given that of the session which it
-// resumes, if that session's process has ended a short while ago; otherwise an agent with a free name is added: claude,
-// claude-2, and so on. Once the process has ended the agent is removed, after an hour in which its session may be
-// resumed, or at once if it has sent nothing and nothing waits for it. What is unread then expires, which its senders
-// are told.
+// NameOf returns the agent of a process of an agent host. A process without an agent that resumes a session gets
+// the agent of that session, if that session's process ended a short while ago. Otherwise an agent with a free name
+// is added: claude, claude-2, and so on. Once the process has ended, the agent is removed after an hour, in which
+// its session may be resumed, or at once if it has sent nothing and nothing waits for it. Its unread messages then
+// expire, and their senders are notified.
 //
-// Errors: those of the database. A database that does not exist is not made.
+// Errors: those of the database. NameOf does not create a missing database.
 func NameOf(ctx context.Context, l *ledger.Ledger, h Holder) (agent string, err error) {
 	err = l.Look(ctx, func(c *store.Conn) error {
 		agent, err = h.name(c)
@@ -73,7 +74,7 @@ func NameOf(ctx context.Context, l *ledger.Ledger, h Holder) (agent string, err 
 	return agent, err
 }
 
-// IsGiven reports whether an agent was added for a process of an agent host, and goes with it.
+// IsGiven reports whether an agent was added for a process of an agent host and will be removed with it.
 func IsGiven(ctx context.Context, l *ledger.Ledger, agent string) (bool, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) {
 		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM given_names WHERE agent = ?)`, agent)
@@ -81,7 +82,7 @@ func IsGiven(ctx context.Context, l *ledger.Ledger, agent string) (bool, error) 
 	})
 }
 
-// name returns the agent that the process has; "" is none.
+// name returns the agent that the process has, or "".
 func (h *Holder) name(c *store.Conn) (string, error) {
 	agent, _, err := c.Text(`SELECT agent FROM given_names WHERE program = ? AND host = ? AND pid = ? AND born = ?
 		AND ends_at = ''`,
@@ -89,7 +90,8 @@ func (h *Holder) name(c *store.Conn) (string, error) {
 	return agent, err
 }
 
-// resumed returns the agent whose session the process resumes by its id; "" if there is none, or if its process lives.
+// resumed returns the agent of the session that the process resumes by its ID, or "" if there is none or its
+// process lives.
 func (h *Holder) resumed(c *store.Conn) (string, error) {
 	for _, word := range h.Words {
 		word = word[strings.LastIndexByte(word, '=')+1:] // --resume=ID
@@ -102,7 +104,7 @@ func (h *Holder) resumed(c *store.Conn) (string, error) {
 	return "", nil
 }
 
-// FreeName returns the first name after a host that nobody has: claude, claude-2, and so on.
+// FreeName returns the first unused name derived from a host's name: claude, claude-2, and so on.
 func FreeName(conf *ledger.Config, program string) string {
 	name := program
 	for n := 2; conf.Agents[name] != nil || conf.Groups[name] != nil; n++ {
@@ -114,12 +116,12 @@ func FreeName(conf *ledger.Config, program string) string {
 // given is a row of given_names.
 type given struct {
 	agent string
-	ended bool // its process has
-	noted bool // that is noted
-	over  bool // nobody can come back to it any more
+	ended bool // its process has ended
+	noted bool // the end of its process is recorded
+	over  bool // its session can no longer be resumed
 }
 
-// givenNames lists the names that are given, and how things stand with each.
+// givenNames lists the given names and the state of each.
 func givenNames(c *store.Conn, now time.Time) ([]given, error) {
 	here := process.Of(os.Getpid())
 	return store.List(c, func(row store.Row) given {
@@ -131,7 +133,7 @@ func givenNames(c *store.Conn, now time.Time) ([]given, error) {
 			g.ended = now.Sub(orchestrator.ParseStamp(row.Text(5))) > elsewhere
 		}
 		left := orchestrator.ParseStamp(row.Text(4)).Sub(now)
-		g.over = g.noted && (left <= 0 || left > grace) // a clock that was set back has left the latter
+		g.over = g.noted && (left <= 0 || left > grace) // the latter happens if the clock was set back
 		return g
 	}, `SELECT agent, host, pid, born, ends_at,
 		coalesce((SELECT max(seen_at) FROM host_sessions s WHERE s.agent = g.agent), given_at)
@@ -144,8 +146,8 @@ func anyEnded(c *store.Conn, now time.Time) (bool, error) {
 	return slices.ContainsFunc(list, func(g given) bool { return g.over || g.ended && !g.noted }), err
 }
 
-// endNames notes of which names the process has ended, and removes the agents for which that is long ago, or who do not
-// matter to anybody.
+// endNames records which processes have ended. It removes the agents whose process ended more than an hour ago, and
+// the agents that nobody misses.
 func endNames(t *ledger.Tx) error {
 	list, err := givenNames(t.Conn, t.Clock)
 	if err != nil {
@@ -191,13 +193,13 @@ func endName(t *ledger.Tx, agent string) error {
 	return t.Run(`DELETE FROM given_names WHERE agent = ?`, agent)
 }
 
-// ender ends names, and keeps what is in the way of that.
+// ender removes the agents of ended sessions and remembers its last failure.
 type ender struct {
-	mu sync.Mutex // held while it does
+	mu sync.Mutex // held during a run
 	orchestrator.Trouble
 }
 
-// endNames ends the names whose time is over. What fails is tried again with the next run, and logged once.
+// endNames removes the agents whose time is over. A failure is logged once and retried in the next run.
 func (e *ender) endNames(ctx context.Context, l *ledger.Ledger) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// newProcess starts a process, which lives until end or the end of the test kills it.
+// newProcess starts a process, which lives until end is called or the test ends.
 func newProcess(t *testing.T) (id process.ID, end func()) {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
@@ -33,7 +33,7 @@ func newProcess(t *testing.T) (id process.ID, end func()) {
 	return process.Of(cmd.Process.Pid), end
 }
 
-// newHolder starts a process that stands for an agent host, until the test or end ends it.
+// newHolder starts a process that plays an agent host, until end is called or the test ends.
 func newHolder(t *testing.T) (h hosts.Holder, end func()) {
 	t.Helper()
 	id, end := newProcess(t)
@@ -49,14 +49,14 @@ func (r room) nameOf(h hosts.Holder) string {
 	return name
 }
 
-// reports lists the errors of the reports that alice has got, with the messages that they are about.
+// reports returns the errors of the reports to alice, with the messages that they are about.
 func (r room) reports() []string {
 	r.T.Helper()
 	return r.Rows(`SELECT json_extract(payload, '$.error'), json_extract(payload, '$.message_id') FROM agent_message
 		WHERE message_type = 'error_report' AND recipient = 'alice' ORDER BY 2`)
 }
 
-// Each process has an agent of its own, whose name no agent and no group had, and which all that it starts agree on.
+// Each process gets its own agent with a new name, the same for all its child processes.
 func TestNameOf(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -90,12 +90,12 @@ func TestNameOf(t *testing.T) {
 			t.Errorf("%s is given: %t, %v", name, given, err)
 		}
 	}
-	first.Process.Born = "later" // the system gives numbers of processes again
+	first.Process.Born = "later" // the system reuses process IDs
 	want.Equal(t, "a later process", r.nameOf(first), "claude-4")
 }
 
-// What is unread when a process ends waits for an hour. Then it expires, which its senders are told, and nobody else
-// gets it: neither who comes meanwhile, nor who gets the name afterwards.
+// Messages that are unread when a process ends wait for an hour. Then they expire, their senders are notified, and
+// nobody else gets them: neither a process that starts meanwhile nor one that gets the name afterwards.
 func TestNameOfAProcessThatEnded(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -148,8 +148,8 @@ func TestNameOfAProcessThatEnded(t *testing.T) {
 	want.IDs(t, r.TakeFor("claude-2", 0))
 }
 
-// A name to which nobody can have anything to say is free once its process has ended. One that has sent something is
-// not.
+// The name of an agent that nobody misses is free once its process has ended. The name of one that has sent
+// something is not.
 func TestNameThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -170,7 +170,8 @@ func TestNameThatNobodyKnows(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT name FROM agents WHERE name LIKE 'claude%'`), "claude-2")
 }
 
-// A process that resumes a session by its id gets the name of that back, and its messages, but not from one that lives.
+// A process that resumes a session by its ID gets that session's name and messages, but not those of a living
+// session.
 func TestNameOfAResumedSession(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -204,7 +205,7 @@ func TestNameOfAResumedSession(t *testing.T) {
 	want.Rows(t, r.reports())
 }
 
-// Of a process on another machine nothing but what its hooks tell is known, and it keeps its name for a week.
+// A process on another machine is known only by its hooks, and keeps its name for a week.
 func TestNameElsewhere(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -218,8 +219,7 @@ func TestNameElsewhere(t *testing.T) {
 	want.Equal(t, "name after a week", r.nameOf(h), "claude")
 }
 
-// An agent that somebody has removed meanwhile, or a row of which no agent could be removed, is in nobody's way; nor is
-// a clock that was set back.
+// A removed agent, a row whose agent cannot be removed, and a clock that was set back do no harm.
 func TestOddGivenNames(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -232,7 +232,7 @@ func TestOddGivenNames(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT name FROM agents WHERE name IN ('bob', 'operator')`))
 }
 
-// No agent can be called auto: that is what --as says for a name to be given.
+// No agent can be called auto, because `--as auto` asks for a given name.
 func TestAutoIsReserved(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)

@@ -6,10 +6,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part returns what the sessions of agent hosts add to the engine: those that are long over are deleted, an agent that
-// is removed has none, a backup brings neither them back nor the secret of their marks, and no other session is started
-// for an agent beside one that gets its messages. Agents that were added for processes are removed once these have
-// ended.
+// Part returns what the sessions of agent hosts add to the engine: Sessions that ended long ago are deleted. A
+// removed agent loses its sessions. A restored backup brings back neither sessions nor the secret of their marks.
+// No other session is started for an agent beside a session that gets its messages. Agents that were added for
+// processes are removed after these have ended.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name: "hosts",

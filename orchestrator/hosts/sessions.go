@@ -12,27 +12,27 @@ import (
 
 // session is a row of host_sessions.
 type session struct {
-	state     string // working, idle, ended; "" is none known
+	state     string // working, idle, ended; "" is unknown
 	pid       int
 	born      string
-	turns     int // caused by messages since the user last said anything
-	continued int // ends of turns in a row that messages have put off
+	turns     int // caused by messages since the user's last prompt
+	continued int // consecutive ends of turns that messages have put off
 	seenAt    string
-	nudgedAt  string // when its waiter last woke it, which counted a turn
+	nudgedAt  string // when its waiter last woke it and counted a turn
 }
 
-// known is what the tables have about a session before an event.
+// known is the stored state of a session before an event.
 type known struct {
 	row    session
-	leases []lease // on what was shown to it and is not settled
-	other  string  // another session of the agent, of which it is to be told
+	leases []lease // on messages that were shown to it and are not settled
+	other  string  // another session of the agent, to be reported to this one
 }
 
-// lease is what a session was shown, and is not settled.
+// lease is a message that was shown to a session and is not settled.
 type lease struct {
 	messages.Lease
 	mark  string // of its message
-	again bool   // the message was handed back after an earlier showing, and is not read since
+	again bool   // the message was handed back after an earlier showing and has not been read since
 }
 
 func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) {
@@ -77,8 +77,8 @@ func (k *known) findLeases(c *store.Conn, e *Event) error {
 	return nil
 }
 
-// otherSession returns another session of the agent that gets its messages; "" is none, and, where the user goes on
-// with a session, one of which it was told before.
+// otherSession sets k.other to another session of the agent that gets its messages. If the user continues a
+// session, only sessions that began after its last event count.
 func (k *known) otherSession(c *store.Conn, e *Event, now time.Time) error {
 	found, err := list(c, now, `agent = ?`, e.Agent)
 	for i := range found {
@@ -92,7 +92,7 @@ func (k *known) otherSession(c *store.Conn, e *Event, now time.Time) error {
 	return err
 }
 
-// state returns in what state an event leaves its session.
+// state returns the state of the session after the event.
 func (e *Event) state() string {
 	if e.stays != "" {
 		return e.stays
@@ -106,7 +106,7 @@ func (e *Event) state() string {
 	return "working"
 }
 
-// changes reports whether an event leaves anything to write.
+// changes reports whether an event requires a write.
 func (k *known) changes(e *Event, verdicts map[string]verdict, now time.Time) bool {
 	if k.row.state != e.state() || k.row.pid != e.Process.PID || k.row.born != e.Process.Born || e.Kind == Started ||
 		e.Kind == Prompted {
@@ -121,9 +121,9 @@ func (k *known) changes(e *Event, verdicts map[string]verdict, now time.Time) bo
 	return now.Sub(seen) >= quietWrite || len(k.leases) > 0 && e.Process.PID == 0
 }
 
-// note stores what an event tells of its session, and what becomes of what was shown to it.
+// note stores the session's state after an event, and the decisions about the messages that were shown to it.
 func note(t *ledger.Tx, e *Event, verdicts map[string]verdict) error {
-	prompted := 0 // the user has said something, so that messages may cause turns again
+	prompted := 0 // the user has entered a prompt, so messages may cause turns again
 	if e.Kind == Prompted {
 		prompted = 1
 	}
@@ -151,7 +151,7 @@ func note(t *ledger.Tx, e *Event, verdicts map[string]verdict) error {
 		case isLost:
 			err = messages.GiveBack(t, lease, "the model in session "+e.Session+" has not seen it; unread again")
 		default:
-			if e.Kind != Ended { // then another process has gone on with the session
+			if e.Kind != Ended { // otherwise another process has continued the session
 				grant := e.lease()
 				err = messages.Prolong(t, lease, &grant)
 			}
@@ -163,7 +163,7 @@ func note(t *ledger.Tx, e *Event, verdicts map[string]verdict) error {
 	return nil
 }
 
-// beginTurn notes that messages begin a turn, or go on with one, and counts that.
+// beginTurn records that messages begin or prolong a turn, and counts the turn if counts is set.
 func beginTurn(t *ledger.Tx, e *Event, counts bool) error {
 	counted, continued := 0, 0
 	if counts {

@@ -9,9 +9,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Settle says what became of messages, by their marks, that were shown to a session: its model has seen them, so that
-// they are read, or it will not, and they are unread again. Those of which that is known already stay as they are.
-// Errors: those of the database.
+// Settle decides about messages, identified by their marks, that were shown to a session. If seen is true, the
+// model has seen them and they are read. Otherwise the model will not see them and they are unread again. Messages
+// that are already settled stay as they are. Errors: those of the database.
 func Settle(ctx context.Context, l *ledger.Ledger, agent, session string, marks []string, seen bool) error {
 	return l.Write(ctx, store.Of(agent), func(t *ledger.Tx) error {
 		leases, err := messages.SessionLeases(t.Conn, agent, session)

@@ -20,8 +20,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A session that goes on in another process keeps what it was shown if the transcript has it, and gets the rest again.
-// What the model had answered before its process was killed is read.
+// A session that continues in another process keeps the shown messages that its transcript contains, and gets the
+// others again. Messages that the model answered before its process was killed are read.
 func TestResumedSession(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -37,8 +37,8 @@ func TestResumedSession(t *testing.T) {
 	want.Equal(t, "present", r.standing(present), "shown")
 }
 
-// The leases of a killed session may have been ended by a daemon before it is resumed. Its transcript tells all the
-// same, also where the host settles itself what is shown.
+// A daemon may have ended the leases of a killed session before it is resumed. The transcript still decides, even
+// for a host that settles messages itself.
 func TestResumedSessionAfterItsLeasesEnded(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -66,7 +66,7 @@ func TestResumedSessionAfterItsLeasesEnded(t *testing.T) {
 	}
 }
 
-// A host that settles itself what is shown tells, when another process of it goes on with a session, what stands there.
+// For a host that settles messages itself, the transcript decides when another process continues the session.
 func TestResumedSessionThatSettles(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -76,13 +76,13 @@ func TestResumedSessionThatSettles(t *testing.T) {
 	sights := transcript{Of: map[string]hosts.Sight{r.Mark(answered): hosts.Answered, r.Mark(present): hosts.Present}}
 	want.IDs(t, r.event(hosts.Prompted, settled, func(e *hosts.Event) { e.Transcript = sights }).Messages, absent)
 	want.IDs(t, r.event(hosts.Prompted, settled).Messages)
-	r.event(hosts.Ended, settled, of(process.Of(os.Getppid()))) // the other is late
+	r.event(hosts.Ended, settled, of(process.Of(os.Getppid()))) // the other event is late
 	want.Equal(t, "answered", r.standing(answered), "read")
 	want.Equal(t, "present", r.standing(present), "shown")
 	want.IDs(t, r.event(hosts.Prompted, settled).Messages)
 }
 
-// A host that forgets what it is told when a session starts is shown nothing there.
+// A host that forgets the answer to the start of a session is shown nothing there.
 func TestForgets(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -92,7 +92,8 @@ func TestForgets(t *testing.T) {
 	want.IDs(t, r.event(hosts.Prompted, forgets).Messages, id)
 }
 
-// Of what was shown before the part of a long transcript that is looked at nothing is known: it was not thrown away.
+// Nothing is known about messages shown before the part of a long transcript that was read: they do not count as
+// discarded.
 func TestTranscriptWithoutItsBeginning(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -106,7 +107,8 @@ func TestTranscriptWithoutItsBeginning(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "shown")
 }
 
-// TestResumedSessionWithManyMessages: none of what stands in it is shown again, however many messages that are.
+// TestResumedSessionWithManyMessages checks that no message in the transcript is shown again, however many there
+// are.
 func TestResumedSessionWithManyMessages(t *testing.T) {
 	r := newRoom(t)
 	var ids []string
@@ -121,7 +123,8 @@ func TestResumedSessionWithManyMessages(t *testing.T) {
 	}
 }
 
-// confirms has the host say that its model has seen a message in bob's session one, which is read then.
+// confirms makes the host report that its model has seen a message in bob's session one, and checks that the
+// message is read then.
 func (r room) confirms(id string) {
 	r.T.Helper()
 	if err := hosts.Settle(r.T.Context(), r.Ledger, "bob", "one", []string{r.Mark(id)}, true); err != nil {
@@ -130,7 +133,7 @@ func (r room) confirms(id string) {
 	want.Equal(r.T, "standing", r.standing(id), "read")
 }
 
-// handsBack has bob hand a message back.
+// handsBack makes bob hand a message back.
 func (r room) handsBack(id string) {
 	r.T.Helper()
 	if _, _, err := messages.Release(r.T.Context(), r.Ledger, id, "bob"); err != nil {
@@ -138,7 +141,7 @@ func (r room) handsBack(id string) {
 	}
 }
 
-// TestHandedBack: what was handed back on purpose is shown anew, though it stands in the transcript.
+// TestHandedBack checks that a message that was handed back is shown again, although the transcript contains it.
 func TestHandedBack(t *testing.T) {
 	r := newRoom(t)
 	id := r.Send("alice", "bob")
@@ -159,8 +162,8 @@ func TestHandedBack(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "read")
 }
 
-// TestHandedBackAndResumed: where the host settles itself what is shown, what its transcript has may be of the showing
-// before that, too.
+// TestHandedBackAndResumed checks that for a host that settles messages itself, a message in the transcript may be
+// from an earlier showing.
 func TestHandedBackAndResumed(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -175,7 +178,7 @@ func TestHandedBackAndResumed(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "shown")
 }
 
-// TestInner: what happens in a subagent settles and shows nothing, but tells that the session lives.
+// TestInner checks that an event in a subagent settles and shows nothing, but proves that the session lives.
 func TestInner(t *testing.T) {
 	r := newRoom(t)
 	id := r.Send("alice", "bob")
@@ -193,7 +196,8 @@ func TestInner(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "read")
 }
 
-// TestForgedMark: what only looks like a message in a transcript, or is another message, counts for none.
+// TestForgedMark checks that a text in a transcript that only looks like a message, or is another message, does not
+// count.
 func TestForgedMark(t *testing.T) {
 	r := newRoom(t)
 	none := of(process.None())
@@ -207,8 +211,9 @@ func TestForgedMark(t *testing.T) {
 	want.IDs(t, r.event(hosts.Worked, none, func(e *hosts.Event) { e.Transcript = forged }).Messages, id, other)
 }
 
-// TestMarkIsNotOfTheID: whoever knows the id of the database, as everybody with a copy of it does, cannot make a mark;
-// and after a restore nobody can who has a copy of the backup. Then what stands in a transcript is shown once more.
+// TestMarkIsNotOfTheID checks that nobody can compute a mark from the database's ID, which everybody with a copy of
+// it has. After a restore, nobody can who has a copy of the backup; messages in a transcript are then shown once
+// more.
 func TestMarkIsNotOfTheID(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -236,7 +241,7 @@ func TestMarkIsNotOfTheID(t *testing.T) {
 		t.Errorf("the backup brought %d secrets, %v", secrets, err)
 	}
 	r.Clock.Advance(time.Second)
-	r.Deliver() // which ends the lease that the backup brought
+	r.Deliver() // ends the lease that the backup restored
 	old := func(e *hosts.Event) {
 		e.Transcript = transcript{Of: map[string]hosts.Sight{before: hosts.Answered}, Written: r.Clock.Now()}
 	}
@@ -254,7 +259,8 @@ type counted struct{ reads *int }
 
 func (s counted) Sights() hosts.Sights { *s.reads++; return hosts.Sights{Of: map[string]hosts.Sight{}} }
 
-// TestTranscriptIsReadOnce: an event reads the transcript once, and not at all where nothing is shown or unread.
+// TestTranscriptIsReadOnce checks that an event reads the transcript once, and not at all if nothing is shown or
+// unread.
 func TestTranscriptIsReadOnce(t *testing.T) {
 	r := newRoom(t)
 	reads := 0

@@ -14,47 +14,48 @@ import (
 )
 
 const (
-	// idleBeforeWake is how long a session must have been idle before it is woken. The hook that ends a turn takes what
-	// is there a moment after it has noted that the session is idle.
+	// idleBeforeWake is how long a session must have been idle before it is woken. The hook that ends a turn first
+	// records that the session is idle, and takes the messages a moment later.
 	idleBeforeWake = 500 * time.Millisecond
-	// busyEnough is how long a message waits at most for a session that works.
+	// busyEnough is how long a message waits at most for a working session.
 	busyEnough = 30 * time.Second
 	// oneNudge is how long a session is not woken again for the same message.
 	oneNudge = 2 * time.Minute
 )
 
-// Outlook says what a Waiter is to do.
+// Outlook is the next action of a Waiter.
 type Outlook int
 
-// What a Waiter is to do.
+// The actions of a Waiter.
 const (
-	Quiet Outlook = iota // nothing waits for the session: look again when something arrives
-	Soon                 // something does, and the time has not come: look again in a moment
-	Over                 // the session is not to be woken any more, or not by this waiter
-	Wake                 // wake it
+	Quiet Outlook = iota // nothing waits for the session: look again when a message arrives
+	Soon                 // a message waits, but it is too early: look again in a moment
+	Over                 // no more wakes for the session, or not by this waiter
+	Wake                 // wake the session
 )
 
-// Waiter is the process that wakes a session when messages have come. A session has one at a time.
+// Waiter is the process that wakes a session when messages have arrived. A session has one at a time.
 type Waiter struct {
 	ledger  *ledger.Ledger
 	agent   string
 	session string
 	stays   bool
 	self    process.ID
-	busy    time.Time // since when something waits for a session that works; the zero time: nothing does
+	busy    time.Time // since when a message waits for a working session; zero: none does
 }
 
-// waiters has the waiters of this process, by sessionKey: one that runs command lines of other machines may have several for
-// a session, of which the newest counts.
+// waiters maps each sessionKey to its waiter in this process. A process that runs command lines for other machines
+// may have several waiters for a session; the newest counts.
 var waiters sync.Map
 
 type sessionKey struct{ database, agent, session string }
 
 func (w *Waiter) key() sessionKey { return sessionKey{w.ledger.Path(), w.agent, w.session} }
 
-// NewWaiter makes a waiter of the event's session, until ctx ends. It returns nil if another living process is that. It takes
-// the place of another of this process and, with stays, of that of any other, whose next Look says Over. With stays it remains
-// the waiter after it has woken the session. Errors: those of the database; unknown_recipient for an agent that is not known.
+// NewWaiter registers a waiter for the event's session until ctx ends. It returns nil if another living process is
+// the waiter already. It replaces another waiter of this process and, with stays, also that of any other process;
+// the next Look of the replaced waiter returns Over. With stays the waiter remains registered after it has woken
+// the session. Errors: those of the database; unknown_recipient for an unknown agent.
 func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Waiter, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -76,7 +77,7 @@ func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Wai
 		if taken = taken && !stays; err != nil || taken {
 			return err
 		}
-		// The hook that tells that the session begins, or goes on, may come later.
+		// The hook that reports that the session begins or continues may come later.
 		return t.Run(`
 			INSERT INTO host_sessions (agent, session, program, state, host, pid, born, waiter_pid, waiter_born,
 				started_at, seen_at)
@@ -95,9 +96,10 @@ func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Wai
 	return w, nil
 }
 
-// Look says what to do now, and with Wake for how many messages: the session is idle, or has let messages wait for
-// busyEnough, has not been woken by messages too often, and no session of the agent has been woken for these a moment
-// ago. Then the waiter has done its work, unless it stays. Until then it writes nothing.
+// Look returns the next action, and with Wake the number of messages. It returns Wake if the session is idle, or
+// has let messages wait for busyEnough, provided that messages have not woken it too often and that no session of
+// the agent was woken for these messages a moment ago. The waiter is then done, unless it stays. Look writes only
+// when it returns Wake.
 func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 	err = w.ledger.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		does, n, _, err = w.look(c, conf)
@@ -115,8 +117,8 @@ func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 		if w.stays {
 			next = w.self
 		}
-		// The turn counts, whether its hook shows something or the message was read or cancelled meanwhile: it costs
-		// money.
+		// The turn counts even if its hook shows nothing because the message was read or cancelled meanwhile: the
+		// turn costs money.
 		return t.Run(`UPDATE host_sessions SET waiter_pid = ?5, waiter_born = ?6, turns = turns + 1, nudged_seq = ?3,
 			nudged_at = ?4
 			WHERE agent = ?1 AND session = ?2`, w.agent, w.session, newest, t.Now, next.PID, next.Born)
@@ -127,7 +129,7 @@ func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 	return does, n, err
 }
 
-// look is Look without writing. newest is the newest of the messages.
+// look determines the next action without writing. newest is the seq of the newest message.
 func (w *Waiter) look(c *store.Conn, conf *ledger.Config) (does Outlook, n int, newest int64, err error) {
 	now, does := w.ledger.Now(), Over
 	idle := false
@@ -163,7 +165,8 @@ func (w *Waiter) look(c *store.Conn, conf *ledger.Config) (does Outlook, n int, 
 	return Soon, 0, 0, nil
 }
 
-// needs is the least wake that a message must have to be shown at an event by itself: by what that costs.
+// needs returns the weakest wake with which a message alone causes the event to show messages, depending on the
+// cost.
 func (e *Event) needs() orchestrator.Wake {
 	switch {
 	case e.Kind == Rested, e.Kind == Started && e.Settled:
@@ -171,10 +174,10 @@ func (e *Event) needs() orchestrator.Wake {
 	case e.Kind == Stopped, e.Kind == Woken && e.Settled:
 		return orchestrator.WakeRest // the turn goes on
 	}
-	return orchestrator.WakeNever // it does so anyway
+	return orchestrator.WakeNever // the turn goes on anyway
 }
 
-// matters reports whether one of the unread messages is worth what it costs to show them. Then all are shown.
+// matters reports whether an unread message justifies the cost of showing messages. If so, all are shown.
 func (e *Event) matters(ctx context.Context, l *ledger.Ledger) (matters bool, err error) {
 	needs := e.needs()
 	if needs == orchestrator.WakeNever {
@@ -189,16 +192,16 @@ func (e *Event) matters(ctx context.Context, l *ledger.Ledger) (matters bool, er
 	return matters, err
 }
 
-// wakeRules returns what messages may cost the sessions of an agent.
+// wakeRules returns the wake rules of an agent.
 func wakeRules(conf *ledger.Config, agent string) orchestrator.WakeRules {
 	if a := conf.Agents[agent]; a != nil {
 		return a.WakeRules()
 	}
-	return nil // it was removed a moment ago
+	return nil // the agent was removed a moment ago
 }
 
-// waiting counts the unread messages for which the session can be woken now. any tells that there are some, be it that
-// a session of the agent was woken for them a moment ago.
+// waiting counts the unread messages for which the session can be woken now. any reports whether there are such
+// messages, including those for which a session of the agent was woken a moment ago.
 func (w *Waiter) waiting(c *store.Conn, conf *ledger.Config, now time.Time) (n int, newest int64, any bool,
 	err error) {
 	nudged, err := c.Number(`SELECT coalesce(max(nudged_seq), 0) FROM host_sessions WHERE agent = ? AND nudged_at > ?`,
@@ -214,9 +217,9 @@ func (w *Waiter) waiting(c *store.Conn, conf *ledger.Config, now time.Time) (n i
 	return n, newest, any, err
 }
 
-// waits tells of the unread messages to an agent, delivered or not, that no digest has named and that its budget allows
-// to show, in sets that have the same wake: how many have a
-// greater seq than after, and the greatest seq.
+// waits calls each for the unread messages to an agent, delivered or not, that no digest has listed and that its
+// budget allows to be shown. It groups messages with the same wake. newer is the number of messages in the group
+// with a seq greater than after, and last is the greatest seq.
 func waits(c *store.Conn, conf *ledger.Config, agent string, now time.Time, after int64,
 	each func(wake orchestrator.Wake, newer int, last int64)) error {
 	budget, err := cost.Left(c, conf, agent, now)

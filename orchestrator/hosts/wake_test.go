@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// waiter makes this process wait for bob's session; nil if another one does.
+// waiter makes this process wait for bob's session; it returns nil if another process does.
 func (r room) waiter(session string) *hosts.Waiter { return r.waiterThat(false, session) }
 
 func (r room) waiterThat(stays bool, session string) *hosts.Waiter {
@@ -29,7 +29,7 @@ func (r room) waiterThat(stays bool, session string) *hosts.Waiter {
 	return w
 }
 
-// idle has bob's session one be idle, with a waiter.
+// idle makes bob's session one idle, with a waiter.
 func (r room) idle() *hosts.Waiter {
 	r.T.Helper()
 	r.event(hosts.Prompted)
@@ -38,7 +38,7 @@ func (r room) idle() *hosts.Waiter {
 	return r.waiter("one")
 }
 
-// looks holds what a waiter finds to what it should.
+// looks checks the result of a waiter's Look.
 func (r room) looks(w *hosts.Waiter, does hosts.Outlook, n int) {
 	r.T.Helper()
 	got, messages, err := w.Look(r.T.Context())
@@ -49,8 +49,8 @@ func (r room) looks(w *hosts.Waiter, does hosts.Outlook, n int) {
 	want.Equal(r.T, "messages", messages, n)
 }
 
-// An idle session is woken for what is unread, delivered or not, and once; then the waiter has done its work, and the
-// next one wakes it for what is new.
+// An idle session is woken once for unread messages, delivered or not. The waiter is then done, and the next one
+// wakes the session for new messages.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -73,8 +73,8 @@ func TestWake(t *testing.T) {
 	want.Equal(t, "shown", len(r.event(hosts.Woken).Messages), 3)
 }
 
-// A session whose hooks show nothing when it is woken, so that the messages stay unread, is not woken for them for
-// ever.
+// A session whose hooks show nothing when it is woken, so that the messages stay unread, is not woken for them
+// forever.
 func TestWokenInVain(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -88,7 +88,7 @@ func TestWokenInVain(t *testing.T) {
 	r.looks(r.waiter("one"), hosts.Over, 0)
 }
 
-// Nor is one whose messages are taken back each time that it was woken.
+// Nor is a session whose messages are cancelled each time after it was woken.
 func TestWokenForWhatIsCancelled(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -106,8 +106,8 @@ func TestWokenForWhatIsCancelled(t *testing.T) {
 	r.looks(r.waiter("one"), hosts.Over, 0)
 }
 
-// A session that works looks by itself. If it does not for half a minute it is woken all the same. One that has just
-// become idle may be about to look.
+// A working session looks by itself. If it does not for half a minute, it is woken all the same. A session that has
+// just become idle may be about to look.
 func TestWakeOfASessionThatWorks(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -133,8 +133,8 @@ func TestWakeOfASessionThatWorks(t *testing.T) {
 	r.looks(w, hosts.Wake, 1)
 }
 
-// What confirms something, what the engine tells, what is wanted later, and what was read, cancelled or has expired
-// wakes nobody, and nothing is written.
+// Confirmations, messages of the engine, scheduled messages, and messages that were read, cancelled or expired wake
+// nobody, and nothing is written.
 func TestWhatWakesNobody(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -161,7 +161,8 @@ func TestWhatWakesNobody(t *testing.T) {
 	r.looks(w, hosts.Wake, 1)
 }
 
-// What a message may cost, its recipient says before its sender; in a rule a type counts before all others.
+// The recipient's rules for wakes take precedence over the sender's, and a rule for a type over that for all
+// others.
 func TestWakeAsItIsWanted(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -181,8 +182,8 @@ func TestWakeAsItIsWanted(t *testing.T) {
 	r.looks(w, hosts.Wake, 1)
 }
 
-// A turn that has come to its end goes on for what waits with the rest, and takes the others along; what never wakes
-// is shown in turns that go on anyway.
+// A turn that is about to end goes on for messages with the wake rest, and shows the others too. Messages that
+// never wake are shown in turns that go on anyway.
 func TestWhatATurnGoesOnFor(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -221,23 +222,23 @@ func TestWhatATurnGoesOnFor(t *testing.T) {
 
 func plainly(*hosts.Event) {}
 
-// nudge has the end of a turn take no messages, but tell how many there are.
+// nudge makes the end of a turn return the number of messages instead of taking them.
 func nudge(e *hosts.Event) { e.Nudge = true }
 
-// settled has the event be of a stream, which tells itself what the model has seen.
+// settled makes the event one of a stream that settles messages itself.
 func settled(e *hosts.Event) { e.Settled, e.Transcript = true, nil }
 
-// typed gives a message a type.
+// typed sets a message's type.
 func typed(kind string) func(*orchestrator.Draft) {
 	return func(d *orchestrator.Draft) { d.Type = kind }
 }
 
-// wakes gives a message the wake that its sender wants.
+// wakes sets the wake of a message, as its sender.
 func wakes(wake orchestrator.Wake) func(*orchestrator.Draft) {
 	return func(d *orchestrator.Draft) { d.Wake = wake }
 }
 
-// wants sets what messages may cost an agent's sessions.
+// wants sets the wake rules of an agent.
 func (r room) wants(agent, rules string) {
 	r.T.Helper()
 	if _, _, err := agents.Add(r.T.Context(), r.Ledger, agents.Update{Name: agent, Wake: &rules}); err != nil {
@@ -245,7 +246,7 @@ func (r room) wants(agent, rules string) {
 	}
 }
 
-// A session has one waiter, the first that lives.
+// A session has one waiter, the first one alive.
 func TestOneWaiter(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -261,7 +262,7 @@ func TestOneWaiter(t *testing.T) {
 	r.looks(r.waiter("two"), hosts.Soon, 0) // another session was woken for it
 }
 
-// A waiter that stays wakes its session for each message, and once for each. It takes the place of another one.
+// A waiter that stays wakes its session once for each message. It replaces another waiter.
 func TestWaiterThatStays(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -282,7 +283,7 @@ func TestWaiterThatStays(t *testing.T) {
 	r.looks(w, hosts.Over, 0)
 }
 
-// Of several waiters of one process, as of one that serves other machines, the newest counts.
+// Of several waiters in one process, as in one that serves other machines, the newest counts.
 func TestWaitersOfOneProcess(t *testing.T) {
 	t.Parallel()
 	for _, stays := range []bool{false, true} {
@@ -297,7 +298,7 @@ func TestWaitersOfOneProcess(t *testing.T) {
 	}
 }
 
-// A waiter is over when its session has ended, or is not to be woken before its user says something.
+// A waiter is over when its session has ended, or is not to be woken before its user's next prompt.
 func TestWaiterIsOver(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -313,14 +314,13 @@ func TestWaiterIsOver(t *testing.T) {
 	r.looks(w, hosts.Quiet, 0)
 	r.event(hosts.Ended)
 	r.looks(w, hosts.Over, 0)
-	w = r.waiter("one")       // the session goes on, and the hook that says so comes later
-	r.looks(w, hosts.Soon, 0) // what was shown and lost is unread again
+	w = r.waiter("one")       // the session goes on, and the hook that reports it comes later
+	r.looks(w, hosts.Soon, 0) // a message that was shown and lost is unread again
 	_, err := hosts.NewWaiter(t.Context(), r.Ledger, hosts.Event{Agent: "nobody", Session: "one"}, false)
 	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.UnknownRecipient)
 }
 
-// What is known of agents by their sessions: nothing as long as no host has told of any, then the best of what each
-// has.
+// Presence is empty until a host has reported any session, and then the best of each agent's sessions.
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -364,7 +364,7 @@ func TestPresence(t *testing.T) {
 	knows("bob", hosts.NotThere)
 }
 
-// presence is what senders are told.
+// presence returns the presence that senders see.
 func (r room) presence(agents ...string) (known map[string]string, err error) {
 	err = r.Ledger.Write(r.T.Context(), store.Shared, func(t *ledger.Tx) (err error) {
 		known, err = hosts.PresenceIn(t, &orchestrator.Draft{Sender: "alice"}, agents...)
@@ -373,8 +373,8 @@ func (r room) presence(agents ...string) (known map[string]string, err error) {
 	return known, err
 }
 
-// TestWokenByOthers: a turn that another program has begun counts once messages are shown in it, and the bound holds
-// for it.
+// TestWokenByOthers checks that a turn that another program began counts once messages are shown in it, and that
+// the limit applies to it.
 func TestWokenByOthers(t *testing.T) {
 	r := newRoom(t)
 	r.event(hosts.Started)

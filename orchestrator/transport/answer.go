@@ -18,30 +18,32 @@ import (
 )
 
 const (
-	maxAnswer = 4 << 10 // bytes of an answer that are kept in the trace
-	maxQuoted = 200     // bytes of it, or of another text of the receiver's, in an error
+	maxAnswer = 4 << 10 // bytes of a response that are kept in the trace
+	maxQuoted = 200     // bytes of a response, or of another text of the receiver, in an error
 
-	// answerTime is how long the rest of an answer may take once its status is known: it changes nothing any more.
+	// answerTime limits how long the rest of a response may take once its status is known. The rest changes
+	// nothing.
 	answerTime = 2 * time.Second
 
-	// longestWait keeps what a receiver asks for within what a Duration can hold. The ladder's bound is far below.
+	// longestWait keeps the wait that a receiver asks for within a Duration. The limit of the retry schedule is far
+	// lower.
 	longestWait = 30 * 24 * time.Hour
 )
 
-// terms are what a transport asks of a request, and makes of its answer.
+// terms are a transport's settings for a request and for the evaluation of its response.
 type terms struct {
-	allowPrivate bool              // it may lead into this machine or a private network
-	allow        string            // how that is permitted, for the error
-	timeout      time.Duration     // until the status is there; 0: as long as the attempt lasts
-	gone         []int             // statuses of an address that does not exist any more
-	refused      []int             // statuses that say "never again" of this message
-	redirected   string            // what to do about a redirect, for the error; "" is nothing
-	secrets      []string          // what stands in no error and no trace, though the receiver may say it
-	echoes       bool              // an answer of success repeats what was sent, which the trace need not have
+	allowPrivate bool              // the address may lead into this machine or a private network
+	allow        string            // how to permit that, for the error
+	timeout      time.Duration     // until the status arrives; 0: as long as the attempt lasts
+	gone         []int             // statuses of an address that no longer exists
+	refused      []int             // statuses that refuse this message for good
+	redirected   string            // advice about a redirect, for the error; "" is none
+	secrets      []string          // texts to hide in errors and traces, though the receiver may send them
+	echoes       bool              // a successful response repeats the request, so the trace omits its body
 	report       func(text string) // Attempt.Report
 }
 
-// oneByOne delivers the messages of an attempt one after the other, until ctx ends, and returns one error per message.
+// oneByOne delivers the messages of an attempt one after another until ctx ends, and returns one error per message.
 func oneByOne(ctx context.Context, a *orchestrator.Attempt,
 	deliver func(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error) []error {
 	errs := make([]error, len(a.Messages))
@@ -53,9 +55,9 @@ func oneByOne(ctx context.Context, a *orchestrator.Attempt,
 	return errs
 }
 
-// do makes a request, without following redirects, and returns the status and what it means: nil for 200 to 299,
-// orchestrator.ErrGone or ErrRefused, an orchestrator.RetryAfter for a Retry-After of 429 and 503, or another error. 0:
-// no answer came.
+// do makes a request, without following redirects. It returns the status of the response and an error: nil for 200
+// to 299, orchestrator.ErrGone or ErrRefused for the statuses in t, an orchestrator.RetryAfter for 429 and 503 with
+// a Retry-After, and another error otherwise. The status is 0 if no response came.
 func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status int, err error) {
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -65,7 +67,7 @@ func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status
 		defer timer.Stop()
 	}
 	r.Header.Set("User-Agent", "mailroom")
-	answer, err := c.pool(t.allowPrivate).RoundTrip(r.WithContext(waiting)) // in place of a Client, which follows redirects
+	answer, err := c.pool(t.allowPrivate).RoundTrip(r.WithContext(waiting)) // not a Client, which follows redirects
 	if err != nil {
 		return 0, t.unanswered(waiting, r.URL.Host, err)
 	}
@@ -75,29 +77,30 @@ func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status
 	return answer.StatusCode, t.judge(answer)
 }
 
-// unanswered returns the error for a request without an answer. The receiver may have read the request all the same.
+// unanswered returns the error for a request without a response. The receiver may have read the request all the
+// same.
 func (t *terms) unanswered(ctx context.Context, host string, err error) error {
 	if refused, ok := errors.AsType[*orchestrator.Error](err); ok && refused.Code == orchestrator.PermissionDenied {
-		own := *refused // of a connection that others may wait for
+		own := *refused // a copy: other requests may wait for the same connection
 		return fmt.Errorf("no request was sent to %s: %w", host, own.WithHint("%s", t.allow))
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("no answer from %s: %w", host, context.Cause(ctx))
 	}
 	if text := t.hide(err.Error()); text != err.Error() || len(text) > 2*maxQuoted {
-		// it can hold what the receiver sent
+		// The error can contain text from the receiver.
 		return fmt.Errorf("no answer from %s: %s", host, quote(text, 2*maxQuoted))
 	}
 	return fmt.Errorf("no answer from %s: %w", host, err)
 }
 
-// judge reports an answer and returns what it means.
+// judge reports a response to the trace and returns the error for its status.
 func (t *terms) judge(answer *http.Response) error {
 	code := answer.StatusCode
 	delivered := code >= 200 && code < 300
 	var body []byte
-	if code != http.StatusSwitchingProtocols { // its body is the connection, and does not end with the context
-		// What is missing of it when it ends early, or in an error, changes nothing.
+	if code != http.StatusSwitchingProtocols { // the body is the connection and does not end with the context
+		// It does not matter if the body ends early or with an error.
 		body, _ = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	}
 	text := t.hide(string(body))
@@ -134,7 +137,7 @@ func (t *terms) judge(answer *http.Response) error {
 	return err
 }
 
-// hide returns a text of the receiver without the secrets.
+// hide replaces the secrets in a text of the receiver.
 func (t *terms) hide(text string) string {
 	for _, secret := range t.secrets {
 		if secret != "" {
@@ -144,8 +147,9 @@ func (t *terms) hide(text string) string {
 	return text
 }
 
-// retryAfter returns how long a receiver asks to be left alone, seconds or until a date, at most longestWait. 0: it
-// does not say, or nothing that makes sense. A date counts from the receiver's own clock where the answer shows it.
+// retryAfter returns how long the receiver asks to wait, given in seconds or as a date, at most longestWait. It
+// returns 0 if the header is missing or invalid. A date is measured from the response's Date header if there is
+// one.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	if text == "" {
@@ -168,8 +172,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return min(max(until.Sub(now), 0), longestWait)
 }
 
-// printable returns a text of the receiver without characters that cannot be stored, or that would move the cursor of a
-// terminal.
+// printable returns a text of the receiver with every character replaced that cannot be stored or could move a
+// terminal's cursor.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
@@ -179,12 +183,12 @@ func printable(text string) string {
 	}, strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
-// quote returns the start of a text of the receiver, on one line, of at most n bytes.
+// quote returns the start of a text of the receiver on one line, of at most n bytes.
 func quote(text string, n int) string {
 	return cut(strings.Join(strings.Fields(printable(text)), " "), n)
 }
 
-// cut returns the start of a text, of at most n bytes, with three full stops if something is missing.
+// cut returns at most the first n bytes of a text, followed by "..." if something is missing.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -16,45 +16,46 @@ import (
 	"mailroom/orchestrator"
 )
 
-// The bounds of connections to receivers.
+// Limits of connections to receivers.
 const (
-	dialTimeout = 30 * time.Second // of a connection, its name looked up; it goes on when the attempt has ended
+	dialTimeout = 30 * time.Second // per connection, after the name lookup; continues when the attempt has ended
 	tlsTimeout  = 20 * time.Second
 
-	// hostConnections is for agents that share a receiver: each has one attempt at a time, and a slow one must not make
-	// the others wait.
+	// hostConnections allows for agents that share a receiver. Each agent has one attempt at a time, and a slow
+	// attempt must not delay the others.
 	hostConnections = 64
 	idleConnections = 32
 	idleOfHost      = 4
-	maxHeaders      = 64 << 10 // bytes of an answer
+	maxHeaders      = 64 << 10 // bytes of a response
 
-	// pingAfter is how long an HTTP/2 connection may be silent before it must show that it still leads anywhere:
-	// requests would go on being sent into one that was lost on the way, each until its attempt ends.
+	// pingAfter is how long an HTTP/2 connection may be silent before it is tested with a ping. Otherwise requests
+	// would go on being sent over a connection that was lost on the way, each until its attempt ends.
 	pingAfter = 15 * time.Second
 
-	// idleTimeout is shorter than that of the usual receivers, 5 s and more: a request on a connection that the
-	// receiver is about to close fails, and is not repeated by itself, since nobody knows how far it came.
+	// idleTimeout is shorter than that of the usual receivers, which is 5 s or more. A request on a connection that
+	// the receiver is about to close fails and is not repeated automatically, because the receiver may have read
+	// it.
 	idleTimeout = 4 * time.Second
 )
 
-// connections holds the connections to the receivers of one transport. The zero value is ready for use, and must not be
-// copied after the first use.
+// connections holds the connections to the receivers of one transport. The zero value is ready for use. A
+// connections value must not be copied after the first use.
 type connections struct {
 	mu      sync.Mutex
-	public  *http.Transport // made when they are first needed
+	public  *http.Transport // created on first use
 	private *http.Transport
 
-	// For tests. Their zero values are what is used otherwise.
+	// For tests. Their zero values select the normal behavior.
 	resolver *net.Resolver
 	tls      *tls.Config
-	dialling func(address string) error // called with the address of every connection that the check lets pass
+	dialling func(address string) error // called with the address of every connection that passes the check
 	idle     time.Duration              // in place of idleTimeout
 	patience time.Duration              // in place of answerTime
 	bound    time.Duration              // in place of terms.timeout
 }
 
-// pool returns the connections of attempts that may lead into this machine or a private network, or of those that may
-// not: what one has dialled the other must not use.
+// pool returns the connection pool for attempts that may lead into this machine or a private network, or the pool
+// for those that may not. The pools are separate, so that the latter attempts never use a connection of the former.
 func (c *connections) pool(allowPrivate bool) *http.Transport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +83,7 @@ func (c *connections) newPool(allowPrivate bool) *http.Transport {
 		return nil
 	}
 	return &http.Transport{
-		Proxy:                  nil, // a proxy would dial in our place, unchecked
+		Proxy:                  nil, // a proxy would dial for us, unchecked
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        c.tls.Clone(),
 		TLSHandshakeTimeout:    tlsTimeout,
@@ -97,9 +98,9 @@ func (c *connections) newPool(allowPrivate bool) *http.Transport {
 	}
 }
 
-// mustBePublic refuses to dial an address, "IP:port", that leads into this machine or a private network, or may be
-// turned into one that does. It sees the address that is dialled, after the name was looked up: whatever a name server
-// said before, and however the address was spelled, does not matter.
+// mustBePublic returns an error if an address, "IP:port", leads into this machine or a private network, or may be
+// translated into one that does. It checks the address that is dialed, after the name lookup, so earlier name
+// server results and the spelling of the address do not matter.
 func mustBePublic(address string) error {
 	refuse := func(what string) error {
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
@@ -116,13 +117,13 @@ func mustBePublic(address string) error {
 		}
 	}
 	if ip.Is6() && !publicIPv6().Contains(ip) {
-		// also what wraps an IPv4 address, or names an interface: no network has it
+		// This also covers forms that embed an IPv4 address or name an interface: no network contains them.
 		return refuse("outside the public IPv6 networks")
 	}
 	return nil
 }
 
-// IsRooted reports whether the host of an address is the machine itself, whichever looks.
+// IsRooted reports whether the host of an address is the local machine, on whichever machine it is used.
 func (*Webhook) IsRooted(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -133,7 +134,7 @@ func (*Webhook) IsRooted(address string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// IsPrivate reports whether the host of an address is an IP address that would not be dialled, or localhost.
+// IsPrivate reports whether the host of an address is localhost or an IP address that is not public.
 func (*Webhook) IsPrivate(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -147,7 +148,7 @@ func (*Webhook) IsPrivate(address string) bool {
 	return err == nil && mustBePublic(netip.AddrPortFrom(ip.Unmap(), 1).String()) != nil
 }
 
-// network is a part of the address space that is not the public internet.
+// network is a part of the address space that does not belong to the public internet.
 type network struct {
 	prefix netip.Prefix
 	what   string
@@ -155,8 +156,9 @@ type network struct {
 
 var publicIPv6 = sync.OnceValue(func() netip.Prefix { return netip.MustParsePrefix("2000::/3") })
 
-// specialNetworks are those that nobody reaches over the internet, and those of IPv6 which carry an IPv4 address
-// inside, where a gateway may unpack any address. Source: the IANA registries of special-purpose addresses.
+// specialNetworks lists the networks that cannot be reached over the internet, and the IPv6 networks that embed an
+// IPv4 address, which a gateway may translate to any address. Source: the IANA registries of special-purpose
+// addresses.
 var specialNetworks = sync.OnceValue(func() (list []network) {
 	for _, n := range []struct{ prefix, what string }{
 		{"0.0.0.0/8", "an address of \"this network\" (0.0.0.0/8)"},

@@ -10,10 +10,11 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// errDialled is what a connection ends with that the check has let pass: no test dials a public address.
+// errDialled ends a connection that has passed the check, because no test dials a public address.
 var errDialled = errors.New("would be dialled")
 
-// privateAddresses are one or two of each network that is not the public internet, its ends above all.
+// privateAddresses lists one or two addresses of each network that is not the public internet, mainly its first and
+// last.
 var privateAddresses = []string{
 	"0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "127.0.0.1",
 	"127.255.255.255",
@@ -33,7 +34,7 @@ var privateAddresses = []string{
 	"fec0::1", "feff::1", "ff00::1", "ff02::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
 }
 
-// publicAddresses are neighbours of those.
+// publicAddresses lists public neighbors of those addresses.
 var publicAddresses = []string{
 	"1.0.0.0", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0",
 	"169.253.255.255",
@@ -43,12 +44,12 @@ var publicAddresses = []string{
 	"2000::1", "2001:200::1", "2001:db7::1", "2001:db9::1", "2003::1", "2606:4700::1111", "3ffe::1", "3fff:1000::1",
 }
 
-// hookAt is the address of a webhook at an IP address.
+// hookAt returns the address of a webhook at an IP address.
 func hookAt(ip string) string {
 	return "http://" + netip.AddrPortFrom(netip.MustParseAddr(ip), 80).String() + "/"
 }
 
-// Every address is checked when it is dialled, unless the agent may have a private one.
+// Every address is checked when it is dialed, unless the agent may have a private one.
 func TestWebhookRefusesPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	var dialled string
@@ -87,7 +88,7 @@ func TestWebhookRefusesPrivateAddresses(t *testing.T) {
 	}
 }
 
-// What counts is the address that is dialled, and not how it is written or what a name server said before.
+// The dialed address counts, not its spelling or an earlier result of a name server.
 func TestWebhookChecksWhatNamesLeadTo(t *testing.T) {
 	t.Parallel()
 	loopback, public := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("8.8.8.8")
@@ -98,7 +99,7 @@ func TestWebhookChecksWhatNamesLeadTo(t *testing.T) {
 			return []netip.Addr{loopback, public}
 		case "public.example.":
 			return []netip.Addr{public}
-		case "rebinding.example.": // public for whoever asks first, and once more
+		case "rebinding.example.": // public for the first caller, and once more
 			if asked.Add(1) <= 2 {
 				return []netip.Addr{public}
 			}
@@ -151,7 +152,7 @@ func TestWebhookChecksWhatNamesLeadTo(t *testing.T) {
 	}
 }
 
-// A connection that an agent with leave has made is not for one without.
+// An agent without permission does not use a connection that an agent with permission has made.
 func TestWebhookKeepsConnectionsApart(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, false, nil)
@@ -167,7 +168,7 @@ func TestWebhookKeepsConnectionsApart(t *testing.T) {
 	}
 }
 
-// A proxy would dial in our place, where nothing is checked.
+// A proxy would dial for us, unchecked.
 func TestWebhookUsesNoProxy(t *testing.T) {
 	proxy := newReceiver(t, false, nil)
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"} {
@@ -186,7 +187,7 @@ func TestWebhookUsesNoProxy(t *testing.T) {
 	}
 }
 
-// What an address shows by itself is known before anything is dialled.
+// An address is recognized as private before anything is dialed, as far as it shows that itself.
 func TestWebhookIsPrivate(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{

@@ -21,37 +21,37 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// Dir writes each message as a file of its own, `{root}/{agent}/{id}.json`, in document 002's form (package letter).
-// Its address is the root: `--deliver dir:ROOT`; without one it is `.claude/session/messages`.
+// Dir writes each message to its own file, `{root}/{agent}/{id}.json`, in document 002's form (package letter). Its
+// address is the root: `--deliver dir:ROOT`. The default root is `.claude/session/messages`.
 //
-// Nothing but whole files ever stands in an agent's folder. The agent reads a file and removes it when it is done. In
-// the order of their modification times, the files of one sender are in the order in which they were sent.
+// An agent's folder only ever contains whole files. The agent reads a file and removes it when it is done. The
+// modification times of the files of one sender are in the order of sending.
 //
-// A message is staged first: written and synced in `{root}/.mailroom`, noted with the message, and then renamed into
-// the agent's folder, which happens once. So after a crash a file that is still staged was not delivered, and one that
-// is not was, whether or not the agent has taken it already. That is so as long as nobody else touches `.mailroom`:
-// when it was emptied or replaced meanwhile, and the message is not in the agent's folder, the message fails, saying
-// so. A single staged file that somebody removes by hand during such a crash cannot be told from one that was
-// delivered.
+// A message is staged first: it is written to `{root}/.mailroom` and synced, a note is stored with the message, and
+// then the file is renamed into the agent's folder, once. So after a crash a file that is still staged was not
+// delivered, and a file that is no longer staged was delivered, even if the agent has already removed it. This
+// holds as long as nobody else changes `.mailroom`. If it was emptied or replaced meanwhile and the message is not
+// in the agent's folder, the message fails with that reason. A single staged file that somebody removes by hand
+// during such a crash cannot be distinguished from a delivered one.
 //
-// The folder of an agent is made when it is missing, the root is not: it could be on a disk that is not mounted.
-// Folders are made with mode 0700, files with 0600. An agent's folder must be on the root's file system, and must not
-// be a link. Files that are not ours are never replaced.
+// The folder of an agent is created if it is missing. The root is not, because it could be on a disk that is not
+// mounted. Folders are created with mode 0700, files with 0600. An agent's folder must be on the root's file system
+// and must not be a link. Existing files of others are never replaced.
 type Dir struct{}
 
 const (
-	// defaultRoot is the root of an address that names none.
+	// defaultRoot is the root if the address names none.
 	defaultRoot = ".claude/session/messages"
 
-	// StagingFolder is the folder in the root for files on their way.
+	// StagingFolder is the folder for staged files in the root.
 	StagingFolder = ".mailroom"
 )
 
-// maxFiles is the largest batch: the files of one note.
+// maxFiles is the largest batch: the number of files that one note covers.
 const maxFiles = 100
 
-// Check makes the path absolute and resolves symbolic links in it. It makes the folder if it is not there, and tries
-// whether files can be made in it.
+// Check makes the path absolute and resolves symbolic links in it. It creates the folder if it does not exist and
+// tests whether files can be created in it.
 func (Dir) Check(address string) (string, error) {
 	if strings.ContainsRune(address, 0) {
 		return "", errors.New("a path must not contain NUL")
@@ -77,8 +77,8 @@ func (Dir) Check(address string) (string, error) {
 	return path, errors.Join(staging.write(probe, []byte("x")), staging.remove(probe))
 }
 
-// CheckPlace refuses a root that is gone, and what stands where the agent's folder or the one for files on their way
-// would be and cannot be written, or is no folder. There need not be one yet.
+// CheckPlace returns an error if the root does not exist, or if the agent's folder or the staging folder exists but
+// cannot be written to or is not a folder. Both of these may be missing.
 func (Dir) CheckPlace(agent, root string) error {
 	for _, path := range []string{root, filepath.Join(root, StagingFolder), filepath.Join(root, agent)} {
 		if _, err := os.Lstat(path); path != root && errors.Is(err, fs.ErrNotExist) {
@@ -96,14 +96,14 @@ func (Dir) CheckPlace(agent, root string) error {
 	return nil
 }
 
-// IsRooted reports true: a folder is on one machine.
+// IsRooted returns true: a folder is on one machine.
 func (Dir) IsRooted(string) bool { return true }
 
-// MaxBatch is the most files of one note.
+// MaxBatch returns the largest number of files that one note covers.
 func (Dir) MaxBatch() int { return maxFiles }
 
-// Deliver stages the messages, notes that, and hands them over in their order. Each fails alone; what failed is
-// certainly not in the agent's folder.
+// Deliver stages the messages, stores the note, and moves the files in order. Each message fails alone. A message
+// that failed is certainly not in the agent's folder.
 func (Dir) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	errs := make([]error, len(a.Messages))
 	d, err := openDrop(a)
@@ -119,7 +119,7 @@ func (Dir) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 		return errs
 	}
 	for i, err := range errs {
-		if err != nil { // the note is stored with these too
+		if err != nil { // the note is stored with these messages too
 			d.note.Back = append(d.note.Back, mark(a.Messages[i].ID))
 		}
 	}
@@ -129,7 +129,7 @@ func (Dir) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	return errs
 }
 
-// handOver notes what is staged and renames it into the agent's folder. It returns one error per letter.
+// handOver stores the note and renames the staged files into the agent's folder. It returns one error per letter.
 func (d *drop) handOver(ctx context.Context, a orchestrator.Attempt, ls []stagedLetter) []error {
 	errs := make([]error, len(ls))
 	if err := d.staging.Sync(); err != nil {
@@ -140,7 +140,8 @@ func (d *drop) handOver(ctx context.Context, a orchestrator.Attempt, ls []staged
 		if errors.Is(err, orchestrator.ErrLeaseLost) {
 			d.discard(ls...)
 		}
-		return slices.Repeat([]error{err}, len(ls)) // whether the note is stored cannot be known: Recover or the next attempt sees to the files
+		// The note may or may not be stored. Recover or the next attempt takes care of the files.
+		return slices.Repeat([]error{err}, len(ls))
 	}
 	var arrived []int
 	var back []stagedLetter
@@ -157,7 +158,7 @@ func (d *drop) handOver(ctx context.Context, a orchestrator.Attempt, ls []staged
 	if len(arrived) > 0 {
 		if err := d.sync(); err != nil {
 			for _, i := range arrived {
-				errs[i] = err // Recover syncs them again
+				errs[i] = err // Recover syncs the files again
 			}
 		}
 	}
@@ -174,10 +175,11 @@ func (d *drop) mark(ctx context.Context, a orchestrator.Attempt) error {
 	return a.Mark(ctx, string(text))
 }
 
-// errNotStaged reports a staged file that is not there.
+// errNotStaged reports that a staged file does not exist.
 var errNotStaged = errors.New("the staged file no longer exists")
 
-// move hands over one letter. On an error it stays staged, and the agent's folder as it was.
+// move moves one letter into the agent's folder. On an error the file stays staged and the agent's folder is
+// unchanged.
 func (d *drop) move(l stagedLetter) error {
 	if err := d.staging.touch(l.staged); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s in %s", errNotStaged, l.staged, d.staging.Name())
@@ -191,7 +193,7 @@ func (d *drop) move(l stagedLetter) error {
 		return nil
 	case errors.Is(err, fs.ErrExist):
 		if d.inbox.holds(l.name, l.text) {
-			return d.staging.remove(l.staged) // somebody has put it there already
+			return d.staging.remove(l.staged) // somebody has already put it there
 		}
 		return fmt.Errorf("%s already exists and does not contain this message; remove it before the next attempt",
 			path)
@@ -207,7 +209,8 @@ func (d *drop) move(l stagedLetter) error {
 	return fmt.Errorf("cannot move a message to %s: %w", path, err)
 }
 
-// sync makes what was handed over durable: first that it is in the agent's folder, then that it is staged no more.
+// sync makes the moves durable: first the new names in the agent's folder, then the removal from the staging
+// folder.
 func (d *drop) sync() error {
 	if err := d.inbox.Sync(); err != nil {
 		return err
@@ -215,9 +218,9 @@ func (d *drop) sync() error {
 	return d.staging.Sync()
 }
 
-// takeBack corrects the note for letters that were not handed over, so that they may be tried anew or go elsewhere, and
-// removes their files. Until the note is corrected Recover must find them. That it can be corrected shows that this
-// attempt still has the lease, and that nobody else has handed them over.
+// takeBack records in the note that letters were not delivered, so that they may be retried or go elsewhere, and
+// removes their files. The files stay until the note is corrected, because Recover must find them until then. If
+// the note can be corrected, this attempt still has the lease, and no other attempt has moved the files.
 func (d *drop) takeBack(ctx context.Context, a orchestrator.Attempt, back []stagedLetter, all bool) {
 	if len(back) == 0 {
 		return
@@ -238,12 +241,13 @@ func (d *drop) takeBack(ctx context.Context, a orchestrator.Attempt, back []stag
 	}
 }
 
-// Recover hands over the file if it is still staged; if it is not, it was handed over before. A staging folder that is
-// not the noted one any more leaves it open, unless the message stands in the agent's folder.
+// Recover moves the file into the agent's folder if it is still staged. If the file is not staged, it was moved
+// before. If the staging folder is no longer the recorded one and the agent's folder does not contain the message,
+// Recover returns an error that wraps ErrUndecidable.
 func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 	m := &a.Messages[0]
 	if m.Mark == "" {
-		return false, nil // the attempt said itself that it handed nothing over
+		return false, nil // the attempt recorded that it delivered nothing
 	}
 	var noted dirNote
 	if json.Unmarshal([]byte(m.Mark), &noted) != nil || !isWord(noted.Owner) || !isWord(noted.Token) {
@@ -264,7 +268,7 @@ func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 	if l.name, err = letter.FileName(m.ID); err != nil {
 		return false, err
 	}
-	l.text, _ = letter.Of(m).Encode() // only to compare: what is staged is whole, whatever became of the row
+	l.text, _ = letter.Of(m).Encode() // only to compare: the staged file is complete, whatever became of the row
 	if err := d.move(l); err != nil && !errors.Is(err, errNotStaged) {
 		return false, err
 	} else if err != nil && !d.inbox.holds(l.name, l.text) {
@@ -279,7 +283,7 @@ func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 	return true, d.sync()
 }
 
-// ClearStaged removes staged files of messages that are not needed any more.
+// ClearStaged removes the staged files of messages that are no longer needed.
 func (Dir) ClearStaged(database, address string, recipients []string,
 	needed func() ([]orchestrator.Message, error)) error {
 	if _, err := os.Lstat(filepath.Join(address, StagingFolder)); errors.Is(err, fs.ErrNotExist) {
@@ -298,7 +302,7 @@ func (Dir) ClearStaged(database, address string, recipients []string,
 	return staging.clearStaged(database, recipients, needed)
 }
 
-// missed says why it cannot be known what became of a message, and what to do.
+// missed returns the error for a message whose fate is unknown, with the reason and advice.
 func missed(a orchestrator.Attempt, what string) error {
 	return fmt.Errorf("the result of an attempt to write to %s is unknown, and %s: %w. Ask %s whether the message arrived;"+
 		" if it did not, replay the message", filepath.Join(a.Address, a.Recipient), what, orchestrator.ErrUndecidable, a.Recipient)

@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// A reader is a helper that takes messages out of a folder as soon as they are there: it reads a file, notes its id and
-// removes it. It fails if it ever sees anything but whole messages. The file that stops it ends it.
+// A reader is a helper process that takes messages out of a folder at once: it reads a file, records its ID and
+// removes the file. It fails if it finds anything except whole messages. A stop file ends it.
 type reader struct {
 	t            *testing.T
 	inbox, taken string
@@ -48,8 +48,9 @@ func runReader(t *testing.T, args []string) {
 	}
 }
 
-// take takes what is there, each sender's messages in the order of their times. A listing may miss a file that came
-// before one that it has, so that a second one is made, and nothing taken that is later than what the first one had.
+// take takes the existing messages of each sender in the order of their times. A listing may miss a file that is
+// older than one that it contains. Therefore take makes a second listing and takes no file that is newer than the
+// newest of the first.
 func (r *reader) take() {
 	until := map[string]time.Time{}
 	for name, at := range r.list() {
@@ -83,7 +84,7 @@ func senderOf(name string) string {
 	return sender
 }
 
-// list returns the times of what is in the folder, of which nothing else takes anything away.
+// list returns the times of the files in the folder. Nothing else removes files from it.
 func (r *reader) list() map[string]time.Time {
 	entries, err := os.ReadDir(r.inbox)
 	must(r.t, err)
@@ -100,8 +101,8 @@ func (r *reader) list() map[string]time.Time {
 }
 
 // Two couriers that share a folder are killed with SIGKILL hundreds of times, at any point of an attempt, while a
-// reader takes the messages as soon as they are there. In the end it has seen each message once, each courier's in
-// order, and nothing half-written; nothing is left on its way.
+// reader takes the messages at once. In the end the reader has received each message once, in order for each
+// courier, with no partial file, and nothing is left staged.
 func TestDirKill(t *testing.T) {
 	t.Parallel()
 	rounds, messages := helper.Times(110), helper.Times(600)
@@ -144,7 +145,7 @@ func TestDirKill(t *testing.T) {
 	t.Logf("%d kills in the middle of something", kills)
 }
 
-// killAtRandom lets a process do a few things and then kills it, at once or a moment later. It returns 1 if the process
+// killAtRandom lets a process run a few steps and kills it at once or a moment later. It returns 1 if the process
 // was still at work.
 func killAtRandom(random *rand.Rand, victim, other *helper.Process) int {
 	defer victim.Kill()
@@ -159,8 +160,8 @@ func killAtRandom(random *rand.Rand, victim, other *helper.Process) int {
 	return 1
 }
 
-// Three processes write to one agent's folder while somebody moves it away, again and again. Nothing is lost or
-// doubled, and each one's order is kept.
+// Three processes write to one agent's folder while it is repeatedly moved away. No message is lost or duplicated,
+// and the order of each process is kept.
 func TestDirSharedAndMovedAway(t *testing.T) {
 	t.Parallel()
 	const messages = 200

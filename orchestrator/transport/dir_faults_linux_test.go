@@ -16,8 +16,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// A disk with room for some of the messages only: those arrive whole, the others fail, saying why, and leave nothing
-// behind. With room they get through.
+// On a disk with room for some of the messages, these are delivered whole. The others fail with a reason and leave
+// nothing behind, and are delivered once there is room.
 func TestDirDiskFull(t *testing.T) {
 	t.Parallel()
 	disk, err := filepath.EvalSymlinks(orchestratortest.SmallDisk(t, 1))
@@ -72,7 +72,7 @@ func TestDirDiskFull(t *testing.T) {
 	}
 }
 
-// A disk on which nothing can be written fails the attempt before it is noted, and Check finds it out.
+// A read-only disk fails the attempt before its note is stored, and Check detects it.
 func TestDirReadOnly(t *testing.T) {
 	t.Parallel()
 	disk, err := filepath.EvalSymlinks(orchestratortest.SmallDisk(t, 1))
@@ -100,7 +100,7 @@ func TestDirReadOnly(t *testing.T) {
 	}
 }
 
-// An agent's folder on a disk of its own: no file could get there by a rename. Nothing is left of the attempt.
+// If an agent's folder is on another disk, a rename into it fails. The attempt leaves nothing behind.
 func TestDirFolderOnAnotherDisk(t *testing.T) {
 	t.Parallel()
 	disk := orchestratortest.SmallDisk(t, 1)

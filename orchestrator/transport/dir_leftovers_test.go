@@ -20,11 +20,12 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// dyingDir leaves what Dir leaves when its process dies as it notes what it has staged. Its zero value does not die.
+// dyingDir leaves the files that Dir leaves if its process dies while it stores the note. The zero value does not
+// die.
 type dyingDir struct {
 	transport.Dir
 	dies, noted bool   // noted: the note was stored before
-	staged      func() // what goes on before the note
+	staged      func() // called before the note is stored
 }
 
 func (d *dyingDir) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
@@ -72,7 +73,7 @@ func (l *leftovers) add(name, deliver string) {
 	must(l.t, err)
 }
 
-// die makes an attempt at a new message whose process dies. It has so many retries.
+// die makes an attempt to deliver a new message, with the given number of retries, whose process dies.
 func (l *leftovers) die(noted bool, retries int) (id string) {
 	l.t.Helper()
 	l.dir.dies, l.dir.noted = true, noted
@@ -86,7 +87,7 @@ func (l *leftovers) die(noted bool, retries int) (id string) {
 	return sent.MessageID
 }
 
-// clear lets some time pass, and clears what ended longer than a week ago.
+// clear advances the clock and clears what ended longer than a week ago.
 func (l *leftovers) clear(after time.Duration) {
 	l.t.Helper()
 	l.now = l.now.Add(after)
@@ -99,8 +100,8 @@ func (l *leftovers) mustBeStaged(want ...string) {
 	(&dirLedger{root: l.root}).mustBeStaged(l.t, want...)
 }
 
-// A file that nobody asks for any more goes with the next clear_old: its message was given up or cancelled before a
-// note spoke of it.
+// The next clear_old removes a file that nobody needs: its message was given up or cancelled before a note referred
+// to it.
 func TestDirLeftoversOfTheEnded(t *testing.T) {
 	t.Parallel()
 	l := newLeftovers(t)
@@ -114,8 +115,8 @@ func TestDirLeftoversOfTheEnded(t *testing.T) {
 	l.mustBeStaged()
 }
 
-// A file that a note speaks of stays as long as the message may be asked for: while it is live, and until a dead letter
-// is cleared.
+// A file that a note refers to stays as long as Recover may need it: while the message is live, and until a dead
+// letter is cleared.
 func TestDirLeftoversThatAreNoted(t *testing.T) {
 	t.Parallel()
 	l := newLeftovers(t)
@@ -141,8 +142,8 @@ func TestDirLeftoversThatAreNoted(t *testing.T) {
 	l.mustBeStaged()
 }
 
-// What is left for an agent goes when it is removed, or with its dead letters, if their notes speak of it. Nobody else
-// has the root.
+// The staged files for an agent go when it is removed, or with its dead letters if their notes refer to the files.
+// Nobody else uses the root.
 func TestDirLeftoversOfTheRemoved(t *testing.T) {
 	t.Parallel()
 	for _, noted := range []bool{false, true} {
@@ -159,7 +160,7 @@ func TestDirLeftoversOfTheRemoved(t *testing.T) {
 	}
 }
 
-// What is on its way, and what is somebody else's, is left alone.
+// Files of current attempts and of others are left alone.
 func TestDirLeftoversAreNoOthers(t *testing.T) {
 	t.Parallel()
 	l := newLeftovers(t)
@@ -180,7 +181,7 @@ func TestDirLeftoversAreNoOthers(t *testing.T) {
 		t.Errorf("arrived: %v", got)
 	}
 
-	// A root that is not there now may come back.
+	// A missing root may come back.
 	must(t, os.Rename(l.root, l.root+"-elsewhere"))
 	l.clear(0)
 	if _, err := os.Lstat(l.root); err == nil {

@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// What stands where the agent's folder should be is not followed, and nothing lands elsewhere.
+// A file or link in the place of the agent's folder is not followed, and nothing is written elsewhere.
 func TestDirRefusesWhatIsNoFolder(t *testing.T) {
 	t.Parallel()
 	outside := realTempDir(t)
@@ -52,7 +52,7 @@ func TestDirRefusesWhatIsNoFolder(t *testing.T) {
 	}
 }
 
-// The same with the root and its staging folder, which may have been replaced since Check.
+// The root and its staging folder are not followed either if they were replaced by links since Check.
 func TestDirRefusesLinksForRootAndStaging(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)
@@ -73,7 +73,7 @@ func TestDirRefusesLinksForRootAndStaging(t *testing.T) {
 	}
 }
 
-// No recipient and no id leads out of a folder, or makes a file that a reader would not take for a message.
+// No recipient and no ID leads out of a folder, or forms a file name that a reader would not take for a message.
 func TestDirHostileNames(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)
@@ -120,8 +120,7 @@ func TestDirHostileNames(t *testing.T) {
 	}
 }
 
-// A note is stored with every message of its attempt, also with one that could not even be staged: that one must not
-// pass Check makes the root, finds the default one, and follows links once and for all.
+// Check creates the root, uses the default root, and resolves links once.
 func TestDirCheck(t *testing.T) {
 	top := realTempDir(t)
 	t.Chdir(top)
@@ -148,8 +147,7 @@ func TestDirCheck(t *testing.T) {
 	}
 }
 
-// What attempts left that were killed before they could note anything goes with the next attempt; other messages' files
-// The folder of an agent that nobody may write into, for a process without special rights.
+// Without special rights, a delivery into a folder that is not writable fails.
 func TestDirWithoutRights(t *testing.T) {
 	t.Parallel()
 	top, err := os.MkdirTemp("", "unprivileged-") // t.TempDir is below a folder that only its owner may enter
@@ -159,7 +157,7 @@ func TestDirWithoutRights(t *testing.T) {
 	helper.Start(t, "unprivileged", filepath.Join(top, "messages")).Wait()
 }
 
-// runUnprivileged gives up the superuser's rights, if it has them, and delivers to folders that it may not write into.
+// runUnprivileged gives up the superuser's rights, if it has them, and delivers to folders that are not writable.
 func runUnprivileged(t *testing.T, args []string) {
 	if os.Geteuid() == 0 {
 		must(t, syscall.Setgid(65534))
@@ -190,13 +188,13 @@ func runUnprivileged(t *testing.T, args []string) {
 	l.mustBeStaged(t)
 }
 
-// Nobody else may put files in the place of staged ones.
+// Other users cannot put files in the place of staged ones.
 func TestDirStagingFolderOfOthers(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	staging := filepath.Join(root, transport.StagingFolder)
 	must(t, os.Mkdir(staging, 0o700))
-	must(t, os.Chmod(staging, 0o777)) // whatever the umask is
+	must(t, os.Chmod(staging, 0o777)) // independent of the umask
 	var l notebook
 	a := l.attempt(root, note("m-1", `1`))
 	if _, err := (transport.Dir{}).Check(root); err == nil || !strings.Contains(err.Error(), "chmod 700 "+staging) {

@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// A file of somebody else that has the name already stays what it is.
+// A file of another program that already has the name stays unchanged.
 func TestDirForeignFile(t *testing.T) {
 	t.Parallel()
 	for name, put := range map[string]func(path string) error{
@@ -36,7 +36,7 @@ func TestDirForeignFile(t *testing.T) {
 			foreign, err := os.Lstat(path)
 			must(t, err)
 
-			// The others of the attempt get through, and are not forgotten.
+			// The other messages of the attempt are delivered and keep their notes.
 			err = l.try(t, note("n1", `1`), note("m", `1`), note("n2", `1`))
 			if err == nil ||
 				!strings.Contains(err.Error(), path+" already exists and does not contain this message; remove it") {
@@ -61,13 +61,14 @@ func TestDirForeignFile(t *testing.T) {
 	}
 }
 
-// for delivered.
+// A note is stored with every message of its attempt, even with one that could not be staged. Such a message must
+// not count as delivered.
 func TestDirBadMessageIsNotFound(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)
 	bad := note("bad", `{"half":`)
 	l.dieAfterMark(t, note("m", `1`), bad)
-	for _, m := range []orchestrator.Message{bad, note("bad", `1`)} { // also when somebody has corrected the row
+	for _, m := range []orchestrator.Message{bad, note("bad", `1`)} { // even if somebody has corrected the row
 		if found, err := l.recover(t, m); found || err != nil {
 			t.Errorf("Recover: %v, %v", found, err)
 		}
@@ -81,7 +82,8 @@ func TestDirBadMessageIsNotFound(t *testing.T) {
 	}
 }
 
-// A crash before the rename, and somebody takes the name meanwhile: the message waits until it is free.
+// If the attempt crashes before the rename and another file takes the name meanwhile, the message waits until the
+// name is free.
 func TestDirForeignFileAtRecovery(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)
@@ -104,7 +106,7 @@ func TestDirForeignFileAtRecovery(t *testing.T) {
 	l.mustBeStaged(t)
 }
 
-// The same message is there already: somebody has put it there.
+// If somebody has already put the same message there, it counts as delivered.
 func TestDirSameFile(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)
@@ -125,14 +127,14 @@ func TestDirSameFile(t *testing.T) {
 		t.Errorf("arrived: %v", got)
 	}
 
-	// It also tells what became of a message whose staging folder is gone.
+	// The file also shows the result for a message whose staging folder is gone.
 	must(t, os.RemoveAll(filepath.Join(l.root, transport.StagingFolder)))
 	if found, err := l.recover(t, m); !found || err != nil {
 		t.Errorf("Recover without the staging folder: %v, %v", found, err)
 	}
 }
 
-// dieAfterMark makes an attempt whose process ends when its note is stored and nothing has been handed over.
+// dieAfterMark makes an attempt whose process ends after its note is stored and before any file is moved.
 func (l *dirLedger) dieAfterMark(t *testing.T, ms ...orchestrator.Message) {
 	t.Helper()
 	a := l.attempt(ms...)
@@ -149,7 +151,7 @@ func (l *dirLedger) dieAfterMark(t *testing.T, ms ...orchestrator.Message) {
 	transport.Dir{}.Deliver(t.Context(), a)
 }
 
-// Folders may go and come back at any time.
+// Folders may be removed and recreated at any time.
 func TestDirFolderRemovedAndRecreated(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)
@@ -170,7 +172,7 @@ func TestDirFolderRemovedAndRecreated(t *testing.T) {
 		t.Errorf("arrived: %q", got)
 	}
 
-	// The root is not made: where it was there may be a disk that is not mounted.
+	// The root is not created, because its place may be the mount point of a disk that is not mounted.
 	elsewhere := l.root + "-elsewhere"
 	l.dieAfterMark(t, note("m5", `1`))
 	must(t, os.Rename(l.root, elsewhere))
@@ -188,7 +190,8 @@ func TestDirFolderRemovedAndRecreated(t *testing.T) {
 	}
 }
 
-// stay, since their notes may speak of them.
+// The next attempt removes what attempts staged that were killed before they stored a note. The files of other
+// messages stay, because notes may refer to them.
 func TestDirClearsUp(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)
@@ -211,14 +214,14 @@ func TestDirClearsUp(t *testing.T) {
 	again.Crashes = 1
 	must(t, l.try(t, again))
 	l.mustBeStaged(t, "n", "stray", "waiting")
-	must(t, l.try(t, again)) // by hand; and it stays the only one
+	must(t, l.try(t, again)) // by hand; it stays the only file
 	l.mustBeStaged(t, "n", "stray", "waiting")
 	if got := files(t, l.root, "builder"); !slices.Equal(got, []string{"m.json"}) {
 		t.Errorf("arrived: %q", got)
 	}
 }
 
-// An attempt that has lost its lease while it slept can undo nothing of what the next one did.
+// An attempt that lost its lease while it was suspended cannot undo anything of the next attempt.
 func TestDirLateAttempt(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)
@@ -231,7 +234,8 @@ func TestDirLateAttempt(t *testing.T) {
 			return orchestrator.ErrLeaseLost
 		}
 		must(t, store(ctx, text))
-		// It sleeps here, for longer than its lease. The next worker asks, and the reader takes the message.
+		// The attempt is suspended here for longer than its lease. The next worker calls Recover, and the reader
+		// takes the message.
 		if found, err := l.recover(t, m); !found || err != nil {
 			t.Errorf("Recover: %v, %v", found, err)
 		}
@@ -250,7 +254,7 @@ func TestDirLateAttempt(t *testing.T) {
 	l.mustBeStaged(t)
 }
 
-// An attempt that may not deliver, or may not any more, leaves nothing on its way.
+// An attempt that cannot deliver, or is no longer allowed to, leaves nothing staged.
 func TestDirGivesUpCleanly(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)
@@ -269,7 +273,7 @@ func TestDirGivesUpCleanly(t *testing.T) {
 		cancel(late)
 		return store(ctx, text)
 	}
-	for range 2 { // while it marks, and before
+	for range 2 { // before and during the call of Mark
 		if err := (transport.Dir{}).Deliver(ctx, a)[0]; !errors.Is(err, late) {
 			t.Errorf("%v", err)
 		}
@@ -287,7 +291,7 @@ func TestDirGivesUpCleanly(t *testing.T) {
 	}
 }
 
-// An attempt that failed and cannot take its note back leaves what the note speaks of.
+// An attempt that failed and cannot clear its note leaves the files that the note refers to.
 func TestDirKeepsWhatItsNoteSpeaksOf(t *testing.T) {
 	t.Parallel()
 	for _, beside := range [][]orchestrator.Message{nil, {note("n", `1`)}} {
@@ -320,8 +324,8 @@ func TestDirKeepsWhatItsNoteSpeaksOf(t *testing.T) {
 	}
 }
 
-// Somebody empties the staging folder under an attempt. It has its lease still, so that nobody else can have handed the
-// message over: it was not delivered, and may be tried anew.
+// Somebody empties the staging folder during an attempt. The attempt still has its lease, so nobody else can have
+// moved the file: the message was not delivered and may be retried.
 func TestDirEmptiedDuringAttempt(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)

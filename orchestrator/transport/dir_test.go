@@ -57,7 +57,7 @@ func TestDir(t *testing.T) {
 	})
 }
 
-// realTempDir is a folder of the test whose path has no links in it.
+// realTempDir returns a temporary folder whose path contains no links.
 func realTempDir(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.EvalSymlinks(t.TempDir())
@@ -65,7 +65,7 @@ func realTempDir(t *testing.T) string {
 	return path
 }
 
-// files returns the names in an agent's folder, in the order in which a reader takes them.
+// files returns the names in an agent's folder, in the order in which a reader takes the files.
 func files(t *testing.T, root, agent string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(root, agent))
@@ -107,7 +107,8 @@ func inFolder(t *testing.T, root, agent string) (list []orchestratortest.Arrival
 	return list
 }
 
-// dirLosses are ways in which it gets lost whether a message was handed over that its reader has taken meanwhile.
+// dirLosses returns ways to destroy the evidence of whether a message was delivered that its reader has taken
+// meanwhile.
 func dirLosses(root string) []func(t *testing.T) {
 	staging := filepath.Join(root, transport.StagingFolder)
 	taken := func(t *testing.T) {
@@ -119,7 +120,7 @@ func dirLosses(root string) []func(t *testing.T) {
 			taken(t)
 			must(t, os.RemoveAll(staging))
 		},
-		func(t *testing.T) { // as `rm .mailroom/*` does
+		func(t *testing.T) { // like `rm .mailroom/*`
 			taken(t)
 			names, err := filepath.Glob(staging + "/*")
 			must(t, err)
@@ -127,7 +128,7 @@ func dirLosses(root string) []func(t *testing.T) {
 				must(t, os.Remove(name))
 			}
 		},
-		func(t *testing.T) { // made anew, or moved from another disk
+		func(t *testing.T) { // recreated, or moved from another disk
 			taken(t)
 			must(t, os.RemoveAll(root))
 			must(t, os.CopyFS(root, os.DirFS(t.TempDir())))
@@ -163,12 +164,12 @@ func (l *dirLedger) recover(t *testing.T, m orchestrator.Message) (bool, error) 
 	t.Helper()
 	m.Mark, m.Crashes = l.notes[m.ID], 1
 	a := l.attempt(m)
-	a.Database = "" // the router does not say it again
+	a.Database = "" // the router does not pass it again
 	return transport.Dir{}.Recover(t.Context(), a)
 }
 
-// mustFail checks that an attempt fails, saying why, that nothing arrived or is left, and that the message may be tried
-// anew; and then, with what was in the way removed, that it gets through.
+// mustFail checks that an attempt fails with the reason why, that nothing was delivered or left staged, and that
+// the message may be retried. It then applies the remedy and checks that the message is delivered.
 func (l *dirLedger) mustFail(t *testing.T, m orchestrator.Message, why string, remedy func()) {
 	t.Helper()
 	before := len(files(t, l.root, "builder"))
@@ -187,7 +188,7 @@ func (l *dirLedger) mustFail(t *testing.T, m orchestrator.Message, why string, r
 	l.mustBeStaged(t)
 }
 
-// mustBeStaged checks which files are on their way.
+// mustBeStaged checks which files are staged.
 func (l *dirLedger) mustBeStaged(t *testing.T, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(l.root, transport.StagingFolder))

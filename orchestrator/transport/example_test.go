@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// A program that opens a database says which transports there are, and under which scheme. An agent has an address at
-// one of them: here a file, to which each message is appended as a line of JSON.
+// A program that opens a database registers the transports by their schemes. An agent has an address of one of
+// them: here a file, to which each message is appended as a line of JSON.
 func ExampleJSONL() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "mailroom")
@@ -59,7 +59,7 @@ func ExampleJSONL() {
 	}
 	defer file.Close()
 	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 2*orchestrator.MaxPayload) // a line can be longer than what Scanner takes by itself
+	lines.Buffer(nil, 2*orchestrator.MaxPayload) // a line can be longer than Scanner's default limit
 	for lines.Scan() {
 		var m struct {
 			Sender  string          `json:"sender"`

@@ -17,29 +17,31 @@ import (
 	"mailroom/orchestrator/program"
 )
 
-// Exec runs a command for each message, or for each batch of them. Its address is the command, for `sh -c`: `--deliver
-// exec:COMMAND`. It runs in the agent's folder and gets each message as one line of JSON on its standard input, the
-// line that JSONL writes. What it prints is kept in the trace, the first and the last program.TailSize bytes.
+// Exec runs a command for each message, or for each batch of messages. Its address is the command, for `sh -c`:
+// `--deliver exec:COMMAND`. The command runs in the agent's folder. Its standard input receives each message as one
+// line of JSON, in the format of JSONL. The trace keeps the first and the last program.TailSize bytes of its
+// output.
 //
-// Exit status 0: the messages are delivered, all of the batch. 75: they are to be tried later, which costs nothing. 65
-// to 69, of a run with one message: it is refused for good. Any other, or a signal: the attempt failed. At the delivery
-// timeout the command and all that it started get SIGTERM, and SIGKILL after Grace; then the attempt has failed,
-// whatever the exit status.
+// Exit status 0 means that all messages of the batch are delivered. 75 means that they are to be retried later,
+// which uses up no retry. 65 to 69, from a run with one message, means that the message is refused for good. Any
+// other status, or a signal, means that the attempt failed. At the delivery timeout the command and all processes
+// that it started get SIGTERM, and SIGKILL after Grace. The attempt has then failed, whatever the exit status.
 //
-// Nothing of a message is ever part of the command. The environment tells of it: MAILROOM_MESSAGE_ID, MAILROOM_SENDER,
-// MAILROOM_MESSAGE_TYPE, MAILROOM_THREAD_ID, MAILROOM_REPLY_TO, MAILROOM_PRIORITY (-9 to 9), MAILROOM_ATTEMPT (from 1)
-// and TRACEPARENT are those of the first message, MAILROOM_MESSAGE_IDS lists the ids, a line each, and MAILROOM_BATCH
-// counts them. MAILROOM_AGENT and MAILROOM_RECIPIENT name the agent, MAILROOM_AGENT_SINCE says when it was added, and
-// MAILROOM_DB names the database, so that `mailroom` within the command acts as the agent. The variables are cut at
-// program.MaxValue; standard input is not. Of our own environment the command gets what Attempt.PassEnv lists.
+// No part of a message is ever part of the command. Environment variables describe the messages:
+// MAILROOM_MESSAGE_ID, MAILROOM_SENDER, MAILROOM_MESSAGE_TYPE, MAILROOM_THREAD_ID, MAILROOM_REPLY_TO,
+// MAILROOM_PRIORITY (-9 to 9), MAILROOM_ATTEMPT (from 1) and TRACEPARENT describe the first message,
+// MAILROOM_MESSAGE_IDS lists the IDs, one a line, and MAILROOM_BATCH is their number. MAILROOM_AGENT and
+// MAILROOM_RECIPIENT name the agent, MAILROOM_AGENT_SINCE is the time when it was added, and MAILROOM_DB names the
+// database, so that `mailroom` within the command acts as the agent. The variables are cut at program.MaxValue;
+// standard input is not. The command gets those variables of our own environment that Attempt.PassEnv lists.
 //
-// A command that runs when its agent approves a shutdown is ended in the same way. The request has arrived, then; what
-// else it was about is tried later.
+// A command that is running when its agent approves a shutdown is stopped in the same way. The shutdown request
+// then counts as delivered; the other messages of the run are retried later.
 //
-// A message may come again after a crash, with the same id: until the command of a killed process has ended, no second
-// one starts for the agent.
+// A message may be delivered again after a crash, with the same ID. No second command starts for the agent until
+// the command of a killed process has ended.
 type Exec struct {
-	Grace time.Duration // from SIGTERM to SIGKILL; 0: 5 s
+	Grace time.Duration // time from SIGTERM to SIGKILL; 0: 5 s
 }
 
 const (
@@ -47,16 +49,16 @@ const (
 	killGrace       = 5 * time.Second
 	tryLaterStatus  = 75 // EX_TEMPFAIL of sysexits.h
 
-	// From EX_DATAERR to EX_UNAVAILABLE of sysexits.h: the message is such that trying again cannot help.
+	// From EX_DATAERR to EX_UNAVAILABLE of sysexits.h: another attempt with this message cannot succeed.
 	firstRefusal = 65
 	lastRefusal  = 69
 )
 
-// Check checks a command that runs in the present folder; see CheckIn.
+// Check checks a command for the current folder; see CheckIn.
 func (e Exec) Check(address string) (string, error) { return e.CheckIn("", address) }
 
-// CheckIn checks that the shell can read a command and finds its program from a folder, as far as that can be told
-// without running it; see program.Check.
+// CheckIn checks that the shell can parse a command and finds its program from folder, as far as possible without
+// running it; see program.Check.
 func (Exec) CheckIn(folder, address string) (string, error) {
 	command := strings.TrimSpace(address)
 	if command == "" {
@@ -65,21 +67,21 @@ func (Exec) CheckIn(folder, address string) (string, error) {
 	return command, program.Check(command, folder)
 }
 
-// IsRooted reports true: a command is on one machine.
+// IsRooted returns true: a command is on one machine.
 func (Exec) IsRooted(string) bool { return true }
 
-// MaxBatch is the most messages of one run.
+// MaxBatch returns the largest number of messages of one run.
 func (Exec) MaxBatch() int { return maxCommandBatch }
 
-// UsualBatch is one: a command for each message.
+// UsualBatch returns 1: one command for each message.
 func (Exec) UsualBatch() int { return 1 }
 
 func (e Exec) grace() time.Duration { return cmp.Or(e.Grace, killGrace) }
 
-// Linger is the time until SIGKILL, and a little for the end that it brings.
+// Linger returns the time until SIGKILL, plus 2 s for the command to end.
 func (e Exec) Linger() time.Duration { return e.grace() + 2*time.Second }
 
-// Slot takes a lock that the command inherits, one of limit many for the recipient; see program.Slot.
+// Slot takes one of limit locks for the recipient. The command inherits the lock; see program.Slot.
 func (Exec) Slot(database, recipient string, limit int) (orchestrator.Slot, error) {
 	for i := range max(limit, 1) {
 		slot, err := program.TakeSlot(program.SlotFolder(database), recipient+"."+strconv.Itoa(i))
@@ -93,8 +95,8 @@ func (Exec) Slot(database, recipient string, limit int) (orchestrator.Slot, erro
 	return nil, orchestrator.ErrNoSlot
 }
 
-// Deliver runs the command once for all messages, which share its outcome. A message that cannot be written as JSON
-// fails alone and is not handed over.
+// Deliver runs the command once for all messages, which share its result. A message that cannot be encoded as JSON
+// fails alone and is not passed to the command.
 func (e Exec) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	errs := make([]error, len(a.Messages))
 	var input bytes.Buffer
@@ -109,7 +111,8 @@ func (e Exec) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	}
 	err := e.run(ctx, &a, handed, input.Bytes())
 	for i := range errs {
-		approved := errors.Is(err, program.ErrStopped) && a.Messages[i].Type == orchestrator.ShutdownRequest // which is why it was ended
+		// The shutdown request was delivered: its approval stopped the command.
+		approved := errors.Is(err, program.ErrStopped) && a.Messages[i].Type == orchestrator.ShutdownRequest
 		if errs[i] == nil && !approved {
 			errs[i] = err
 		}
@@ -117,7 +120,7 @@ func (e Exec) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	return errs
 }
 
-// run runs the command and says what became of it.
+// run runs the command and returns its result as an error.
 func (e Exec) run(ctx context.Context, a *orchestrator.Attempt, ms []*orchestrator.Message, input []byte) error {
 	database := a.Database
 	if database != "" && !strings.Contains(database, "://") {
@@ -127,7 +130,7 @@ func (e Exec) run(ctx context.Context, a *orchestrator.Attempt, ms []*orchestrat
 		}
 		database = absolute
 	}
-	slot, _ := a.Slot.(*program.Slot) // none outside of the engine
+	slot, _ := a.Slot.(*program.Slot) // nil outside the engine
 	result, err := program.Run(ctx, program.Command{
 		Text: a.Address, Folder: a.Folder, Input: input, Env: variables(a, database, ms), Passes: a.PassEnv, Slot: slot,
 		Grace: e.grace(), Key: program.KeyOf(a.Database, a.Recipient),
@@ -141,8 +144,8 @@ func (e Exec) run(ctx context.Context, a *orchestrator.Attempt, ms []*orchestrat
 	return verdict(&result, len(ms))
 }
 
-// verdict turns the end of a command into the outcome of its messages. A run with several refuses none: nobody could
-// tell which one it means.
+// verdict turns the end of a command into the result of its messages. A run with several messages refuses none,
+// because the exit status does not show which message it means.
 func verdict(r *program.Result, messages int) error {
 	how := "the command"
 	switch {
@@ -173,11 +176,11 @@ func verdict(r *program.Result, messages int) error {
 	return errors.New(how)
 }
 
-// variables returns what the environment of the command tells of its messages.
+// variables returns the environment variables that describe the messages of a command.
 func variables(a *orchestrator.Attempt, database string, ms []*orchestrator.Message) []string {
 	ids := make([]string, len(ms))
 	for i, m := range ms {
-		ids[i] = strings.ReplaceAll(m.ID, "\n", "\uFFFD") // a foreign writer's id must not look like two
+		ids[i] = strings.ReplaceAll(m.ID, "\n", "\uFFFD") // an ID from another program must not look like two
 	}
 	m := ms[0]
 	env := []string{

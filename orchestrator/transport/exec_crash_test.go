@@ -18,13 +18,14 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// runnerCommand notes what it is given, and whether another one was at it. The first leaves something running.
+// runnerCommand records its input, and whether another command was running. The first command leaves a background
+// process.
 const runnerCommand = `mkdir busy || echo "$MAILROOM_MESSAGE_IDS" >> overlaps; cat >> taken
 	[ -e left ] || { sleep 1000 & echo $! > left; }
 	rmdir busy`
 
-// runRunner delivers its messages as the router would, in batches, and notes in the file settled what is done. It says
-// "delivered" when Deliver has come back and nothing is settled yet.
+// runRunner delivers its messages in batches, as the router would, and records the settled ones in the file
+// settled. It prints "delivered" when Deliver has returned and nothing is settled yet.
 func runRunner(t *testing.T, args []string) {
 	folder := args[0]
 	count, err := strconv.Atoi(args[1])
@@ -33,7 +34,7 @@ func runRunner(t *testing.T, args []string) {
 	must(t, err)
 	random := rand.New(rand.NewPCG(seed, 1))
 	database := filepath.Join(folder, "mailroom.db")
-	text, _ := os.ReadFile(filepath.Join(folder, "settled")) // none yet
+	text, _ := os.ReadFile(filepath.Join(folder, "settled")) // the file may not exist yet
 	for next := strings.Count(string(text), "\n"); next < count; {
 		var ms []orchestrator.Message
 		for range min(1+random.IntN(5), count-next) {
@@ -51,13 +52,13 @@ func runRunner(t *testing.T, args []string) {
 	}
 }
 
-// runnerMessage makes the message of a number, which is always the same.
+// runnerMessage returns the message with a number. It is always the same.
 func runnerMessage(i int) orchestrator.Message {
 	random := rand.New(rand.NewPCG(uint64(i), 2))
 	return note(fmt.Sprintf("m-%05d", i), `{"text":"`+strings.Repeat("x", random.IntN(1<<(4+i%14)))+`"}`)
 }
 
-// waitForSlot takes the slot, waiting until the command of a killed process has ended.
+// waitForSlot takes the slot after waiting until the command of a killed process has ended.
 func waitForSlot(t *testing.T, database string) orchestrator.Slot {
 	for said := false; ; said = true {
 		slot, err := transport.Exec{}.Slot(database, "builder", 1)
@@ -74,9 +75,8 @@ func waitForSlot(t *testing.T, database string) orchestrator.Slot {
 	}
 }
 
-// A process that delivers is killed with SIGKILL hundreds of times: before it settles what was delivered, and at any
-// other moment. Every message comes, none changed, and in order; what comes again has the id that it had; and never are
-// two commands at work at once.
+// A delivering process is killed with SIGKILL hundreds of times: before it settles a delivery, and at any other
+// moment. Every message arrives unchanged and in order. Repeats have the same ID. Two commands never run at once.
 func TestExecKill(t *testing.T) {
 	t.Parallel()
 	const perRound = 4
@@ -97,11 +97,11 @@ func TestExecKill(t *testing.T) {
 			event, alive = <-h.Lines
 		}
 		if !alive || event != "delivered" {
-			h.Kill() // all is delivered
+			h.Kill() // everything is delivered
 			continue
 		}
 		if killed++; random.IntN(2) == 0 {
-			unsettled++ // most likely: it settles right now
+			unsettled++ // most likely; it may be settling right now
 		} else {
 			for size, more := fileSize(filepath.Join(folder, "taken")),
 				random.Int64N(3000); fileSize(filepath.Join(folder, "taken")) < size+more && !ended(h); {
@@ -122,13 +122,13 @@ func TestExecKill(t *testing.T) {
 	left, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	must(t, err)
 	must(t, unix.Kill(left, unix.SIGKILL))
-	for environ := []byte{0}; len(environ) > 0; runtime.Gosched() { // until it has gone
+	for environ := []byte{0}; len(environ) > 0; runtime.Gosched() { // until the process is gone
 		environ, _ = os.ReadFile(filepath.Join("/proc", strconv.Itoa(left), "environ"))
 	}
 	mustBeNobody(t, folder)
 }
 
-// ended reports whether a helper has come to its end, and takes what it says meanwhile.
+// ended reports whether a helper has ended, and passes on its output meanwhile.
 func ended(h *helper.Process) bool {
 	select {
 	case _, alive := <-h.Lines:
@@ -138,8 +138,8 @@ func ended(h *helper.Process) bool {
 	}
 }
 
-// checkTaken checks what the commands took: all messages, as they were, in order, and of those again that a kill left
-// unsettled.
+// checkTaken checks what the commands received: all messages, unchanged and in order, with repeats only of those
+// that a kill left unsettled.
 func checkTaken(t *testing.T, folder string, count, kills int) {
 	t.Helper()
 	if text, err := os.ReadFile(filepath.Join(folder, "overlaps")); err == nil {

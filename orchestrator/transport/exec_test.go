@@ -31,8 +31,7 @@ var (
 	_ orchestrator.Lingerer  = transport.Exec{}
 )
 
-// runAppend is the command of an agent: it appends what it is given to a file, and syncs it. It refuses while there is
-// FILE.full.
+// runAppend is an agent's command: it appends its input to a file and syncs it. It fails while FILE.full exists.
 func runAppend(t *testing.T, args []string) {
 	path := args[0]
 	text, err := io.ReadAll(os.Stdin)
@@ -50,8 +49,8 @@ func runAppend(t *testing.T, args []string) {
 	must(t, file.Sync())
 }
 
-// runLeaver is a command that says "ready" and once it gets SIGTERM exits with a status of its choice. A shell could
-// miss the signal.
+// runLeaver is a command that prints "ready" and on SIGTERM exits with a given status. A shell could miss the
+// signal.
 func runLeaver(t *testing.T, args []string) {
 	status, err := strconv.Atoi(args[0])
 	must(t, err)
@@ -70,7 +69,7 @@ func TestExec(t *testing.T) {
 		path := filepath.Join(folder, "builder.jsonl")
 		t.Cleanup(func() { mustBeNobody(t, folder) })
 		return orchestratortest.Fixture{
-			Transport: transport.Exec{Grace: time.Hour}, // what it is told to end ends on SIGTERM
+			Transport: transport.Exec{Grace: time.Hour}, // commands that are ended end on SIGTERM
 			Address:   helper.Shell("append", path),
 			Refused: []string{
 				"", "  \n", "a\x00b", "cat '", "no-such-program-anywhere", filepath.Join(folder, "missing"), folder,
@@ -87,7 +86,8 @@ func TestExec(t *testing.T) {
 	})
 }
 
-// The address is the command without the blanks around it. A relative one is looked for where it will run.
+// The address is the command without surrounding blanks. A relative path is searched from where the command will
+// run.
 func TestExecCheck(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -110,13 +110,13 @@ func mustBeNobody(t *testing.T, folder string) {
 	for _, path := range list {
 		environ, err := os.ReadFile(path)
 		if err == nil && strings.Contains(string(environ), folder) {
-			cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline")) // it may be gone by now
+			cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline")) // the process may be gone by now
 			t.Errorf("%s is left: %q", filepath.Dir(path), cmdline)
 		}
 	}
 }
 
-// execute makes one attempt at messages, and returns the one error of all and what was reported.
+// execute makes one attempt to deliver messages, and returns their common error and the report.
 func execute(t *testing.T, command, folder string, ms ...orchestrator.Message) (report string, err error) {
 	t.Helper()
 	a := orchestrator.Attempt{
@@ -135,7 +135,7 @@ func execute(t *testing.T, command, folder string, ms ...orchestrator.Message) (
 	return report, errs[0]
 }
 
-// What the exit status means, what the error says, and what the trace gets to keep.
+// The meaning of each exit status, the text of the error, and the text for the trace.
 func TestExecOutcomes(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]struct {
@@ -189,7 +189,7 @@ func TestExecRefusals(t *testing.T) {
 	}
 }
 
-// The environment is that of the message, and standard input has a line for each.
+// The environment describes the message, and standard input has one line for each message.
 func TestExecEnvironment(t *testing.T) {
 	t.Parallel()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
@@ -221,14 +221,14 @@ func TestExecEnvironment(t *testing.T) {
 	}
 }
 
-// hostile are texts that would do something if a shell read them, and some that no environment can hold.
+// hostile lists texts that would have an effect if a shell read them, and some that no environment can hold.
 var hostile = []string{
 	`'; touch ran; '`, `"; touch ran; "`, `$(touch ran)`, "`touch ran`", "a\ntouch ran\n", `\`, `$HOME`,
 	`; touch ran #`, "-n", "*", "a\x00b", "\xff\xfe",
 	"=", "\r\n\t\v", strings.Repeat("x", 300_000), "${IFS}", "() { :; }; touch ran", "%s%n", "世界 👩",
 }
 
-// Nothing of a message is read by the shell: the command gets what was written, to the byte, wherever a text may stand.
+// The shell reads no part of a message: the command gets each text unchanged to the byte.
 func TestExecHostileTexts(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -260,8 +260,8 @@ func TestExecHostileTexts(t *testing.T) {
 	}
 }
 
-// toldToEnd makes an attempt with a command that says "ready" on a named pipe, ends its context then, and returns the
-// error once everybody is gone who held the pipe.
+// toldToEnd makes an attempt with a command that prints "ready" to a named pipe, then ends its context. It returns
+// the error once all processes that held the pipe are gone.
 func toldToEnd(t *testing.T, e transport.Exec, command string, cause error) error {
 	t.Helper()
 	folder := t.TempDir()
@@ -291,8 +291,8 @@ func toldToEnd(t *testing.T, e transport.Exec, command string, cause error) erro
 	return err
 }
 
-// The delivery timeout ends a command and all that it started: with SIGTERM, and who does not hear that with SIGKILL.
-// What it exits with then counts for nothing.
+// The delivery timeout ends a command and all processes that it started, with SIGTERM, or with SIGKILL if they
+// ignore that. The exit status does not count then.
 func TestExecTimeout(t *testing.T) {
 	t.Parallel()
 	deaf := `trap '' TERM; echo ready >&9; while :; do sleep 1000; done`
@@ -328,7 +328,7 @@ func TestExecTimeout(t *testing.T) {
 	}
 }
 
-// A recipient has as many slots as its agent allows, over all that share the database.
+// A recipient has as many slots as its agent allows, over all processes that share the database.
 func TestExecSlots(t *testing.T) {
 	t.Parallel()
 	database := filepath.Join(t.TempDir(), "mailroom.db")
@@ -360,8 +360,8 @@ func TestExecSlots(t *testing.T) {
 	}
 }
 
-// A command is ended when its agent has approved to be shut down. The request has arrived then; what else it was about
-// is tried later, which is no failure.
+// A command is ended when its agent has approved a shutdown. The shutdown request counts as delivered. The other
+// messages are retried later, which is not a failure.
 func TestExecOfAnAgentThatStops(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

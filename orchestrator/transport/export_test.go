@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// What the tests call.
+// Exports for the tests.
 var (
 	MustBePublic = mustBePublic
 	RetryAfter   = retryAfter
 	Topic        = topicOf
 )
 
-// Surroundings are what a transport finds around it; see the fields of connections.
+// Surroundings replace the environment of a transport; see the fields of connections.
 type Surroundings struct {
 	Resolver       *net.Resolver
 	TLS            *tls.Config

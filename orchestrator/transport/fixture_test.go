@@ -26,8 +26,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// pass returns when the clock of the file system shows another time than at the last change of the file. It moves in
-// steps of some milliseconds.
+// pass returns when the clock of the file system differs from the time of the last change of the file. The clock
+// moves in steps of some milliseconds.
 func pass(t *testing.T, path string) {
 	t.Helper()
 	before, err := os.Stat(path)
@@ -53,7 +53,7 @@ func appendTo(t *testing.T, path, text string) {
 	must(t, err)
 }
 
-// hold takes the lock on the side file, as a rotation does.
+// hold takes the lock on the lock file, as a rotation does.
 func hold(t *testing.T, path string) (release func()) {
 	t.Helper()
 	side, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
@@ -62,7 +62,7 @@ func hold(t *testing.T, path string) (release func()) {
 	return func() { side.Close() }
 }
 
-// arrived reads the lines that a reader would take: whole ones that are JSON.
+// arrived reads the lines that a reader would accept: whole lines of JSON.
 func arrived(t *testing.T, path string) (list []orchestratortest.Arrival) {
 	t.Helper()
 	whole, _ := lines(t, path)
@@ -77,7 +77,7 @@ func arrived(t *testing.T, path string) (list []orchestratortest.Arrival) {
 	return list
 }
 
-// lines returns the lines of a file that are JSON, and those that are torn.
+// lines returns the lines of a file that are JSON, and the torn ones.
 func lines(t *testing.T, path string) (whole, torn [][]byte) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -101,7 +101,7 @@ func lines(t *testing.T, path string) (whole, torn [][]byte) {
 	}
 }
 
-// notebook stands for the router's table: it keeps the notes of the marks.
+// notebook stands in for the router's table. It stores the notes of the marks.
 type notebook struct {
 	mu    sync.Mutex
 	notes map[string]string

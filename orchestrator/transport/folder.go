@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is an open folder. Its methods take names in it, never paths, and follow no links: whatever its own name leads
-// to meanwhile, they concern this folder.
+// folder is an open folder. Its methods take names within the folder, never paths, and do not follow links. They
+// operate on the opened folder even if its path later leads elsewhere.
 type folder struct{ *os.File }
 
-// openFolder opens a folder by its path, which must not end in a link.
+// openFolder opens the folder at path. The last element of path must not be a link.
 func openFolder(path string) (folder, error) {
 	file, err := os.OpenFile(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -28,7 +28,7 @@ func openFolder(path string) (folder, error) {
 	return folder{file}, folderError(path, err)
 }
 
-// makeFolders makes a folder, mode 0700, and those above it, and returns when their names are on the disk.
+// makeFolders creates a folder and its parents, mode 0700, and returns when their names are durable.
 func makeFolders(path string) error {
 	err := os.Mkdir(path, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +46,7 @@ func makeFolders(path string) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// folderError explains why something could not be opened as a folder.
+// folderError explains why a path could not be opened as a folder.
 func folderError(path string, err error) error {
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return fmt.Errorf("%s is a link or is not a folder; replace it with a folder before the next attempt",
@@ -55,7 +55,7 @@ func folderError(path string, err error) error {
 	return err
 }
 
-// at makes an error of a system call say what was done to which name.
+// at adds the operation and the path to an error of a system call.
 func (f folder) at(doing, name string, err error) error {
 	if err == nil {
 		return nil
@@ -63,7 +63,7 @@ func (f folder) at(doing, name string, err error) error {
 	return &fs.PathError{Op: doing, Path: filepath.Join(f.Name(), name), Err: err}
 }
 
-// open opens a file or a folder in the folder. It does not block at a pipe.
+// open opens a file or a folder within the folder. It does not block on a pipe.
 func (f folder) open(name string, flags int) (*os.File, error) {
 	for {
 		fd, err := unix.Openat(int(f.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
@@ -77,10 +77,10 @@ func (f folder) open(name string, flags int) (*os.File, error) {
 	}
 }
 
-// sub opens a folder in the folder, and makes it, mode 0700, if it is not there.
+// sub opens a subfolder and creates it, mode 0700, if it does not exist.
 func (f folder) sub(name string) (folder, error) {
 	file, err := f.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
-	for range 100 { // it may come and go
+	for range 100 { // the subfolder may be created and removed meanwhile
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -92,8 +92,9 @@ func (f folder) sub(name string) (folder, error) {
 	return folder{file}, folderError(filepath.Join(f.Name(), name), err)
 }
 
-// stagingFolder opens the staging folder of a root, and makes it if it is not there. Nobody else may be able to write
-// to it: what was put in the place of a staged file would arrive as the message.
+// stagingFolder opens the staging folder of a root and creates it if it does not exist. It returns an error if
+// other users can write to the folder, because a file that replaces a staged file would be delivered as the
+// message.
 func (f folder) stagingFolder() (folder, error) {
 	staging, err := f.sub(StagingFolder)
 	if err != nil {
@@ -111,7 +112,8 @@ func (f folder) stagingFolder() (folder, error) {
 	return staging, nil
 }
 
-// write makes a new file, and returns when what is in it is on the disk. Its name is when the folder is synced.
+// write creates a new file and returns when its content is on the disk. The file's name is durable once the folder
+// is synced.
 func (f folder) write(name string, text []byte) error {
 	file, err := f.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
 	if err != nil {
@@ -124,7 +126,7 @@ func (f folder) write(name string, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// holds reports whether a name is that of a file with this content, which is not empty.
+// holds reports whether name is a file with exactly this content. The content must not be empty.
 func (f folder) holds(name string, text []byte) bool {
 	file, err := f.open(name, unix.O_RDONLY)
 	if err != nil {
@@ -139,7 +141,7 @@ func (f folder) holds(name string, text []byte) bool {
 	return err == nil && bytes.Equal(found, text)
 }
 
-// has reports whether something has this name.
+// has reports whether name exists in the folder.
 func (f folder) has(name string) (bool, error) {
 	var s unix.Stat_t
 	err := unix.Fstatat(int(f.Fd()), name, &s, unix.AT_SYMLINK_NOFOLLOW)
@@ -149,7 +151,7 @@ func (f folder) has(name string) (bool, error) {
 	return err == nil, f.at("cannot examine", name, err)
 }
 
-// remove removes a file; that it is not there is no error.
+// remove removes a file. A file that does not exist is not an error.
 func (f folder) remove(name string) error {
 	err := unix.Unlinkat(int(f.Fd()), name, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,7 +160,7 @@ func (f folder) remove(name string) error {
 	return f.at("cannot remove", name, err)
 }
 
-// touch sets the time of a file's last change to now.
+// touch sets a file's modification time to now.
 func (f folder) touch(name string) error {
 	at, err := unix.TimeToTimespec(time.Now())
 	if err == nil {
@@ -167,9 +169,9 @@ func (f folder) touch(name string) error {
 	return f.at("cannot set the modification time of", name, err)
 }
 
-// renameChecked does what renameNew does where the system cannot make sure that nothing is replaced: a file that gets
-// the name in between is replaced. (A link and the removal of the old name would leave a crash between them
-// undecidable.)
+// renameChecked renames a file to a name that does not exist yet, for systems that cannot do so atomically: a file
+// that gets the name between the check and the rename is replaced. (With a link and a removal of the old name
+// instead, a crash between the two would leave the result undecidable.)
 func renameChecked(from folder, old string, to folder, name string) error {
 	if taken, err := to.has(name); err != nil {
 		return err

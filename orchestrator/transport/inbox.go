@@ -1,4 +1,4 @@
-// Package transport holds the ways in which a message leaves the engine: one file each.
+// Package transport implements the ways in which a message leaves the engine, one file each.
 package transport
 
 import (
@@ -9,11 +9,11 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Inbox is the transport into the table agent_inbox. It delivers within the transaction that claims and settles, so it
-// is exactly-once by construction. Its address is empty: `--deliver inbox`.
+// Inbox is the transport into the table agent_inbox. It delivers within the transaction that claims and settles the
+// messages, so delivery is exactly-once by construction. Its address is empty: `--deliver inbox`.
 type Inbox struct{}
 
-// Check accepts no address.
+// Check accepts only the empty address.
 func (Inbox) Check(address string) (string, error) {
 	if address != "" {
 		return "", errors.New("the inbox transport does not take an address; write only `inbox`")
@@ -21,7 +21,7 @@ func (Inbox) Check(address string) (string, error) {
 	return "", nil
 }
 
-// MaxBatch is the largest set of one transaction.
+// MaxBatch returns the largest set of one transaction.
 func (Inbox) MaxBatch() int { return 1000 }
 
 // Deliver is never called: the engine uses DeliverSet.
@@ -29,8 +29,8 @@ func (Inbox) Deliver(_ context.Context, a orchestrator.Attempt) []error {
 	return slices.Repeat([]error{errors.New("the inbox transport delivers only in sets")}, len(a.Messages))
 }
 
-// DeliverSet copies the messages of temp.batch into agent_inbox, in the order in which they are to be read. A message
-// that is there already, because somebody set its row back by hand, stays as it is.
+// DeliverSet copies the messages of temp.batch into agent_inbox, in the order in which they are to be read. It
+// leaves a message unchanged that is already there because somebody reset its row by hand.
 func (Inbox) DeliverSet(exec func(query string, args ...any) error, at string) error {
 	return exec(`
 		INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at)
@@ -39,7 +39,7 @@ func (Inbox) DeliverSet(exec func(query string, args ...any) error, at string) e
 		ON CONFLICT (message_id, recipient) DO NOTHING`, at)
 }
 
-// DeliverRead copies a message into agent_inbox as one that has been read. It must not be there yet.
+// DeliverRead copies a message into agent_inbox as already read. The message must not be there yet.
 func (Inbox) DeliverRead(exec func(query string, args ...any) error, seq int64, at string) error {
 	return exec(`
 		INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at, read_at)

@@ -20,7 +20,7 @@ var (
 	_ orchestrator.Recoverer    = transport.JSONL{}
 )
 
-// inboxTable is a database on a real file, with the one connection that temp.batch belongs to.
+// inboxTable is a database in a real file, with the one connection that owns temp.batch.
 type inboxTable struct {
 	t  *testing.T
 	db *sql.DB
@@ -80,7 +80,7 @@ func (b *inboxTable) want(query string, want ...string) {
 	}
 }
 
-// Rows of temp.batch go in, and only they: in the order of reading, with their payload to the letter, each once.
+// Exactly the rows of temp.batch are delivered, once each, in reading order, with their payload unchanged.
 func TestInboxDeliversSets(t *testing.T) {
 	t.Parallel()
 	b := newInboxTable(t)
@@ -102,7 +102,7 @@ func TestInboxDeliversSets(t *testing.T) {
 	b.want(all, delivered...)
 	b.want(`SELECT DISTINCT delivered_at FROM agent_inbox`, at)
 
-	// Rows set back by hand come again: what is there stays, read marks included.
+	// Rows reset by hand are delivered again: existing rows stay unchanged, including read marks.
 	b.must(`UPDATE agent_inbox SET read_at = 'read' WHERE message_id = 'm1'`)
 	b.must(`INSERT INTO batch SELECT seq FROM agent_message WHERE message_id = 'm6'`)
 	if err := (transport.Inbox{}).DeliverSet(b.exec, "2025-10-27T10:30:00.000Z"); err != nil {

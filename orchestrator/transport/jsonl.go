@@ -19,37 +19,39 @@ import (
 	"mailroom/orchestrator"
 )
 
-// JSONL appends each message as one line of JSON to a file: document 004's file-based notification. A line is synced
-// before the message counts as delivered, and is never written twice. Its address is the path: `--deliver jsonl:PATH`.
+// JSONL appends each message as one line of JSON to a file: document 004's file-based notification. A line is
+// synced before the message counts as delivered, and is never written twice. Its address is the path: `--deliver
+// jsonl:PATH`.
 //
-// A reader may follow the file as it grows. It takes whole lines only, and skips a line that is no JSON: a crash can
-// leave a torn line, which the next writer ends with a newline.
+// A reader may follow the file as it grows. It must accept only whole lines and skip lines that are not JSON: a
+// crash can leave a torn line, which the next writer ends with a newline.
 //
-// Several agents and several processes may share one file; the lines of one attempt stand together and in order. Every
-// writer holds a flock(2) on PATH.lock from before it notes the size until the lines are synced. Whoever rotates or
-// empties the file, or writes to it as well, must hold that lock meanwhile, as in
+// Several agents and several processes may share one file. The lines of one attempt are adjacent and in order.
+// Every writer holds a flock(2) on PATH.lock from before it records the file size until the lines are synced. Other
+// programs that rotate, empty or write to the file must hold that lock too, as in
 //
 //	flock PATH.lock mv PATH PATH.1
 //
-// and should know that a message which was being delivered when its process was killed cannot be found in a file that
-// was rotated or emptied since: it fails, saying so. The side file stays; it is empty and must not be removed.
+// If a process is killed during a delivery and the file is rotated or emptied afterwards, the message cannot be
+// found in the file; it fails with that reason. The lock file stays. It is empty and must not be removed.
 //
-// The file and its side file are made with mode 0600 when they are not there. For a reader with another user's rights,
-// make both beforehand. The folder must exist: an attempt to write into a missing one fails and is tried again.
+// The file and its lock file are created with mode 0600 if they do not exist. For a reader with another user's
+// rights, create both beforehand. The folder must exist: an attempt to write into a missing folder fails and is
+// retried.
 type JSONL struct{}
 
-// maxLines is the largest batch: one write and one fsync.
+// maxLines is the largest batch: the lines of one write and one fsync.
 const maxLines = 500
 
-// forgetTimeout is how long an attempt that wrote nothing may take to say so.
+// forgetTimeout is the time limit for clearing the note of an attempt that wrote nothing.
 const forgetTimeout = time.Second
 
-// maxName is the longest file name that file systems take, in bytes.
+// maxName is the longest file name that file systems accept, in bytes.
 const maxName = 255
 
-// Check makes the path absolute and resolves symbolic links in it, so that all who write to one file lock the same side
-// file. `~/` is the home folder. What is there must be a regular file that can be written to; if nothing is there yet,
-// its folder must be such that it can be made.
+// Check makes the path absolute and resolves symbolic links in it, so that all writers of one file lock the same
+// lock file. `~/` is the home folder. An existing path must be a regular file that can be written to. If the path
+// does not exist, the file must be able to be created in its folder.
 func (JSONL) Check(address string) (string, error) {
 	switch {
 	case address == "":
@@ -75,7 +77,7 @@ func (JSONL) Check(address string) (string, error) {
 	return path, mayWrite(filepath.Dir(path))
 }
 
-// mayWrite looks whether a file can be written to, or files be made in a folder.
+// mayWrite checks whether a file can be written to, or whether files can be created in a folder.
 func mayWrite(path string) error {
 	err := unix.Access(path, unix.W_OK)
 	switch {
@@ -87,9 +89,9 @@ func mayWrite(path string) error {
 	return fmt.Errorf("cannot write to %s: %w", path, err)
 }
 
-// absolute makes a path absolute and follows the links in it; `~/` is the home folder.
+// absolute makes a path absolute and resolves the links in it. `~/` is the home folder.
 func absolute(path string) (string, error) {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok { // a shell leaves it alone after "jsonl:"
+	if rest, ok := strings.CutPrefix(path, "~/"); ok { // after "jsonl:" a shell does not expand it
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", err
@@ -103,7 +105,7 @@ func absolute(path string) (string, error) {
 	return resolve(path)
 }
 
-// resolve follows the symbolic links in that part of a path that exists.
+// resolve resolves the symbolic links in the part of a path that exists.
 func resolve(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +118,8 @@ func resolve(path string) (string, error) {
 	return filepath.Join(folder, filepath.Base(path)), err
 }
 
-// mustBeRegular refuses what cannot be read back after a crash, and a link: the side file of its target is another one.
+// mustBeRegular returns an error for a file that cannot be read back after a crash, and for a link, because the
+// lock file of its target is another file.
 func mustBeRegular(path string, info fs.FileInfo) error {
 	switch {
 	case info.Mode().IsRegular():
@@ -129,15 +132,15 @@ func mustBeRegular(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s is not a regular file; a pipe or a device cannot be read back after a crash", path)
 }
 
-// IsRooted reports true: a file is on one machine.
+// IsRooted returns true: a file is on one machine.
 func (JSONL) IsRooted(string) bool { return true }
 
-// MaxBatch is the most lines of one write.
+// MaxBatch returns the largest number of lines in one write.
 func (JSONL) MaxBatch() int { return maxLines }
 
-// Deliver appends the messages in one write and syncs it. A line that an earlier crash left torn is ended first. A
-// message that cannot be written as JSON fails alone. When the disk takes only a part, the lines that are whole are
-// delivered, since a reader may have them already, and what is torn is cut off.
+// Deliver appends the messages in one write and syncs the file. It first ends a line that an earlier crash left
+// torn. A message that cannot be encoded as JSON fails alone. If the disk accepts only a part, the whole lines are
+// delivered, because a reader may already have them, and the torn rest is cut off.
 func (JSONL) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	errs := make([]error, len(a.Messages))
 	b := encode(a.Messages, errs)
@@ -153,7 +156,7 @@ func (JSONL) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	return errs
 }
 
-// deliverBlock writes a block under the lock and returns how many of its lines are durable; err is about the others.
+// deliverBlock writes a block under the lock. It returns the number of durable lines, and the error for the others.
 func deliverBlock(ctx context.Context, a orchestrator.Attempt, b *block) (lines int, err error) {
 	unlock, err := lockFile(ctx, a.Address)
 	if err != nil {
@@ -170,8 +173,8 @@ func deliverBlock(ctx context.Context, a orchestrator.Attempt, b *block) (lines 
 		return 0, err
 	}
 	if at.Size == 0 {
-		// It may have been made just now, by this attempt or by one that was killed. Its name must last as long as
-		// the note that speaks of it.
+		// The file may have just been created, by this attempt or by one that was killed. Its name must be as
+		// durable as the note that refers to it.
 		if err := syncFolder(filepath.Dir(a.Address)); err != nil {
 			return 0, err
 		}
@@ -195,8 +198,8 @@ func deliverBlock(ctx context.Context, a orchestrator.Attempt, b *block) (lines 
 	return appendBlock(ctx, a, file, at.Size, torn, b)
 }
 
-// appendBlock writes the block at the end of the file, whatever another program that ignores the lock may have put
-// there since, and syncs it.
+// appendBlock writes the block at the end of the file and syncs it. The end may have moved since if another program
+// ignores the lock.
 func appendBlock(
 	ctx context.Context, a orchestrator.Attempt, file *os.File, size int64, torn bool, b *block,
 ) (lines int, err error) {
@@ -219,14 +222,14 @@ func appendBlock(
 		}
 	}
 	if err := file.Sync(); err != nil {
-		// Nobody knows what of it will reach the disk. Recover looks, and writes it anew.
+		// It is unknown what reached the disk. Recover checks, and writes the line again.
 		return 0, errors.Join(werr, fmt.Errorf("cannot sync %s: %w", a.Address, err))
 	}
 	return lines, werr
 }
 
-// cutBack takes a torn end off the file, unless somebody who ignores the lock has written behind it: then the next
-// writer ends the torn line.
+// cutBack removes a torn end from the file. If another program has ignored the lock and written after the torn end,
+// cutBack returns an error, and the next writer ends the torn line.
 func cutBack(file *os.File, end, keep int64) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -238,19 +241,19 @@ func cutBack(file *os.File, end, keep int64) error {
 	return file.Truncate(keep)
 }
 
-// forget takes back the note of an attempt that left nothing in the file, so that what happens to the file before the
-// next one cannot make it look undecidable. If it fails, the first note is still true.
+// forget clears the note of an attempt that left nothing in the file, so that later changes to the file cannot make
+// the attempt look undecidable. If clearing fails, the first note is still true.
 func forget(ctx context.Context, a orchestrator.Attempt) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
 	defer cancel()
 	_ = a.Mark(ctx, "") // see above
 }
 
-// openLines opens the file to append to it, or with create false to read and repair it. Only a regular file will do.
+// openLines opens the file: to append with create, or to read and repair it without. The file must be regular.
 func openLines(path string, create bool) (file *os.File, err error) {
 	if info, err := os.Lstat(path); err == nil {
 		if err := mustBeRegular(path, info); err != nil {
-			return nil, err // without opening it: that alone can do something to a device
+			return nil, err // without opening it: opening alone can trigger a device
 		}
 	}
 	if create {
@@ -294,13 +297,13 @@ func syncFolder(path string) error {
 	return dir.Sync()
 }
 
-// Recover looks for the message from the place that its earlier attempt noted. The file must be the same one, no
-// shorter, and unchanged up to there, otherwise it cannot be known. A torn line does not count, but one that lacks its
-// newline only does, and is given it.
+// Recover searches for the message, starting at the position that its earlier attempt recorded. The file must be
+// the same one, not shorter, and unchanged up to that position; otherwise the error wraps ErrUndecidable. A torn
+// line does not count. A line that lacks only its newline counts, and Recover adds the newline.
 func (JSONL) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 	m := a.Messages[0]
 	if m.Mark == "" {
-		return false, nil // the attempt said itself that it wrote nothing
+		return false, nil // the attempt recorded that it wrote nothing
 	}
 	var from place
 	if err := json.Unmarshal([]byte(m.Mark), &from); err != nil {
@@ -342,8 +345,9 @@ func (JSONL) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) 
 	return true, nil
 }
 
-// rewrite makes a line durable that stands in the file, with its newline. It may be in memory only, and after a sync
-// that failed the system holds it for written: it is synced again only if it is written again.
+// rewrite writes a line that is already in the file again, with its newline, and syncs it. The line may be in
+// memory only. After a failed sync the system regards the data as written, so it is synced again only if it is
+// written again.
 func rewrite(file *os.File, text []byte, at int64) error {
 	if _, err := file.WriteAt(text, at); err != nil {
 		return fmt.Errorf("cannot write to %s: %w", file.Name(), err)

@@ -17,9 +17,10 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// A courier is a helper that delivers its messages, NAME-00000 and so on, as the router would: what an earlier process
-// of its name marked and did not settle is looked for first, and taken alone. Its table is a folder: notes/ID is the
-// mark of a message, and settled-NAME has the ids that are done. A kill loses nothing of either.
+// A courier is a helper process that delivers its messages, NAME-00000 and so on, as the router would. It first
+// recovers, one by one, the messages that an earlier process of its name marked and did not settle. Its table is a
+// folder: notes/ID is the mark of a message, and settled-NAME lists the settled IDs. A kill loses nothing of
+// either.
 type courier struct {
 	t              *testing.T
 	by             carrier
@@ -28,14 +29,14 @@ type courier struct {
 	random         *rand.Rand
 }
 
-// carrier is a transport that can tell what became of its deliveries.
+// carrier is a transport that can recover the results of its deliveries.
 type carrier interface {
 	orchestrator.Transport
 	orchestrator.Recoverer
 }
 
-// runCourier delivers until nothing is left. It says "marked" when a mark is stored, and "written" when Deliver has
-// come back and nothing is settled yet.
+// runCourier delivers until no message is left. It prints "marked" when a mark is stored, and "written" when
+// Deliver has returned and nothing is settled yet.
 func runCourier(t *testing.T, args []string) {
 	count, err := strconv.Atoi(args[3])
 	must(t, err)
@@ -82,11 +83,11 @@ func runCourier(t *testing.T, args []string) {
 	}
 }
 
-// message makes the message of a number, which is always the same.
+// message returns the message with a number. It is always the same.
 func (c *courier) message(i int) orchestrator.Message {
 	random := rand.New(rand.NewPCG(uint64(i), 2))
 	m := note(fmt.Sprintf("%s-%05d", c.name, i), `{"text":"`+strings.Repeat("x", random.IntN(1<<(4+i%12)))+`"}`)
-	m.Sender, m.Crashes = c.name, 1 // as far as anybody knows: an earlier process may have died with it
+	m.Sender, m.Crashes = c.name, 1 // an earlier process may have died with it
 	return m
 }
 
@@ -127,15 +128,15 @@ func (c *courier) settledPath() string { return filepath.Join(c.notebook, "settl
 
 func (c *courier) settled() map[string]bool {
 	ids := map[string]bool{}
-	text, _ := os.ReadFile(c.settledPath()) // none yet
+	text, _ := os.ReadFile(c.settledPath()) // the file may not exist yet
 	for id := range strings.Lines(string(text)) {
 		ids[strings.TrimSuffix(id, "\n")] = true
 	}
 	return ids
 }
 
-// Two couriers that share a file are killed with SIGKILL in a loop, at any point of an attempt: after the mark, while
-// they write, before they settle. In the end every message is in the file once, and each courier's are in order.
+// Two couriers that share a file are repeatedly killed with SIGKILL at any point of an attempt: after the mark,
+// during the write, before the settlement. In the end every message is in the file once, in order for each courier.
 func TestJSONLKill(t *testing.T) {
 	t.Parallel()
 	rounds, messages := helper.Times(30), helper.Times(2500)
@@ -171,8 +172,8 @@ func TestJSONLKill(t *testing.T) {
 	}
 }
 
-// killSomewhere lets a process do a few things and then kills it: at once, or when it has written some more. The other
-// one's events are let through meanwhile.
+// killSomewhere lets a process run a few steps and kills it, at once or when it has written some more. Meanwhile it
+// passes on the other process's events.
 func killSomewhere(random *rand.Rand, path string, victim, other *helper.Process) {
 	defer victim.Kill()
 	for range 1 + random.IntN(12) {
@@ -192,7 +193,7 @@ func killSomewhere(random *rand.Rand, path string, victim, other *helper.Process
 			break
 		}
 	}
-	// In the middle of the write, if it takes long enough: the file grows page by page.
+	// Kill it in the middle of the write, if that takes long enough: the file grows page by page.
 	size, more := fileSize(path), 1+random.Int64N(200_000)
 	for {
 		select {
@@ -208,7 +209,8 @@ func killSomewhere(random *rand.Rand, path string, victim, other *helper.Process
 	}
 }
 
-// next waits for the next event of a process. The other one's go on, so that it does not stop at a full channel.
+// next waits for the next event of a process. It passes on the other process's events, so that that process does
+// not block on a full channel.
 func next(h, other *helper.Process) (event string, ok bool) {
 	events := other.Lines
 	for {
@@ -262,7 +264,7 @@ func mustBeWhole(t *testing.T, ids []string, messages int, couriers ...string) {
 	}
 }
 
-// Three processes write to one file while somebody rotates it, holding the lock. Nothing is lost, torn or doubled.
+// Three processes write to one file while it is rotated under the lock. No line is lost, torn or duplicated.
 func TestJSONLSharedAndRotated(t *testing.T) {
 	t.Parallel()
 	const messages = 600

@@ -17,14 +17,14 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// A disk that takes only a part of a write, at any byte of it: the lines that are whole count, the torn one is taken
-// back, and once there is room the rest gets through.
+// The disk accepts only a part of a write, up to any byte. The whole lines count, the torn line is removed, and the
+// rest is delivered once there is room.
 func TestJSONLDiskFull(t *testing.T) {
 	t.Parallel()
 	helper.Start(t, "narrow", t.TempDir()).Wait()
 }
 
-// runNarrow limits the size of this process's files: a write is cut at the limit as on a full disk.
+// runNarrow limits the file size of this process, so that a write is cut at the limit as on a full disk.
 func runNarrow(t *testing.T, args []string) {
 	signal.Ignore(unix.SIGXFSZ)
 	ms := make([]orchestrator.Message, 6)
@@ -41,7 +41,7 @@ func runNarrow(t *testing.T, args []string) {
 	}
 }
 
-// narrow is one file that may not grow beyond a limit.
+// narrow is a file that may not grow beyond a limit.
 type narrow struct {
 	t            *testing.T
 	path, before string
@@ -75,7 +75,7 @@ func (n *narrow) run(ms []orchestrator.Message, room int) bool {
 	if rest := strings.TrimPrefix(string(text), n.before); rest != "" && !strings.HasSuffix(rest, "\n") {
 		n.t.Fatalf("room %d: a torn line is left: %q", room, rest)
 	}
-	// Others come first, and the reader may empty the file if nothing of the attempt is in it.
+	// Other messages come first, and the reader may empty the file if it contains nothing of the attempt.
 	if done == 0 {
 		must(n.t, os.Truncate(n.path, 0))
 	}

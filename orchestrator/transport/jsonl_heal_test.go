@@ -17,8 +17,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// healSeeds are what a crash may leave behind the last whole line: the line of the message "lost", whole or not, lines
-// of others before it, and noise.
+// healSeeds lists what a crash may leave after the last whole line: the line of the message "lost", whole or not,
+// lines of others before it, and noise.
 var healSeeds = []string{
 	``, "\n", `{"message_id":"lost"}`, `{"message_id":"lost"}` + "\n",
 	`{"message_id":"lost","sender":"architect","recipient":"builder","message_type":"note","payload":{"n":1},"status":"delivered"}` + "\n",
@@ -30,7 +30,7 @@ var healSeeds = []string{
 
 var errDied = errors.New("the process died here")
 
-// dies marks messages as an attempt does, and writes nothing.
+// dies marks messages like an attempt, and writes nothing.
 func (l *notebook) dies(t *testing.T, path string, m orchestrator.Message) {
 	t.Helper()
 	a := l.attempt(path, m)
@@ -41,7 +41,7 @@ func (l *notebook) dies(t *testing.T, path string, m orchestrator.Message) {
 	}
 }
 
-// mustRecover asks what became of a message.
+// mustRecover checks the result of Recover for a message.
 func (l *notebook) mustRecover(t *testing.T, path, id string, want bool) {
 	t.Helper()
 	if got, err := l.recover(t, path, note(id, `1`)); err != nil || got != want {
@@ -56,8 +56,8 @@ func content(t *testing.T, path string) string {
 	return string(b)
 }
 
-// linesOf counts the lines that a reader would take for the message. A last one without its newline counts. An id that
-// is escaped otherwise than we do is not ours.
+// linesOf counts the lines that a reader would take for the message. A last line without its newline counts. A line
+// with an ID that is escaped in another way than ours does not.
 func linesOf(text, id string) (n int) {
 	for line := range strings.SplitSeq(text, "\n") {
 		var l struct {
@@ -70,9 +70,9 @@ func linesOf(text, id string) (n int) {
 	return n
 }
 
-// checkHealing: an attempt to write "lost" died, and this is what stands in the file since. Whatever it is, no byte of
-// what stood there is changed, "lost" is found if its line is whole and else written once, the next line begins behind
-// a newline, and every message that was delivered is found again.
+// checkHealing checks the recovery of an attempt to write "lost" that died, with tail in the file since. Whatever
+// tail is, none of its bytes is changed, "lost" is found if its line is whole and otherwise written once, the next
+// line begins after a newline, and every delivered message is found again.
 func checkHealing(t *testing.T, tail string) (malformed bool) {
 	folder, err := os.MkdirTemp(inMemory(t), "mailroom-test-*")
 	must(t, err)
@@ -123,7 +123,8 @@ func checkHealing(t *testing.T, tail string) (malformed bool) {
 	return !wellFormed(tail)
 }
 
-// inMemory is a folder for many short-lived files. Their syncs cost nothing where there is a file system in memory.
+// inMemory returns a folder for many short-lived files. Syncs are free there if the system has a file system in
+// memory.
 func inMemory(t *testing.T) string {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() && unix.Access("/dev/shm", unix.W_OK) == nil {
 		return "/dev/shm"
@@ -131,7 +132,7 @@ func inMemory(t *testing.T) string {
 	return t.TempDir()
 }
 
-// mustBeLines checks that a text is one line for each id, and nothing else.
+// mustBeLines checks that a text consists of one line for each ID.
 func mustBeLines(t *testing.T, text string, ids []string) {
 	t.Helper()
 	var got []string
@@ -149,7 +150,7 @@ func mustBeLines(t *testing.T, text string, ids []string) {
 	}
 }
 
-// wellFormed reports whether a text is nothing but whole lines of JSON objects.
+// wellFormed reports whether a text consists of whole lines of JSON objects.
 func wellFormed(text string) bool {
 	for line := range strings.Lines(text) {
 		var object map[string]json.RawMessage
@@ -167,7 +168,7 @@ func FuzzJSONLHealing(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tail string) { checkHealing(t, tail) })
 }
 
-// TestMalformedJSONL replays what is kept of FuzzJSONLHealing.
+// TestMalformedJSONL replays the stored inputs of FuzzJSONLHealing.
 func TestMalformedJSONL(t *testing.T) {
 	t.Parallel()
 	corpus.Target{
@@ -178,7 +179,7 @@ func TestMalformedJSONL(t *testing.T) {
 	}.Replay(t, 2500)
 }
 
-// TestLinesOf: the test's own eye for lines sees what it should.
+// TestLinesOf checks the helper linesOf.
 func TestLinesOf(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{

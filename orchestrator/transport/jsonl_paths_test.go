@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// What is no regular file is refused at the delivery too: it may have come after Check.
+// A path that is not a regular file is refused at the delivery too, because it may have been created after Check.
 func TestJSONLRefusesWhatCannotBeReadBack(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -26,7 +26,7 @@ func TestJSONLRefusesWhatCannotBeReadBack(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			var l notebook
-			if path == "/dev/null" { // its side file would stand in /dev
+			if path == "/dev/null" { // its lock file would be in /dev
 				path = filepath.Join(folder, "device")
 				if err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
 					t.Logf("no device without the right to make one: %v", err)
@@ -44,7 +44,7 @@ func TestJSONLRefusesWhatCannotBeReadBack(t *testing.T) {
 	}
 }
 
-// A missing folder says what to do, and once that is done the message gets through.
+// The error for a missing folder describes what to do. Once that is done, the message is delivered.
 func TestJSONLMissingFolder(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "later")
@@ -66,7 +66,7 @@ func TestJSONLMissingFolder(t *testing.T) {
 	}
 }
 
-// However a file is named, all its writers must lock the same side file.
+// However a file is named, all its writers must lock the same lock file.
 func TestJSONLCanonicalPath(t *testing.T) {
 	t.Parallel()
 	folder, err := filepath.EvalSymlinks(t.TempDir())

@@ -51,7 +51,7 @@ func TestJSONL(t *testing.T) {
 	})
 }
 
-// losses are ways in which the lines of a file get out of sight.
+// losses returns ways in which the lines of a file become unavailable.
 func losses(path string) []func(t *testing.T) {
 	remove := func(t *testing.T) {
 		pass(t, path)
@@ -63,20 +63,20 @@ func losses(path string) []func(t *testing.T) {
 	}
 	return []func(t *testing.T){
 		remove,
-		func(t *testing.T) { // as logrotate does
+		func(t *testing.T) { // like logrotate
 			pass(t, path)
 			must(t, os.Rename(path, path+".1"))
 		},
-		func(t *testing.T) { // the number of the inode may be the same
+		func(t *testing.T) { // the inode number may be the same
 			remove(t)
 			appendTo(t, path, "")
 		},
 		empty,
-		func(t *testing.T) { // and it has grown since
+		func(t *testing.T) { // and the file has grown since
 			empty(t)
 			appendTo(t, path, strings.Repeat("{\"message_id\":\"foreign\"}\n", 100))
 		},
-		func(t *testing.T) { // as an editor does
+		func(t *testing.T) { // like an editor
 			pass(t, path)
 			must(t, os.WriteFile(path+".new", []byte("{}\n"), 0o600))
 			must(t, os.Rename(path+".new", path))
@@ -88,7 +88,7 @@ func losses(path string) []func(t *testing.T) {
 			last := bytes.LastIndexByte(bytes.TrimSuffix(text, []byte("\n")), '\n') + 1
 			appendTo(t, path, string(text[:last]))
 		},
-		func(t *testing.T) { // the same, while the one that it replaces is still there
+		func(t *testing.T) { // the same, while the replaced file still exists
 			text, err := os.ReadFile(path)
 			must(t, err)
 			pass(t, path)
@@ -99,7 +99,7 @@ func losses(path string) []func(t *testing.T) {
 	}
 }
 
-// The line is the contract with those who read the file.
+// The line is the contract with readers of the file.
 func TestJSONLLine(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b.jsonl")
@@ -129,8 +129,8 @@ func TestJSONLLine(t *testing.T) {
 	}
 }
 
-// A crash may cut the write anywhere. Wherever it did, the message is in the file once in the end, and a line that
-// lacks nothing but its newline is not written again. Source: engine, "Crash between delivering and settling".
+// A crash may cut the write anywhere. In the end the message is in the file once, and a line that lacks only its
+// newline is not written again. Source: engine, "Crash between delivering and settling".
 func TestJSONLEveryTear(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"", "{}\n", "{\"message_id\":\"m1\",\"se"} {
@@ -160,7 +160,7 @@ func everyTear(t *testing.T, before string, healed bool) {
 			return
 		}
 		if cut == 0 {
-			continue // nothing of an empty file shows whether it was emptied: see the suite's LostEvidence
+			continue // an empty file does not show whether it was emptied: see the suite's LostEvidence
 		}
 		must(t, os.Truncate(path, int64(cut)))
 		if healed {
@@ -189,7 +189,7 @@ func everyTear(t *testing.T, before string, healed bool) {
 	}
 }
 
-// A message that could not be written is not held back by what becomes of the file before the next attempt.
+// A message that could not be written is not blocked by changes to the file before the next attempt.
 func TestJSONLForgetsWhatItDidNotWrite(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b.jsonl")
@@ -211,7 +211,7 @@ func TestJSONLForgetsWhatItDidNotWrite(t *testing.T) {
 	}
 }
 
-// polled is a context that tells each time somebody looks for its end.
+// polled is a context that signals each check of its end.
 type polled struct {
 	context.Context
 	looks chan struct{}
@@ -225,7 +225,7 @@ func (p polled) Done() <-chan struct{} {
 	return p.Context.Done()
 }
 
-// A lock on a side file that was removed excludes nobody, so that nobody may go on with one.
+// A lock on a removed lock file excludes nobody, so nobody may rely on one.
 func TestJSONLRemovedSideFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b.jsonl")
@@ -243,13 +243,13 @@ func TestJSONLRemovedSideFile(t *testing.T) {
 	}
 	result := make(chan error, 1)
 	go func() { result <- transport.JSONL{}.Deliver(ctx, a)[0] }()
-	<-ctx.looks // it waits for the lock
+	<-ctx.looks // it is waiting for the lock
 	other := filepath.Join(t.TempDir(), "b.jsonl")
 	releaseNew := hold(t, other)
-	must(t, os.Rename(other+".lock", path+".lock")) // at once: between a removal and a new file, the attempt could go on
+	must(t, os.Rename(other+".lock", path+".lock")) // in one step, so that the attempt cannot get in between
 	held.Store(true)
 	releaseOld()
-	for range 5 { // it has the old one by now, and waits again
+	for range 5 { // it has the old file by now, and waits again
 		select {
 		case <-ctx.looks:
 		case err := <-result:
@@ -268,7 +268,7 @@ func TestJSONLRemovedSideFile(t *testing.T) {
 	}
 }
 
-// A foreign program that appends without the lock loses nothing.
+// A program that appends without the lock loses nothing.
 func TestJSONLForeignAppend(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b.jsonl")

@@ -13,17 +13,17 @@ import (
 	"mailroom/orchestrator"
 )
 
-// line is a message as its recipient gets it: what means something to it, and nothing of the engine's own book-keeping
-// (leases, times of attempts, idempotency keys). message_id comes first.
+// line is a message in the form that its recipient gets. It leaves out the engine's own fields (leases, times of
+// attempts, idempotency keys). message_id comes first.
 type line struct {
 	MessageID   string              `json:"message_id"`
 	Sender      string              `json:"sender"`
 	Recipient   string              `json:"recipient"`
 	Type        string              `json:"message_type"`
 	Payload     json.RawMessage     `json:"payload"`
-	Status      orchestrator.Status `json:"status"` // always delivered: whoever reads the line has the message
+	Status      orchestrator.Status `json:"status"` // always delivered: the reader of the line has the message
 	CreatedAt   string              `json:"created_at"`
-	RetryCount  int                 `json:"retry_count"` // retries that this delivery took
+	RetryCount  int                 `json:"retry_count"` // retries before this delivery
 	Priority    int                 `json:"priority"`
 	Summary     string              `json:"summary,omitempty"`
 	Context     string              `json:"context,omitempty"`
@@ -38,11 +38,11 @@ type line struct {
 	SpanID      string              `json:"span_id,omitempty"`
 }
 
-// writeLine appends one message to b as one line of JSON: UTF-8, no HTML escapes, numbers digit for digit. On an error
-// b is as it was.
+// writeLine appends one message to b as one line of JSON: UTF-8, no HTML escapes, numbers digit for digit. On an
+// error b is unchanged.
 func writeLine(b *bytes.Buffer, m *orchestrator.Message) error {
 	if !utf8.ValidString(m.ID) {
-		// JSON cannot hold it, so that a crash could not be told from a success.
+		// JSON cannot represent the ID, so a delivered line could not be found again after a crash.
 		return fmt.Errorf("the message id %q is not UTF-8", m.ID)
 	}
 	if !utf8.Valid(m.Payload) {
@@ -65,14 +65,14 @@ func writeLine(b *bytes.Buffer, m *orchestrator.Message) error {
 	return nil
 }
 
-// block is the lines of an attempt, ready to be written at once.
+// block holds the lines of an attempt, to be written at once.
 type block struct {
-	text []byte // begins with a newline, for the end of a torn line before it
-	ends []int  // where each line ends in text
-	of   []int  // which message of the attempt each line is of
+	text []byte // begins with a newline, to end a torn line before it
+	ends []int  // end of each line in text
+	of   []int  // index of each line's message in the attempt
 }
 
-// encode makes the block of those messages that can be written; the others get their error in errs.
+// encode makes a block of the messages that can be encoded, and stores the errors of the others in errs.
 func encode(ms []orchestrator.Message, errs []error) block {
 	b := bytes.NewBufferString("\n")
 	var out block
@@ -85,7 +85,7 @@ func encode(ms []orchestrator.Message, errs []error) block {
 	return out
 }
 
-// whole returns how many lines stand completely in the first n bytes of text, and where the last of them ends.
+// whole returns the number of lines that are complete in the first n bytes of text, and the end of the last one.
 func (b *block) whole(n int) (lines, end int) {
 	for lines < len(b.ends) && b.ends[lines] <= n {
 		end = b.ends[lines]
@@ -94,16 +94,16 @@ func (b *block) whole(n int) (lines, end int) {
 	return lines, end
 }
 
-// search is what a look for a message in a file found.
+// search is the result of a search for a message in a file.
 type search struct {
 	found bool
-	first []byte // the first line looked at, without its newline
+	first []byte // the first line searched, without its newline
 	text  []byte // the line that was found, with its newline
-	at    int64  // and where it begins, from where the search began
+	at    int64  // the offset of that line from the start of the search
 }
 
-// searchLine looks for the line of a message. A last line without its newline counts if it is complete but for that:
-// the next writer would end it. ctx is looked at between lines.
+// searchLine searches for the line of a message. A last line counts if it lacks only its newline, because the next
+// writer would end it. searchLine checks ctx between lines.
 func searchLine(ctx context.Context, r io.Reader, id string) (s search, err error) {
 	reader := bufio.NewReaderSize(r, 256<<10)
 	needle := orchestrator.JSONString(id)
@@ -130,7 +130,7 @@ func searchLine(ctx context.Context, r io.Reader, id string) (s search, err erro
 	}
 }
 
-// idOf returns the message_id of a line, "" for a line that is torn or something else.
+// idOf returns the message_id of a line, or "" if the line is torn or is not a message.
 func idOf(text []byte) string {
 	var l struct {
 		MessageID string `json:"message_id"`

@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockSuffix is what the side file of a file is called, beside it.
+// lockSuffix is appended to the name of a file to form the name of its lock file.
 const lockSuffix = ".lock"
 
-// lockPoll is how often an attempt looks whether another has let go of the file. The kernel's own wait could not be
-// given up when the context ends.
+// lockPoll is the interval at which an attempt tries to lock. The kernel's own wait could not be interrupted when
+// the context ends.
 const lockPoll = 5 * time.Millisecond
 
-// lockFile takes the flock on the side file of path. The wait ends with ctx: a holder that is stuck makes the attempt
-// time out. A flock belongs to the open file, so that two attempts of one process exclude each other too, and it goes
-// with its process, however that ends.
+// lockFile takes the flock on the lock file of path. The wait ends with ctx, so if another holder is stuck, the
+// attempt times out. A flock belongs to the open file. Therefore two attempts of one process exclude each other
+// too, and the lock is released when its process ends, in whatever way.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -34,9 +34,10 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 			return nil, folderHint(path, err)
 		}
 		err = unix.Flock(int(side.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil && standsAt(side, path+lockSuffix) { // if somebody has removed it, a lock on it excludes nobody
+		// If the lock file has been removed, a lock on it excludes nobody.
+		if err == nil && standsAt(side, path+lockSuffix) {
 			return func() {
-				// Not by closing alone: a process that is being started may hold a copy of the descriptor for a moment.
+				// Closing is not enough: a process that is being started may briefly hold a copy of the descriptor.
 				unix.Flock(int(side.Fd()), unix.LOCK_UN)
 				side.Close()
 			}, nil
@@ -53,9 +54,9 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// openOrCreate opens a file and makes it, mode 0600, if it is not there. It does not open an existing file with
-// O_CREATE: Linux refuses that in folders such as /tmp when the file is another user's, whatever its mode. Links are
-// not followed and pipes do not block.
+// openOrCreate opens a file, or creates it with mode 0600 if it does not exist. It does not open an existing file
+// with O_CREATE, because Linux refuses that in folders such as /tmp if the file belongs to another user, whatever
+// its mode. It does not follow links and does not block on pipes.
 func openOrCreate(name string, flags int) (file *os.File, err error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK
 	for range 100 {
@@ -68,10 +69,10 @@ func openOrCreate(name string, flags int) (file *os.File, err error) {
 			return file, err
 		}
 	}
-	return nil, err // it comes and goes
+	return nil, err // the file is repeatedly created and removed
 }
 
-// standsAt reports whether name is still the name of an open file.
+// standsAt reports whether name still refers to an open file.
 func standsAt(file *os.File, name string) bool {
 	opened, err := file.Stat()
 	if err != nil {

@@ -17,20 +17,21 @@ import (
 	"mailroom/orchestrator/push"
 )
 
-// Ntfy sends questions and alerts to a topic of an ntfy server, where the ntfy app shows them. Its address is "ntfy",
-// and Attempt.Secret a push.NtfySecret. The payload of each message is a push.Message.
+// Ntfy sends questions and alerts to a topic of an ntfy server; the ntfy app shows them. Its address is "ntfy", and
+// Attempt.Secret is a push.NtfySecret. The payload of each message is a push.Message.
 //
-// Of what is encrypted only that it waits is said. A question that is not, with one to three options, has them as
-// buttons, each with a one-time token. What comes later for an id, above all that a question has ended, takes the place
-// of what was there, on servers and in apps from ntfy 2.16 on; older ones show it below.
+// For an encrypted message the notification reports only that a message is waiting. An unencrypted question with
+// one to three options gets a button for each option, with a one-time token. A later notification for the same ID,
+// above all that a question has ended, replaces the earlier one on servers and in apps from ntfy 2.16 on. Older
+// ones show both.
 //
-// Answers mean the same as for Push. Topics are at the hosts of push.CheckNtfyURL.
+// Responses are evaluated as for Push. push.CheckNtfyURL restricts the hosts of topics.
 //
-// The zero value is ready for use, and must not be copied after the first.
+// The zero value is ready for use. An Ntfy must not be copied after the first use.
 type Ntfy struct{ connections connections }
 
-// Bounds of a notification. A server takes 4,096 bytes of text, and 8,192 of JSON around it, in which a byte of the
-// text can take two.
+// Limits of a notification. A server accepts 4,096 bytes of text and 8,192 bytes of JSON around it. A byte of text
+// can take two bytes of JSON.
 const (
 	maxNtfyText    = 3000
 	maxNtfyName    = 100
@@ -42,7 +43,7 @@ type notification struct {
 	Topic    string   `json:"topic"`
 	Title    string   `json:"title,omitempty"`
 	Message  string   `json:"message"`
-	Priority int      `json:"priority"` // 1 to 5; 3 is usual, 1 makes no noise
+	Priority int      `json:"priority"` // 1 to 5; 3 is the default, 1 makes no sound
 	Tags     []string `json:"tags,omitempty"`
 	Click    string   `json:"click,omitempty"`
 	Actions  []button `json:"actions,omitempty"`
@@ -55,10 +56,10 @@ type button struct {
 	Label  string `json:"label"`
 	URL    string `json:"url"`
 	Method string `json:"method"`
-	Clear  bool   `json:"clear"` // the notification goes when the request succeeded
+	Clear  bool   `json:"clear"` // the notification is removed when the request succeeded
 }
 
-// Check accepts "ntfy", the id of the only device of this kind. Errors are invalid_params.
+// Check accepts only "ntfy", the ID of the single device of this kind. Errors are invalid_params.
 func (*Ntfy) Check(address string) (string, error) {
 	if address != "ntfy" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
@@ -68,10 +69,10 @@ func (*Ntfy) Check(address string) (string, error) {
 	return address, nil
 }
 
-// MaxBatch is 1: each notification is a request of its own.
+// MaxBatch returns 1: each notification is a separate request.
 func (*Ntfy) MaxBatch() int { return 1 }
 
-// Deliver sends the messages one after the other.
+// Deliver sends the messages one after another.
 func (n *Ntfy) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	return oneByOne(ctx, &a, n.deliver)
 }
@@ -131,7 +132,7 @@ func (n *Ntfy) send(ctx context.Context, what notification, topic *url.URL, toke
 	return n.connections.do(ctx, r, t)
 }
 
-// waiting returns the notification that a push is there, without its content.
+// waiting returns a notification that a message is waiting, without its content.
 func waiting(p *push.Message, s *push.NtfySecret, priority int) notification {
 	n := notification{
 		Title: "Mailroom", Priority: min(max(priority, -1), 1) + 3, Click: s.SignalURL,
@@ -153,7 +154,7 @@ func waiting(p *push.Message, s *push.NtfySecret, priority int) notification {
 	return n
 }
 
-// clearText is what the ntfy app shows of a question or an alert that is not encrypted.
+// clearText holds the fields of an unencrypted question or alert that the ntfy app shows.
 type clearText struct {
 	From      string   `json:"from"`
 	Question  string   `json:"question"`
@@ -204,8 +205,8 @@ func inClear(p *push.Message, s *push.NtfySecret, n notification) (notification,
 	return n, nil
 }
 
-// uncontrolled returns a text without control characters and separators, each of which would take six bytes of JSON;
-// ends of lines stay.
+// uncontrolled removes control characters and separators, each of which would take six bytes of JSON, from a text.
+// It keeps newlines.
 func uncontrolled(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029') {

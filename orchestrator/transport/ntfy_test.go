@@ -27,13 +27,13 @@ const (
 	ntfyKey   = "000102030405060708090a0b0c0d0e0f"
 )
 
-// An ntfyServer takes notifications as ntfy does, and keeps the topic.
+// An ntfyServer accepts notifications as ntfy does, and stores those of the topic.
 type ntfyServer struct {
 	t      *testing.T
 	server *httptest.Server
 	names  *nameServer
 	secret push.NtfySecret
-	answer func(w http.ResponseWriter, body []byte) // nil: what was sent, with an id
+	answer func(w http.ResponseWriter, body []byte) // nil: echo the request, with an ID
 
 	mu     sync.Mutex
 	bodies []string
@@ -98,7 +98,7 @@ func (n *ntfyServer) fail(*testing.T) (restore func()) {
 func (n *ntfyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // its sender broke it off
+		return // the client aborted the request
 	}
 	var sent struct{ Topic, Message string }
 	if err := json.Unmarshal(body, &sent); err != nil || sent.Topic != ntfyTopic || sent.Message == "" ||
@@ -143,7 +143,7 @@ func TestNtfy(t *testing.T) {
 	})
 }
 
-// arrived is what a person finds in the app who was called there by the topic.
+// arrived returns what a person finds in the app after a notification.
 func (n *ntfyServer) arrived(t *testing.T, s *shelf) (list []orchestratortest.Arrival) {
 	for _, body := range n.all() {
 		var got struct {
@@ -159,7 +159,7 @@ func (n *ntfyServer) arrived(t *testing.T, s *shelf) (list []orchestratortest.Ar
 	return list
 }
 
-// What reaches the topic, to the byte: of what is encrypted nothing, and otherwise what a person needs.
+// The bytes that reach the topic reveal nothing encrypted, and otherwise contain what a person needs.
 func TestNtfyNotifications(t *testing.T) {
 	t.Parallel()
 	const start, sequence = `{"topic":"mailroom-the-secret-topic",`, `,"sequence_id":"SEQUENCE"}`
@@ -230,14 +230,13 @@ func TestNtfyNotifications(t *testing.T) {
 		if err != nil || len(after) != 1 || after[0] != want {
 			t.Errorf("%v\n%s\nwant\n%s", err, after, want)
 		}
-		if *report != "HTTP 200 OK" { // the answer has the buttons' tokens in it
+		if *report != "HTTP 200 OK" { // the response contains the buttons' tokens
 			t.Errorf("reported: %q", *report)
 		}
 	}
 }
 
-// Without an address of the app there is nowhere to click to, without a key no button, and without a token none is
-// sent.
+// Without an app address there is no link, without a key there is no button, and without a token no token is sent.
 func TestNtfyWithoutApp(t *testing.T) {
 	t.Parallel()
 	n := newNtfyServer(t, nil)
@@ -258,7 +257,7 @@ func TestNtfyWithoutApp(t *testing.T) {
 	}
 }
 
-// Whatever a question holds fits into what a server takes; the fixture looks. What is missing is in the app.
+// Every question fits into the server's limits, which the fixture checks. The app shows what is missing.
 func TestNtfyLimits(t *testing.T) {
 	t.Parallel()
 	n := newNtfyServer(t, nil)
@@ -276,7 +275,8 @@ func TestNtfyLimits(t *testing.T) {
 	}
 }
 
-// The answers mean what they mean to a push service, and show neither the topic nor the tokens.
+// The responses have the same meaning as those of a push service. Errors and traces show neither the topic nor the
+// tokens.
 func TestNtfyStatuses(t *testing.T) {
 	t.Parallel()
 	elsewhere := newNtfyServer(t, nil)
@@ -339,7 +339,7 @@ func TestNtfyStatuses(t *testing.T) {
 	})
 }
 
-// Topics are at ntfy.sh, which is never private, or at a server that was added by hand, which may be.
+// Topics are at ntfy.sh, which is never private, or at a server added by hand, which may be private.
 func TestNtfyAddresses(t *testing.T) {
 	t.Parallel()
 	n := newNtfyServer(t, nil)
@@ -397,7 +397,7 @@ func TestNtfyAddresses(t *testing.T) {
 	}
 }
 
-// What is no answer shows no token either, though the error quotes it.
+// An error that quotes an invalid response does not show a token.
 func TestNtfyBrokenAnswer(t *testing.T) {
 	t.Parallel()
 	n := newNtfyServer(t, func(w http.ResponseWriter, _ []byte) {

@@ -13,17 +13,17 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// place is the note, in JSON, that an attempt leaves with its messages before it writes: from where on in which file
-// its lines are, and by what that file is known again.
+// place is the note, as JSON, that an attempt stores with its messages before it writes: the file, identified so
+// that it can be recognized, and the offset at which the attempt's lines begin.
 type place struct {
 	letter.Identity
-	Size     int64  `json:"size"`     // the lines are from here on
+	Size     int64  `json:"size"`     // offset at which the lines begin
 	Modified int64  `json:"modified"` // ns since 1970
-	Tail     string `json:"tail"`     // fingerprint of what stands before Size
-	First    string `json:"first"`    // id of the first message of the attempt
+	Tail     string `json:"tail"`     // fingerprint of the bytes before Size
+	First    string `json:"first"`    // ID of the first message of the attempt
 }
 
-// tailLength is how much of what stands before the noted size goes into its fingerprint: enough to hold a message id.
+// tailLength is the number of bytes before Size that the fingerprint covers: enough to contain a message ID.
 const tailLength = 4096
 
 // placeOf describes the file as it is now. The caller holds the lock.
@@ -40,7 +40,7 @@ func placeOf(file *os.File) (p place, err error) {
 	return p, err
 }
 
-// fingerprint returns the hash of the bytes before an offset.
+// fingerprint returns a hash of the bytes before an offset.
 func fingerprint(file *os.File, end int64) (string, error) {
 	tail := make([]byte, min(end, tailLength))
 	if _, err := file.ReadAt(tail, end-int64(len(tail))); err != nil {
@@ -50,8 +50,8 @@ func fingerprint(file *os.File, end int64) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// stillIn checks that the file is the noted one and holds what it held then. An error that is ErrUndecidable says what
-// became of it.
+// stillIn returns an error unless the file is the recorded one and still has the recorded content. An error that
+// wraps ErrUndecidable describes what happened to the file.
 func (p place) stillIn(file *os.File, now place) error {
 	if !p.Same(now.Identity) {
 		return undecidable(file.Name(), "the file was rotated or replaced, so a different file has its name now")
@@ -69,18 +69,18 @@ func (p place) stillIn(file *os.File, now place) error {
 	return nil
 }
 
-// conclusive reports whether a search that found nothing proves that nothing was written. It does, unless the file was
-// empty at the time of the note: then it could have been emptied again since, which leaves no trace in it but the time
-// of its last change. A first line that begins as the attempt's own does shows that it was not.
+// conclusive reports whether a search without a result proves that nothing was written. It does, unless the file
+// was empty at the time of the note: it could have been emptied again since, and only its modification time would
+// show that. A first line that begins like the attempt's own proves that it was not emptied.
 func (p place) conclusive(now place, first []byte) bool {
 	if p.Size > 0 || now.Modified == p.Modified {
 		return true
 	}
-	start := append([]byte(`{"message_id":`), orchestrator.JSONString(p.First)...) // as writeLine does
+	start := append([]byte(`{"message_id":`), orchestrator.JSONString(p.First)...) // the form of writeLine
 	return len(first) > 0 && (bytes.HasPrefix(first, start) || bytes.HasPrefix(start, first))
 }
 
-// undecidable says what happened to the file and what to do.
+// undecidable returns the error for an unknown result, with what happened to the file and advice.
 func undecidable(path, what string) error {
 	return fmt.Errorf("the result of an attempt to write to %s is unknown, and %s: %w. Look for the message in the rotated or replaced file;"+
 		" if the message is missing, replay the message", path, what, orchestrator.ErrUndecidable)

@@ -7,7 +7,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// helperProcesses are what a test starts as a process of its own. They print what they are doing, line by line.
+// helperProcesses are run by tests as separate processes. They print their progress line by line.
 var helperProcesses = map[string]func(t *testing.T, args []string){
 	"courier":      runCourier,
 	"narrow":       runNarrow,
@@ -21,5 +21,5 @@ var helperProcesses = map[string]func(t *testing.T, args []string){
 
 func TestHelperProcess(t *testing.T) { helper.RunTest(t, helperProcesses) }
 
-// say tells the test what the helper does. It is written at once: a kill loses nothing of it.
+// say prints the helper's progress. It writes at once, so that a kill loses nothing.
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }

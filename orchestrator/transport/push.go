@@ -20,32 +20,34 @@ import (
 	"mailroom/orchestrator/push"
 )
 
-// Push sends questions and alerts to a device through the push service of its browser: Web Push (RFC 8030), encrypted
-// for the device (RFC 8291), with VAPID (RFC 8292). Its address is the id of a device, and Attempt.Secret its
-// push.Secret. The payload of each message is a push.Message.
+// Push sends questions and alerts to a device through the push service of its browser: Web Push (RFC 8030),
+// encrypted for the device (RFC 8291), with VAPID (RFC 8292). Its address is the ID of a device, and Attempt.Secret
+// is its push.Secret. The payload of each message is a push.Message.
 //
-// An answer of 200 to 299 is a delivery: the push service has it. 404 and 410 are orchestrator.ErrGone, and a
-// Retry-After of 429 and 503 an orchestrator.RetryAfter; whatever else is an error. A payload that is too long for the
-// push service goes again at once without its content, which the device then fetches. Redirects are not followed, and
-// proxies not used. Endpoints are https, at the hosts of push.CheckEndpoint; only those added by hand may be private. A
-// message that was being delivered when its process was killed is sent again, under the same topic.
+// A response of 200 to 299 is a delivery: the push service has accepted the message. 404 and 410 are
+// orchestrator.ErrGone. 429 and 503 with a Retry-After are an orchestrator.RetryAfter. Every other response is an
+// error. If a payload is too long for the push service, it is sent again at once without its content, which the
+// device then fetches. Redirects are not followed and proxies are not used. Endpoints are https URLs;
+// push.CheckEndpoint restricts their hosts, and only hosts added by hand may be private. A message whose process
+// was killed during its delivery is sent again, under the same topic.
 //
-// The zero value is ready for use, and must not be copied after the first.
+// The zero value is ready for use. A Push must not be copied after the first use.
 type Push struct{ connections connections }
 
 const (
-	// maxPushed is the longest payload, in bytes: a record of 4,096 less what RFC 8188 and 8291 add. Shorter ones are
-	// padded, so that the length says nothing.
+	// maxPushed is the maximum length of a payload, in bytes: a record of 4,096 bytes less the overhead of RFC 8188
+	// and RFC 8291. Shorter payloads are padded, so that the length reveals nothing.
 	maxPushed = 3993
 
-	// smallRecord is the record of a payload without content, for a push service to which a whole one is too long.
+	// smallRecord is the record size for a payload without content, for a push service that rejects the full one as
+	// too long.
 	smallRecord = 1024
 
-	longestTTL = 28 * 24 * time.Hour // push services shorten what is longer, or refuse it
-	pushTime   = 10 * time.Second    // until a push service or an ntfy server must have answered
+	longestTTL = 28 * 24 * time.Hour // push services shorten or refuse longer ones
+	pushTime   = 10 * time.Second    // time limit for the response of a push service or an ntfy server
 )
 
-// Check accepts the id of a device, "d-" and letters and digits. Errors are invalid_params.
+// Check accepts the ID of a device: "d-" followed by letters and digits. Errors are invalid_params.
 func (*Push) Check(address string) (string, error) {
 	if id, ok := strings.CutPrefix(address, "d-"); !ok || len(id) > 64 || !isWord(id) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams,
@@ -55,10 +57,10 @@ func (*Push) Check(address string) (string, error) {
 	return address, nil
 }
 
-// MaxBatch is 1: each push is a request of its own.
+// MaxBatch returns 1: each push is a separate request.
 func (*Push) MaxBatch() int { return 1 }
 
-// Deliver sends the messages one after the other.
+// Deliver sends the messages one after another.
 func (p *Push) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	return oneByOne(ctx, &a, p.deliver)
 }
@@ -95,8 +97,8 @@ func (p *Push) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 	return err
 }
 
-// topicOf returns the name of an id at push services and ntfy, 32 letters, digits, - and _. What comes later under the
-// same name takes the place of what was there.
+// topicOf returns the name of an ID at push services and ntfy servers: 32 letters, digits, - and _. A later
+// notification with the same name replaces the earlier one.
 func topicOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return base64.RawURLEncoding.EncodeToString(sum[:24])
@@ -124,8 +126,8 @@ func (p *Push) send(ctx context.Context, payload []byte, s *push.Secret, o *webp
 	return p.connections.do(ctx, made.request, t)
 }
 
-// unsent takes the request that webpush makes, so that we send it ourselves: the client of webpush would follow
-// redirects.
+// unsent captures the request that webpush makes, so that Mailroom sends it itself. The client of webpush would
+// follow redirects.
 type unsent struct{ request *http.Request }
 
 func (u *unsent) Do(r *http.Request) (*http.Response, error) {
@@ -133,7 +135,7 @@ func (u *unsent) Do(r *http.Request) (*http.Response, error) {
 	return nil, nil
 }
 
-// readPush returns what a message says and how long that is worth anything.
+// readPush returns the push message in m's payload and the time until it expires.
 func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*push.Message, time.Duration, error) {
 	p := new(push.Message)
 	if !utf8.Valid(m.Payload) || json.Unmarshal(m.Payload, p) != nil || p.ID == "" {
@@ -142,7 +144,7 @@ func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*push.Message, 
 	switch p.Kind {
 	case push.Question, push.Alert:
 		_, err := base64.StdEncoding.DecodeString(p.Body)
-		// Nothing that was to be encrypted leaves in clear, whoever wrote the row.
+		// A body that was to be encrypted never leaves in clear text, whoever wrote the row.
 		if p.Encrypted && err != nil || !p.Encrypted && !json.Valid([]byte(p.Body)) {
 			return nil, 0, errors.New("the body of the push notification is not valid")
 		}
@@ -167,7 +169,7 @@ func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*push.Message, 
 	return p, min(end.Sub(at), longestTTL), nil
 }
 
-// subscriptionOf checks what the attempt has for a subscription.
+// subscriptionOf decodes and checks the subscription in the attempt's secret.
 func subscriptionOf(a *orchestrator.Attempt) (s *push.Secret, endpoint *url.URL, err error) {
 	s = new(push.Secret)
 	if json.Unmarshal([]byte(a.Secret), s) != nil || s.Endpoint == "" {
@@ -188,14 +190,14 @@ func subscriptionOf(a *orchestrator.Attempt) (s *push.Secret, endpoint *url.URL,
 		return nil, nil, errors.New("the VAPID keys do not match")
 	}
 	if !strings.HasPrefix(s.Subscriber, "https://") {
-		// webpush takes others for e-mail addresses, which some services refuse
+		// webpush takes other texts for e-mail addresses, which some services refuse.
 		return nil, nil, errors.New("the subscriber must be an https URL")
 	}
 	endpoint, err = url.Parse(s.Endpoint)
 	return s, endpoint, err
 }
 
-// pushed is a push as the service worker of the device gets it.
+// pushed is the payload that the service worker of the device gets.
 type pushed struct {
 	Kind       push.Kind       `json:"kind"`
 	ID         string          `json:"id"`
@@ -204,7 +206,7 @@ type pushed struct {
 	Text       json.RawMessage `json:"text,omitempty"`
 }
 
-// encodePush makes the payload, and the one without its content.
+// encodePush encodes the payload, and a short payload without content.
 func encodePush(p *push.Message) (full, short []byte, err error) {
 	content := pushed{Kind: p.Kind, ID: p.ID}
 	if p.Kind == push.Ended {
@@ -225,7 +227,8 @@ func encodePush(p *push.Message) (full, short []byte, err error) {
 	return full, short, err
 }
 
-// urgency tells a push service whether a message of this priority is worth waking a phone that saves its battery.
+// urgency maps a priority to the urgency by which a push service decides whether to wake a phone that saves its
+// battery.
 func urgency(priority int) webpush.Urgency {
 	switch {
 	case priority < 0:
@@ -236,8 +239,8 @@ func urgency(priority int) webpush.Urgency {
 	return webpush.UrgencyNormal
 }
 
-// secretParts returns those parts of a URL with which anybody could push to the device: what follows the host, as a
-// whole and in pieces. Short pieces are words, and left out.
+// secretParts returns the parts of a URL that would let anyone push to the device: everything after the host, as a
+// whole and in pieces. Pieces of less than 8 bytes are ordinary words and are left out.
 func secretParts(u *url.URL) (parts []string) {
 	all := append([]string{u.RequestURI(), u.EscapedPath(), u.RawQuery}, strings.Split(u.Path, "/")...)
 	for _, values := range u.Query() {
@@ -251,7 +254,8 @@ func secretParts(u *url.URL) (parts []string) {
 	return parts
 }
 
-// isWord reports whether a text is such that nothing but a name in one folder can be made of it.
+// isWord reports whether a text consists of letters and digits only, so that it cannot form a path outside of one
+// folder.
 func isWord(s string) bool {
 	return s != "" && strings.Trim(s, orchestrator.Alphanumeric) == ""
 }

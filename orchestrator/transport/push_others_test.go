@@ -16,8 +16,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// others runs decrypt.js with the library http_ece, which `make clients` installs, and returns the texts that it can
-// read.
+// others runs decrypt.js with the library http_ece, which `make clients` installs, and returns the texts that it
+// can decrypt.
 func others(t *testing.T, pushes []map[string]string) (texts []*string) {
 	t.Helper()
 	folder := filepath.Join("testdata", "ece")
@@ -50,7 +50,7 @@ func others(t *testing.T, pushes []map[string]string) (texts []*string) {
 	return texts
 }
 
-// A library that others wrote reads what we send, of every length, and nothing that was changed on its way or is for
+// An independent library decrypts our pushes of every length, and rejects those that were changed or are for
 // another browser.
 func TestPushIsReadByOthers(t *testing.T) {
 	t.Parallel()

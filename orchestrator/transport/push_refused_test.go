@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// A push service that never answers costs no more than the attempt's time, or the request's own.
+// A push service that never responds costs no more than the attempt's time limit, or the request's own.
 func TestPushHangs(t *testing.T) {
 	t.Parallel()
 	asked, over := make(chan struct{}, 2), make(chan struct{})
@@ -46,7 +46,7 @@ func TestPushHangs(t *testing.T) {
 	}
 }
 
-// What a push service answers without end, or without sense, neither fills the memory nor changes what its status says.
+// An endless or meaningless response neither fills the memory nor changes the meaning of its status.
 func TestPushStrangeAnswers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -88,8 +88,8 @@ func TestPushStrangeAnswers(t *testing.T) {
 	}
 }
 
-// The push services of browsers are never private. Hosts that were added by hand are when that is allowed, and no other
-// port of them.
+// The push services of browsers are never private. Hosts added by hand may be private if that is allowed, but only
+// at the given port.
 func TestPushPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	p := newPushService(t, nil, "fcm.googleapis.com.", "web.push.apple.com.", "push.example.com.")
@@ -102,7 +102,7 @@ func TestPushPrivateAddresses(t *testing.T) {
 		a, _ := p.attempt(pushing(t, question("q-1", 8)))
 		s := p.secret
 		s.Endpoint, s.AllowPrivate, s.Hosts = endpoint, allow, hosts
-		a.Secret, a.AllowPrivate = asText(t, s), true // what an agent may is not for devices
+		a.Secret, a.AllowPrivate = asText(t, s), true // an agent's permission does not apply to devices
 		return errors.Join(pushed.Deliver(t.Context(), a)...)
 	}
 	own := p.secret.Hosts[0]
@@ -141,14 +141,14 @@ func TestPushPrivateAddresses(t *testing.T) {
 	}
 }
 
-// A name of a push service that leads elsewhere the second time is not followed there.
+// A push service's name that resolves to another address the second time is not followed there.
 func TestPushRebinding(t *testing.T) {
 	t.Parallel()
 	p := newPushService(t, nil)
 	loopback, public := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("8.8.8.8")
 	var asked atomic.Int32
 	names := newNameServer(t, func(string) []netip.Addr {
-		if asked.Add(1) <= 2 { // public for whoever asks first, and once more
+		if asked.Add(1) <= 2 { // public for the first caller, and once more
 			return []netip.Addr{public}
 		}
 		return []netip.Addr{loopback}
@@ -181,7 +181,7 @@ func TestPushRebinding(t *testing.T) {
 	}
 }
 
-// Nothing goes out with a subscription that is not one, and no error shows what it has.
+// Nothing is sent with an invalid subscription, and no error shows its content.
 func TestPushBadSubscriptions(t *testing.T) {
 	t.Parallel()
 	p, other := newPushService(t, nil), newPushService(t, nil)

@@ -20,8 +20,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// A phoneOffice is a database with a phone and an ntfy topic, whose push service answers with a status and to come back
-// after 77 s. Its clock is its own.
+// A phoneOffice is a database with a phone and an ntfy topic. The push service responds with a chosen status and a
+// Retry-After of 77 s. The office has its own clock.
 type phoneOffice struct {
 	*delivery.Engine
 	t      *testing.T
@@ -65,21 +65,21 @@ func newPhoneOffice(t *testing.T) *phoneOffice {
 	must(t, questions.Subscribe(t.Context(), o.Ledger, d.ID, questions.Subscription{
 		Endpoint: o.phone.secret.Endpoint, P256dh: o.phone.secret.P256dh, Auth: o.phone.secret.Auth,
 	}))
-	o.phone.secret.VAPIDPublic, err = questions.VAPIDPublicKey(t.Context(), o.Ledger) // who sends
+	o.phone.secret.VAPIDPublic, err = questions.VAPIDPublicKey(t.Context(), o.Ledger) // the sender's key
 	must(t, err)
 	_, err = questions.SetNtfy(t.Context(), o.Ledger, questions.NtfyConfig{URL: o.topic.secret.URL, Token: ntfyToken})
 	must(t, err)
 	return o
 }
 
-// deliver sends what is due.
+// deliver delivers the messages that are due.
 func (o *phoneOffice) deliver() {
 	o.t.Helper()
 	_, err := o.DeliverAll(o.t.Context(), delivery.Options{})
 	must(o.t, err)
 }
 
-// ask asks the user something and delivers it. It returns the question's id.
+// ask asks the user a question, delivers it, and returns the question's ID.
 func (o *phoneOffice) ask(encrypted bool, body string) string {
 	o.t.Helper()
 	id, err := questions.NewSignalID(o.Ledger, "q-")
@@ -93,7 +93,7 @@ func (o *phoneOffice) ask(encrypted bool, body string) string {
 	return id
 }
 
-// column is the first column of a query's answer.
+// column returns the first column of a query's result.
 func (o *phoneOffice) column(query string) (values []string) {
 	o.t.Helper()
 	table, err := o.Query(o.t.Context(), query, store.Bound{Rows: 100})
@@ -104,7 +104,7 @@ func (o *phoneOffice) column(query string) (values []string) {
 	return values
 }
 
-// What the router makes of a question reaches the phone, and the topic as far as that may have it; so does its end.
+// A question and its end reach the phone, and the topic as far as the topic may have them.
 func TestPushByRouter(t *testing.T) {
 	t.Parallel()
 	o := newPhoneOffice(t)
@@ -153,8 +153,8 @@ func TestNtfyButtonByRouter(t *testing.T) {
 	}
 }
 
-// A push service is left alone for as long as it asks, and not asked again for a subscription that is over. The trace
-// says so, but not where that was.
+// The router waits as long as a push service asks, and contacts it no more for a subscription that has ended. The
+// trace reports this without the address.
 func TestPushFailuresByRouter(t *testing.T) {
 	t.Parallel()
 	o := newPhoneOffice(t)

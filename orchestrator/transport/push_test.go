@@ -34,8 +34,8 @@ func TestPush(t *testing.T) {
 	})
 }
 
-// The request is the contract with push services. Who sends it, and that the browser can decrypt it, is verified in
-// every test.
+// The request is the contract with push services. Every test verifies the sender, and that the browser can decrypt
+// the request.
 func TestPushRequest(t *testing.T) {
 	t.Parallel()
 	p := newPushService(t, nil)
@@ -81,7 +81,7 @@ func TestPushRequest(t *testing.T) {
 	}
 }
 
-// What reaches the service worker, to the byte.
+// The exact bytes that reach the service worker.
 func TestPushPayloads(t *testing.T) {
 	t.Parallel()
 	const around = len(`{"kind":"question","id":"q-1","ciphertext":""}`)
@@ -137,7 +137,7 @@ func TestPushPayloads(t *testing.T) {
 	}
 }
 
-// How long a push service keeps a message, and what it may cost the device, come from the message.
+// The message determines how long a push service keeps it and how urgent it is.
 func TestPushLifeAndUrgency(t *testing.T) {
 	t.Parallel()
 	p := newPushService(t, nil)
@@ -158,7 +158,7 @@ func TestPushLifeAndUrgency(t *testing.T) {
 		{"9999-12-31T23:59:59.999Z", time.Time{}, 0, "2419200", "normal"},
 		{"2025-10-26T10:30:00.000Z", at, 0, "", ""},
 		{"2025-10-26T10:29:59.999Z", at, 0, "", ""},
-		{"2025-10-26T10:31:00.000Z", time.Time{}, 0, "", ""}, // without the router's clock it is today
+		{"2025-10-26T10:31:00.000Z", time.Time{}, 0, "", ""}, // without the router's clock, the current time counts
 		{"tomorrow", at, 0, "", ""},
 	} {
 		before := len(p.all())
@@ -181,8 +181,7 @@ func TestPushLifeAndUrgency(t *testing.T) {
 	}
 }
 
-// What a push service answers decides, and nothing by which somebody could push gets into an error or the trace with
-// it.
+// The push service's status decides. Neither the error nor the trace shows anything with which somebody could push.
 func TestPushStatuses(t *testing.T) {
 	t.Parallel()
 	elsewhere := newPushService(t, nil)
@@ -255,7 +254,8 @@ func TestPushStatuses(t *testing.T) {
 	})
 }
 
-// What is too long goes again at once, with the id alone and in a small record; whatever that is answered counts.
+// A payload that is too long is sent again at once, with the ID alone and in a small record. The second response
+// counts.
 func TestPushTooLarge(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

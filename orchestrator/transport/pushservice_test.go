@@ -39,10 +39,10 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// pushPath is the path of the endpoint, by which anybody could push.
+// pushPath is the path of the endpoint, with which anyone could push.
 const pushPath = "/wpush/v2/gAAAAABk-the-secret-of-the-endpoint?key=the-key-of-the-endpoint"
 
-// A pushService is the push service of one browser: it verifies who sends, and the browser decrypts.
+// A pushService is the push service of one browser. It verifies the sender, and the browser decrypts.
 type pushService struct {
 	t       *testing.T
 	server  *httptest.Server
@@ -57,7 +57,7 @@ type pushService struct {
 	broken   bool
 }
 
-// pushRequest is one request, verified and decrypted.
+// pushRequest is a verified and decrypted request.
 type pushRequest struct {
 	header   http.Header
 	target   string
@@ -67,7 +67,7 @@ type pushRequest struct {
 	claims   jwt.MapClaims
 }
 
-// newPushService starts one. It is reached by the names of lookup, which are all for it, and by example.com.
+// newPushService starts a push service. All names of lookup lead to it, and so does example.com.
 func newPushService(t *testing.T, answer func(http.ResponseWriter, *http.Request, *pushRequest),
 	known ...string) *pushService {
 	t.Helper()
@@ -102,13 +102,13 @@ func newPushService(t *testing.T, answer func(http.ResponseWriter, *http.Request
 
 func text64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// push makes a transport that finds the service by its name and trusts its certificate.
+// push returns a transport that resolves names to the service and trusts its certificate.
 func (p *pushService) push(s transport.Surroundings) *transport.Push {
 	s.Resolver, s.TLS = p.names.resolver(), trusting(p.server)
 	return transport.NewPush(s)
 }
 
-// trusting is the configuration of a client that trusts a server.
+// trusting returns the configuration of a client that trusts a server.
 func trusting(server *httptest.Server) *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
@@ -124,7 +124,7 @@ func asText(t *testing.T, v any) string {
 	return string(text)
 }
 
-// attempt is an attempt at the device, and what it reports.
+// attempt returns an attempt to push to the device, and its report.
 func (p *pushService) attempt(ms ...orchestrator.Message) (a orchestrator.Attempt, report *string) {
 	report = new(string)
 	a = orchestrator.Attempt{
@@ -134,7 +134,7 @@ func (p *pushService) attempt(ms ...orchestrator.Message) (a orchestrator.Attemp
 	return a, report
 }
 
-// pushing is a message with a push.
+// pushing returns a message whose payload is a push.
 func pushing(t *testing.T, push push.Message) orchestrator.Message {
 	t.Helper()
 	m := note("msg-"+push.ID, asText(t, push))
@@ -142,7 +142,7 @@ func pushing(t *testing.T, push push.Message) orchestrator.Message {
 	return m
 }
 
-// question is an encrypted question whose ciphertext has n characters.
+// question returns an encrypted question whose ciphertext has n characters.
 func question(id string, n int) push.Message {
 	return push.Message{Kind: push.Question, ID: id, Encrypted: true, Body: strings.Repeat("A", n)}
 }
@@ -153,7 +153,7 @@ func (p *pushService) all() []*pushRequest {
 	return append([]*pushRequest(nil), p.requests...)
 }
 
-// fail has the service answer that it cannot take anything, until restore is called.
+// fail makes the service refuse everything until restore is called.
 func (p *pushService) fail(*testing.T) (restore func()) {
 	set := func(broken bool) {
 		p.mu.Lock()
@@ -167,7 +167,7 @@ func (p *pushService) fail(*testing.T) (restore func()) {
 func (p *pushService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // its sender broke it off
+		return // the client aborted the request
 	}
 	q := &pushRequest{header: r.Header, target: r.Method + " " + r.URL.RequestURI(), protocol: r.ProtoMajor, body: body}
 	if err := errors.Join(p.identify(r, q), p.decrypt(q)); err != nil {
@@ -189,7 +189,7 @@ func (p *pushService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// identify checks who sends. Source: RFC 8292.
+// identify verifies the sender. Source: RFC 8292.
 func (p *pushService) identify(r *http.Request, q *pushRequest) error {
 	var token, key string
 	if _, err := fmt.Sscanf(r.Header.Get("Authorization"), "vapid t=%s k=%s", &token, &key); err != nil {
@@ -220,7 +220,7 @@ func (p *pushService) identify(r *http.Request, q *pushRequest) error {
 	return nil
 }
 
-// decrypt is what the browser does. Source: RFC 8188, part 2, and RFC 8291, part 3.
+// decrypt decrypts a request like a browser. Source: RFC 8188, part 2, and RFC 8291, part 3.
 func (p *pushService) decrypt(q *pushRequest) error {
 	const fixed = 16 + 4 + 1
 	if len(q.body) < fixed || len(q.body) < fixed+int(q.body[fixed-1])+17 {
@@ -267,8 +267,8 @@ func (p *pushService) decrypt(q *pushRequest) error {
 	return nil
 }
 
-// asQuestions is a transport of pushes for a suite whose payloads are none: it makes questions of them, and keeps what
-// a device can fetch that has got no more than an id.
+// asQuestions is a transport of pushes for a test suite whose payloads are not pushes. It converts them to
+// questions, and stores the content that a device can fetch if it received only an ID.
 type asQuestions struct {
 	orchestrator.Transport
 	question func(payload string) string // the body of a question
@@ -286,7 +286,7 @@ func (q asQuestions) Deliver(ctx context.Context, a orchestrator.Attempt) []erro
 	return q.Transport.Deliver(ctx, a)
 }
 
-// raw is a text as a JSON string with the bytes that it has, also where they are no UTF-8.
+// raw returns text as a JSON string with unchanged bytes, even if they are not valid UTF-8.
 func raw(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -305,7 +305,7 @@ func raw(text string) string {
 	return b.String()
 }
 
-// shelf is what devices can fetch.
+// shelf holds the content that devices can fetch.
 type shelf struct {
 	mu   sync.Mutex
 	kept map[string]json.RawMessage
@@ -334,7 +334,7 @@ func (s *shelf) ids() []string {
 	return slices.Collect(maps.Keys(s.kept))
 }
 
-// arrived is what the device has: the text of the push, or what it fetches.
+// arrived returns what the device has: the text of the push, or the text that it fetches.
 func (p *pushService) arrived(t *testing.T, s *shelf) (list []orchestratortest.Arrival) {
 	for _, q := range p.all() {
 		var got struct {

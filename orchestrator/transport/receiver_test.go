@@ -25,21 +25,21 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// A receiver is an HTTP server as others write one: it verifies what it gets with the libraries of the specifications.
+// A receiver is an HTTP server such as others write: it verifies requests with the libraries of the specifications.
 type receiver struct {
 	t       *testing.T
 	server  *httptest.Server
 	names   *nameServer
 	secret  string
-	address string // by a name, example.com
+	address string // by the name example.com
 	answer  func(w http.ResponseWriter, r *http.Request, request *request)
 
 	mu       sync.Mutex
 	requests []*request
-	broken   bool // it takes nothing
+	broken   bool // it refuses everything
 }
 
-// request is one request, verified.
+// request is a verified request.
 type request struct {
 	id        string // webhook-id
 	body      []byte
@@ -51,7 +51,7 @@ type request struct {
 	header    http.Header
 }
 
-// newReceiver starts a receiver. What it gets is answered by answer, or with 204 when that is nil.
+// newReceiver starts a receiver. It responds with answer, or with 204 if answer is nil.
 func newReceiver(t *testing.T, secure bool, answer func(http.ResponseWriter, *http.Request, *request)) *receiver {
 	t.Helper()
 	r := &receiver{t: t, secret: new(transport.Webhook).NewSecret(), answer: answer}
@@ -78,7 +78,7 @@ func newReceiver(t *testing.T, secure bool, answer func(http.ResponseWriter, *ht
 	return r
 }
 
-// webhook makes a transport that finds the receiver by its name and trusts its certificate.
+// webhook returns a transport that resolves names to the receiver and trusts its certificate.
 func (r *receiver) webhook(s transport.Surroundings) *transport.Webhook {
 	s.Resolver = r.names.resolver()
 	if certificate := r.server.Certificate(); certificate != nil && s.TLS == nil {
@@ -91,7 +91,7 @@ func (r *receiver) webhook(s transport.Surroundings) *transport.Webhook {
 
 func (r *receiver) prepare(a *orchestrator.Attempt) { a.Secret, a.AllowPrivate = r.secret, true }
 
-// attempt is an attempt at the receiver, and what it reports.
+// attempt returns an attempt to deliver to the receiver, and its report.
 func (r *receiver) attempt(ms ...orchestrator.Message) (a orchestrator.Attempt, report *string) {
 	report = new(string)
 	a = orchestrator.Attempt{
@@ -110,7 +110,7 @@ func (r *receiver) arrived(*testing.T) (list []orchestratortest.Arrival) {
 	return list
 }
 
-// fail has the receiver answer that it cannot take anything, until restore is called.
+// fail makes the receiver refuse everything until restore is called.
 func (r *receiver) fail(*testing.T) (restore func()) {
 	set := func(broken bool) {
 		r.mu.Lock()
@@ -150,7 +150,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// verify checks a request as the specifications say. A request that its sender broke off is none.
+// verify checks a request against the specifications. It ignores a request that its client aborted.
 func (r *receiver) verify(hr *http.Request) *request {
 	body, err := io.ReadAll(hr.Body)
 	if err != nil {
@@ -164,7 +164,7 @@ func (r *receiver) verify(hr *http.Request) *request {
 		r.t.Errorf("Standard Webhooks: %v\n%v", err, hr.Header)
 		return nil
 	}
-	// The SDK's reader of JSON stops at a number that no float64 holds, which JSON allows and our agents may send.
+	// The SDK's JSON parser fails at a number that exceeds float64, which JSON allows and agents may send.
 	readable := bytes.ReplaceAll(body, []byte(`1e400`), []byte(`1e300`))
 	hr.Body = io.NopCloser(bytes.NewReader(readable))
 	event, err := cloudevents.NewEventFromHTTPRequest(hr)
@@ -193,14 +193,14 @@ func (r *receiver) verify(hr *http.Request) *request {
 	}
 }
 
-// A nameServer answers questions for IPv4 addresses of names, over UDP, as a DNS server does. Names that it does not
+// A nameServer answers queries for the IPv4 addresses of names over UDP, like a DNS server. Names that it does not
 // know do not exist.
 type nameServer struct {
 	conn   net.PacketConn
 	lookup func(name string) []netip.Addr
 
 	mu   sync.Mutex
-	open chan struct{} // closed: it answers
+	open chan struct{} // when closed, it answers
 }
 
 func newNameServer(t *testing.T, lookup func(name string) []netip.Addr) *nameServer {
@@ -251,7 +251,7 @@ func (n *nameServer) serve() {
 	}
 }
 
-// reply makes the answer to a question. Source: RFC 1035, part 4.
+// reply returns the reply to a query. Source: RFC 1035, part 4.
 func (n *nameServer) reply(question []byte) []byte {
 	const header, typeA = 12, 1
 	end, name := header, ""
@@ -276,7 +276,7 @@ func (n *nameServer) reply(question []byte) []byte {
 	}
 	reply = append(reply, question[header:end]...)
 	for _, ip := range addresses {
-		reply = append(reply, 0xc0, header, 0, typeA, 0, 1, 0, 0, 0, 0, 0, 4) // the name above; class IN, for 0 s
+		reply = append(reply, 0xc0, header, 0, typeA, 0, 1, 0, 0, 0, 0, 0, 4) // the name above; class IN, TTL 0
 		reply = append(reply, ip.AsSlice()...)
 	}
 	return reply

@@ -2,7 +2,7 @@
 
 package transport
 
-// renameNew moves a file to a name that nothing has. Error: unix.EEXIST when something has it.
+// renameNew renames a file to a name that does not exist yet. If the name exists, it returns unix.EEXIST.
 func renameNew(from folder, old string, to folder, name string) error {
 	return renameChecked(from, old, to, name)
 }

@@ -13,7 +13,7 @@ const mostWait = 30 * 24 * time.Hour
 func TestWebhookRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2025, 10, 26, 10, 30, 0, 0, time.UTC)
-	const date = "Sun, 26 Oct 2025 10:20:00 GMT" // of a receiver whose clock is slow
+	const date = "Sun, 26 Oct 2025 10:20:00 GMT" // from a receiver whose clock is slow
 	for _, test := range []struct {
 		value, date string
 		want        time.Duration

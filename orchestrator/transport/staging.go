@@ -20,37 +20,38 @@ import (
 )
 
 const (
-	// sentinel is a file in the staging folder by which it is known that nobody has emptied that or made it anew.
+	// sentinel is a file in the staging folder. If it is missing or replaced, somebody emptied or recreated the
+	// folder.
 	sentinel     = "README"
 	sentinelText = "Mailroom keeps messages in this folder until Mailroom moves them to the adjacent folders.\n" +
 		"Do not move or delete the messages or this file.\n"
 )
 
-// drop is an attempt's view of a root: the folders, open, and the note.
+// drop holds the open folders and the note of an attempt.
 type drop struct {
 	root, staging, inbox folder
 	note                 dirNote
 }
 
-// dirNote is what an attempt notes with its messages before it hands them over.
+// dirNote is the note that an attempt stores with its messages before it moves the files.
 type dirNote struct {
-	// fingerprint of database and recipient: a message has no other staged files
+	// Owner is a fingerprint of database and recipient. It is part of the names of all staged files of a message.
 	Owner    string          `json:"owner"`
 	Token    string          `json:"token"` // of the attempt
 	Sentinel letter.Identity `json:"sentinel"`
-	Inbox    letter.Identity `json:"inbox"`          // the agent\'s folder, for package bridge
-	Back     []string        `json:"back,omitempty"` // fingerprints of messages that are not handed over
+	Inbox    letter.Identity `json:"inbox"`          // the agent's folder, for package bridge
+	Back     []string        `json:"back,omitempty"` // fingerprints of messages that were not delivered
 }
 
 // stagedLetter is a message as a staged file.
 type stagedLetter struct {
-	message int // which one of the attempt
+	message int // index in the attempt
 	staged  string
 	name    string // in the agent's folder
 	text    []byte
 }
 
-// openDrop opens the folders of an attempt, making what may be made.
+// openDrop opens the folders of an attempt and creates those that may be created.
 func openDrop(a orchestrator.Attempt) (d *drop, err error) {
 	if name, err := orchestrator.CheckName("recipient", a.Recipient); err != nil || name != a.Recipient {
 		return nil, fmt.Errorf("%q is not a valid folder name", a.Recipient)
@@ -63,8 +64,8 @@ func openDrop(a orchestrator.Attempt) (d *drop, err error) {
 		d.inbox, err = d.root.sub(a.Recipient)
 	}
 	if err == nil {
-		// They may have been made just now, by this attempt or by one that was killed. Their names must last as long as
-		// what is put into them.
+		// The folders may have just been created, by this attempt or by one that was killed. Their names must be as
+		// durable as the files in them.
 		err = d.root.Sync()
 	}
 	if err != nil {
@@ -76,11 +77,11 @@ func openDrop(a orchestrator.Attempt) (d *drop, err error) {
 
 func (d *drop) close() {
 	for _, f := range []folder{d.root, d.staging, d.inbox} {
-		f.Close() // a nil *os.File only says so
+		f.Close() // closing a nil *os.File only returns an error
 	}
 }
 
-// begin makes the note of a new attempt, and clears up behind earlier ones.
+// begin fills in the note of a new attempt and removes what earlier attempts left staged.
 func (d *drop) begin(a orchestrator.Attempt) (err error) {
 	d.note = dirNote{Owner: ownerOf(a.Database, a.Recipient), Token: rand.Text()}
 	if slices.ContainsFunc(a.Messages, func(m orchestrator.Message) bool { return m.Attempt() > 1 || m.Crashes > 0 }) {
@@ -107,8 +108,8 @@ func ownerOf(database, recipient string) string { return mark(database + "\x00" 
 // staged returns the name of the staged file of a message.
 func (n *dirNote) staged(id string) string { return n.Owner + "-" + mark(id) + "-" + n.Token }
 
-// sentinel returns the identity of a file in the staging folder that nobody but us has a reason to touch: if it is
-// another one later, the folder was emptied or replaced.
+// sentinel returns the identity of the sentinel file in the staging folder. Nobody but Mailroom has a reason to
+// touch the file, so a different identity later means that the folder was emptied or replaced.
 func (d *drop) sentinel(make bool) (id letter.Identity, err error) {
 	file, err := d.staging.open(sentinel, unix.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) && make {
@@ -124,9 +125,9 @@ func (d *drop) sentinel(make bool) (id letter.Identity, err error) {
 	return letter.Identify(file)
 }
 
-// clearUp removes what earlier attempts at these messages left staged. Whoever made it can do nothing with it any more:
-// this attempt has the lease, and a message with a note comes here only after Recover has said that nothing is staged
-// under it.
+// clearUp removes the files that earlier attempts at these messages left staged. Those attempts can no longer use
+// the files: this attempt has the lease, and a message with a note gets here only after Recover has found that
+// nothing is staged under the note.
 func (d *drop) clearUp(ms []orchestrator.Message) error {
 	entries, err := d.staging.ReadDir(-1)
 	if err != nil {
@@ -137,7 +138,7 @@ func (d *drop) clearUp(ms []orchestrator.Message) error {
 		again[d.note.Owner+"-"+mark(ms[i].ID)] = true
 	}
 	for _, e := range entries {
-		if owner, message := stagedFor(e.Name()); again[owner+"-"+message] { // what is not ours has no owner
+		if owner, message := stagedFor(e.Name()); again[owner+"-"+message] { // a file that is not ours has no owner
 			if err := d.staging.remove(e.Name()); err != nil {
 				return err
 			}
@@ -146,7 +147,7 @@ func (d *drop) clearUp(ms []orchestrator.Message) error {
 	return nil
 }
 
-// stagedFor returns the fingerprints in the name of a staged file; "" for what has another name.
+// stagedFor returns the fingerprints in the name of a staged file, or "" if the name has another form.
 func stagedFor(name string) (owner, message string) {
 	owner, rest, _ := strings.Cut(name, "-")
 	message, token, _ := strings.Cut(rest, "-")
@@ -156,7 +157,7 @@ func stagedFor(name string) (owner, message string) {
 	return owner, message
 }
 
-// clearStaged removes what is staged from a database to these recipients, but for what is needed.
+// clearStaged removes the files staged from a database to these recipients, except those of the needed messages.
 func (f folder) clearStaged(database string, recipients []string, needed func() ([]orchestrator.Message, error)) error {
 	entries, err := f.ReadDir(-1)
 	if err != nil {
@@ -191,7 +192,8 @@ func (f folder) clearStaged(database string, recipients []string, needed func() 
 	return nil
 }
 
-// stage writes the messages that can be written into the staging folder; the others get their error in errs.
+// stage writes the messages that can be encoded into the staging folder and stores the errors of the others in
+// errs.
 func (d *drop) stage(ctx context.Context, a orchestrator.Attempt, errs []error) (ls []stagedLetter) {
 	for i := range a.Messages {
 		m := &a.Messages[i]
@@ -215,7 +217,7 @@ func (d *drop) stage(ctx context.Context, a orchestrator.Attempt, errs []error) 
 	return ls
 }
 
-// discard removes staged files that no note speaks of. What cannot be removed the next attempt clears up.
+// discard removes staged files that no note refers to. The next attempt removes those that cannot be removed now.
 func (d *drop) discard(ls ...stagedLetter) {
 	for _, l := range ls {
 		_ = d.staging.remove(l.staged) // see above

@@ -23,29 +23,29 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Webhook posts each message to an address of the agent's, as a CloudEvents 1.0 event with the signature of Standard
-// Webhooks 1.0. Its address is an http or https URL: `--deliver webhook:URL`.
+// Webhook posts each message to the agent's URL as a CloudEvents 1.0 event, signed as in Standard Webhooks 1.0. Its
+// address is an http or https URL: `--deliver webhook:URL`.
 //
-// An answer of 200 to 299 is a delivery. 410 is orchestrator.ErrGone, 400, 413, 415 and 422 are ErrRefused, and a
-// Retry-After of 429 and 503 an orchestrator.RetryAfter; whatever else is an error. Redirects are not followed, and
-// proxies not used. A message that was being delivered when its process was killed is posted again, with the same
-// webhook-id and the same body (but for retry_count, when a rung of the ladder was spent meanwhile), by which the
-// receiver knows it.
+// A response of 200 to 299 is a delivery. 410 is orchestrator.ErrGone; 400, 413, 415 and 422 are
+// orchestrator.ErrRefused. 429 and 503 with a Retry-After are an orchestrator.RetryAfter. Every other response is
+// an error. Redirects are not followed and proxies are not used. A message whose process was killed during its
+// delivery is posted again with the same webhook-id, by which the receiver recognizes it, and the same body (except
+// for retry_count, if a retry was used up meanwhile).
 //
-// Without Attempt.AllowPrivate only public addresses are dialled. The check is on the address that is dialled.
+// Without Attempt.AllowPrivate only public addresses are dialed. The check applies to the address that is dialed.
 //
-// The zero value is ready for use, and must not be copied after the first.
+// The zero value is ready for use. A Webhook must not be copied after the first use.
 type Webhook struct{ connections connections }
 
 const maxAddress = 2048 // bytes of a URL
 
-// refusals are the statuses by which a receiver says that it can do nothing with this message. Others may pass: a proxy
-// answers 404 and 405 during a deployment.
+// refusals are the statuses with which a receiver rejects a message for good. Other statuses may be temporary: a
+// proxy returns 404 and 405 during a deployment.
 var refusals = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
 	http.StatusUnprocessableEntity}
 
-// Check accepts an absolute URL of http or https and returns it in canonical form: scheme and host in lower case, a
-// port only where it is not the scheme's own. Where the name leads is checked at every delivery. Errors are
+// Check accepts an absolute http or https URL and returns it in canonical form: scheme and host in lower case,
+// without the default port of the scheme. The addresses of the host name are checked at every delivery. Errors are
 // invalid_params.
 func (*Webhook) Check(address string) (string, error) {
 	refuse := func(hint, format string, args ...any) (string, error) {
@@ -95,7 +95,7 @@ func (*Webhook) Check(address string) (string, error) {
 	return refuse("Use a shorter path", "the address must be at most %d bytes long", maxAddress)
 }
 
-// canonicalHost checks a host of a URL, without its port and brackets, and returns it as it stands in one.
+// canonicalHost checks the host of a URL, without port and brackets, and returns it in the form for a URL.
 func canonicalHost(host string) (string, error) {
 	switch {
 	case host == "":
@@ -116,10 +116,10 @@ func canonicalHost(host string) (string, error) {
 	return host, nil
 }
 
-// MaxBatch is 1: a receiver knows and answers one message at a time.
+// MaxBatch returns 1: a receiver handles and acknowledges one message at a time.
 func (*Webhook) MaxBatch() int { return 1 }
 
-// Deliver posts the messages one after the other.
+// Deliver posts the messages one after another.
 func (w *Webhook) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	return oneByOne(ctx, &a, w.deliver)
 }
@@ -153,15 +153,15 @@ const (
 	maxSecret    = 64
 )
 
-// NewSecret makes a secret with which the messages to a webhook are signed: "whsec_" and 32 random bytes in base64.
+// NewSecret generates a secret for signing the messages to a webhook: "whsec_" and 32 random bytes in base64.
 func (*Webhook) NewSecret() string {
 	key := make([]byte, newSecret)
 	rand.Read(key) // it never fails
 	return secretPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// CheckSecret checks that a text is a secret that signs, and that receivers will read as we do: "whsec_" and the
-// base64, padded, of 24 to 64 bytes. The error, invalid_params, does not show the text.
+// CheckSecret checks that a text is a secret that Mailroom and receivers read in the same way: "whsec_" and the
+// padded base64 of 24 to 64 bytes. The error, invalid_params, does not show the text.
 func (*Webhook) CheckSecret(text string) error {
 	_, err := keyOf(text)
 	return err
@@ -183,7 +183,7 @@ func keyOf(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// sign sets the headers by which the receiver knows the message, and that it comes from here and at what time.
+// sign sets the headers by which the receiver identifies the message and verifies its origin and time.
 func sign(h http.Header, a *orchestrator.Attempt, id string, now time.Time, body []byte) error {
 	if a.Secret == "" {
 		return orchestrator.Errorf(orchestrator.DeliveryFailed, "no secret is set to sign messages to %s",
@@ -204,8 +204,8 @@ func sign(h http.Header, a *orchestrator.Attempt, id string, now time.Time, body
 	return nil
 }
 
-// cloudEvent is a message as a webhook gets it: a CloudEvents 1.0 event in structured mode. Source: CloudEvents 1.0.2,
-// its JSON format and its extension for distributed tracing.
+// cloudEvent is a message in the form that a webhook gets: a CloudEvents 1.0 event in structured mode. Source:
+// CloudEvents 1.0.2, its JSON format and its extension for distributed tracing.
 type cloudEvent struct {
 	SpecVersion     string          `json:"specversion"`
 	ID              string          `json:"id"`
@@ -218,8 +218,8 @@ type cloudEvent struct {
 	Data            json.RawMessage `json:"data"` // the same object as a line of a file
 }
 
-// encodeEvent makes the body of a request. It depends on the message alone, so that a repeat after a crash is the same
-// to the byte. A message that cannot be written as JSON, or has no id, is an error.
+// encodeEvent encodes the body of a request. The body depends on the message alone, so a repeat after a crash is
+// identical to the byte. A message without an ID, or one that cannot be encoded as JSON, is an error.
 func encodeEvent(m *orchestrator.Message) ([]byte, error) {
 	if m.ID == "" {
 		return nil, errors.New("the message has no ID, so the receiver could not recognize a repeat")
@@ -245,9 +245,9 @@ func encodeEvent(m *orchestrator.Message) ([]byte, error) {
 	return body, nil
 }
 
-// safe writes a name that others chose so that it can stand in a header, a URI and the name of a type: letters, digits,
-// - and _ as they are, everything else percent-encoded. Two names never become one. A full stop is encoded too, since
-// full stops part what is signed.
+// safe escapes a name from outside for a header, a URI or the name of a type. Letters, digits, - and _ stay;
+// everything else is percent-encoded. Different names stay different. A full stop is encoded too, because full
+// stops separate the parts of the signed text.
 func safe(name string) string {
 	return strings.NewReplacer("+", "%20", ".", "%2E", "~", "%7E").Replace(url.QueryEscape(name))
 }

@@ -22,8 +22,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// wire starts a server that knows nothing of HTTP: it reads a request and has talk answer it, with a channel that is
-// closed when the test is over. It returns the address.
+// wire starts a server without HTTP: it reads a request and lets talk respond. over is closed at the end of the
+// test. wire returns the server's address.
 func wire(t *testing.T, talk func(conn net.Conn, over <-chan struct{})) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,12 +53,13 @@ func wire(t *testing.T, talk func(conn net.Conn, over <-chan struct{})) string {
 	return "http://" + listener.Addr().String() + "/"
 }
 
-// Whatever a receiver does, the attempt ends, says what happened, and counts as delivered only when the status says so.
+// Whatever a receiver does, the attempt ends, its error describes what happened, and it counts as delivered only if
+// the status does.
 func TestWebhookBrokenReceivers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		answer string
-		hang   bool   // in place of closing the connection
+		hang   bool   // instead of closing the connection
 		want   string // in the error; "" is delivered
 	}{
 		"closes at once":        {"", false, "no answer from 127.0.0.1"},
@@ -110,7 +111,7 @@ func TestWebhookBrokenReceivers(t *testing.T) {
 	}
 }
 
-// An attempt ends with its context, wherever the receiver keeps it, and leaves the transport as it was.
+// An attempt ends with its context, wherever the receiver delays it, and leaves the transport usable.
 func TestWebhookHangs(t *testing.T) {
 	t.Parallel()
 	for name, sends := range map[string]string{
@@ -138,7 +139,7 @@ func TestWebhookHangs(t *testing.T) {
 	}
 }
 
-// A receiver that is down, or does not prove who it is, is not delivered to.
+// Nothing is delivered to a receiver that is down or does not prove its identity.
 func TestWebhookUnreachable(t *testing.T) {
 	t.Parallel()
 	secure, plain := newReceiver(t, true, nil), newReceiver(t, false, nil)
@@ -174,7 +175,7 @@ func TestWebhookUnreachable(t *testing.T) {
 	}
 }
 
-// What a receiver refuses before it has read it is refused, and not repeated.
+// A response that refuses a request before reading it is a refusal, and the request is not repeated.
 func TestWebhookRefusedUnread(t *testing.T) {
 	t.Parallel()
 	var count atomic.Int32
@@ -192,8 +193,8 @@ func TestWebhookRefusedUnread(t *testing.T) {
 	}
 }
 
-// A connection that the receiver closes after an answer costs nothing; one that it closes on a request is a failure,
-// and the request is not repeated within the attempt: the receiver may have read it.
+// A connection that the receiver closes after a response does no harm. If the receiver closes it on a request, the
+// attempt fails and does not repeat the request, because the receiver may have read it.
 func TestWebhookKeptConnections(t *testing.T) {
 	t.Parallel()
 	var asked, connections atomic.Int32
@@ -218,7 +219,8 @@ func TestWebhookKeptConnections(t *testing.T) {
 	}
 }
 
-// Nothing is left of attempts that ended, well or not. It does not run beside other tests, which start goroutines too.
+// Attempts leave no resources behind, whether they succeed or fail. This test does not run in parallel with others,
+// because they start goroutines too.
 func TestWebhookLeavesNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Run("attempts", func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// runPoster delivers the messages that are not settled yet, one after the other, as the router would. When it has
-// delivered as many as the last argument says, it is killed before it settles the last of them; 0: never.
+// runPoster delivers the unsettled messages one after another, as the router would. When it has delivered as many
+// as the last argument, it is killed before it settles the last of them; 0: never.
 func runPoster(t *testing.T, args []string) {
 	address, secret := args[0], args[1]
 	c := &courier{t: t, notebook: args[2], name: "p"}
@@ -46,11 +46,11 @@ func runPoster(t *testing.T, args []string) {
 	}
 }
 
-// executioner kills the process whose request it is at a chosen one, before it is answered or with the answer.
+// executioner kills the process that sent a chosen request, before the response or together with it.
 type executioner struct {
 	mu       sync.Mutex
 	victim   *helper.Process
-	left     int // requests until then; below 0: never
+	left     int // requests until the kill; below 0: never
 	answered bool
 }
 
@@ -68,9 +68,9 @@ func (e *executioner) answer(w http.ResponseWriter, _ *http.Request, _ *request)
 	unix.Kill(e.victim.ID(), unix.SIGKILL)
 }
 
-// A process is killed with SIGKILL hundreds of times: while the receiver has its request, when the answer is on its
-// way, and between the delivery and its settlement. Every message arrives, in order; those that arrive again show the
-// same webhook-id and the same body, so that a receiver that drops repeats has each once.
+// A process is killed with SIGKILL hundreds of times: while the receiver has its request, while the response is on
+// its way, and between the delivery and its settlement. Every message arrives, in order. Repeats have the same
+// webhook-id and the same body, so a receiver that drops repeats gets each message once.
 func TestWebhookKill(t *testing.T) {
 	t.Parallel()
 	rounds, messages := helper.Times(240), helper.Times(700)
@@ -108,8 +108,8 @@ func TestWebhookKill(t *testing.T) {
 	mustRepeatOnly(t, r.all(), messages, unsettled, rounds)
 }
 
-// mustRepeatOnly checks what a receiver got of messages p-00000 and so on: each, in order, and from least to most
-// repeats.
+// mustRepeatOnly checks the requests for messages p-00000 and so on: each message in order, with least to most
+// repeats in total.
 func mustRepeatOnly(t *testing.T, requests []*request, messages, least, most int) {
 	t.Helper()
 	known := map[string]*request{}

@@ -38,7 +38,7 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// refusedAddresses are addresses that Check refuses, with a word of the error.
+// refusedAddresses maps addresses that Check refuses to a word of the error.
 var refusedAddresses = map[string]string{
 	"":                               "webhook:URL",
 	"example.com/hook":               "http",
@@ -106,7 +106,7 @@ func TestWebhookCheck(t *testing.T) {
 	}
 }
 
-// FuzzWebhookCheck: what is accepted is in a form that stays as it is, and a request can be made of it.
+// FuzzWebhookCheck checks that an accepted address is already canonical and can be used in a request.
 func FuzzWebhookCheck(f *testing.F) {
 	for address := range refusedAddresses {
 		f.Add(address)
@@ -127,7 +127,7 @@ func FuzzWebhookCheck(f *testing.F) {
 	})
 }
 
-// The request is the contract with those who receive it.
+// The request is the contract with receivers.
 func TestWebhookRequest(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, true, nil)
@@ -170,7 +170,7 @@ func TestWebhookRequest(t *testing.T) {
 	}
 }
 
-// Ids and names of every kind reach the receiver, whose libraries accept them, and no two become one.
+// IDs and names of every kind reach the receiver, are accepted by its libraries, and stay different.
 func TestWebhookStrangeNames(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, false, nil)
@@ -246,7 +246,7 @@ func TestWebhookSecrets(t *testing.T) {
 	}
 }
 
-// An attempt is one request, and what the receiver answers decides, whatever else it says.
+// An attempt is one request, and only the status of the response decides.
 func TestWebhookStatuses(t *testing.T) {
 	t.Parallel()
 	elsewhere := newReceiver(t, false, nil)
@@ -314,7 +314,7 @@ func TestWebhookStatuses(t *testing.T) {
 	})
 }
 
-// A message is its own, whatever was before it: one that a foreign writer broke fails without a request.
+// Messages are independent: one that another program has broken fails without a request.
 func TestWebhookBadMessage(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, false, nil)
