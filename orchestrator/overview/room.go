@@ -30,7 +30,7 @@ type Room struct {
 // Member is an agent, or a name that no agent has and that received a message.
 type Member struct {
 	Name     string    `json:"name"`
-	Known    bool      `json:"known"` // false: something is written to a name that nobody has
+	Known    bool      `json:"known"` // false: no agent has this name
 	BuiltIn  bool      `json:"built_in,omitempty"`
 	State    Condition `json:"state"`
 	HeardAt  string    `json:"heard_at,omitempty"` // when it last sent, read, waited or was seen working
@@ -303,7 +303,7 @@ func (s *snapshot) unreadTooLong(m *Member) bool {
 		return false
 	}
 	lies, limit := s.now.Sub(orchestrator.ParseStamp(m.unreadAt)), s.conf.Settings.OverdueAfter
-	minute := orchestrator.Stamp(orchestrator.ParseStamp(m.unreadAt).Truncate(time.Minute)) // reads are counted by the minute
+	minute := orchestrator.Stamp(orchestrator.ParseStamp(m.unreadAt).Truncate(time.Minute)) // as reads are counted
 	return lies > limit && m.HeardAt < minute || lies > patience*limit && m.readAt < minute
 }
 

@@ -48,7 +48,7 @@ type Standing struct {
 	State Condition `json:"state"`
 	// Status is the last known status: working, idle, silent, stopped or removed; "" if none is known.
 	Status orchestrator.PresenceStatus `json:"status"`
-	// StatusSince is when a silent agent was last heard from; for other states, since when.
+	// StatusSince is when the status began; for a silent agent, when it was last heard from.
 	StatusSince string `json:"status_since,omitempty"`
 	// Untold is set if the agent's silence was reported to nobody, because no other agent has the name in ralph.pm.
 	Untold bool          `json:"untold,omitempty"`
