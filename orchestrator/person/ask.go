@@ -80,7 +80,7 @@ func Ask(ctx context.Context, l *ledger.Ledger, q Question) (Asked, error) {
 		return Asked{}, err
 	}
 	defer k.close()
-	_ = sweep(ctx, l, k) // the files of other questions must not fail this one; the daemon's log and the doctor report them
+	_ = sweep(ctx, l, k) // the daemon's log and the doctor report failures, which are not about this question
 	if to.shown(q.Encrypted) == 0 {
 		return Asked{}, to.nobody()
 	}

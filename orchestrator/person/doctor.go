@@ -193,7 +193,7 @@ func (d *doctor) devices(ctx context.Context) {
 	}
 	k, err := openKeys(d.ledger, false)
 	if err != nil {
-		return // the folder's finding says it
+		return // the finding about the folder covers the error
 	}
 	defer k.close()
 	usable := 0
@@ -259,7 +259,7 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 	case device.PushedAt != "" && device.PushOutcome != "delivered":
 		d.ReportOf("device", device.ID, overview.Problem, device.Name+": "+last,
 			"To push a test, run `mailroom signal doctor --try`")
-	case device.Kind == questions.DeviceNtfy && url == "" && err == nil: // otherwise the finding about the address covers it
+	case device.Kind == questions.DeviceNtfy && url == "" && err == nil: // else see the finding "address"
 		d.ReportOf("device", device.ID, overview.Note, device.Name+" receives pushes through "+device.PushHost+
 			", but these pushes have no buttons and no address, because signal.url is not set; "+last,
 			"To set the address at which phones reach the app, run `mailroom setting set signal.url https://HOST`")

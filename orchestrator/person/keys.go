@@ -170,7 +170,7 @@ func (k *keys) store(folder, id string, value any, place func(draft, name string
 	if err != nil {
 		return err
 	}
-	draft := filepath.Join(repliesFolder, draftPrefix+rand.Text()) // where sweep looks for files that a killed process left
+	draft := filepath.Join(repliesFolder, draftPrefix+rand.Text()) // sweep removes files left by killed processes
 	if err := k.writeDraft(draft, content); err != nil {
 		return k.failed("cannot write", draft, errors.Join(err, k.root.Remove(draft)))
 	}
@@ -213,7 +213,7 @@ func (k *keys) read(folder, id string, into any) error {
 	content, err := k.content(name)
 	if err == nil {
 		if err = json.Unmarshal(content, into); err != nil {
-			err = errors.New("the file is not in the format that Mailroom writes") // the cause could repeat the contents
+			err = errors.New("the file is not in the format that Mailroom writes") // the cause could repeat it
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
