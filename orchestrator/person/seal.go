@@ -105,7 +105,7 @@ func open(sealed string, identity age.Identity, limit int64) ([]byte, error) {
 type reply struct {
 	Asker     string   `json:"asker"`
 	Options   []string `json:"options,omitempty"`
-	MessageID string   `json:"messageId,omitempty"` // of the message that asks; its sender gets the answer unencrypted
+	MessageID string   `json:"messageId,omitempty"` // of the message that asks; its sender gets the answer in clear
 	Identity  string   `json:"identity,omitempty"`
 	MAC       string   `json:"mac,omitempty"` // base64url
 	ExpiresAt string   `json:"expiresAt,omitempty"`
