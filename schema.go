@@ -8,5 +8,6 @@ import _ "embed"
 
 // Schema is the text of schema.sql: the statements that create an empty database, in order. It contains no PRAGMA and
 // no transaction of its own; the caller sets the version and commits.
+//
 //go:embed schema.sql
 var Schema string

@@ -12,6 +12,7 @@ import (
 const npmScope = "@mailroom-router"
 
 // launcher is the script that starts the program of the package for this system.
+//
 //go:embed npm/mailroom.js
 var launcher []byte
 

@@ -17,6 +17,7 @@ import (
 var formula string
 
 // installer is the template of install.sh.
+//
 //go:embed install/install.sh
 var installer string
 
