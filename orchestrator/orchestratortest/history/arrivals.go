@@ -129,7 +129,7 @@ func (c *checker) ordered(q queue, list []*message) {
 			continue
 		}
 		if m.seq == last.seq || replayed(m) {
-			continue // the same one twice is another check's business
+			continue // another check reports duplicates
 		}
 		for _, before := range list[:i] {
 			if before.seq > m.seq && c.hasOrder(m, before) &&

@@ -44,7 +44,7 @@ type answer struct {
 // outcome is the result of one reader.
 type outcome struct {
 	answers []answer
-	killed  bool          // before it had ended
+	killed  bool          // killed before it had ended
 	took    time.Duration // until the complete answer was there; 0 if it never was
 }
 
