@@ -31,8 +31,7 @@ type Plan struct {
 // Sync is one call in a recording that makes changes durable.
 type Sync struct {
 	Call string // fsync or fdatasync
-	// Of is wal, db, journal, jsonl, staged (a file to be moved into the folder), staging (the folder of staged files)
-	// or other.
+	// Of is wal, db, journal, jsonl, staged (a file to be moved into the folder), staging (their folder) or other.
 	Of string
 	// By is the command of the process: "serve", "send", "wait", ...
 	By string

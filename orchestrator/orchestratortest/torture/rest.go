@@ -179,7 +179,7 @@ func (o *office) leftovers() (left []string) {
 			return err
 		}
 		switch from, _ := filepath.Rel(o.Folder, path); {
-		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // the mark that it was created here, in the programs' home folder
+		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // the database was created here
 		case from == databaseName, from == historyName, from == seedName, from == addressName,
 			strings.HasSuffix(from, ".jsonl"):
 		case strings.HasSuffix(from, ".sock"), // of a killed daemon: the next daemon replaces it
@@ -188,7 +188,7 @@ func (o *office) leftovers() (left []string) {
 		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // these remain, as documented
 			left = append(left, held(path)...)
 			left = append(left, full(path)...)
-		case strings.HasPrefix(from, ".local/state/mailroom/") && strings.Contains(from, "/mailroom-slots/"): // the same for a database on a server
+		case strings.HasPrefix(from, ".local/state/mailroom/") && strings.Contains(from, "/mailroom-slots/"): // as below, on a server
 			left = append(left, held(path)...)
 		case strings.HasPrefix(from, databaseName+"-slots/"): // remains, and contains its last owner
 			left = append(left, held(path)...)

@@ -19,7 +19,8 @@ func (o *office) serve(name string, random *rand.Rand) {
 			o.fault(name, err)
 			return
 		}
-		life, cancel := context.WithTimeout(o.ctx, between(random, 5*time.Second, 40*time.Second)) // some daemons end in peace
+		// Some daemons are asked to end instead of killed.
+		life, cancel := context.WithTimeout(o.ctx, between(random, 5*time.Second, 40*time.Second))
 		stop := context.AfterFunc(life, func() { p.signal(syscall.SIGTERM) })
 		said, _ := io.ReadAll(p.out) // its first line, and the reason for an unexpected end
 		p.said = string(said)
