@@ -58,7 +58,7 @@ func coldSQLite(_ *Run, path string, i int) *exec.Cmd {
 func starts(command func(r *Run, path string, i int) *exec.Cmd) func(*Run) Measures {
 	return func(r *Run) Measures {
 		path, n, i := r.newMailroom("sender", "recipient"), r.scaled(100, 10), 0
-		said := must(os.Create(filepath.Join(r.Dir, "said"))) // a file, so that this process does not work while the command runs
+		said := must(os.Create(filepath.Join(r.Dir, "said"))) // a file needs no work of this process
 		defer said.Close()
 		next := func() *exec.Cmd { i++; return command(r, path, i) }
 		once := func() {

@@ -72,8 +72,8 @@ func runConsole(r *Run) Measures {
 	return m
 }
 
-// consoleDatabase creates a database with rows finished messages and a thousand dead letters, and counts the events
-// of the traces, as a daemon does over time.
+// consoleDatabase creates a database with the given number of finished messages and a thousand dead letters, and
+// counts the events of the traces, as a daemon does over time.
 func (r *Run) consoleDatabase(rows int) (path string) {
 	path = r.newMailroom(append(numbered("worker", 10), numbered("sender", 8)...)...)
 	finished{Rows: rows, Status: "delivered", Ended: time.Minute, Senders: 8}.fill(path)

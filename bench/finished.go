@@ -11,8 +11,8 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
-// kept returns a database with rows rows that make creates. The first round creates it and keeps it beside the folder
-// of its run, for the later rounds.
+// kept returns a database with the given number of rows, created by make. The first round creates it and keeps it
+// beside the folder of its run, for the later rounds.
 func (r *Run) kept(name string, rows int, make func(rows int) (path string)) (path string) {
 	folder := filepath.Join(filepath.Dir(r.Dir), fmt.Sprintf("%s-%d", name, rows))
 	path = filepath.Join(folder, "mailroom.db")

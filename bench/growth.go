@@ -41,7 +41,7 @@ func growthTargets(measures ...string) (list []Target) {
 	return list
 }
 
-// grown creates a database with rows finished rows and a hundred live ones.
+// grown creates a database with the given number of finished rows and a hundred live ones.
 func (r *Run) grown(rows int) (path string) {
 	workers := numbered("worker", 5000)
 	path = r.newMailroom(append(workers, "sender1", "waiter", "filer")...)

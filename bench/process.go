@@ -52,7 +52,7 @@ func newWire(in io.Reader, out io.Writer) *wire {
 func (w *wire) say(v any) error  { return w.out.Encode(v) }
 func (w *wire) hear(v any) error { return w.in.Decode(v) }
 
-// heard is the next value that a process sends.
+// heard returns the next value that a process sends.
 func heard[T any](w *wire) (v T) {
 	check(w.hear(&v))
 	return v

@@ -269,7 +269,7 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 	return device.Kind != questions.DeviceNtfy
 }
 
-// replies finds files of questions that do not exist, and questions whose answers cannot be decrypted here.
+// replies finds files of questions that do not exist, and questions whose answers cannot be opened here.
 func (d *doctor) replies(ctx context.Context) {
 	const check = "answers"
 	k, err := openKeys(d.ledger, false)

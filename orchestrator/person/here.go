@@ -96,7 +96,7 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 	return err
 }
 
-// unanswerable counts the open questions whose answers cannot be decrypted here, because their keys are not in the
+// unanswerable counts the open questions whose answers cannot be opened here, because their keys are not in the
 // folder.
 func unanswerable(ctx context.Context, l *ledger.Ledger, k *keys) (n int, err error) {
 	sealed, err := k.names(repliesFolder)

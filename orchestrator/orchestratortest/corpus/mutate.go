@@ -2,8 +2,8 @@ package corpus
 
 import "math/rand/v2"
 
-// mutations returns up to n inputs derived from seeds: truncated, with a byte removed, doubled or flipped, with a
-// token inserted or in place of a byte, and combined from parts of two seeds. They are the same in every run,
+// mutations returns up to n inputs derived from seeds: truncated, with a byte removed or doubled or a bit flipped,
+// with a token inserted or in place of a byte, and combined from parts of two seeds. They are the same in every run,
 // shuffled.
 func mutations(seeds, tokens []string, n int) []string {
 	var all []string

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // opens what is checked, as another program would
+	_ "github.com/jackc/pgx/v5/stdlib" // opens the database as another program would
 	_ "github.com/mattn/go-sqlite3"    // the same
 )
 

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3" // a second way into the image
+	_ "github.com/mattn/go-sqlite3" // opens the image without the engine
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
