@@ -78,7 +78,7 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 func target(name, endpoint string, base bool) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return "", fmt.Errorf("%s must be a URL; use the form http://localhost:4318", name) // it may hold a password
+		return "", fmt.Errorf("%s must be a URL; use the form http://localhost:4318", name) // may hold a password
 	}
 	u.Fragment = ""
 	if base && !strings.HasSuffix(u.Path, "/v1/traces") {

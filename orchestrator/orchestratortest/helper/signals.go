@@ -13,7 +13,7 @@ import (
 func OwnSignals() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s) // a new process resets caught signals, but not ignored ones
+			signal.Notify(make(chan os.Signal, 1), s) // new processes reset caught signals, not ignored ones
 		}
 	}
 }
