@@ -300,7 +300,7 @@ func TestInvalid(t *testing.T) {
 			{Question: "x", Options: []string{canary, " "}}, {Question: "x", Options: []string{canary, canary + " "}},
 			{Question: "x", Options: []string{canary, "\u200b"}},
 			{Question: "x", Options: []string{canary, canary + "\u200b"}},
-			// This contains a Cyrillic а.
+			// The second of the next two lines contains a Cyrillic а.
 			{Question: "x", Options: []string{canary + " 1", canary + "\u00a0\u20281"}},
 			{Question: "x", Options: []string{canary, "cаnary"}},
 			{Question: "x", Options: []string{canary + strings.Repeat("ü", 95)}},
