@@ -140,7 +140,8 @@ func TestKilled(t *testing.T) {
 		before := o.requests()
 		o.hold()
 		o.send(round)
-		o.until("a request", func() bool { return o.requests() > before }) // the request was received, but not yet acknowledged
+		// The request was received, but not yet acknowledged.
+		o.until("a request", func() bool { return o.requests() > before })
 		if killsDaemon {
 			kill(t, o.daemon)
 		}

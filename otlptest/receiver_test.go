@@ -45,7 +45,8 @@ func runReceiver(address, into string) error {
 	sink, err := consumer.NewTraces(func(_ context.Context, traces ptrace.Traces) error {
 		text, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
 		if err == nil {
-			_, err = file.Write(append([]byte{'\n'}, append(text, '\n')...)) // keeps a line that a kill cut short separate
+			// The leading newline separates the entry from a line that a kill cut short.
+			_, err = file.Write(append([]byte{'\n'}, append(text, '\n')...))
 		}
 		for err == nil && held(into) {
 			<-time.After(5 * time.Millisecond)

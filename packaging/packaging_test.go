@@ -187,7 +187,8 @@ func TestPackages(t *testing.T) {
 			t.Errorf("bash completes servi to %q (%v)", got, err)
 		}
 	})
-	t.Run("materials", func(t *testing.T) { // the same modules as in `go version -m`, and the parts that are not modules
+	// materials holds the same modules as `go version -m`, and the parts that are not modules.
+	t.Run("materials", func(t *testing.T) {
 		var bom cyclonedx.BOM
 		if err := cyclonedx.NewBOMDecoder(strings.NewReader(read(t, materials)),
 			cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {

@@ -47,7 +47,8 @@ func newTour(t *testing.T) *tour {
 	first := v.serve()
 	first.cmd.Process.Kill()
 	first.cmd.Wait()
-	v.served = v.serveAt(strings.TrimPrefix(first.address, "http://")) // the same address again, so that a browser can be paired
+	// Use the same address again, so that a browser can be paired.
+	v.served = v.serveAt(strings.TrimPrefix(first.address, "http://"))
 	v.browser = browsertest.StartShell(ctx, t)
 	return v
 }

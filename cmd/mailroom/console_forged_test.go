@@ -124,7 +124,8 @@ func TestConsoleIsLedNowhereElse(t *testing.T) {
 	if err != nil || daemon.Host == "" {
 		t.Fatal(real, err)
 	}
-	relay := visit(t, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(daemon) }}) // forwards the challenge and returns the proof
+	// relay forwards the challenge and returns the proof.
+	relay := visit(t, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(daemon) }})
 	phish := visit(t, unauthorized)
 	d.says(phish.URL, phish.URL+"/phish", strings.Replace(phish.URL, "//", "//user@", 1), phish.URL+"?x", relay.URL)
 	opened := func() string {

@@ -129,7 +129,8 @@ func (p *counted) hook() string {
 	p.before = func(folder string) {
 		long := time.Now().Add(-time.Hour)
 		for range 2 {
-			if err := os.Chtimes(filepath.Join(folder, "x.db"), long, long); err != nil { // as if it had not been written recently
+			// Make the file look as if it had not been written recently.
+			if err := os.Chtimes(filepath.Join(folder, "x.db"), long, long); err != nil {
 				p.t.Fatal(err)
 			}
 			p.run(folder, event, append([]string{p.program}, hook("PostToolUse")...)...)

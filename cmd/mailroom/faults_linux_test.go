@@ -250,7 +250,8 @@ func pause(t *testing.T, p *os.Process) (goOn func()) {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for tasks := fmt.Sprintf("/proc/%d/task/*/stat", p.Pid); !allStopped(t, tasks); { // the signal takes effect with a delay
+	// The signal takes effect with a delay.
+	for tasks := fmt.Sprintf("/proc/%d/task/*/stat", p.Pid); !allStopped(t, tasks); {
 		runtime.Gosched()
 	}
 	return func() {

@@ -17,7 +17,8 @@ import (
 func TestCodexTrust(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t).connects("--as", "bob")
-	own := filepath.Join(k.folder, "codex") // the user's choices are stored separately from the project's configuration
+	// The user's choices are stored separately from the project's configuration.
+	own := filepath.Join(k.folder, "codex")
 	k.env = append(k.env, "CODEX_HOME="+own)
 	project := fmt.Sprintf("[projects.%q]\ntrust_level = \"trusted\"\n", k.folder)
 	k.write("codex/config.toml", project)

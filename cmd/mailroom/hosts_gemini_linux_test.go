@@ -130,7 +130,8 @@ func TestGeminiKilled(t *testing.T) {
 	t.Parallel()
 	k := geminiDesk(t)
 	id := k.send("Look at the build.")
-	s := k.gemini("Do it.", "GEMINI_CLI_NO_RELAUNCH=true") // so that the killed process is the one that runs the hooks
+	// Without a relaunch, the killed process is the one that runs the hooks.
+	s := k.gemini("Do it.", "GEMINI_CLI_NO_RELAUNCH=true")
 	s.asks().shows(id)
 	k.stand("shown")
 	s.kill()

@@ -48,7 +48,8 @@ var parties = map[string]party{
 		func(k *desk) {
 			k.write(".codex/config.toml", k.codexModel()+"\n")
 			k.t.Cleanup(k.endsAll)
-			k.env = append(k.env, "PATH="+filepath.Dir(k.program)+":"+cmp.Or(k.path(), "/usr/local/bin:/usr/bin:/bin")) // in which connect finds it
+			// connect finds the program in this PATH.
+			k.env = append(k.env, "PATH="+filepath.Dir(k.program)+":"+cmp.Or(k.path(), "/usr/local/bin:/usr/bin:/bin"))
 		},
 		nil,
 		func(k *desk) talker {
@@ -163,7 +164,8 @@ func TestHostsInALoop(t *testing.T) {
 	}
 	r := c.heard(0)
 	c.run("hold", "of-pi", "of-claude")
-	notice := c.rows(`SELECT message_id FROM agent_message WHERE message_type = 'held' ORDER BY recipient`) // to of-claude, to of-pi
+	// The first message is to of-claude, the second to of-pi.
+	notice := c.rows(`SELECT message_id FROM agent_message WHERE message_type = 'held' ORDER BY recipient`)
 	r = c.says(0, r, n)
 	if !strings.Contains(r.text(), "is held until ") {
 		t.Errorf("the model is not told that its message waits:\n%s", r.text())

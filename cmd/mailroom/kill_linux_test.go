@@ -363,7 +363,8 @@ func TestKilledWithFullInbox(t *testing.T) {
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	schemes := slices.Collect(maps.Keys(transports()))
-	schemes = slices.DeleteFunc(schemes, func(s string) bool { return s == "push" || s == "ntfy" }) // no agent has those
+	// No agent has push or ntfy.
+	schemes = slices.DeleteFunc(schemes, func(s string) bool { return s == "push" || s == "ntfy" })
 	s := newSurgery(t, schemes...)
 	if len(s.recipients) != len(schemes) {
 		t.Fatal("there is a transport that nobody is killed with")

@@ -110,7 +110,8 @@ func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error
 		}
 		standing := slices.Contains(standingTables, table) &&
 			(op == "read" || len(card.Tables.Write) > 0 || strings.HasSuffix(table, "_trace"))
-		checked := op == "read" && slices.Contains([]string{"tokens", "schedules", "signal_devices"}, table) // where the database is not trusted
+		// These tables are read where the database is not trusted.
+		checked := op == "read" && slices.Contains([]string{"tokens", "schedules", "signal_devices"}, table)
 		if standing || checked || slices.Contains(allowed, table) {
 			return
 		}

@@ -70,7 +70,7 @@ var relayExample = example{
 			"target":"all","priority":"normal","action":"queue","payload":null}]}`, ""},
 		{"builder", "get_messages", `{"sessionId":"builder"}`, `{"success":true,"count":0,"hasInterrupts":false,"messages":[]}`, ""},
 		{"orchestrator", "get_messages", `{"sessionId":"orchestrator"}`, `{"count":1,"messages":[
-			{"messageId":"$status","message":"Auth fix complete. PR #42 open. Tests passing."}]}`, ""}, // and not its own message
+			{"messageId":"$status","message":"Auth fix complete. PR #42 open. Tests passing."}]}`, ""}, // not its own
 		{"builder", "get_messages", `{"sessionId":"reviewer"}`, `{"error":"permission_denied","message":"*"}`, ""},
 		{"builder", "get_sent_messages", `{}`, `{"success":true,"messages":[{"messageId":"$status","target":"orchestrator","message_type":"STATUS",
 			"message":"Auth fix complete. PR #42 open. Tests passing.","status":"delivered","delivered_at":"*","read_at":"*"}]}`, ""},
@@ -295,7 +295,8 @@ func (e *example) converse(t *testing.T, o *office, dialTo dial, vocabulary stri
 			tool = e.vocabulary + "_" + tool
 		}
 		want := decoded(t, s.want)
-		o.await(`SELECT count(*) FROM reading_lease WHERE ends = 'answer'`, "0") // waits until the previous step's messages are read
+		// Wait until the previous step's messages are read.
+		o.await(`SELECT count(*) FROM reading_lease WHERE ends = 'answer'`, "0")
 		answer, text, failed := c.call(t, tool, seen.fill(s.args))
 		if _, refused := want.(map[string]any)["error"]; failed != refused {
 			t.Fatalf("%s: %s %s: %s", s.as, tool, s.args, text)

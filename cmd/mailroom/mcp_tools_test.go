@@ -33,7 +33,7 @@ var toolCalls = []struct{ tool, args string }{
 	{"schedule_list", ""},
 	{"schedule_run", `name=checkpoint`},
 	{"schedule_remove", `name=deliver_all`},
-	{"send", `sender=boss recipient=tomorrow message_type=note payload={"n":1} hold_unknown=true`}, // no daemon delivers it
+	{"send", `sender=boss recipient=tomorrow message_type=note payload={"n":1} hold_unknown=true`}, // never delivered
 	{"poll", `recipient=tomorrow`},
 	{"trace", `message_id=$message_id`},
 	{"why", `message_id=$message_id`},
@@ -104,7 +104,8 @@ func callAll(t *testing.T, o *office, offered []string,
 		left[name] = true
 	}
 	kept := o.paired("pixel")
-	o.run("signal", "device", "approve", kept["fingerprint"]) // not a tool, because an agent could approve its own phone
+	// There is no tool for this, because an agent could approve its own phone.
+	o.run("signal", "device", "approve", kept["fingerprint"])
 	kept["FOLDER"] = o.folder
 	for _, c := range toolCalls {
 		delete(left, c.tool)

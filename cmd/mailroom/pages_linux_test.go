@@ -204,7 +204,8 @@ func (p *page) tty() *tty {
 // run types a command and compares the output.
 func (p *page) run(s *typed) {
 	p.t.Helper()
-	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ") // the same program, already built
+	// mailroom is the same program, already built.
+	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ")
 	if goesOn.MatchString(command) && !strings.Contains(command, "--once") {
 		if len(s.printed) == 0 {
 			p.t.Fatalf("%s:%d: nothing says what %s prints, so that nobody knows whether it runs", p.name, s.from,

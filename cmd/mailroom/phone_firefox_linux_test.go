@@ -111,7 +111,8 @@ func TestFirefoxTampered(t *testing.T) {
 			WHERE seq = new.seq; END`)
 		h.ask("changed: "+name, "--options", "yes", "--options", "no")
 		h.push.Next()
-		if got := h.push.Received(); got.Code != 100 { // the push itself is intact, so that the service worker gets it
+		// The push itself is intact, so that the service worker gets it.
+		if got := h.push.Received(); got.Code != 100 {
 			t.Errorf("%s was changed: receipt %+v", name, got)
 		}
 		h.rows(`DROP TRIGGER tamper`)

@@ -19,8 +19,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Whatever happens to messages, by the engine or by hand, status reports the same counts for each recipient as a count
-// of all rows. TestRecount covers changes that no trigger sees.
+// TestStatusCountsEveryRow checks that status reports the same counts for each recipient as a count of all rows,
+// whatever happens to messages, by the engine or by hand. TestRecount covers changes that no trigger sees.
 func TestStatusCountsEveryRow(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {

@@ -372,7 +372,8 @@ func TestMessageAsksOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := person.Revoke(t.Context(), o.Ledger, devices[0].ID); err != nil { // the question has been asked nevertheless
+	// The question has been asked nevertheless.
+	if _, err := person.Revoke(t.Context(), o.Ledger, devices[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	second, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, q)
