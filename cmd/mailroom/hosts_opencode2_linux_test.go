@@ -21,7 +21,7 @@ func TestOpenCodeV2Plugin(t *testing.T) {
 	openCodeBusy(t, k)
 }
 
-// openCode2 calls the plugin as described in the documentation of OpenCode 2, of which there is no release yet. It
+// openCode2 calls the plugin as described in the documentation of OpenCode 2, which is not released yet. It
 // prints the calls that it receives, and has one session of the user and one of a subagent.
 const openCode2 = `
 const { default: plugin } = await import(process.argv[2])

@@ -52,7 +52,7 @@ func TestSignalOnManyHosts(t *testing.T) {
 		t.Errorf("%s answers came back", got)
 	}
 
-	// Signal moves with its keys. It does not move while some are missing, whoever requests it.
+	// Signal moves with its keys. It cannot move while some are missing, no matter who requests it.
 	open := fmt.Sprint(alpha.run(strings.Fields("signal ask_question --question May_I? --as ann")...)["questionId"])
 	beta.env = append(beta.env, "MAILROOM_HOST_NAME=gamma")
 	moves := func(o *office, says string) {

@@ -71,7 +71,7 @@ func TestSignalIsNowhereInClear(t *testing.T) {
 	o.run("signal", "device", "approve", o.paired("pixel")["fingerprint"])
 	o.run("setting", "set", "signal.push_hosts", "127.0.0.1:9")
 	o.run("setting", "set", "signal.allow_private", "on")
-	o.phone("pixel", "subscribe", "https://127.0.0.1:9/push") // where nothing listens: the daemon tells in its log
+	o.phone("pixel", "subscribe", "https://127.0.0.1:9/push") // nothing listens there, which the daemon logs
 	logs, err := os.Create(filepath.Join(o.folder, "mailroom.db-logs"))
 	if err != nil {
 		t.Fatal(err)

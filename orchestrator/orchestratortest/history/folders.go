@@ -52,7 +52,7 @@ func (f *facts) readFolder(folder Folder) error {
 			} `json:"payload"`
 		}
 		if json.Unmarshal(content, &l) != nil || l.ID == "" {
-			l.ID = file.path // which nobody sent
+			l.ID = file.path // never sent as an ID
 		}
 		a := arrival{where, "dir", int64(i + 1), l.ID, l.To, l.Payload.Token}
 		f.arrivals[where] = append(f.arrivals[where], a)
